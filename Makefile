@@ -15,6 +15,8 @@ FUZZ := .fuzz/venv
 FUZZ_STAMP := $(FUZZ)/.ready
 # the Python that the packages are for; that of the distribution for a Debian package
 TARGET_PYTHON ?= /usr/bin/python3
+# what is in the packages beside what every cluster needs
+EXTRAS ?= kerberos tls
 DIST := dist
 WHEELHOUSE := $(DIST)/wheelhouse
 DEEP := CHECKPOINTER_TEST_DEPTH=$(DEPTH) CHECKPOINTER_TEST_SEED=$(SEED)
@@ -39,11 +41,16 @@ $(STAMP): requirements/dev.txt pyproject.toml hatch_build.py $(PROTOS)
 wheel: setup ## the wheel with units, configuration, documents, man pages and completion, and constraints.txt, in dist/
 	rm -rf build/share && $(BIN)/python -m install.share build/share
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(DIST) .
-	sed -nE 's/^([A-Za-z0-9_.-]+==[^ \]+( ;[^\]*)?).*/\1/p' requirements/runtime.txt > $(DIST)/constraints.txt
+	sed -nE 's/^([A-Za-z0-9_.-]+==[^ \]+( ;[^\]*)?).*/\1/p' requirements/runtime.txt $(EXTRAS:%=requirements/%.txt) | sort -u > $(DIST)/constraints.txt
 
-wheelhouse: wheel ## all that an installation without a network needs, for TARGET_PYTHON, in dist/wheelhouse/
+wheelhouse: wheel ## all that an installation without a network needs, for TARGET_PYTHON, in dist/wheelhouse/; EXTRAS=tls leaves Kerberos out
 	mkdir -p $(WHEELHOUSE) && rm -f $(WHEELHOUSE)/*
-	$(TARGET_PYTHON) -m pip download --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements/runtime.txt --dest $(WHEELHOUSE)
+	set -e; for needed in runtime $(filter-out kerberos,$(EXTRAS)); do \
+	  $(TARGET_PYTHON) -m pip download --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements/$$needed.txt --dest $(WHEELHOUSE); done
+ifneq ($(filter kerberos,$(EXTRAS)),)
+	@command -v krb5-config > /dev/null || { echo "Kerberos is built with gcc, python3-dev and libkrb5-dev: install them (apt-get install gcc python3-dev libkrb5-dev), or leave it out with EXTRAS=tls"; exit 1; }
+	$(TARGET_PYTHON) -m pip wheel --quiet --disable-pip-version-check --require-hashes -r requirements/kerberos.txt --wheel-dir $(WHEELHOUSE)
+endif
 	cp $(DIST)/hdfs_checkpointer-*.whl $(DIST)/constraints.txt $(WHEELHOUSE)
 
 deb: wheelhouse ## the Debian package for TARGET_PYTHON, in dist/

@@ -27,7 +27,7 @@ Version: {version}
 Architecture: {architecture}
 Maintainer: The hdfs-checkpointer developers <hdfs-checkpointer@localhost>
 Installed-Size: {size}
-Depends: python3 (>= {python}), python3 (<< {next_python}), systemd-standalone-sysusers | systemd, procps
+Depends: python3 (>= {python}), python3 (<< {next_python}), systemd-standalone-sysusers | systemd, procps{libraries}
 Section: admin
 Priority: optional
 Description: Lean checkpointer for HDFS
@@ -60,6 +60,9 @@ set -e
 # Images and edits in /var/lib are never removed.
 [ "$1" != purge ] || rm -rf /var/cache/hdfs-checkpointer
 """
+# which are in a wheelhouse that has their package, and what Debian has of them
+_EXTRAS = {"kerberos": "gssapi", "tls": "cryptography"}
+_LIBRARIES = {"kerberos": "libgssapi-krb5-2"}
 # below the wheel's share directory, and where Debian has it; a copy, as dpkg looks after it
 _COPIES = {
     "hdfs-checkpointer/checkpointer@.service": "usr/lib/systemd/system/checkpointer@.service",
@@ -88,7 +91,8 @@ def build(wheelhouse: Path, out: Path) -> Path:
     root = out / "deb-root"
     shutil.rmtree(root, ignore_errors=True)
     home = root / _HOME.relative_to("/")
-    version = _install(wheelhouse, home)
+    extras = [extra for extra, package in _EXTRAS.items() if any(wheelhouse.glob(f"{package}-*.whl"))]
+    version = _install(wheelhouse, home, extras)
     for source, target in _COPIES.items():
         _parent(root / target)
         shutil.copyfile(home / "share" / source, root / target)
@@ -98,15 +102,15 @@ def build(wheelhouse: Path, out: Path) -> Path:
     documents = root / "usr/share/doc" / _NAME
     (licence,) = home.glob(f"lib/*/site-packages/{_NAME.replace('-', '_')}-*.dist-info/licenses/LICENSE")
     shutil.copyfile(licence, documents / "copyright")
-    _control(root, version)
+    _control(root, version, extras)
     package = out / f"{_NAME}_{version}_{_architecture()}.deb"
     subprocess.run(["dpkg-deb", "--build", "--root-owner-group", "-Zxz", "-z1", root, package], check=True)
     shutil.rmtree(root)
     return package
 
 
-def _install(wheelhouse: Path, home: Path) -> str:
-    """The environment with everything in it, as if it stood at `_HOME` already; returns the program's version."""
+def _install(wheelhouse: Path, home: Path, extras: list[str]) -> str:
+    """The environment with the program and `extras`, as if it stood at `_HOME` already; returns the version."""
     venv.create(home, symlinks=True, with_pip=False)
     python = home / "bin/python"
     # the interpreter's own name, which the path that started this one need not be
@@ -126,8 +130,8 @@ def _install(wheelhouse: Path, home: Path) -> str:
         "--no-compile",
         "--no-index",
     ]
-    found: list[str | Path] = ["--find-links", wheelhouse, "--constraint", wheelhouse / "constraints.txt", _NAME]
-    subprocess.run([*pip, *found], check=True)
+    found: list[str | Path] = ["--find-links", wheelhouse, "--constraint", wheelhouse / "constraints.txt"]
+    subprocess.run([*pip, *found, f"{_NAME}[{','.join(extras)}]"], check=True)
     (home / "pyvenv.cfg").write_text(f"home = {real.parent}\ninclude-system-site-packages = false\n")
     for script in (home / "bin").iterdir():
         if script.is_symlink():
@@ -156,7 +160,7 @@ def _man_pages(source: Path, target: Path) -> None:
         compressed.write_bytes(gzip.compress(page.read_bytes(), mtime=0))
 
 
-def _control(root: Path, version: str) -> None:
+def _control(root: Path, version: str, extras: list[str]) -> None:
     major, minor = sys.version_info[:2]
     control = root / "DEBIAN"
     control.mkdir()
@@ -168,6 +172,7 @@ def _control(root: Path, version: str) -> None:
         size=size // 1024,
         python=f"{major}.{minor}",
         next_python=f"{major}.{minor + 1}",
+        libraries="".join(f", {_LIBRARIES[extra]}" for extra in extras if extra in _LIBRARIES),
     )
     (control / "control").write_text(fields)
     (control / "conffiles").write_text("/etc/hdfs-checkpointer/logging.toml\n")

@@ -38,6 +38,15 @@ def build_wheel(folder: Path) -> Path:
     return source / "dist"
 
 
+def build_wheelhouse(dist: Path) -> Path:
+    """`make wheelhouse` for this Python beside the wheel that is in `dist`; returns its folder."""
+    target = f"TARGET_PYTHON={sys.executable}"
+    subprocess.run(
+        ["make", "-C", dist.parent, "-o", "setup", "-o", "wheel", "wheelhouse", target], check=True, capture_output=True
+    )
+    return dist / "wheelhouse"
+
+
 def with_version(wheel: Path, version: str, folder: Path) -> Path:
     """The same wheel as another version."""
     name, old, *tags = wheel.name.split("-")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,7 +16,7 @@ from namenode_stub.config import stub_config
 from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub
 from tests.depth import deep
-from tests.install.host import REPOSITORY, Host, blocks, build_wheel, with_version
+from tests.install.host import REPOSITORY, Host, blocks, build_wheel, build_wheelhouse, with_version
 from tests.interop.cluster import NameNode
 from tests.interop.hadoop_conf import HadoopConf, free_port
 from tests.interop.hadoop_home import SERVER, skip_without
@@ -30,13 +28,7 @@ NEWER = "99.0"
 def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As `make wheelhouse` makes it; libraries are in it at full depth only."""
     dist = build_wheel(tmp_path_factory.mktemp("build"))
-    folder = tmp_path_factory.mktemp("made") / "wheelhouse"
-    shutil.copytree(dist, folder)
-    if deep():
-        requirements = REPOSITORY / "requirements" / "runtime.txt"
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary", ":all:", "--require-hashes"]
-        subprocess.run([*command, "-r", requirements, "--dest", folder], check=True)
-    return folder
+    return build_wheelhouse(dist) if deep() else dist
 
 
 @pytest.fixture

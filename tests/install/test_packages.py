@@ -14,7 +14,7 @@ from checkpointer.cli import cli
 from checkpointer.config.checkpoint_config import Role
 from install.share import completions, man_pages
 from tests.checkpointer.cli_runner import run_cli
-from tests.install.host import REPOSITORY, build_wheel
+from tests.install.host import REPOSITORY, build_wheel, build_wheelhouse
 
 CONFIG = REPOSITORY / "config"
 BIN = Path(sys.executable).parent
@@ -77,11 +77,8 @@ def test_the_minimal_configuration_of_a_role_can_start_it(role: str) -> None:
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg-deb is not installed")
 def test_the_debian_package(tmp_path: Path) -> None:
     """What is in it; `apt-get install` of it is for a machine of its own."""
-    dist = build_wheel(tmp_path)
-    download = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary", ":all:", "--require-hashes"]
-    requirements = REPOSITORY / "requirements" / "runtime.txt"
-    subprocess.run([*download, "-r", requirements, "--dest", dist], check=True)
-    subprocess.run([sys.executable, "-m", "install.deb", dist, tmp_path], check=True, cwd=REPOSITORY)
+    wheelhouse = build_wheelhouse(build_wheel(tmp_path))
+    subprocess.run([sys.executable, "-m", "install.deb", wheelhouse, tmp_path], check=True, cwd=REPOSITORY)
     (package,) = tmp_path.glob("*.deb")
     root = tmp_path / "root"
     subprocess.run(["dpkg-deb", "-x", package, root], check=True)
@@ -98,12 +95,23 @@ def test_the_debian_package(tmp_path: Path) -> None:
     (compiled,) = home.glob("lib/*/site-packages/checkpointer/cli/__pycache__/merge_command.*.pyc")
     assert str(tmp_path).encode() not in compiled.read_bytes()
     site = next(home.glob("lib/*/site-packages"))
-    told = subprocess.run(
-        [sys.executable, "-S", "-c", "from checkpointer.cli import main; main()", "--version"],
-        env={"PYTHONPATH": str(site)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert told.stdout.startswith("checkpointer, version ")
+
+    def told(program: str, *words: str) -> str:
+        """What the Python of the package prints, and nobody else's libraries."""
+        command = [sys.executable, "-S", "-c", program, *words]
+        environment = {"PYTHONPATH": str(site), "KRB5_CONFIG": str(krb5_conf)}
+        return subprocess.run(
+            command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    krb5_conf = tmp_path / "krb5.conf"
+    krb5_conf.write_text("[libdefaults]\n  default_realm = TEST.REALM\n")
+    assert told("from checkpointer.cli import main; main()", "--version").startswith("checkpointer, version ")
+    # what Kerberos and key stores need
+    assert told("from hadoop_rpc.kerberos import default_realm; print(default_realm())") == "TEST.REALM"
+    read = "from hadoop_common.tls.key_store import decode_key_store as read; import sys"
+    store = REPOSITORY / "tests" / "tls" / "stores" / "chain.p12"
+    count = told(f"{read}; print(len(read(open(sys.argv[1], 'rb').read(), 'store-secret').keys))", str(store))
+    assert count == "1"
+    control = subprocess.run(["dpkg-deb", "-f", package, "Depends"], capture_output=True, text=True, check=True)
+    assert "libgssapi-krb5-2" in control.stdout
