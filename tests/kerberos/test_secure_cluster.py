@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.errors import TransferError
@@ -38,7 +39,7 @@ from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import OurDaemon
 from tests.interop.test_stub_clients import stub_of
-from tests.kerberos.callers import add_users
+from tests.kerberos.callers import add_users, get
 from tests.kerberos.kdc import REALM, Kdc
 from tests.kerberos.secure_conf import secure_conf
 from tests.kerberos.verdicts import of_calls, of_pages
@@ -88,19 +89,31 @@ def test_the_daemon_checkpoints(namenode: NameNode, tmp_path: Path, protection: 
 
 @pytest.mark.deep
 def test_nobody_restarts_the_daemon(namenode: NameNode, kdc: Kdc, tmp_path: Path) -> None:
-    """Tickets of seconds, a KDC that is away until they have ended, and another key."""
+    """Tickets of 20 seconds, a KDC that is away until they have ended, and another key.
+
+    A command that asks for a checkpoint would need a ticket of its own: a cookie stands for it while no KDC answers.
+    """
     conf = ours(namenode, tmp_path)
     sn = f"sn/localhost@{REALM}"
-    kdc.admin(f'modprinc -maxlife "8 seconds" {sn}')
+    kdc.admin(f'modprinc -maxlife "20 seconds" {sn}')
     try:
         with OurDaemon.secondary(conf) as daemon:
             daemon.checkpoint()
+            url = daemon.url.replace("127.0.0.1", "localhost")
+            cookie = get(kdc, "sn", url, "/nothing")[2]["Set-Cookie"].partition(";")[0]
+
+            def is_made() -> bool:
+                asked = f"{url}/checkpoint?force=true"
+                return requests.post(asked, headers={"Cookie": cookie}, timeout=60).status_code == 200
+
             kdc.stop()
-            daemon.checkpoint()
-            wait_until(lambda: daemon.ask_for_checkpoint().code != 0, "the end of the tickets")
-            assert daemon.status()["lastError"], daemon.status()
-            kdc.start()
-            wait_until(lambda: daemon.ask_for_checkpoint().code == 0, "a checkpoint after the outage")
+            try:
+                assert is_made()
+                wait_until(lambda: not is_made(), "the end of the tickets")
+                assert daemon.status()["lastError"], daemon.status()
+            finally:
+                kdc.start()
+            wait_until(is_made, "a checkpoint after the outage")
             kdc.admin(f"ktadd -k {kdc.root / 'sn.keytab'} {sn}")
             assert login_of(conf).own_keys()[-1].version > 1
             before = kdc.tickets_of(sn)
