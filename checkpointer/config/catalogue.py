@@ -142,7 +142,6 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         ("dfs.ha.fencing.ssh.private-key-files", ""),
         ("dfs.ha.zkfc.port", "8019"),
         ("dfs.ha.zkfc.nn.http.timeout.ms", "20000", ABSENT),
-        ("dfs.ha.zkfc.client.ssl.enabled", "false", ABSENT),
         ("dfs.ha.nn.not-become-active-in-safemode", "false", ABSENT),
         ("dfs.ha.allow.stale.reads", "false"),
         ("ha.zookeeper.parent-znode", "/hadoop-ha"),
