@@ -32,9 +32,7 @@ class LastActive:
     moved: str = ""
 
 
-def last_active(
-    data: bytes, settings: FailoverSettings, same: Callable[[str, str], bool] = same_host
-) -> LastActive:
+def last_active(data: bytes, settings: FailoverSettings, same: Callable[[str, str], bool] = same_host) -> LastActive:
     """Whom `data` means.
 
     Hadoop compares bytes alone, and refuses an address other than the configured one: after a change of host names no
@@ -60,7 +58,11 @@ def last_active(
             hint=f"Give each nameservice a parent of its own (ha.zookeeper.parent-znode), and then {_CLEAR}.",
         )
     known = settings.target_of(info.namenode)
-    if known is not None and info.port == known.port and (info.hostname == known.name or same(info.hostname, known.host)):
+    if (
+        known is not None
+        and info.port == known.port
+        and (info.hostname == known.name or same(info.hostname, known.host))
+    ):
         return LastActive(replace(known, zkfc_port=info.zkfc_port), ours=known is own)
     address = (info.hostname, info.port)
     there = Target(info.nameservice, info.namenode, *address, info.hostname, info.zkfc_port, address)

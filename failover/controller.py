@@ -59,9 +59,13 @@ class NotFencedError(HdfsError):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A try to make the NameNode active: `problem` says why it failed, "" where it did not; `at` is monotonic."""
+    """The `number`th try to make the NameNode active: `problem` says why it failed, "" where it did not.
 
-    at: float
+    `at` is monotonic; number 0 is none.
+    """
+
+    number: int = 0
+    at: float = 0.0
     problem: str = ""
 
 
@@ -102,7 +106,7 @@ class Controller:
         self._joined = False
         self._changes = False
         self._out: tuple[float, str] = (0.0, "")
-        self._attempt: Attempt | None = None
+        self._attempt = Attempt()
         self._fencing: Fencing | None = None
         self._fatal = ""
         self._told = ""
@@ -331,8 +335,8 @@ class Controller:
         self.transitions["active", RESULTS[bool(problem)]] += 1
         with self._news:
             # one that is tried each second and fails always in the same way is one line
-            known_already = self._attempt is not None and self._attempt.problem == problem
-            self._attempt = Attempt(self._clock(), problem)
+            known_already = self._attempt.problem == problem
+            self._attempt = Attempt(self._attempt.number + 1, self._clock(), problem)
             self._news.notify_all()
         if fault is not None:
             hint = f" {known.hint}" if known is not None and known.hint else ""
@@ -412,7 +416,8 @@ class Controller:
         """Ask all others to give way, the active one last (3.x); 2.7 asks that one alone, and has no other."""
         self._stay_out(0.0, "")
         self._decide()
-        began = self._clock()
+        with self._news:
+            before = self._attempt.number
         others = [each for each in self._settings.others if each.namenode != active.namenode]
         seconds = 2 * self._settings.transitions.graceful_timeout
         asked: list[Target] = []
@@ -423,10 +428,12 @@ class Controller:
                     self._ask_to_cede(target, int(seconds * 1000))
                 except RpcError as fault:
                     if target is active:
-                        raise ServiceFailedError(f"the controller of {target} does not give way: {fault.message}") from fault
+                        raise ServiceFailedError(
+                            f"the controller of {target} does not give way: {fault.message}"
+                        ) from fault
                     # who does not answer may win the lock, which the wait for it then tells
                     _LOG.warning("the controller of %s, a standby, does not answer: %s", target, fault.message)
-            self._wait_for_attempt(began, seconds + self._settings.transitions.new_active_timeout)
+            self._wait_for_attempt(before, seconds + self._settings.transitions.new_active_timeout)
         finally:
             for target in asked:
                 try:
@@ -446,14 +453,16 @@ class Controller:
         ) as client:
             client.cede_active(milliseconds)
 
-    def _wait_for_attempt(self, began: float, seconds: float) -> None:
+    def _wait_for_attempt(self, before: int, seconds: float) -> None:
+        """For one after the one of that number."""
+
         def over() -> bool:
-            return (self._attempt is not None and self._attempt.at >= began) or self._report.health is not Health.HEALTHY
+            return self._attempt.number > before or self._report.health is not Health.HEALTHY
 
         with self._news:
             in_time = self._news.wait_for(over, seconds)
             attempt, report = self._attempt, self._report
-        if attempt is not None and attempt.at >= began:
+        if attempt.number > before:
             if attempt.problem:
                 raise ServiceFailedError(attempt.problem)
             return
@@ -479,7 +488,7 @@ class Controller:
                 "decision": self._told,
                 "outSeconds": max(0.0, self._out[0] - self._clock()),
                 "lastAttempt": None
-                if attempt is None
+                if not attempt.number
                 else {"secondsAgo": self._clock() - attempt.at, "problem": attempt.problem},
                 "lastFencing": None
                 if fencing is None

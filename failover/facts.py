@@ -99,7 +99,9 @@ class _ControllerCollector(Collector):
         failed = told["lastAttempt"] is not None and bool(told["lastAttempt"]["problem"])
         yield _gauge("last_activation_failed", "1 after the NameNode had the lock and did not become active.", failed)
         fencing = told["lastFencing"]
-        yield _gauge("last_fencing_failed", "1 after a fencing that failed.", fencing is not None and not fencing["done"])
+        yield _gauge(
+            "last_fencing_failed", "1 after a fencing that failed.", fencing is not None and not fencing["done"]
+        )
         yield _states("health", "1 for how the NameNode is.", [each.name.lower() for each in Health], told["health"])
         yield _states("state", "1 for the state it tells.", [each.name.lower() for each in HAState], told["state"])
         yield _counts("transitions", "States that it was given.", "state", now.transitions)

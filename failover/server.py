@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import logging
 import time
-from dataclasses import replace
 from typing import Self
 
 from checkpointer.config.kerberos import open_doors

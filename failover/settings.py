@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -174,6 +174,8 @@ class _Reader:
     # ---- who is who ----------------------------------------------------------------------------------------
 
     def _targets(self) -> tuple[Target, ...]:
+        if not self._who.is_ha:
+            return ()
         everybody = replace(self._who, own_id="")
         policy = HTTP_POLICY.read(self._settings)
         rpc = namenode_rpc(self._settings, everybody)

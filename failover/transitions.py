@@ -23,9 +23,7 @@ class TransitionError(HdfsError):
 class Transitions:
     """Asks as `user`; `clock` gives monotonic seconds."""
 
-    def __init__(
-        self, settings: TransitionSettings, user: str, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, settings: TransitionSettings, user: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
         self._user = user
         self._clock = clock

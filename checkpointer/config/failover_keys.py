@@ -38,10 +38,17 @@ FENCING_METHODS = ConfigKey(
     reason="powershell and the names of Java classes",
 )
 FENCING_SSH_KEYS = ConfigKey(
-    "dfs.ha.fencing.ssh.private-key-files", "", text("files"), "What sshfence logs in with, several separated by commas."
+    "dfs.ha.fencing.ssh.private-key-files",
+    "",
+    text("files"),
+    "What sshfence logs in with, several separated by commas.",
 )
 FENCING_SSH_TIMEOUT = ConfigKey(
-    "dfs.ha.fencing.ssh.connect-timeout", "30000", MILLISECONDS, "How long sshfence waits for a connection.", least=0.001
+    "dfs.ha.fencing.ssh.connect-timeout",
+    "30000",
+    MILLISECONDS,
+    "How long sshfence waits for a connection.",
+    least=0.001,
 )
 STACKS_TIMEOUT = ConfigKey(
     "dfs.ha.zkfc.nn.http.timeout.ms",

@@ -37,9 +37,7 @@ def command(conf_dir: Path, as_json: bool) -> None:
     breadcrumb = named(None if crumb is None else crumb[0], settings)
     if as_json:
         own = settings.own
-        echo_json(
-            {"nameservice": own.nameservice, "lock": lock, "breadcrumb": breadcrumb, "namenodes": nodes}
-        )
+        echo_json({"nameservice": own.nameservice, "lock": lock, "breadcrumb": breadcrumb, "namenodes": nodes})
         return
     echo(f"{settings.parent}: lock {_text(lock)}, breadcrumb {_text(breadcrumb)}")
     for node in nodes:

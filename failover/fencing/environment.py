@@ -34,7 +34,8 @@ def fencing_environment(configuration: Configuration, target: Target) -> dict[st
 
 
 def _set(configuration: Configuration) -> dict[str, str]:
-    return {key: configuration.get(key, "") for key in configuration.keys()}
+    names = configuration.keys()
+    return {name: configuration.get(name, "") for name in names}
 
 
 def _own(view: Mapping[str, str], suffix: str) -> dict[str, str]:

@@ -127,7 +127,9 @@ class Fencer:
         except ConnectionRefusedError:
             return Outcome(str(method), True, f"{here}, and nobody takes connections to it")
         except OSError as fault:
-            return Outcome(str(method), False, f"{here}, but whether somebody listens cannot be told from here: {fault}")
+            return Outcome(
+                str(method), False, f"{here}, but whether somebody listens cannot be told from here: {fault}"
+            )
 
     def _try_ssh(self, method: SshFencing) -> Outcome:
         unreadable = [name for name in self._ssh.keys if not os.access(name, os.R_OK)]
