@@ -112,7 +112,8 @@ def test_a_command_that_hangs_is_killed_with_all_that_it_began(tmp_path: Path) -
 
 def test_methods_are_tried_in_their_order_until_one_works(tmp_path: Path) -> None:
     told = tmp_path / "told"
-    lines = "\n".join(f"shell(echo {word} >> {told}; {end})" for word, end in (("a", "false"), ("b", "true"), ("c", "true")))
+    ends = {"a": "false", "b": "true", "c": "true"}
+    lines = "\n".join(f"shell(echo {word} >> {told}; {end})" for word, end in ends.items())
     assert [each.worked for each in fencer(lines).fence()] == [False, True]
     assert told.read_text() == "a\nb\n"
 

@@ -49,7 +49,8 @@ def test_keys_of_a_nameservice_and_of_a_namenode() -> None:
     assert found.automatic
     assert (found.zookeeper.hosts, found.zookeeper.session_timeout) == ("right:1/chroot", 3.0)
     assert found.parent == "/other/ns1"
-    assert [str((found.methods[name] or [None])[0]) for name in PORTS] == ["shell(false)", "shell(off nn2)", "shell(false)"]
+    fencing = [str((found.methods[name] or [None])[0]) for name in PORTS]
+    assert fencing == ["shell(false)", "shell(off nn2)", "shell(false)"]
 
 
 def test_whose_controller_it_is() -> None:

@@ -1,0 +1,89 @@
+"""Our failover controller and Hadoop's 2.7.3 in one election, with real NameNodes on our JournalNodes."""
+
+from __future__ import annotations
+
+import random
+import signal
+from pathlib import Path
+
+import pytest
+
+from namenode_stub.demo_zookeeper import MISSING
+from tests.depth import SEED, deep, scaled
+from tests.interop.clients import ClientJvm
+from tests.interop.failover_pair import SESSION_SECONDS, FailoverPair
+
+pytestmark = [pytest.mark.interop, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
+
+# how long a new active NameNode is waited for: at full depth no longer than promised
+BOUND = SESSION_SECONDS + 5.0 if deep() else 60.0
+
+
+class Rounds:
+    """What befalls the active side, and what has to follow."""
+
+    def __init__(self, pair: FailoverPair, seed: int = SEED) -> None:
+        self.pair = pair
+        self._choose = random.Random(seed)
+        self.kinds = [self.kill_namenode, self.kill_controller, self.freeze_controller, self.freeze_namenode, self.ask]
+
+    def begin(self, first: str, second: str) -> None:
+        """`first` becomes active, for its controller is alone for a moment."""
+        self.pair.controllers[first].start()
+        self.pair.wait_for_active(first, BOUND)
+        self.pair.controllers[second].start()
+        self.pair.write()
+
+    def play(self, number: int) -> None:
+        for at in range(number):
+            active = self.pair.active()
+            assert active is not None
+            (other,) = self.pair.nodes.keys() - {active}
+            kind = self.kinds[at % len(self.kinds)]
+            kind(active, other)
+            self.pair.write()
+
+    def kill_namenode(self, active: str, other: str) -> None:
+        self.pair.nodes[active].process.kill()
+        self.pair.wait_for_active(other, BOUND)
+        self.pair.start_node(active)
+
+    def kill_controller(self, active: str, other: str) -> None:
+        self.pair.controllers[active].kill()
+        self.pair.wait_for_active(other, BOUND)
+        self.pair.controllers[active].start()
+
+    def freeze_controller(self, active: str, other: str) -> None:
+        self.pair.controllers[active].signal(signal.SIGSTOP)
+        self.pair.wait_for_active(other, BOUND)
+        self.pair.controllers[active].signal(signal.SIGCONT)
+        # it finds that its session is over, and touches nobody
+        self.pair.write()
+        assert self.pair.active() == other
+
+    def freeze_namenode(self, active: str, other: str) -> None:
+        """It hangs: another one takes over, and fences by the script, which kills."""
+        before = self.fencings()
+        self.pair.nodes[active].process.signal(signal.SIGSTOP)
+        self.pair.wait_for_active(other, BOUND)
+        assert self.fencings() == before + 1
+        self.pair.nodes[active].process.kill()
+        self.pair.start_node(active)
+
+    def ask(self, active: str, other: str) -> None:
+        """haadmin of Hadoop's, whosoever controllers they are."""
+        # Hadoop's controller may hold a connection to the process that was there before, and find out by using it
+        if self.pair.client.ha_admin("-failover", active, other).code:
+            self.pair.client.ha_admin("-failover", active, other).checked()
+        self.pair.wait_for_active(other, BOUND)
+
+    def fencings(self) -> int:
+        return len(self.pair.fenced.read_text().splitlines()) if self.pair.fenced.exists() else 0
+
+
+def test_one_active_whatever_befalls_them(client_jvm: ClientJvm, tmp_path: Path) -> None:
+    with FailoverPair(tmp_path, client_jvm) as pair:
+        rounds = Rounds(pair)
+        rounds.begin("nn1", "nn2")
+        rounds.play(scaled(20, 2))
+        print("seconds to the next active:", [round(each, 1) for each in pair.took])
