@@ -24,11 +24,11 @@ from kazoo.exceptions import (
     SessionExpiredError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.protocol.states import KazooState, KeeperState
+from kazoo.protocol.states import KazooState
 
 from hadoop_common.zookeeper.address import ZooKeeperAddress
-from hadoop_common.zookeeper.client import new_client, told, why_away
-from hadoop_common.zookeeper.errors import ZooKeeperError
+from hadoop_common.zookeeper.client import new_client, no_chroot, refused, told, was_refused, why_away
+from hadoop_common.zookeeper.errors import NoNodeError, ZooKeeperError
 from hadoop_common.zookeeper.znodes import ANY_VERSION, Change, Create, Delete, Set
 
 _LOG = logging.getLogger(__name__)
@@ -48,6 +48,7 @@ class KazooZNodes:
         self._client: Any = None
         self._connected = threading.Event()
         self._closed = False
+        self._refused = False
 
     def get(self, path: str) -> tuple[bytes | None, int]:
         data, stat = self._do(path, lambda client: client.get_async(path))
@@ -58,7 +59,12 @@ class KazooZNodes:
         return done
 
     def create(self, path: str, data: bytes | None, *, parents: bool = False, ephemeral: bool = False) -> None:
-        self._do(path, lambda client: client.create_async(path, data, makepath=parents, ephemeral=ephemeral))
+        try:
+            self._do(path, lambda client: client.create_async(path, data, makepath=parents, ephemeral=ephemeral))
+        except NoNodeError as fault:
+            if not parents:
+                raise
+            raise no_chroot(self._address, path) from fault
 
     def create_sequential(self, prefix: str) -> str:
         def call(client: Any) -> Any:
@@ -122,7 +128,9 @@ class KazooZNodes:
         while True:
             client = self._reached(path, deadline)
             try:
-                return call(client).get(timeout=max(deadline - time.monotonic(), _AGAIN))
+                found = call(client).get(timeout=max(deadline - time.monotonic(), _AGAIN))
+                self._refused = False
+                return found
             except (*_LOST, AuthFailedError) as fault:
                 if time.monotonic() + _AGAIN > deadline:
                     raise self._away(path) from fault
@@ -142,9 +150,9 @@ class KazooZNodes:
         with self._guard:
             if self._closed:
                 raise ZooKeeperError("the session is closed", path=path, hint="Open what it belongs to again.")
-            if self._client is not None and self._client.client_state == KeeperState.AUTH_FAILED:
+            if self._client is not None and was_refused(self._client):
                 _end(self._client)
-                self._client = None
+                self._client, self._refused = None, True
             if self._client is None:
                 self._client = self._made()
             client = self._client
@@ -153,10 +161,12 @@ class KazooZNodes:
         return client
 
     def _made(self) -> Any:
+        self._connected.clear()
         client = new_client(self._address)
 
         def changed(state: str) -> None:
-            if state == KazooState.CONNECTED:
+            if state == KazooState.CONNECTED or was_refused(client):
+                # Whoever waits for one that was refused is to make another.
                 self._connected.set()
             elif not self._closed:
                 self._connected.clear()
@@ -167,6 +177,8 @@ class KazooZNodes:
         return client
 
     def _away(self, path: str) -> ZooKeeperError:
+        if self._refused:
+            return refused(self._address, path)
         return why_away(self._client, self._address, self._patience, path)
 
 
