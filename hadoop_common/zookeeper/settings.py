@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hadoop_common.config_key import ABSENT, MILLISECONDS, OPTIONAL_SWITCH, SWITCH, ConfigKey, text
 from hadoop_common.configuration import Configuration, ConfigurationError, local_path
@@ -120,7 +120,7 @@ LOGIN_KEYS = (
 )
 
 
-def zookeeper_address(settings: Configuration, scoped: Callable[[ConfigKey[str]], str]) -> ZooKeeperAddress | None:
+def zookeeper_address(settings: Configuration, scoped: Callable[[ConfigKey[Any]], str]) -> ZooKeeperAddress | None:
     """The ensemble of `ha.zookeeper.*`, None where none is named.
 
     Args:
@@ -135,7 +135,7 @@ def zookeeper_address(settings: Configuration, scoped: Callable[[ConfigKey[str]]
     acl, auth = scoped(ACL), scoped(AUTH)
     return ZooKeeperAddress(
         hosts,
-        SESSION_TIMEOUT.read(settings),
+        SESSION_TIMEOUT.read(settings, scoped(SESSION_TIMEOUT)),
         # one that is set to nothing leaves everything to whoever made the znode (ActiveStandbyElector)
         taken(settings, ACL, parse_acl, acl) or (("auth", "", "cdrwa"),),
         taken(settings, AUTH, parse_auth, auth),

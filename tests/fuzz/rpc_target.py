@@ -96,7 +96,7 @@ class _Node:
         """Nothing happens."""
 
     end_checkpoint = error_report = monitor_health = journal = start_log_segment = nothing
-    transition_to_active = transition_to_standby = nothing
+    transition_to_active = transition_to_standby = transition_to_observer = nothing
 
     def service_status(self, caller: CallContext) -> ServiceStatus:
         return ServiceStatus(HAState.ACTIVE, ready_to_become_active=True, reason=caller.user)
