@@ -11,6 +11,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from kazoo.exceptions import (
@@ -28,7 +30,7 @@ from kazoo.protocol.states import KazooState
 
 from hadoop_common.zookeeper.address import ZooKeeperAddress
 from hadoop_common.zookeeper.client import new_client, no_chroot, refused, told, was_refused, why_away
-from hadoop_common.zookeeper.errors import NoNodeError, ZooKeeperError
+from hadoop_common.zookeeper.errors import NodeExistsError, NoNodeError, ZooKeeperError
 from hadoop_common.zookeeper.znodes import ANY_VERSION, Change, Create, Delete, Set
 
 _LOG = logging.getLogger(__name__)
@@ -39,11 +41,15 @@ _LOST = ConnectionLoss, ConnectionClosedError, SessionExpiredError, OperationTim
 
 
 class KazooZNodes:
-    """`ZNodes` of an ensemble; nothing is connected to before the first call."""
+    """`ZNodes` of an ensemble; nothing is connected to before the first call.
 
-    def __init__(self, address: ZooKeeperAddress) -> None:
+    Args:
+        grace: how much longer than the session's timeout a call waits, seconds.
+    """
+
+    def __init__(self, address: ZooKeeperAddress, *, grace: float = _GRACE) -> None:
         self._address = address
-        self._patience = address.session_timeout + _GRACE
+        self._patience = address.session_timeout + grace
         self._guard = threading.Lock()
         self._client: Any = None
         self._connected = threading.Event()
@@ -75,6 +81,23 @@ class KazooZNodes:
 
     def delete(self, path: str, version: int = ANY_VERSION) -> None:
         self._do(path, lambda client: client.delete_async(path, version))
+
+    def delete_tree(self, path: str) -> None:
+        """Remove a znode with all below it; nothing where there is none."""
+        with suppress(NoNodeError):
+            for name in self.children(path):
+                self.delete_tree(f"{path}/{name}")
+            self.delete(path)
+
+    def make_parents(self, path: str) -> None:
+        """Make a znode and all above it, empty; those that are there get our ACL."""
+        names = path.strip("/").split("/")
+        for depth in range(1, len(names) + 1):
+            above = "/" + "/".join(names[:depth])
+            try:
+                self.create(above, b"", parents=True)
+            except NodeExistsError:
+                self._do(above, partial(_set_acl, above))
 
     def children(self, path: str) -> list[str]:
         found: list[str] = self._do(path, lambda client: client.get_children_async(path))
@@ -185,3 +208,7 @@ class KazooZNodes:
 def _end(client: Any) -> None:
     client.stop()
     client.close()
+
+
+def _set_acl(path: str, client: Any) -> Any:
+    return client.set_acls_async(path, client.default_acl)
