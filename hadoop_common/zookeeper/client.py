@@ -47,16 +47,28 @@ def new_client(address: ZooKeeperAddress) -> KazooClient:
         ZooKeeperError: a package that the login needs is not here.
         TlsSetupError: a store cannot be used.
     """
-    return KazooClient(
+    handler = _Handler(address.tls)
+    client = KazooClient(
         hosts=address.hosts,
         timeout=address.session_timeout,
-        handler=_Handler(address.tls),
+        handler=handler,
         default_acl=acl_of(address),
         auth_data=list(address.auth) or None,
         sasl_options=None if address.sasl is None else _sasl_options(address.sasl),
         # it never gives up: whoever asks does
         connection_retry={"max_tries": -1, "delay": _BETWEEN_TRIES, "max_delay": _MOST_BETWEEN_TRIES},
     )
+
+    def changed(_: str) -> None:
+        handler.refused = was_refused(client)
+
+    client.add_listener(changed)
+    return client
+
+
+def was_refused(client: KazooClient) -> bool:
+    """Whether ZooKeeper did not take our login, which has ended `client`."""
+    return bool(client.handler.refused) or client.client_state == KeeperState.AUTH_FAILED
 
 
 def acl_of(address: ZooKeeperAddress) -> list[Any]:
@@ -76,7 +88,7 @@ def why_away(
     client: KazooClient | None, address: ZooKeeperAddress, seconds: float, path: str = ""
 ) -> errors.ZooKeeperError:
     """The error of whoever has waited for a connection of `client` for so long."""
-    if client is not None and client.client_state == KeeperState.AUTH_FAILED:
+    if client is not None and was_refused(client):
         return refused(address, path)
     said = "" if client is None else client.handler.fault
     problem = f"ZooKeeper at {address.hosts} did not answer within {seconds:g} s"
@@ -92,6 +104,13 @@ def refused(address: ZooKeeperAddress, path: str) -> errors.ZooKeeperError:
     key = address.auth_key if address.sasl is None else f"{address.auth_key} or checkpointer.zookeeper.sasl.*"
     hint = f"Set {key} to what the ACL of the znode grants this to."
     return errors.ZooKeeperError("ZooKeeper refuses this to us", path=path, hint=hint)
+
+
+def no_chroot(address: ZooKeeperAddress, path: str) -> errors.ZooKeeperError:
+    """The error where a znode cannot be made although its parents are: kazoo makes no chroot, nor does Hadoop."""
+    chroot = address.hosts[address.hosts.find("/") :]
+    hint = f"Create it by ZooKeeper's zkCli.sh, or correct {address.named_by}."
+    return errors.ZooKeeperError(f"the chroot {chroot} of {address.named_by} is not there", path=path, hint=hint)
 
 
 def told(fault: Exception, address: ZooKeeperAddress, path: str) -> errors.ZooKeeperError:
@@ -126,11 +145,13 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
 
     Attributes:
         fault: of TLS with the last connection, "" where there was none.
+        refused: whether the login was, which has ended the client.
     """
 
     def __init__(self, stores: ClientStores | None) -> None:
         super().__init__()
         self.fault = ""
+        self.refused = False
         self._tls = None if stores is None else ClientTls(TlsConfig(), lambda: stores_material(stores))
 
     def create_connection(

@@ -11,6 +11,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from kazoo.exceptions import (
@@ -24,11 +26,11 @@ from kazoo.exceptions import (
     SessionExpiredError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.protocol.states import KazooState, KeeperState
+from kazoo.protocol.states import KazooState
 
 from hadoop_common.zookeeper.address import ZooKeeperAddress
-from hadoop_common.zookeeper.client import new_client, told, why_away
-from hadoop_common.zookeeper.errors import ZooKeeperError
+from hadoop_common.zookeeper.client import new_client, no_chroot, refused, told, was_refused, why_away
+from hadoop_common.zookeeper.errors import NodeExistsError, NoNodeError, ZooKeeperError
 from hadoop_common.zookeeper.znodes import ANY_VERSION, Change, Create, Delete, Set
 
 _LOG = logging.getLogger(__name__)
@@ -39,15 +41,20 @@ _LOST = ConnectionLoss, ConnectionClosedError, SessionExpiredError, OperationTim
 
 
 class KazooZNodes:
-    """`ZNodes` of an ensemble; nothing is connected to before the first call."""
+    """`ZNodes` of an ensemble; nothing is connected to before the first call.
 
-    def __init__(self, address: ZooKeeperAddress) -> None:
+    Args:
+        grace: how much longer than the session's timeout a call waits, seconds.
+    """
+
+    def __init__(self, address: ZooKeeperAddress, *, grace: float = _GRACE) -> None:
         self._address = address
-        self._patience = address.session_timeout + _GRACE
+        self._patience = address.session_timeout + grace
         self._guard = threading.Lock()
         self._client: Any = None
         self._connected = threading.Event()
         self._closed = False
+        self._refused = False
 
     def get(self, path: str) -> tuple[bytes | None, int]:
         data, stat = self._do(path, lambda client: client.get_async(path))
@@ -58,7 +65,12 @@ class KazooZNodes:
         return done
 
     def create(self, path: str, data: bytes | None, *, parents: bool = False, ephemeral: bool = False) -> None:
-        self._do(path, lambda client: client.create_async(path, data, makepath=parents, ephemeral=ephemeral))
+        try:
+            self._do(path, lambda client: client.create_async(path, data, makepath=parents, ephemeral=ephemeral))
+        except NoNodeError as fault:
+            if not parents:
+                raise
+            raise no_chroot(self._address, path) from fault
 
     def create_sequential(self, prefix: str) -> str:
         def call(client: Any) -> Any:
@@ -69,6 +81,23 @@ class KazooZNodes:
 
     def delete(self, path: str, version: int = ANY_VERSION) -> None:
         self._do(path, lambda client: client.delete_async(path, version))
+
+    def delete_tree(self, path: str) -> None:
+        """Remove a znode with all below it; nothing where there is none."""
+        with suppress(NoNodeError):
+            for name in self.children(path):
+                self.delete_tree(f"{path}/{name}")
+            self.delete(path)
+
+    def make_parents(self, path: str) -> None:
+        """Make a znode and all above it, empty; those that are there get our ACL."""
+        names = path.strip("/").split("/")
+        for depth in range(1, len(names) + 1):
+            above = "/" + "/".join(names[:depth])
+            try:
+                self.create(above, b"", parents=True)
+            except NodeExistsError:
+                self._do(above, partial(_set_acl, above))
 
     def children(self, path: str) -> list[str]:
         found: list[str] = self._do(path, lambda client: client.get_children_async(path))
@@ -122,7 +151,9 @@ class KazooZNodes:
         while True:
             client = self._reached(path, deadline)
             try:
-                return call(client).get(timeout=max(deadline - time.monotonic(), _AGAIN))
+                found = call(client).get(timeout=max(deadline - time.monotonic(), _AGAIN))
+                self._refused = False
+                return found
             except (*_LOST, AuthFailedError) as fault:
                 if time.monotonic() + _AGAIN > deadline:
                     raise self._away(path) from fault
@@ -142,9 +173,9 @@ class KazooZNodes:
         with self._guard:
             if self._closed:
                 raise ZooKeeperError("the session is closed", path=path, hint="Open what it belongs to again.")
-            if self._client is not None and self._client.client_state == KeeperState.AUTH_FAILED:
+            if self._client is not None and was_refused(self._client):
                 _end(self._client)
-                self._client = None
+                self._client, self._refused = None, True
             if self._client is None:
                 self._client = self._made()
             client = self._client
@@ -153,10 +184,12 @@ class KazooZNodes:
         return client
 
     def _made(self) -> Any:
+        self._connected.clear()
         client = new_client(self._address)
 
         def changed(state: str) -> None:
-            if state == KazooState.CONNECTED:
+            if state == KazooState.CONNECTED or was_refused(client):
+                # Whoever waits for one that was refused is to make another.
                 self._connected.set()
             elif not self._closed:
                 self._connected.clear()
@@ -167,9 +200,15 @@ class KazooZNodes:
         return client
 
     def _away(self, path: str) -> ZooKeeperError:
+        if self._refused:
+            return refused(self._address, path)
         return why_away(self._client, self._address, self._patience, path)
 
 
 def _end(client: Any) -> None:
     client.stop()
     client.close()
+
+
+def _set_acl(path: str, client: Any) -> Any:
+    return client.set_acls_async(path, client.default_acl)
