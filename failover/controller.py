@@ -105,6 +105,7 @@ class Controller:
         self._observer = False
         self._joined = False
         self._changes = False
+        self._predecessor = False
         self._out: tuple[float, str] = (0.0, "")
         self._attempt = Attempt()
         self._fencing: Fencing | None = None
@@ -138,6 +139,9 @@ class Controller:
             _LOG.log(level, "%s is %s%s", self._own, report.health.value, why)
         if report.status is not None:
             self._compare(report.status.state)
+        if self._predecessor and self._holder() not in (self._data, None):
+            # the election tells nothing when the lock goes from one that is not ours to another
+            self.become_standby()
         self._decide()
 
     def _compare(self, told: HAState) -> None:
@@ -197,6 +201,7 @@ class Controller:
             HdfsError: it is not.
         """
         self._goes_on()
+        self._predecessor = False
         try:
             with self._change():
                 stop = self._why_not_active(started=False)
@@ -239,7 +244,9 @@ class Controller:
         self._goes_on()
         if self._holder() == self._data:
             _LOG.info("the lock is that of an earlier controller of %s, which stays as it is", self._own)
+            self._predecessor = True
             return
+        self._predecessor = False
         with self._change():
             self._expect(HAState.STANDBY)
             try:

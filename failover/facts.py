@@ -55,7 +55,6 @@ def readiness(facts: ControllerFacts) -> Probe:
     """Whether there would be a failover if one were needed, and why not."""
     told, election = facts.controller, str(facts.election.get("state", ""))
     details = {"state": told["state"], "election": election}
-    attempt = told["lastAttempt"]
     if told["fatal"]:
         return Probe(False, f"the election does not go on: {told['fatal']}", details)
     if told["health"] != Health.HEALTHY.name.lower():
@@ -63,12 +62,11 @@ def readiness(facts: ControllerFacts) -> Probe:
         return Probe(False, f"{told['namenode']} is {Health[told['health'].upper()].value}{reason}", details)
     if told["state"] == HAState.OBSERVER.name.lower():
         return Probe(True, f"{told['namenode']} is an observer, which takes no part in the election", details)
-    if election == "neutral":
-        return Probe(False, "who has the lock is not known, for ZooKeeper does not answer", details)
-    if attempt is not None and attempt["problem"] and election != "standby":
-        return Probe(False, attempt["problem"], details)
     if not told["takesPart"]:
         return Probe(False, f"{told['namenode']} {told['decision']}", details)
+    problem = str(facts.election.get("problem", ""))
+    if problem or election not in ("active", "standby"):
+        return Probe(False, problem or "ZooKeeper has not said who has the lock", details)
     return Probe(True, f"{told['namenode']} is {told['state']}, and takes part in the election", details)
 
 

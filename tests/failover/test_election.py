@@ -69,15 +69,6 @@ class NameNode:
         self._note(f"fatal {reason}")
 
 
-@pytest.fixture(scope="module")
-def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    if MISSING:
-        pytest.skip(MISSING)
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-    with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as server:
-        yield server
-
-
 class Scene:
     """Two controllers, and a client that looks on."""
 
