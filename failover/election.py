@@ -386,8 +386,8 @@ class _Session:
             self._events.put(Expired(self._number))
 
     def _fired(self, event: Any) -> None:
-        # kazoo calls watches at each lost connection too
-        if event.type != EventType.NONE:
+        # kazoo calls watches at each lost connection too; who made a lock that was missing is told by our own request
+        if event.type not in (EventType.NONE, EventType.CREATED):
             self._events.put(LockChanged(self._number))
 
     def _reply(self, request: Request, answer: Any) -> Reply:

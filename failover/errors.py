@@ -23,6 +23,13 @@ class FormatDeniedError(ControllerError):
         )
 
 
+class FormatError(ControllerError):
+    """The znodes cannot be made, or removed."""
+
+    def __init__(self, fault: HdfsError) -> None:
+        super().__init__(fault.message, hint=fault.hint)
+
+
 class NotFormattedError(ControllerError):
     """The znode of the nameservice is missing."""
 

@@ -232,7 +232,7 @@ class _Reader:
     def _web(self) -> WebAddresses:
         policy = HTTP_POLICY.take(self._settings, self._faults)
         http, https = (
-            self._faults.take(lambda key=key: address(self._settings, self._scoped(key), key.port), ("", 0))
+            self._faults.take(partial(address, self._settings, self._scoped(key), key.port), ("", 0))
             for key in (own_keys.ZKFC_HTTP_ADDRESS, own_keys.ZKFC_HTTPS_ADDRESS)
         )
         tls = self._faults.take(lambda: tls_config(self._settings), TlsConfig())

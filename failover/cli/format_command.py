@@ -26,9 +26,10 @@ def command(conf_dir: Path, force: bool, non_interactive: bool, as_json: bool) -
     5 dfs.ha.automatic-failover.enabled is false, 6 ZooKeeper does not answer
     """
     from failover.cli.logged_in import confirmed, logged_in_settings
-    from failover.errors import FormatDeniedError
+    from failover.errors import FormatDeniedError, FormatError
     from failover.server import check_enabled
     from failover.watching import watching
+    from hadoop_common.zookeeper.errors import ZooKeeperError
 
     settings = logged_in_settings(conf_dir, operator=True)
     check_enabled(settings)
@@ -37,7 +38,10 @@ def command(conf_dir: Path, force: bool, non_interactive: bool, as_json: bool) -
         question = f"{settings.parent} exists in ZooKeeper. Are all controllers stopped, and is it to be removed?"
         if there and not force and (non_interactive or not confirmed(question)):
             raise FormatDeniedError(settings.parent)
-        election.format()
+        try:
+            election.format()
+        except ZooKeeperError as fault:
+            raise FormatError(fault) from fault
     if as_json:
         echo_json({"znode": settings.parent, "existed": there})
         return

@@ -1,4 +1,4 @@
-"""Controllers on a real ZooKeeper, with NameNodes that do as a test wants: the scenarios of TestZKFailoverController."""
+"""Controllers on a real ZooKeeper, with NameNodes that do as a test wants: what TestZKFailoverController has."""
 
 from __future__ import annotations
 

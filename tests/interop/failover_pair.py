@@ -15,6 +15,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from failover.active_node_info import ActiveNodeInfo
+from failover.election import BREADCRUMB, LOCK
 from hadoop_rpc.errors import RpcError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 from hadoop_rpc.retry import NO_RETRY
@@ -140,22 +141,27 @@ class FailoverPair:
         self.pair = stack.enter_context(HaPair(self.root / "pair", self._properties(trio.uri, ports)))
         self.nodes: dict[str, NameNode] = {"nn1": self.pair.nn1, "nn2": self.pair.nn2}
         self.client = self._jvm.of(self.pair.client_conf)
-        self.zk = KazooClient(self.zookeeper.hosts)
+        self.zk = KazooClient(self.zookeeper.hosts, connection_retry={"max_tries": -1, "max_delay": 0.5})
         self.zk.start()
         stack.callback(self.zk.stop)
         with ThreadPoolExecutor(3) as pool:
             for done in [*(pool.submit(self.start_node, name) for name in self.nodes), pool.submit(self._format)]:
                 done.result()
+        self._ports = ports
         self.controllers: dict[str, ControllerProcess] = {
-            name: (OurController if name in self._ours else HadoopController)(node.conf, ports[name])
-            for name, node in self.nodes.items()
+            name: self.controller(name, OurController if name in self._ours else HadoopController)
+            for name in self.nodes
         }
-        for controller in self.controllers.values():
-            stack.callback(self._end, controller)
+        stack.callback(self._end)
 
-    def _end(self, controller: ControllerProcess) -> None:
-        controller.signal(signal.SIGCONT)
-        controller.stop()
+    def controller(self, name: str, kind: type[OurController] | type[HadoopController]) -> ControllerProcess:
+        """One that does not run yet."""
+        return kind(self.nodes[name].conf, self._ports[name])
+
+    def _end(self) -> None:
+        for controller in self.controllers.values():
+            controller.signal(signal.SIGCONT)
+            controller.stop()
 
     def _properties(self, shared: str, ports: dict[str, int]) -> dict[str, str]:
         script = self.root / "fence.sh"
@@ -225,15 +231,29 @@ class FailoverPair:
         began = time.monotonic()
         wait_until(lambda: self.states()[name] is HAState.ACTIVE, f"{name} to be active", seconds)
         self.took.append(time.monotonic() - began)
-        wait_until(lambda: self.named("ActiveStandbyElectorLock") == self.named("ActiveBreadCrumb") == name, "the lock")
+        self.has_lock(name)
         assert self.active() == name
+
+    def has_lock(self, name: str) -> None:
+        """Until `name` has the lock and the breadcrumb."""
+        wait_until(lambda: self.named(LOCK) == self.named(BREADCRUMB) == name, "the lock")
+
+    def breadcrumb(self) -> bytes:
+        found: bytes = self.zk.get(f"{PARENT}/{BREADCRUMB}")[0]
+        return found
+
+    def owner(self) -> int:
+        """The session that has the lock, 0 for none."""
+        found = self.zk.exists(f"{PARENT}/{LOCK}")
+        return 0 if found is None else int(found.ephemeralOwner)
 
     def named(self, znode: str) -> str:
         """The NameNode that a znode names, "" where it is not there."""
         try:
-            return ActiveNodeInfo.from_bytes(self.zk.get(f"{PARENT}/{znode}")[0]).namenode
+            data, _ = self.zk.retry(self.zk.get, f"{PARENT}/{znode}")
         except NoNodeError:
             return ""
+        return ActiveNodeInfo.from_bytes(data).namenode
 
     def write(self) -> None:
         """An edit, which both NameNodes are to keep; and all that was written before is there."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import signal
+import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,8 @@ import pytest
 from namenode_stub.demo_zookeeper import MISSING
 from tests.depth import SEED, deep, scaled
 from tests.interop.clients import ClientJvm
-from tests.interop.failover_pair import SESSION_SECONDS, FailoverPair
+from tests.interop.failover_pair import SESSION_SECONDS, FailoverPair, HadoopController, OurController
+from tests.interop.hadoop_process import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
@@ -25,7 +28,16 @@ class Rounds:
     def __init__(self, pair: FailoverPair, seed: int = SEED) -> None:
         self.pair = pair
         self._choose = random.Random(seed)
-        self.kinds = [self.kill_namenode, self.kill_controller, self.freeze_controller, self.freeze_namenode, self.ask]
+        self.kinds = [
+            self.kill_namenode,
+            self.kill_controller,
+            self.freeze_controller,
+            self.freeze_namenode,
+            self.ask,
+            self.stop_zookeeper,
+        ]
+        if deep():
+            self._choose.shuffle(self.kinds)
 
     def begin(self, first: str, second: str) -> None:
         """`first` becomes active, for its controller is alone for a moment."""
@@ -72,10 +84,26 @@ class Rounds:
 
     def ask(self, active: str, other: str) -> None:
         """haadmin of Hadoop's, whosoever controllers they are."""
-        # Hadoop's controller may hold a connection to the process that was there before, and find out by using it
-        if self.pair.client.ha_admin("-failover", active, other).code:
-            self.pair.client.ha_admin("-failover", active, other).checked()
+        # its controller may not have seen yet that it is back, and Hadoop's holds a connection to the process before it
+        wait_until(lambda: not self.pair.client.ha_admin("-failover", active, other).code, "a graceful failover", 30)
         self.pair.wait_for_active(other, BOUND)
+
+    def stop_zookeeper(self, active: str, other: str) -> None:
+        """For three timeouts: who is active stays so, and nobody is touched."""
+        before = self.begun(active), self.begun(other), self.fencings()
+        self.pair.zookeeper.stop()
+        end = time.monotonic() + 3 * SESSION_SECONDS
+        while time.monotonic() < end:
+            assert self.pair.active() == active
+            self.pair.write()
+        self.pair.zookeeper.start()
+        self.pair.has_lock(active)
+        assert self.pair.active() == active
+        assert (self.begun(active), self.begun(other), self.fencings()) == before
+
+    def begun(self, name: str) -> int:
+        """How often this NameNode became active, or a standby."""
+        return self.pair.nodes[name].process.log_text().count("Starting services required for")
 
     def fencings(self) -> int:
         return len(self.pair.fenced.read_text().splitlines()) if self.pair.fenced.exists() else 0
@@ -87,3 +115,28 @@ def test_one_active_whatever_befalls_them(client_jvm: ClientJvm, tmp_path: Path)
         rounds.begin("nn1", "nn2")
         rounds.play(scaled(20, 2))
         print("seconds to the next active:", [round(each, 1) for each in pair.took])
+
+
+@pytest.mark.deep
+def test_one_takes_the_place_of_the_other(client_jvm: ClientJvm, tmp_path: Path) -> None:
+    """A controller of ours for Hadoop's and back, beside the active NameNode, which notices nothing."""
+    with FailoverPair(tmp_path, client_jvm) as pair:
+        rounds = Rounds(pair)
+        rounds.begin("nn1", "nn2")
+        pair.controllers["nn2"].stop()
+        for kind in (HadoopController, OurController, HadoopController):
+            begun, crumb, owner = rounds.begun("nn1"), pair.breadcrumb(), pair.owner()
+            pair.controllers["nn1"].kill()
+            pair.controllers["nn1"] = pair.controller("nn1", kind)
+            pair.controllers["nn1"].start()
+            # the session of the one before ends, and the new one has the lock
+            wait_until(partial(_another_owner, pair, owner), "the new controller", 30)
+            pair.wait_for_active("nn1", BOUND)
+            assert pair.breadcrumb() == crumb
+            if kind is OurController:
+                assert rounds.begun("nn1") == begun
+            pair.write()
+
+
+def _another_owner(pair: FailoverPair, before: int) -> bool:
+    return pair.owner() not in (before, 0)
