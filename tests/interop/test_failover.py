@@ -30,10 +30,10 @@ class Rounds:
         self._choose = random.Random(seed)
         self.kinds = [
             self.kill_namenode,
+            self.ask,
             self.kill_controller,
             self.freeze_controller,
             self.freeze_namenode,
-            self.ask,
             self.stop_zookeeper,
         ]
         if deep():
