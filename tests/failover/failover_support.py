@@ -11,6 +11,7 @@ from failover.settings import FailoverSettings
 from hadoop_common.configuration import Configuration
 from hadoop_rpc.errors import HealthCheckFailedError, RemoteError, ServiceFailedError
 from hadoop_rpc.ha_protocol import HAState, RequestSource, ServiceStatus, ha_service
+from hadoop_rpc.security import ServerSecurity
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import CallContext
 from tests.interop.hadoop_conf import free_port
@@ -36,10 +37,11 @@ class FakeNameNode:
     pause: threading.Event | None = None
     told: list[HAState] = field(default_factory=list)
     port: int = field(default_factory=free_port)
+    security: ServerSecurity | None = None
     _server: RpcServer | None = None
 
     def start(self) -> None:
-        self._server = RpcServer([ha_service(self)], HERE, self.port, shutdown_timeout=0.1)
+        self._server = RpcServer([ha_service(self)], HERE, self.port, shutdown_timeout=0.1, security=self.security)
         self._server.start()
 
     def stop(self) -> None:

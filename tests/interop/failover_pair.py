@@ -107,13 +107,15 @@ class FailoverPair:
 
     Args:
         ours: the NameNodes whose controller is ours.
+        fencing: how a NameNode is fenced that does not answer; "" kills it.
 
     Attributes:
         took: seconds that each change of the active NameNode took.
     """
 
-    def __init__(self, root: Path, jvm: ClientJvm, ours: tuple[str, ...] = ("nn1",)) -> None:
+    def __init__(self, root: Path, jvm: ClientJvm, *, ours: tuple[str, ...] = ("nn1",), fencing: str = "") -> None:
         self.root = root
+        self._fencing = fencing
         self.fenced = root / "fenced.log"
         self.took: list[float] = []
         self._jvm = jvm
@@ -170,7 +172,7 @@ class FailoverPair:
         return {
             "dfs.namenode.shared.edits.dir": shared,
             "dfs.ha.automatic-failover.enabled": "true",
-            "dfs.ha.fencing.methods": f"shell({script})",
+            "dfs.ha.fencing.methods": self._fencing or f"shell({script})",
             "dfs.ha.tail-edits.period": "1",
             "ha.zookeeper.quorum": self.zookeeper.hosts,
             "ha.zookeeper.session-timeout.ms": str(SESSION_SECONDS * 1000),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hadoop_rpc.ha_protocol import HAState
 from namenode_stub.demo_zookeeper import MISSING
 from tests.depth import SEED, deep, scaled
 from tests.interop.clients import ClientJvm
@@ -115,6 +116,29 @@ def test_one_active_whatever_befalls_them(client_jvm: ClientJvm, tmp_path: Path)
         rounds.begin("nn1", "nn2")
         rounds.play(scaled(20, 2))
         print("seconds to the next active:", [round(each, 1) for each in pair.took])
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("hung", ["nn1", "nn2"])
+def test_a_namenode_that_hung_comes_back(client_jvm: ClientJvm, tmp_path: Path, hung: str) -> None:
+    """Nothing but the epoch of the JournalNodes fences it; it is active no more, and its controller stays out till then."""
+    with FailoverPair(tmp_path, client_jvm, fencing="shell(true)") as pair:
+        (other,) = pair.nodes.keys() - {hung}
+        rounds = Rounds(pair)
+        rounds.begin(hung, other)
+        pair.nodes[hung].process.signal(signal.SIGSTOP)
+        wait_until(lambda: pair.states()[other] is HAState.ACTIVE, f"{other} to be active", BOUND)
+        pair.write()
+        pair.nodes[hung].process.signal(signal.SIGCONT)
+        # it ends where it tries to close its segment, as a standby it goes on
+        process = pair.nodes[hung].process
+        wait_until(lambda: not process.running or pair.states()[hung] is HAState.STANDBY, f"{hung} to give in", 60)
+        assert pair.active() == other
+        pair.write()
+        if not process.running:
+            pair.start_node(hung)
+        rounds.ask(other, hung)
+        pair.write()
 
 
 @pytest.mark.deep
