@@ -32,7 +32,7 @@ def command(conf_dir: Path, as_json: bool) -> None:
     from failover.server import check_enabled
     from failover.watching import node_state
 
-    settings = logged_in_settings(conf_dir)
+    settings = logged_in_settings(conf_dir, operator=True)
     check_enabled(settings)
     if not settings.fencing_configured:
         raise FencingNotConfiguredError

@@ -16,6 +16,7 @@ _LOG = logging.getLogger(__name__)
 
 _LAST_OUTPUT_SECONDS = 1.0
 _MOST_LINE = 4096
+_MOST_LINES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,8 @@ def run_command(
 
 def _log_lines(output: IO[bytes], name: str, last: list[str]) -> None:
     with output:
-        while line := output.readline(_MOST_LINE):
+        for number, line in enumerate(iter(lambda: output.readline(_MOST_LINE), b"")):
             text = line.decode("utf-8", "replace").rstrip()
             if text:
                 last[0] = text
-                _LOG.info("%s: %s", name, text)
+                _LOG.log(logging.INFO if number < _MOST_LINES else logging.DEBUG, "%s: %s", name, text)

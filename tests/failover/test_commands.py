@@ -102,6 +102,7 @@ def test_without_automatic_failover(site: Site, command: str) -> None:
     assert "dfs.ha.automatic-failover.enabled" in site.run(command, code=5)
 
 
+@pytest.mark.parameters(1)
 @pytest.mark.parametrize("command", ["run", "format", "status"])
 def test_without_zookeeper(site: Site, command: str) -> None:
     site.conf.update({"ha.zookeeper.quorum": f"{HERE}:1"})

@@ -153,6 +153,7 @@ def test_an_unhealthy_namenode_gives_way_to_a_healthy_one_only(pair: Pair) -> No
     pair.until(lambda: pair.election("nn1") == "standby", "nn1 to stand by")
 
 
+@pytest.mark.deep
 def test_a_state_that_somebody_changed_ends_in_a_failover(pair: Pair) -> None:
     pair.both()
     pair.nodes["nn1"].state = STANDBY
@@ -168,6 +169,7 @@ def test_a_session_that_expires_is_a_failover(pair: Pair) -> None:
     pair.until(lambda: pair.named(LOCK) != "" and len(pair.active()) == 1, "one active")
 
 
+@pytest.mark.deep
 def test_who_cannot_become_active_leaves_it_to_another(pair: Pair) -> None:
     pair.both()
     pair.nodes["nn2"].refusals[ACTIVE] = ServiceFailedError("edits are missing")

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from failover.election import BREADCRUMB
 from hadoop_rpc.ha_protocol import HAState
 from namenode_stub.demo_zookeeper import MISSING
 from tests.depth import SEED, deep, scaled
 from tests.interop.clients import ClientJvm
-from tests.interop.failover_pair import SESSION_SECONDS, FailoverPair, HadoopController, OurController
+from tests.interop.failover_pair import PARENT, SESSION_SECONDS, FailoverPair, HadoopController, OurController
 from tests.interop.hadoop_process import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
@@ -36,6 +37,7 @@ class Rounds:
             self.freeze_controller,
             self.freeze_namenode,
             self.stop_zookeeper,
+            self.kill_the_standby,
         ]
         if deep():
             self._choose.shuffle(self.kinds)
@@ -85,9 +87,23 @@ class Rounds:
 
     def ask(self, active: str, other: str) -> None:
         """haadmin of Hadoop's, whosoever controllers they are."""
+        if deep() and self._choose.random() < 0.5:
+            self.pair.zk.delete(f"{PARENT}/{BREADCRUMB}")
         # its controller may not have seen yet that it is back, and Hadoop's holds a connection to the process before it
         wait_until(lambda: not self.pair.client.ha_admin("-failover", active, other).code, "a graceful failover", 30)
         self.pair.wait_for_active(other, BOUND)
+
+    def kill_the_standby(self, active: str, other: str) -> None:
+        """And its controller: nothing happens to the active one."""
+        before = self.begun(active)
+        self.pair.controllers[other].kill()
+        self.pair.nodes[other].process.kill()
+        self.pair.write()
+        self.pair.start_node(other)
+        self.pair.controllers[other].start()
+        self.pair.write()
+        assert self.pair.active() == active
+        assert self.begun(active) == before
 
     def stop_zookeeper(self, active: str, other: str) -> None:
         """For three timeouts: who is active stays so, and nobody is touched."""
@@ -121,14 +137,14 @@ def test_one_active_whatever_befalls_them(client_jvm: ClientJvm, tmp_path: Path)
 @pytest.mark.deep
 @pytest.mark.parametrize("hung", ["nn1", "nn2"])
 def test_a_namenode_that_hung_comes_back(client_jvm: ClientJvm, tmp_path: Path, hung: str) -> None:
-    """Nothing but the epoch of the JournalNodes fences it; it is active no more, and its controller stays out till then."""
+    """Nothing but the epoch of the JournalNodes fences it: it is active no more once it goes on."""
     with FailoverPair(tmp_path, client_jvm, fencing="shell(true)") as pair:
         (other,) = pair.nodes.keys() - {hung}
         rounds = Rounds(pair)
         rounds.begin(hung, other)
         pair.nodes[hung].process.signal(signal.SIGSTOP)
         wait_until(lambda: pair.states()[other] is HAState.ACTIVE, f"{other} to be active", BOUND)
-        pair.write()
+        # Hadoop's client would wait for the one that hangs
         pair.nodes[hung].process.signal(signal.SIGCONT)
         # it ends where it tries to close its segment, as a standby it goes on
         process = pair.nodes[hung].process
