@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -19,7 +21,7 @@ from hadoop_rpc.errors import (
     remote_error,
 )
 from hadoop_rpc.ha_protocol import HAState, ServiceStatus
-from tests.failover.failover_support import FakeNameNode, namenode, settings
+from tests.failover.failover_support import HERE, FakeNameNode, namenode, settings
 
 STATUS = ServiceStatus(HAState.STANDBY, True)
 WRAPPED = remote_error("org.apache.hadoop.ha.HealthCheckFailedException", "no room")
@@ -135,3 +137,32 @@ def test_a_monitor_sees_a_namenode_fall_ill_and_go(caplog: pytest.LogCaptureFixt
     finally:
         monitor.stop()
     assert "a fault of the controller itself" in caplog.text
+
+
+def test_what_an_unhealthy_namenode_does_goes_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    class Web(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/stacks" else 404)
+            self.end_headers()
+            self.wfile.write(b"Thread 1 waits for its disk")
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with namenode() as node, ThreadingHTTPServer((HERE, 0), Web) as web:
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        own = settings({"nn1": node.port, "nn2": 2}).own
+        heard = Heard()
+        times = HealthSettings(check_interval=0.05)
+        monitor = HealthMonitor(replace(own, web=f"http://{HERE}:{web.server_port}"), times, "hdfs", heard)
+        monitor.start()
+        try:
+            heard.until(lambda each: each.health is Health.HEALTHY)
+            node.unwell = "no room"
+            heard.until(lambda each: each.health is Health.UNHEALTHY)
+            node.unwell = ""
+            heard.until(lambda each: each.health is Health.HEALTHY)
+        finally:
+            monitor.stop()
+            web.shutdown()
+    assert caplog.text.count("Thread 1 waits for its disk") == 1
