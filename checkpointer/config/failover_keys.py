@@ -146,8 +146,8 @@ ZKFC_HTTP_ADDRESS = ConfigKey(
     "checkpointer.zkfc.http-address",
     "0.0.0.0:8018",
     _HOST_PORT,
-    "Where a controller serves /status, /health and /metrics; with .NAMESERVICE.NAMENODE appended: that of this NameNode; "
-    "a key of ours.",
+    "Where a controller serves /status, /health and /metrics; with .NAMESERVICE.NAMENODE appended: that of this "
+    "NameNode; a key of ours.",
 )
 ZKFC_HTTPS_ADDRESS = ConfigKey(
     "checkpointer.zkfc.https-address", "0.0.0.0:8017", _HOST_PORT, "The same over HTTPS; a key of ours."

@@ -103,7 +103,11 @@ def refused(address: ZooKeeperAddress, path: str) -> errors.ZooKeeperError:
     """The error where we are not whom ZooKeeper lets do this."""
     key = address.auth_key if address.sasl is None else f"{address.auth_key} or checkpointer.zookeeper.sasl.*"
     hint = f"Set {key} to what the ACL of the znode grants this to."
-    return errors.ZooKeeperError("ZooKeeper refuses this to us", path=path, hint=hint)
+    shown = [f"{scheme} {credential.partition(':')[0]}" for scheme, credential in address.auth]
+    if address.sasl is not None:
+        shown.append(f"{address.sasl.mechanism} {address.sasl.user}".strip())
+    who = " and ".join(shown) or "nobody in particular"
+    return errors.ZooKeeperError(f"ZooKeeper refuses this to us, whom it knows as {who}", path=path, hint=hint)
 
 
 def no_chroot(address: ZooKeeperAddress, path: str) -> errors.ZooKeeperError:

@@ -92,8 +92,12 @@ def test_format_tells_what_is_refused(site: Site) -> None:
     """Which znode, and whose: where Hadoop's says that it could not create it."""
     site.zk.create(f"/{site.parent}", b"", acl=[make_digest_acl("somebody", "else", all=True)])
     told = site.run("format", code=1)
-    assert site.parent in told
+    assert f"/{site.parent}: ZooKeeper refuses this to us, whom it knows as nobody in particular" in told
     assert "ha.zookeeper.auth" in told
+    site.conf.update({"ha.zookeeper.auth": "digest:me:secret"})
+    told = site.run("format", code=1)
+    assert "as digest me\n" in told
+    assert "secret" not in told
 
 
 @pytest.mark.parametrize("command", ["run", "format"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import signal
 import time
 from functools import partial
@@ -108,6 +109,7 @@ class Rounds:
     def stop_zookeeper(self, active: str, other: str) -> None:
         """For three timeouts: who is active stays so, and nobody is touched."""
         before = self.begun(active), self.begun(other), self.fencings()
+        sessions = {name: self.connected(name) for name in (active, other)}
         self.pair.zookeeper.stop()
         end = time.monotonic() + 3 * SESSION_SECONDS
         while time.monotonic() < end:
@@ -115,8 +117,15 @@ class Rounds:
             self.pair.write()
         self.pair.zookeeper.start()
         self.pair.has_lock(active)
+        for name, number in sessions.items():
+            wait_until(lambda name=name, number=number: self.connected(name) > number, "the session")  # type: ignore[misc]
         assert self.pair.active() == active
         assert (self.begun(active), self.begun(other), self.fencings()) == before
+
+    def connected(self, name: str) -> int:
+        """How often its controller got a connection to ZooKeeper for the election."""
+        text = self.pair.controllers[name].log_text()
+        return len(re.findall(r"Session connected\.|session of the election with .* is connected", text))
 
     def begun(self, name: str) -> int:
         """How often this NameNode became active, or a standby."""
