@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from failover.active_node_info import ActiveNodeInfo
 from failover.breadcrumb import BreadcrumbError, last_active
@@ -87,6 +91,8 @@ def test_fencing_may_be_missing_or_empty() -> None:
     assert not settings_of(values).fencing_configured
 
 
+SETTINGS = settings(PORTS)
+
 # ---- breadcrumbs -------------------------------------------------------------------------------------------
 
 
@@ -120,3 +126,14 @@ def test_breadcrumbs_that_mean_nobody(data: bytes) -> None:
     with pytest.raises(BreadcrumbError) as caught:
         last_active(data, settings(PORTS), alike)
     assert "clear-breadcrumb" in caught.value.hint
+
+
+@given(st.builds(ActiveNodeInfo, *(st.text(max_size=9),) * 3, *(st.integers(-(1 << 31), (1 << 31) - 1),) * 2))
+def test_what_lies_in_a_breadcrumb_is_read_again(info: ActiveNodeInfo) -> None:
+    assert ActiveNodeInfo.from_bytes(info.to_bytes()) == info
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_in_a_breadcrumb_are_read_or_refused(data: bytes) -> None:
+    with suppress(BreadcrumbError):
+        last_active(data, SETTINGS, alike)

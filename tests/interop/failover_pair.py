@@ -183,7 +183,7 @@ class FailoverPair:
             "dfs.client.failover.sleep.base.millis": "50",
             "dfs.client.failover.sleep.max.millis": "200",
             "dfs.client.failover.max.attempts": "100",
-            "checkpointer.zkfc.http-address": f"{_HERE}:{free_port()}",
+            **{f"checkpointer.zkfc.http-address.{NAMESERVICE}.{name}": f"{_HERE}:{free_port()}" for name in ports},
             **{f"dfs.ha.zkfc.port.{NAMESERVICE}.{name}": str(port) for name, port in ports.items()},
         }
 

@@ -144,6 +144,15 @@ def test_one_active_whatever_befalls_them(client_jvm: ClientJvm, tmp_path: Path)
 
 
 @pytest.mark.deep
+def test_one_active_between_two_controllers_of_ours(client_jvm: ClientJvm, tmp_path: Path) -> None:
+    with FailoverPair(tmp_path, client_jvm, ours=("nn1", "nn2")) as pair:
+        rounds = Rounds(pair)
+        rounds.begin("nn1", "nn2")
+        rounds.play(scaled(10))
+        print("seconds to the next active:", [round(each, 1) for each in pair.took])
+
+
+@pytest.mark.deep
 @pytest.mark.parametrize("hung", ["nn1", "nn2"])
 def test_a_namenode_that_hung_comes_back(client_jvm: ClientJvm, tmp_path: Path, hung: str) -> None:
     """Nothing but the epoch of the JournalNodes fences it: it is active no more once it goes on."""
