@@ -94,12 +94,12 @@ class _ControllerCollector(Collector):
         yield _gauge("out_seconds", "How long it stays out of it, as it was asked to.", told["outSeconds"])
         yield _gauge("election_failed", "1 while the election does not go on.", bool(told["fatal"]))
         yield _gauge("has_lock", "1 while it has the lock.", now.election.get("state") == "active")
-        failed = told["lastAttempt"] is not None and bool(told["lastAttempt"]["problem"])
-        yield _gauge("last_activation_failed", "1 after the NameNode had the lock and did not become active.", failed)
-        fencing = told["lastFencing"]
-        yield _gauge(
-            "last_fencing_failed", "1 after a fencing that failed.", fencing is not None and not fencing["done"]
-        )
+        # until somebody has the lock and is well with it
+        unsettled = bool(now.election.get("problem"))
+        failing = unsettled and told["lastAttempt"] is not None and bool(told["lastAttempt"]["problem"])
+        yield _gauge("activation_failing", "1 while the NameNode has the lock and does not become active.", failing)
+        unfenced = unsettled and told["lastFencing"] is not None and not told["lastFencing"]["done"]
+        yield _gauge("fencing_failing", "1 while whoever was active before cannot be fenced.", unfenced)
         yield _states("health", "1 for how the NameNode is.", [each.name.lower() for each in Health], told["health"])
         yield _states("state", "1 for the state it tells.", [each.name.lower() for each in HAState], told["state"])
         yield _counts("transitions", "States that it was given.", "state", now.transitions)

@@ -193,13 +193,14 @@ def test_who_cannot_be_fenced_keeps_all_others_from_becoming_active(pair: Pair) 
     with ClusterSession() as session:
         found = session.get(f"{server.url}/metrics", timeout=10).text
         ready = session.get(f"{server.url}/health/ready", timeout=10)
-    assert "hdfs_zkfc_last_fencing_failed 1.0" in found
+    assert "hdfs_zkfc_fencing_failing 1.0" in found
     assert 'hdfs_zkfc_fencings_total{method="rpc",result="failed"}' in found
     assert ready.status_code == requests.codes.service_unavailable
     assert "cannot be fenced" in ready.json()["message"]
     pair.nodes["nn1"].refusals.clear()
     pair.becomes("nn2", ACTIVE)
     pair.until(lambda: server.ready().ok, "nn2's controller to be ready")
+    assert "hdfs_zkfc_fencing_failing 0.0" in requests.get(f"{server.url}/metrics", timeout=10).text
 
 
 def test_a_namenode_that_is_gone_is_fenced_by_the_methods(pair: Pair) -> None:
