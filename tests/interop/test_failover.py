@@ -6,6 +6,8 @@ import random
 import re
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +25,10 @@ pytestmark = [pytest.mark.interop, pytest.mark.skipif(bool(MISSING), reason=MISS
 
 # how long a new active NameNode is waited for: at full depth no longer than promised
 BOUND = SESSION_SECONDS + 5.0 if deep() else 60.0
+
+
+_CONNECTED = re.compile(r"Session connected\.|session of the election with .* is connected")
+_STANDS_BY = re.compile(r"to standby state$|is a standby, for another", re.MULTILINE)
 
 
 class Rounds:
@@ -62,12 +68,14 @@ class Rounds:
     def kill_namenode(self, active: str, other: str) -> None:
         self.pair.nodes[active].process.kill()
         self.pair.wait_for_active(other, BOUND)
-        self.pair.start_node(active)
+        with self.stands_by(active):
+            self.pair.start_node(active)
 
     def kill_controller(self, active: str, other: str) -> None:
         self.pair.controllers[active].kill()
         self.pair.wait_for_active(other, BOUND)
-        self.pair.controllers[active].start()
+        with self.stands_by(active):
+            self.pair.controllers[active].start()
 
     def freeze_controller(self, active: str, other: str) -> None:
         self.pair.controllers[active].signal(signal.SIGSTOP)
@@ -84,7 +92,8 @@ class Rounds:
         self.pair.wait_for_active(other, BOUND)
         assert self.fencings() == before + 1
         self.pair.nodes[active].process.kill()
-        self.pair.start_node(active)
+        with self.stands_by(active):
+            self.pair.start_node(active)
 
     def ask(self, active: str, other: str) -> None:
         """haadmin of Hadoop's, whosoever controllers they are."""
@@ -100,8 +109,9 @@ class Rounds:
         self.pair.controllers[other].kill()
         self.pair.nodes[other].process.kill()
         self.pair.write()
-        self.pair.start_node(other)
-        self.pair.controllers[other].start()
+        with self.stands_by(other):
+            self.pair.start_node(other)
+            self.pair.controllers[other].start()
         self.pair.write()
         assert self.pair.active() == active
         assert self.begun(active) == before
@@ -109,7 +119,7 @@ class Rounds:
     def stop_zookeeper(self, active: str, other: str) -> None:
         """For three timeouts: who is active stays so, and nobody is touched."""
         before = self.begun(active), self.begun(other), self.fencings()
-        sessions = {name: self.connected(name) for name in (active, other)}
+        sessions = {name: self.told(name, _CONNECTED) for name in (active, other)}
         self.pair.zookeeper.stop()
         end = time.monotonic() + 3 * SESSION_SECONDS
         while time.monotonic() < end:
@@ -118,14 +128,23 @@ class Rounds:
         self.pair.zookeeper.start()
         self.pair.has_lock(active)
         for name, number in sessions.items():
-            wait_until(lambda name=name, number=number: self.connected(name) > number, "the session")  # type: ignore[misc]
+            wait_until(partial(self._more, name, number), f"the session of {name}", 30)
         assert self.pair.active() == active
         assert (self.begun(active), self.begun(other), self.fencings()) == before
 
-    def connected(self, name: str) -> int:
-        """How often its controller got a connection to ZooKeeper for the election."""
-        text = self.pair.controllers[name].log_text()
-        return len(re.findall(r"Session connected\.|session of the election with .* is connected", text))
+    @contextmanager
+    def stands_by(self, name: str) -> Iterator[None]:
+        """Until its controller takes part again; Hadoop's ends itself where ZooKeeper goes away while it begins to."""
+        before = self.told(name, _STANDS_BY)
+        yield
+        wait_until(lambda: self.told(name, _STANDS_BY) > before, f"{name} to stand by", 30)
+
+    def _more(self, name: str, before: int) -> bool:
+        return self.told(name, _CONNECTED) > before
+
+    def told(self, name: str, what: re.Pattern[str]) -> int:
+        """How often its controller said that."""
+        return len(what.findall(self.pair.controllers[name].log_text()))
 
     def begun(self, name: str) -> int:
         """How often this NameNode became active, or a standby."""
