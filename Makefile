@@ -83,10 +83,11 @@ kills: setup ## kills of writers, JournalNodes and daemons, at DEPTH=deep: ackno
 faults: interop-setup ## EIO and ENOSPC in every system call of every operation (strace), one a run: a sentence, nothing lost
 	$(DEEP) $(BIN)/python -m pytest -n 2 -rP tests/faults
 
-interop-setup: setup ## fetch a JDK, Chromium, strace and a KDC (with apt), Hadoop's jars (220 MB) and gssapi (with pip), and compile the tests' kernels, once
+interop-setup: setup ## fetch a JDK, Chromium, strace and a KDC (with apt), Hadoop's jars (220 MB), gssapi and pure-sasl (with pip), and compile the tests' kernels, once
 	$(BIN)/python -m tests.interop
 	$(BIN)/python -m tests.faults
 	$(BIN)/python -m tests.kerberos
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/sasl.txt
 	$(BIN)/python -m tests.browser
 	$(BIN)/python -m tests.kernels
 
@@ -158,6 +159,7 @@ lock: ## pin requirements anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/fuzz.in -o requirements/fuzz.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/kerberos.in -o requirements/kerberos.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/tls.in -o requirements/tls.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/sasl.in -o requirements/sasl.txt
 
 clean: ## remove what setup and the tests made
 	rm -rf $(VENV) build $(DIST) .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

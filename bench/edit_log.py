@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.zookeeper.address import ZooKeeperAddress
 from hadoop_rpc.qjournal_protocol import qjournal_service
 from hadoop_rpc.server import RpcServer
 from journal.binary_codec import NEWEST_LAYOUT, encode_op
@@ -33,7 +34,7 @@ from journal.bookie.bookie import Bookie
 from journal.bookie.registration import Registration, format_ledgers
 from journal.bookie.server import BookieServer
 from journal.bookkeeper.ledger_paths import LedgerManager
-from journal.bookkeeper.zookeeper import KazooZNodes, ZooKeeperAddress
+from journal.bookkeeper.zookeeper import JournalZNodes
 from journal.edit_log_writer import EditLogWriter
 from journal.file_journal import FileJournal
 from journal.journal import Journal
@@ -174,7 +175,7 @@ def _serve_journal_node(root: Path, port: Connection) -> None:
 
 
 def _serve_bookie(hosts: str, root: Path, port: Connection) -> None:
-    znodes = KazooZNodes(ZooKeeperAddress(hosts, 10.0))
+    znodes = JournalZNodes(ZooKeeperAddress(hosts, 10.0))
     format_ledgers(znodes, "/ledgers", LedgerManager.FLAT)
     server = BookieServer(Bookie(root))
     host, number = server.listen("127.0.0.1", 0)

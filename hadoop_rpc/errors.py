@@ -168,6 +168,16 @@ class UnregisteredNodeError(RemoteError):
     """The NameNode does not know the caller as one of its backup nodes."""
 
 
+@_java_exception("org.apache.hadoop.ha.HealthCheckFailedException")
+class HealthCheckFailedError(RemoteError):
+    """The NameNode is not well; a failover controller looks for another one."""
+
+
+@_java_exception("org.apache.hadoop.ha.ServiceFailedException")
+class ServiceFailedError(RemoteError):
+    """A NameNode could not take the state that was asked for, or a controller could not bring that about."""
+
+
 # ---- the call itself ----
 
 

@@ -66,6 +66,10 @@ class HAServiceClient(ProtocolClient):
         request = pb.TransitionToStandbyRequestProto(reqInfo=_request_info(source))
         self._call("transitionToStandby", request)
 
+    def transition_to_observer(self, source: RequestSource = RequestSource.USER) -> None:
+        """Make a standby an observer. Raises RemoteError where it cannot, or is of a release without observers."""
+        self._call("transitionToObserver", pb.TransitionToObserverRequestProto(reqInfo=_request_info(source)))
+
 
 class HAServiceProtocol(Protocol):
     """What a NameNode tells of its state; called from many threads."""
@@ -78,6 +82,8 @@ class HAServiceProtocol(Protocol):
     def transition_to_active(self, source: RequestSource, caller: CallContext) -> None: ...
 
     def transition_to_standby(self, source: RequestSource, caller: CallContext) -> None: ...
+
+    def transition_to_observer(self, source: RequestSource, caller: CallContext) -> None: ...
 
 
 def ha_service(node: HAServiceProtocol) -> Service:
@@ -106,11 +112,18 @@ def ha_service(node: HAServiceProtocol) -> Service:
         node.transition_to_standby(RequestSource(request.reqInfo.reqSource), caller)
         return pb.TransitionToStandbyResponseProto()
 
+    def observe(
+        request: pb.TransitionToObserverRequestProto, caller: CallContext
+    ) -> pb.TransitionToObserverResponseProto:
+        node.transition_to_observer(RequestSource(request.reqInfo.reqSource), caller)
+        return pb.TransitionToObserverResponseProto()
+
     methods: dict[str, Handler] = {
         "getServiceStatus": status,
         "monitorHealth": health,
         "transitionToActive": activate,
         "transitionToStandby": stand_by,
+        "transitionToObserver": observe,
     }
     return HA_PROTOCOL.served_by(methods)
 

@@ -42,7 +42,7 @@ if [ "$1" = configure ]; then
     if [ -d /run/systemd/system ]; then
         systemctl daemon-reload
         # those that run, after an upgrade
-        [ -z "$2" ] || systemctl try-restart 'checkpointer@*.service' journalnode.service
+        [ -z "$2" ] || systemctl try-restart 'checkpointer@*.service' journalnode.service zkfc.service
     fi
 fi
 """
@@ -50,7 +50,7 @@ _PRERM = """\
 #!/bin/sh
 set -e
 if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
-    systemctl disable --now 'checkpointer@*.service' journalnode.service
+    systemctl disable --now 'checkpointer@*.service' journalnode.service zkfc.service
 fi
 """
 _POSTRM = """\
@@ -67,6 +67,7 @@ _LIBRARIES = {"kerberos": "libgssapi-krb5-2"}
 _COPIES = {
     "hdfs-checkpointer/checkpointer@.service": "usr/lib/systemd/system/checkpointer@.service",
     "hdfs-checkpointer/journalnode.service": "usr/lib/systemd/system/journalnode.service",
+    "hdfs-checkpointer/zkfc.service": "usr/lib/systemd/system/zkfc.service",
     "hdfs-checkpointer/sysusers.conf": "usr/lib/sysusers.d/hdfs-checkpointer.conf",
     "hdfs-checkpointer/logging.toml": "etc/hdfs-checkpointer/logging.toml",
 }

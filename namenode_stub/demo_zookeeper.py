@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,6 +15,8 @@ from typing import Self
 from kazoo.client import KazooClient
 
 _JARS = ("zookeeper-3*", "zookeeper-jute-*", "slf4j-api-2*", "metrics-core-4*", "snappy-java-*")
+# what TLS needs besides
+_NETTY = ("netty-*",)
 _START_SECONDS = 60
 
 
@@ -27,11 +30,11 @@ def java() -> str | None:
     return found
 
 
-def jars() -> list[Path]:
+def jars(patterns: tuple[str, ...] = _JARS) -> list[Path]:
     """Those that a server needs; none where PySpark is not installed."""
     spec = importlib.util.find_spec("pyspark")
     folder = Path(spec.origin or "").parent / "jars" if spec is not None else Path()
-    return [path for pattern in _JARS for path in sorted(folder.glob(f"{pattern}.jar"))]
+    return [path for pattern in patterns for path in sorted(folder.glob(f"{pattern}.jar"))]
 
 
 MISSING = "" if java() and len(jars()) >= len(_JARS) else "PySpark's jars or a JVM are missing: no ZooKeeper"
@@ -43,10 +46,17 @@ def free_port() -> int:
 
 
 class ZooKeeperServer:
-    """A server with its data in `folder`; it can be stopped, and started again."""
+    """A server with its data in `folder`; it can be stopped, and started again.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        settings: more lines of its configuration; with `secureClientPort` it speaks TLS too.
+        options: of the JVM.
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None, options: Sequence[str] = ()) -> None:
         self.folder = folder
+        self._options = options
+        self._jars = jars((*_JARS, *_NETTY) if settings and "secureClientPort" in settings else _JARS)
         self.port = free_port()
         self.hosts = f"127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
@@ -54,6 +64,7 @@ class ZooKeeperServer:
         (folder / "zoo.cfg").write_text(
             f"tickTime=500\nminSessionTimeout=500\ndataDir={folder}\nclientPort={self.port}\n"
             "clientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\nforceSync=no\n"
+            + "".join(f"{key}={value}\n" for key, value in (settings or {}).items())
         )
 
     def start(self) -> None:
@@ -63,8 +74,9 @@ class ZooKeeperServer:
             "-Xmx128m",
             "-XX:+UseSerialGC",
             "-XX:TieredStopAtLevel=1",
+            *self._options,
             "-cp",
-            os.pathsep.join(map(str, jars())),
+            os.pathsep.join(map(str, self._jars)),
             "org.apache.zookeeper.server.ZooKeeperServerMain",
             str(self.folder / "zoo.cfg"),
         ]

@@ -15,6 +15,7 @@ from hadoop_common.printable import escaped
 _COMMANDS = {
     "run": "Run as a daemon: checkpoint when one is due, upload, serve HTTP.",
     "journalnode": "Run a JournalNode, or format its journals as its peers have them.",
+    "zkfc": "Decide by ZooKeeper which NameNode is active, as hdfs zkfc does.",
     "checkpoint": "Ask the running daemon for a checkpoint and wait for the result.",
     "status": "Show what the running daemon does, on one screen.",
     "check": "Check NameNodes, storage and daemon, as a Nagios plugin or with JSON.",
@@ -43,7 +44,7 @@ Exit codes:
     cls=LazyGroup,
     modules="checkpointer.cli.{}_command",
     summaries=_COMMANDS,
-    elsewhere={"edits": "journal.cli", "bookie": "journal.bookie.cli"},
+    elsewhere={"edits": "journal.cli", "bookie": "journal.bookie.cli", "zkfc": "failover.cli"},
     plugins="checkpointer.commands",
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -39,6 +39,7 @@ from hadoop_rpc.qjournal_protocol import INTER_QJOURNAL_PROTOCOL, QJOURNAL_PROTO
 from hadoop_rpc.security import Protection
 from hadoop_rpc.server_kerberos import ServerKerberos
 from hadoop_rpc.user import AUTHENTICATION
+from hadoop_rpc.zkfc_protocol import ZKFC_PROTOCOL
 
 if TYPE_CHECKING:
     from servlets.doors import Doors
@@ -55,6 +56,7 @@ class Part(Enum):
     SECONDARY = ("secondary", keys.SECONDARY_PRINCIPAL, keys.SECONDARY_KEYTAB, own_keys.SECONDARY_SPNEGO)
     STANDBY = ("standby", login_keys.NAMENODE_PRINCIPAL, login_keys.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
     BACKUP = ("backup", login_keys.NAMENODE_PRINCIPAL, login_keys.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
+    FAILOVER = ("zkfc", login_keys.NAMENODE_PRINCIPAL, login_keys.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
     NAMENODE = ("namenode", login_keys.NAMENODE_PRINCIPAL, login_keys.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
     JOURNALNODE = (
         "journalnode",
@@ -252,6 +254,7 @@ _SERVED: Mapping[Part, tuple[tuple[str, ConfigKey[str], ConfigKey[str] | None], 
         (QJOURNAL_PROTOCOL.name, own_keys.QJOURNAL_ACL, login_keys.NAMENODE_PRINCIPAL),
         (INTER_QJOURNAL_PROTOCOL.name, own_keys.INTERQJOURNAL_ACL, login_keys.JOURNALNODE_PRINCIPAL),
     ),
+    Part.FAILOVER: ((ZKFC_PROTOCOL.name, own_keys.ZKFC_ACL, None),),
     Part.BACKUP: ((JOURNAL_PROTOCOL.name, own_keys.DEFAULT_ACL, login_keys.NAMENODE_PRINCIPAL),),
 }
 """Protocols with the key of their list, and that of the principal which clients have to have."""
@@ -302,6 +305,12 @@ def _doors(settings: Configuration, part: Part, takes_images: Mapping[str, str])
     if own_keys.REQUIRES_ADMIN.read(settings):
         refusal = f"Only administrators may see this ({own_keys.REQUIRES_ADMIN.name})"
         state = Admission(lists=(administrators,), refusal=refusal)
+    protocols = {
+        protocol: _protocol(settings, protocol, acl, principal) for protocol, acl, principal in _SERVED.get(part, ())
+    }
+    if part is Part.FAILOVER:
+        found = protocols[ZKFC_PROTOCOL.name]
+        protocols[ZKFC_PROTOCOL.name] = replace(found, own=True, lists=(administrators,))
     return {
         Door.IMAGES: Admission(
             takes_images,
@@ -315,10 +324,7 @@ def _doors(settings: Configuration, part: Part, takes_images: Mapping[str, str])
         ),
         Door.STATE: state,
         Door.CONTROL: Admission(own=True, lists=(administrators,), refusal="Only administrators may ask for changes"),
-        **{
-            protocol: _protocol(settings, protocol, acl, principal)
-            for protocol, acl, principal in _SERVED.get(part, ())
-        },
+        **protocols,
     }
 
 

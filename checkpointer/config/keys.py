@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from checkpointer.config.failover_keys import FAILOVER_KEYS
 from checkpointer.config.journal_node_keys import JOURNALNODE_KEYS
 from checkpointer.config.security_keys import SECURITY_KEYS
 from checkpointer.leadership.settings import LEADER_KEYS
@@ -461,6 +462,7 @@ KEYS: tuple[ConfigKey[Any], ...] = (
     *BOOKKEEPER_KEYS,
     *LEADER_KEYS,
     *JOURNALNODE_KEYS,
+    *FAILOVER_KEYS,
     *SECURITY_KEYS,
     *TLS_KEYS,
 )

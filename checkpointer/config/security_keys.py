@@ -88,6 +88,7 @@ QJOURNAL_ACL = ConfigKey("security.qjournal.service.protocol.acl", "*", _ACL, "W
 INTERQJOURNAL_ACL = ConfigKey(
     "security.interqjournal.service.protocol.acl", "*", _ACL, "Which JournalNodes may.", release2=ABSENT
 )
+ZKFC_ACL = ConfigKey("security.zkfc.protocol.acl", "*", _ACL, "Who may ask a failover controller for a failover.")
 DEFAULT_ACL = ConfigKey(
     "security.service.authorization.default.acl", "*", _ACL, "The same for protocols whose own key is not set."
 )

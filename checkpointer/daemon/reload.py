@@ -69,7 +69,7 @@ _NAMES: Mapping[str, str] = {
     "rpc_bind_address": keys.BACKUP_ADDRESS.name,
     "web": f"{HTTP_POLICY.name}, dfs.namenode.*-address, hadoop.ssl.*",
     "engine": f"{keys.ENGINE.name}.*",
-    "leader": "checkpointer.leader.*, ha.zookeeper.*",
+    "leader": "checkpointer.leader.*, ha.zookeeper.*, hadoop.zk.ssl.*, checkpointer.zookeeper.*",
     "access": "checkpointer.access.*",
     "port_limits": "checkpointer.port.*",
     "merge_settings.codec": keys.IMAGE_COMPRESSION_CODEC.name,

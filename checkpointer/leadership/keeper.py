@@ -13,8 +13,8 @@ from checkpointer.leadership.leader import Leader
 from checkpointer.leadership.settings import LeaderSettings
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import told
-from journal.bookkeeper.errors import NodeExistsError, NoNodeError
-from journal.bookkeeper.zookeeper import KazooZNodes, ZooKeeperAddress
+from hadoop_common.zookeeper.address import ZooKeeperAddress
+from hadoop_common.zookeeper.errors import NodeExistsError, NoNodeError
 
 _ROUNDS = 3
 _MOST_BYTES = 1 << 16
@@ -46,11 +46,11 @@ class Keeper(Protocol):
 class ZooKeeperKeeper:
     """An ephemeral znode; ZooKeeper frees it when the session of its owner has ended."""
 
-    def __init__(self, settings: LeaderSettings) -> None:
-        self._path = settings.znode
-        self._znodes = KazooZNodes(
-            ZooKeeperAddress(settings.quorum, settings.session_timeout, settings.acl, settings.auth)
-        )
+    def __init__(self, ensemble: ZooKeeperAddress, path: str) -> None:
+        from hadoop_common.zookeeper.kazoo_znodes import KazooZNodes
+
+        self._path = path
+        self._znodes = KazooZNodes(ensemble)
 
     def ask(self, me: Leader) -> tuple[Held, Leader | None]:
         ours = Held.KEPT
@@ -121,6 +121,6 @@ def open_keeper(settings: LeaderSettings) -> Keeper | None:
     """What `settings` names, None where every daemon is for itself."""
     if settings.file is not None:
         return FileKeeper(settings.file)
-    if settings.quorum:
-        return ZooKeeperKeeper(settings)
+    if settings.ensemble is not None:
+        return ZooKeeperKeeper(settings.ensemble, settings.znode)
     return None

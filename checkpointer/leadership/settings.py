@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
-from hadoop_common.config_key import MILLISECONDS, SWITCH, ConfigKey, text
+from hadoop_common.config_key import SWITCH, ConfigKey, text
 from hadoop_common.configuration import Configuration, ConfigurationError
-from journal.bookkeeper.settings import parse_acl, parse_auth
-
-T = TypeVar("T")
+from hadoop_common.zookeeper.address import ZooKeeperAddress
+from hadoop_common.zookeeper.settings import ENSEMBLE_KEYS, QUORUM, SESSION_TIMEOUT, zookeeper_address
 
 AUTO, NONE, ZOOKEEPER = "auto", "none", "zookeeper"
 
@@ -35,45 +33,29 @@ PARENT = ConfigKey(
     text("znode"),
     "Below it lies a znode for each nameservice, and the lock there; a key of ours.",
 )
-QUORUM = ConfigKey("ha.zookeeper.quorum", "", text("hosts"), "The ZooKeeper that daemons agree by on the leader.")
-SESSION_TIMEOUT = ConfigKey(
-    "ha.zookeeper.session-timeout.ms",
-    "10000",
-    MILLISECONDS,
-    "After it another daemon takes the place of a leader that is gone, or is frozen.",
-    least=0.1,
-)
-ACL = ConfigKey("ha.zookeeper.acl", "world:anyone:rwcda", text("ACL"), "Of the znodes that are made for it.")
-AUTH = ConfigKey(
-    "ha.zookeeper.auth", "", text("credentials"), "What its session with ZooKeeper shows; @FILE is read from there."
-)
-
-LEADER_KEYS = (LOCK, REQUIRED, PARENT, QUORUM, SESSION_TIMEOUT, ACL, AUTH)
+LEADER_KEYS = (LOCK, REQUIRED, PARENT, *ENSEMBLE_KEYS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class LeaderSettings:
-    """How one daemon is chosen; neither `quorum` nor `file` means that every daemon is for itself.
+    """How one daemon is chosen; neither `ensemble` nor `file` means that every daemon is for itself.
 
     Attributes:
-        quorum: ZooKeeper's `host:port,...`, with a chroot behind them where there is one.
         session_timeout: seconds.
         znode: path of the lock.
         file: the lock where it is a file.
     """
 
-    quorum: str = ""
+    ensemble: ZooKeeperAddress | None = None
     file: Path | None = None
     required: bool = False
     session_timeout: float = 10.0
     znode: str = ""
-    acl: tuple[tuple[str, str, str], ...] = ()
-    auth: tuple[tuple[str, str], ...] = ()
 
     @property
     def lock(self) -> str:
         """What keeps the lock, for status; "" for nothing."""
-        return f"file {self.file}" if self.file is not None else f"ZooKeeper {self.znode}" if self.quorum else ""
+        return f"file {self.file}" if self.file is not None else f"ZooKeeper {self.znode}" if self.ensemble else ""
 
 
 def leader_settings(
@@ -89,7 +71,7 @@ def leader_settings(
         ConfigurationError: the lock is none, or ZooKeeper is asked for and not named.
     """
     lock = LOCK.read(configuration)
-    quorum = QUORUM.read(configuration, scoped(QUORUM))
+    ensemble = zookeeper_address(configuration, scoped)
     file: Path | None = None
     if lock.startswith("file:"):
         uri = urlsplit(lock)
@@ -98,25 +80,16 @@ def leader_settings(
             raise ConfigurationError([configuration.fault(LOCK.name, "is not file:///path/of/a/file")])
     elif lock not in (AUTO, NONE, ZOOKEEPER):
         raise ConfigurationError([configuration.fault(LOCK.name, "is none of auto, none, zookeeper, file:///PATH")])
-    elif lock == ZOOKEEPER and not quorum:
+    elif lock == ZOOKEEPER and ensemble is None:
         raise ConfigurationError([configuration.fault(LOCK.name, f"is zookeeper, but {QUORUM.name} is not set")])
     return LeaderSettings(
-        quorum="" if file is not None or lock == NONE else quorum,
+        ensemble=None if file is not None or lock == NONE else ensemble,
         file=file,
         required=REQUIRED.read(configuration),
         session_timeout=SESSION_TIMEOUT.read(configuration),
         znode=f"{_absolute(PARENT.read(configuration))}/{cluster.replace('/', '_') or 'default'}/leader",
-        acl=_parsed(configuration, ACL, parse_acl),
-        auth=_parsed(configuration, AUTH, parse_auth),
     )
 
 
 def _absolute(znode: str) -> str:
     return f"/{znode.strip('/')}"
-
-
-def _parsed(configuration: Configuration, key: ConfigKey[str], parse: Callable[[str], T]) -> T:
-    try:
-        return parse(key.read(configuration))
-    except ValueError as fault:
-        raise ConfigurationError([configuration.fault(key.name, str(fault))]) from fault

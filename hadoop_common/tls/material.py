@@ -30,6 +30,22 @@ Stamp = tuple[int, int, int] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClientStores:
+    """Stores that are named one by one, not in ssl-client.xml.
+
+    Attributes:
+        key_store: None where we show no certificate; `trust_store`: None for whom the system trusts.
+        keys: how the keys begin that name them, for hints.
+    """
+
+    key_store: Path | None = None
+    key_password: str | None = field(default=None, repr=False)
+    trust_store: Path | None = None
+    trust_password: str | None = field(default=None, repr=False)
+    keys: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
     """All that a context is made of, at one moment.
 
@@ -81,6 +97,51 @@ def client_material(config: TlsConfig) -> Material:
     if not config.client_file.exists() and not config.offer_certificate:
         return Material(stamps={config.client_file: None})
     return _SslFile(config.client_file, "client", config).material(key=config.offer_certificate, trust=True)
+
+
+def stores_material(stores: ClientStores) -> Material:
+    """What these stores hold.
+
+    Raises:
+        TlsSetupError: what cannot be used, and why.
+    """
+    files = [path for path in (stores.key_store, stores.trust_store) if path is not None]
+    stamps = {path: stamp_of(path) for path in files}
+    pair: KeyPair | None = None
+    anchors: tuple[Certificate, ...] | None = None
+    where = f"by {stores.keys}.*"
+    if stores.key_store is not None:
+        name, password = f"{stores.keys}.keystore.password", stores.key_password
+        found = _read_store(stores.key_store, lambda data: decode_key_store(data, password), where, name)
+        if not found.keys:
+            hint = f"Name the store that holds it in {stores.keys}.keystore.location."
+            raise TlsSetupError(f"{stores.key_store} holds no private key", hint=hint)
+        pair = found.keys[0]
+    if stores.trust_store is not None:
+        name, other = f"{stores.keys}.truststore.password", stores.trust_password
+        anchors = _read_store(stores.trust_store, lambda data: decode_anchors(data, other), where, name)
+    return Material(pair=pair, pair_file=stores.key_store, anchors=anchors, stamps=stamps)
+
+
+def _read_store(path: Path, decode: Callable[[bytes], T], named: str, passwords: str) -> T:
+    """What `decode` makes of a store; `named` and `passwords` say where its path and its passwords stand."""
+    try:
+        return decode(read_regular(path, _LARGEST_STORE))
+    except OSError as fault:
+        raise TlsSetupError(
+            f"the store {path} cannot be read: {fault.strerror or fault}",
+            hint=f"Check its path {named}, and that the user of this process may read it.",
+        ) from fault
+    except KeyStoreError as fault:
+        raise TlsSetupError(
+            f"the store {path} cannot be used: {fault.message}",
+            hint=f"Check {passwords}, and the store by keytool -list.",
+        ) from fault
+    except ImportError as fault:
+        raise TlsSetupError(
+            f"the store {path} cannot be used: the Python package cryptography, which reads it, is not here",
+            hint="Install it: pip install 'hdfs-checkpointer[tls]'.",
+        ) from fault
 
 
 class _SslFile:
@@ -142,23 +203,7 @@ class _SslFile:
 
     def _read(self, path: Path, decode: Callable[[bytes], T], keys: str) -> T:
         self._stamps[path] = stamp_of(path)
-        try:
-            return decode(read_regular(path, _LARGEST_STORE))
-        except OSError as fault:
-            raise TlsSetupError(
-                f"the store {path} cannot be read: {fault.strerror or fault}",
-                hint=f"Check its path in {self._path}, and that the user of this process may read it.",
-            ) from fault
-        except KeyStoreError as fault:
-            raise TlsSetupError(
-                f"the store {path} cannot be used: {fault.message}",
-                hint=f"Check ssl.{self._mode}.{keys}  in {self._passwords.sources()}, and the store by keytool -list.",
-            ) from fault
-        except ImportError as fault:
-            raise TlsSetupError(
-                f"the store {path} cannot be used: the Python package cryptography, which reads it, is not here",
-                hint="Install it: pip install 'hdfs-checkpointer[tls]'.",
-            ) from fault
+        return _read_store(path, decode, f"in {self._path}", f"ssl.{self._mode}.{keys}  in {self._passwords.sources()}")
 
     def _required(self, name: str) -> str:
         found = self._passwords.find(name)

@@ -119,13 +119,16 @@ class ServerTls(_Followed):
 class ClientTls(_Followed):
     """What connections to servers go by.
 
+    Args:
+        load: the material, where it is not that of ssl-client.xml.
+
     Raises:
         TlsSetupError: the files cannot be used.
     """
 
-    def __init__(self, config: TlsConfig) -> None:
+    def __init__(self, config: TlsConfig, load: Callable[[], Material] | None = None) -> None:
         self.config = config
-        super().__init__("client", lambda: client_material(config))
+        super().__init__("client", load or (lambda: client_material(config)))
 
     def context(self, host: str, sockets: type[ssl.SSLSocket]) -> ssl.SSLContext:
         """For a connection to `host` whose socket is one of `sockets`."""

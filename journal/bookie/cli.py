@@ -12,6 +12,7 @@ import click
 
 from hadoop_common.cli.output import echo
 from hadoop_common.endpoint import host_port
+from hadoop_common.zookeeper.address import ZooKeeperAddress
 
 
 @click.group("bookie")
@@ -52,7 +53,7 @@ def run(
     from journal.bookie.registration import Registration, check_cookie, format_ledgers
     from journal.bookie.server import BookieServer
     from journal.bookkeeper.ledger_paths import LedgerManager
-    from journal.bookkeeper.zookeeper import KazooZNodes, ZooKeeperAddress
+    from journal.bookkeeper.zookeeper import JournalZNodes
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -72,7 +73,7 @@ def run(
             raise storage_fault(directory, fault) from fault
         stack.callback(server.stop)
         bookie_id = host_port(*address)
-        znodes = KazooZNodes(ZooKeeperAddress(hosts, session_timeout))
+        znodes = JournalZNodes(ZooKeeperAddress(hosts, session_timeout, named_by="--zookeeper"))
         stack.callback(znodes.close)
         format_ledgers(znodes, root, LedgerManager.FLAT if layout == "flat" else LedgerManager.HIERARCHICAL)
         check_cookie(znodes, root, bookie_id, directory.absolute())

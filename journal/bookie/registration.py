@@ -10,11 +10,11 @@ from pathlib import Path
 from google.protobuf import text_format
 
 from hadoop_common.durable import write_atomically
+from hadoop_common.zookeeper.znodes import ZNodes
 from journal.bookkeeper.bookie_id import registration_of
 from journal.bookkeeper.errors import NodeExistsError, NoNodeError
 from journal.bookkeeper.ledger_paths import LedgerManager, format_layout
-from journal.bookkeeper.znodes import ZNodes
-from journal.bookkeeper.zookeeper import KazooZNodes
+from journal.bookkeeper.zookeeper import JournalZNodes
 from journal.errors import JournalError
 from journal.proto import bookkeeper_pb2 as pb
 
@@ -80,7 +80,7 @@ def check_cookie(znodes: ZNodes, root: str, bookie_id: str, directory: Path) -> 
 class Registration:
     """Keeps the znode of a bookie there, in whatever session; any thread may call `set_writable`."""
 
-    def __init__(self, znodes: KazooZNodes, root: str, bookie_id: str, address: tuple[str, int]) -> None:
+    def __init__(self, znodes: JournalZNodes, root: str, bookie_id: str, address: tuple[str, int]) -> None:
         self._znodes = znodes
         self._paths = {True: f"{root}/available/{bookie_id}", False: f"{root}/available/readonly/{bookie_id}"}
         self._data = registration_of(*address)

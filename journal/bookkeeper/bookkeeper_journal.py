@@ -22,6 +22,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.zookeeper.znodes import Create, Delete, ZNodes
 from journal.binary_codec import check_layout
 from journal.bookkeeper.errors import (
     BadVersionError,
@@ -49,7 +50,6 @@ from journal.bookkeeper.journal_znodes import (
 from journal.bookkeeper.ledger_client import LedgerClient, LedgerHandle, ReadLedger
 from journal.bookkeeper.ledger_segments import LedgerSegment, cut_entries, last_txid
 from journal.bookkeeper.settings import BookKeeperSettings
-from journal.bookkeeper.znodes import Create, Delete, ZNodes
 from journal.errors import (
     JournalError,
     JournalExistsError,

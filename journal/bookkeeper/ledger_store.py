@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from hadoop_common.zookeeper.znodes import ZNodes
 from journal.bookkeeper.bookie_id import address_of
 from journal.bookkeeper.errors import BookKeeperError, NodeExistsError, NoLedgerError, NoNodeError
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, format_metadata, parse_metadata
 from journal.bookkeeper.ledger_paths import LedgerPaths, id_of, parse_layout
-from journal.bookkeeper.znodes import ZNodes
 
 _READ_ONLY = "readonly"
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.zookeeper.znodes import ZNodes
 from journal.bookkeeper.bookkeeper_journal import BookKeeperJournal
 from journal.bookkeeper.connections import BookieConnections
 from journal.bookkeeper.ledger_client import LedgerClient
 from journal.bookkeeper.ledger_store import LedgerStore
 from journal.bookkeeper.settings import BookKeeperAddress, BookKeeperSettings
-from journal.bookkeeper.znodes import ZNodes
-from journal.bookkeeper.zookeeper import KazooZNodes, ZooKeeperAddress
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +31,10 @@ def open_bookkeeper_journal(uri: str, options: BookKeeperOptions) -> BookKeeperJ
     Raises:
         JournalError: `uri` cannot be one.
     """
-    address, settings = BookKeeperAddress.parse(uri), options.settings
-    znodes = KazooZNodes(ZooKeeperAddress(address.hosts, settings.session_timeout, settings.acl, settings.auth))
-    return journal_on(znodes, address, options)
+    from journal.bookkeeper.zookeeper import JournalZNodes
+
+    address = BookKeeperAddress.parse(uri)
+    return journal_on(JournalZNodes(options.settings.ensemble(address.hosts)), address, options)
 
 
 def journal_on(znodes: ZNodes, address: BookKeeperAddress, options: BookKeeperOptions) -> BookKeeperJournal:

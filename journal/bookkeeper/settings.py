@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self
 
 from hadoop_common.config_key import (
     BYTES,
@@ -18,16 +16,16 @@ from hadoop_common.config_key import (
     text,
 )
 from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_common.tls.material import ClientStores
+from hadoop_common.zookeeper.address import SaslLogin, ZooKeeperAddress, parse_acl, parse_auth
+from hadoop_common.zookeeper.settings import LOGIN_KEYS, client_stores, sasl_login, taken
 from journal.bookkeeper.calls import LedgerLimits
 from journal.bookkeeper.ledger_client import LedgerShape
 from journal.errors import JournalError
 
-T = TypeVar("T")
-
 SCHEME = "bookkeeper"
 
 _PREFIX = "dfs.namenode.bookkeeperjournal"
-_PERMISSIONS = set("rwcda")
 
 OUTPUT_BUFFER = ConfigKey(
     f"{_PREFIX}.output-buffer-size",
@@ -95,7 +93,7 @@ class BookKeeperSettings:
         ensemble_size, write_quorum, ack_quorum: on how many bookies a segment lies, each entry lies, and how many have
             to acknowledge it; 0 for all of these.
         available: the znode that bookies register below.
-        acl, auth: see `ZooKeeperAddress`.
+        acl, auth, sasl, tls: see `ZooKeeperAddress`.
     """
 
     output_buffer: int = bound(OUTPUT_BUFFER)
@@ -110,6 +108,8 @@ class BookKeeperSettings:
     add_timeout: float = bound(ADD_TIMEOUT)
     acl: tuple[tuple[str, str, str], ...] = ()
     auth: tuple[tuple[str, str], ...] = ()
+    sasl: SaslLogin | None = None
+    tls: ClientStores | None = None
 
     @property
     def shape(self) -> LedgerShape:
@@ -118,6 +118,19 @@ class BookKeeperSettings:
     @property
     def limits(self) -> LedgerLimits:
         return LedgerLimits(self.add_timeout, self.read_timeout, self.speculative_timeout)
+
+    def ensemble(self, hosts: str) -> ZooKeeperAddress:
+        """How the ZooKeeper at `hosts`, which the journal's URI names, is reached."""
+        return ZooKeeperAddress(
+            hosts,
+            self.session_timeout,
+            self.acl,
+            self.auth,
+            self.sasl,
+            self.tls,
+            named_by="the journal's URI",
+            auth_key=AUTH.name,
+        )
 
     @classmethod
     def from_configuration(cls, configuration: Configuration) -> Self:
@@ -132,8 +145,10 @@ class BookKeeperSettings:
         found = cls(
             **read_bound(cls, configuration),
             ack_quorum=int(ack or 0),
-            acl=_taken(configuration, ACL, parse_acl),
-            auth=_taken(configuration, AUTH, parse_auth),
+            acl=taken(configuration, ACL, parse_acl),
+            auth=taken(configuration, AUTH, parse_auth),
+            sasl=sasl_login(configuration),
+            tls=client_stores(configuration),
         )
         shape = found.shape
         if not shape.ack_quorum <= shape.write_quorum <= shape.ensemble_size:
@@ -142,36 +157,8 @@ class BookKeeperSettings:
         return found
 
 
-READER_KEYS = (PASSWORD, SESSION_TIMEOUT, AVAILABLE, SPECULATIVE, READ_TIMEOUT, AUTH)
+READER_KEYS = (PASSWORD, SESSION_TIMEOUT, AVAILABLE, SPECULATIVE, READ_TIMEOUT, AUTH, *LOGIN_KEYS)
 WRITER_KEYS = (OUTPUT_BUFFER, ENSEMBLE, QUORUM, ACK_QUORUM, ADD_TIMEOUT, ACL)
-
-
-def parse_acl(value: str) -> tuple[tuple[str, str, str], ...]:
-    """Scheme, id and permissions of each part; ValueError where it is no ACL."""
-    found = []
-    for part in _parts(value):
-        scheme, _, rest = part.partition(":")
-        who, _, granted = rest.rpartition(":")
-        if not scheme or not who or not granted or not set(granted) <= _PERMISSIONS:
-            raise ValueError(f"{part!r} is not scheme:id:permissions, such as digest:user:hash:cdrwa")
-        found.append((scheme, who, granted))
-    return tuple(found)
-
-
-def parse_auth(value: str) -> tuple[tuple[str, str], ...]:
-    """Scheme and credential of each part; ValueError where it is none. The value may be in a file, as @FILE."""
-    if value.startswith("@"):
-        try:
-            value = Path(value[1:]).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as fault:
-            raise ValueError(f"{value[1:]} cannot be read: {fault}") from fault
-    found = []
-    for part in _parts(value):
-        scheme, separator, credential = part.partition(":")
-        if not scheme or not separator:
-            raise ValueError("a part is not scheme:credential, such as digest:user:password")
-        found.append((scheme, credential))
-    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,18 +193,6 @@ class BookKeeperAddress:
     @property
     def uri(self) -> str:
         return f"{SCHEME}://{';'.join(self.servers)}{self.path}"
-
-
-def _taken(configuration: Configuration, key: ConfigKey[str], parse: Callable[[str], T]) -> T:
-    value = key.read(configuration)
-    try:
-        return parse(value)
-    except ValueError as fault:
-        raise ConfigurationError([configuration.fault(key.name, str(fault))]) from fault
-
-
-def _parts(value: str) -> list[str]:
-    return [part.strip() for part in value.split(",") if part.strip()]
 
 
 def _fault(uri: str, problem: str) -> JournalError:

@@ -7,25 +7,18 @@ from collections.abc import Callable
 from typing import Protocol
 
 from hadoop_common.errors import HdfsError
-from hadoop_rpc.errors import AccessControlError, RemoteError
+from hadoop_rpc.errors import (
+    AccessControlError,
+    HealthCheckFailedError,
+    ServiceFailedError,
+    UnsupportedOperationRemoteError,
+)
 from hadoop_rpc.ha_protocol import HAState, RequestSource, ServiceStatus
 from hadoop_rpc.service import CallContext
 from namenode_stub.fail_stop import FailStop
 from namenode_stub.rpc.gate import Gate
 
 _LOG = logging.getLogger(__name__)
-
-
-class HealthCheckFailedError(RemoteError):
-    """The NameNode is not well; a failover controller looks for another one."""
-
-    java_class = "org.apache.hadoop.ha.HealthCheckFailedException"
-
-
-class ServiceFailedError(RemoteError):
-    """The NameNode could not take the state that was asked for."""
-
-    java_class = "org.apache.hadoop.ha.ServiceFailedException"
 
 
 class TakesStates(Protocol):
@@ -67,6 +60,9 @@ class HaCalls:
 
     def transition_to_standby(self, source: RequestSource, caller: CallContext) -> None:
         self._change(source, caller, self._node.transition_to_standby)
+
+    def transition_to_observer(self, source: RequestSource, caller: CallContext) -> None:
+        raise UnsupportedOperationRemoteError("this NameNode can be no observer")
 
     def _change(self, source: RequestSource, caller: CallContext, change: Callable[[], None]) -> None:
         self._gate.check_superuser(caller)

@@ -20,6 +20,7 @@ COMMANDS = (
     "compile",
     "image verify",
     "journalnode run",
+    "zkfc run",
 )
 
 PROGRAM = f"""

@@ -18,6 +18,7 @@ from checkpointer.leadership.settings import LeaderSettings
 from engine.observer import Observer
 from hadoop_common.configuration import ConfigurationError
 from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.zookeeper.address import ZooKeeperAddress
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 from servlets.status import TriggerState
 from tests.checkpointer.test_daemon_service import PERIOD, TRANSACTIONS, Clock, FakeRole, standby_config
@@ -85,15 +86,13 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperSer
         yield server
 
 
-def settings(zookeeper: ZooKeeperServer, name: str) -> LeaderSettings:
-    return LeaderSettings(quorum=zookeeper.hosts, session_timeout=1.0, znode=f"/hadoop-checkpointer/{name}/leader")
+def keeper_of(zookeeper: ZooKeeperServer, name: str) -> ZooKeeperKeeper:
+    return ZooKeeperKeeper(ZooKeeperAddress(zookeeper.hosts, 1.0), f"/hadoop-checkpointer/{name}/leader")
 
 
 def test_a_znode_goes_with_the_session_of_its_owner(zookeeper: ZooKeeperServer) -> None:
     with ExitStack() as closed:
-        first, second = (
-            closed.enter_context(closing(ZooKeeperKeeper(settings(zookeeper, "session")))) for _ in range(2)
-        )
+        first, second = (closed.enter_context(closing(keeper_of(zookeeper, "session"))) for _ in range(2))
         assert first.ask(ME) == (Held.TAKEN, None)
         assert first.ask(ME) == (Held.KEPT, None)
         assert second.ask(OTHER) == (Held.THEIRS, ME)
@@ -102,7 +101,7 @@ def test_a_znode_goes_with_the_session_of_its_owner(zookeeper: ZooKeeperServer) 
 
 
 def test_a_session_that_ended_is_made_anew_and_the_lock_with_it(zookeeper: ZooKeeperServer) -> None:
-    with closing(ZooKeeperKeeper(settings(zookeeper, "away"))) as keeper:
+    with closing(keeper_of(zookeeper, "away")) as keeper:
         assert keeper.ask(ME)[0] is Held.TAKEN
         zookeeper.stop()
         try:
@@ -130,11 +129,12 @@ def test_where_nothing_is_configured_a_daemon_is_for_itself() -> None:
 def test_the_zookeeper_of_the_cluster_is_used_by_itself() -> None:
     named = {"ha.zookeeper.quorum": "zk1:2181,zk2:2181/chroot", "ha.zookeeper.session-timeout.ms": "4000"}
     found = standby_config(**named).leader
-    assert (found.quorum, found.session_timeout) == ("zk1:2181,zk2:2181/chroot", 4.0)
+    assert found.ensemble is not None
+    assert (found.ensemble.hosts, found.ensemble.session_timeout) == ("zk1:2181,zk2:2181/chroot", 4.0)
     assert found.znode.startswith("/hadoop-checkpointer/")
     assert standby_config(**named, **{"checkpointer.leader.lock": "none"}).leader.lock == ""
     found = standby_config(**named, **{"checkpointer.leader.lock": "file:///shared/lock%201"}).leader
-    assert (found.file, found.quorum) == (Path("/shared/lock 1"), "")
+    assert (found.file, found.ensemble) == (Path("/shared/lock 1"), None)
 
 
 @pytest.mark.parametrize("lock", ["zookeeper", "etcd", "file:relative", "file://host/path", "file:///"])

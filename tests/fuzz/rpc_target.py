@@ -55,6 +55,7 @@ from hadoop_rpc.qjournal_values import (
 from hadoop_rpc.server_state import Call, Closing, Reply, ServerConnection
 from hadoop_rpc.service import CallContext, Dispatcher
 from hadoop_rpc.wire import AuthProtocol
+from hadoop_rpc.zkfc_protocol import zkfc_service
 from tests.fuzz.verdict import check_error
 
 CLIENT_ID = b"0123456789abcdef"
@@ -96,7 +97,8 @@ class _Node:
         """Nothing happens."""
 
     end_checkpoint = error_report = monitor_health = journal = start_log_segment = nothing
-    transition_to_active = transition_to_standby = nothing
+    transition_to_active = transition_to_standby = transition_to_observer = nothing
+    cede_active = graceful_failover = nothing
 
     def service_status(self, caller: CallContext) -> ServiceStatus:
         return ServiceStatus(HAState.ACTIVE, ready_to_become_active=True, reason=caller.user)
@@ -144,6 +146,7 @@ class _JournalNode:
 SERVICES = (
     namenode_service(_Node()),
     ha_service(_Node()),
+    zkfc_service(_Node()),
     journal_service(_Node()),
     qjournal_service(_JournalNode()),
     inter_qjournal_service(_JournalNode()),

@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hadoop_common.storage_info import StorageInfo
-from hadoop_rpc.errors import RemoteError, RpcError, StandbyError, remote_error
+from hadoop_rpc.errors import (
+    HealthCheckFailedError,
+    RemoteError,
+    RpcError,
+    ServiceFailedError,
+    StandbyError,
+    remote_error,
+)
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState, RequestSource, ServiceStatus, ha_service
 from hadoop_rpc.journal_protocol import FenceResult, JournalClient, JournalInfo, journal_service
 from hadoop_rpc.namenode_messages import (
@@ -38,6 +45,7 @@ from hadoop_rpc.namenode_protocol import (
 )
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import CallContext
+from hadoop_rpc.zkfc_protocol import ZKFCClient, zkfc_service
 
 ints = st.integers(-(1 << 31), (1 << 31) - 1)
 longs = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -139,7 +147,16 @@ class FakeNode:
         self.told.append(("active", source, caller.user))
 
     def transition_to_standby(self, source: RequestSource, caller: CallContext) -> None:
-        raise RemoteError("it fails", class_name="org.apache.hadoop.ha.ServiceFailedException")
+        raise ServiceFailedError("it fails")
+
+    def transition_to_observer(self, source: RequestSource, caller: CallContext) -> None:
+        self.told.append(("observer", source, caller.user))
+
+    def cede_active(self, milliseconds: int) -> None:
+        self.told.append(("cede", milliseconds))
+
+    def graceful_failover(self) -> None:
+        raise ServiceFailedError("no other node is active")
 
     def journal(
         self, info: JournalInfo, epoch: int, first_txid: int, count: int, records: bytes, caller: CallContext
@@ -160,7 +177,8 @@ def node() -> FakeNode:
 
 @pytest.fixture
 def server(node: FakeNode) -> Iterator[RpcServer]:
-    with RpcServer([namenode_service(node), ha_service(node), journal_service(node)], "127.0.0.1", 0) as running:
+    services = [namenode_service(node), ha_service(node), journal_service(node), zkfc_service(node)]
+    with RpcServer(services, "127.0.0.1", 0) as running:
         yield running
 
 
@@ -190,14 +208,27 @@ def test_a_namenode_that_is_not_active(server: RpcServer) -> None:
 def test_the_state_of_a_pair(server: RpcServer, node: FakeNode) -> None:
     with HAServiceClient(*server.address, user="hdfs") as namenode:
         assert namenode.service_status() == ServiceStatus(HAState.STANDBY, False, "edits are missing")
-        with pytest.raises(RemoteError, match="no disk") as caught:
+        with pytest.raises(HealthCheckFailedError, match="no disk"):
             namenode.monitor_health()
-        assert caught.value.class_name == "org.apache.hadoop.ha.HealthCheckFailedException"
         namenode.transition_to_active()
         namenode.transition_to_active(RequestSource.USER_FORCED)
-        with pytest.raises(RemoteError, match="it fails"):
+        with pytest.raises(ServiceFailedError, match="it fails"):
             namenode.transition_to_standby(RequestSource.ZKFC)
-    assert node.told == [("active", RequestSource.USER, "hdfs"), ("active", RequestSource.USER_FORCED, "hdfs")]
+        namenode.transition_to_observer(RequestSource.USER)
+    assert node.told == [
+        ("active", RequestSource.USER, "hdfs"),
+        ("active", RequestSource.USER_FORCED, "hdfs"),
+        ("observer", RequestSource.USER, "hdfs"),
+    ]
+
+
+def test_a_failover_controller(server: RpcServer, node: FakeNode) -> None:
+    with ZKFCClient(*server.address, user="hdfs") as controller:
+        for milliseconds in (10_000, 0, -1, -(1 << 31), (1 << 31) - 1):
+            controller.cede_active(milliseconds)
+        with pytest.raises(ServiceFailedError, match="no other node"):
+            controller.graceful_failover()
+    assert node.told == [("cede", each) for each in (10_000, 0, -1, -(1 << 31), (1 << 31) - 1)]
 
 
 def test_a_stream_of_edits(server: RpcServer, node: FakeNode) -> None:

@@ -182,6 +182,11 @@ class HadoopProcess:
             self._jvm.kill()
             self._jvm.wait()
 
+    def signal(self, number: int) -> None:
+        """Send it a signal, where it runs."""
+        assert self._jvm is not None, f"{self.name} was never started"
+        self._jvm.send_signal(number)
+
     def log_text(self) -> str:
         return self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
 

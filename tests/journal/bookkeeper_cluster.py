@@ -15,6 +15,7 @@ from typing import Self
 import pytest
 
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.zookeeper.znodes import ANY_VERSION, Change, Create, Delete, Set
 from journal import open_journal as open_journal_module
 from journal.bookie.bookie import Bookie
 from journal.bookie.registration import format_ledgers
@@ -28,7 +29,6 @@ from journal.bookkeeper.ledger_paths import LedgerManager
 from journal.bookkeeper.messages import AddRequest
 from journal.bookkeeper.open_bookkeeper import BookKeeperOptions, journal_on
 from journal.bookkeeper.settings import BookKeeperAddress, BookKeeperSettings
-from journal.bookkeeper.znodes import ANY_VERSION, Change, Create, Delete, Set
 from tests.journal import bookkeeper_recordings as recorded
 
 PATH = "/hdfsjournal"

@@ -19,12 +19,13 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl_credential
 
+from hadoop_common.zookeeper.address import ZooKeeperAddress, parse_acl, parse_auth
 from journal.bookie.cli import run as run_bookie
 from journal.bookkeeper.bookkeeper_journal import BookKeeperJournal
 from journal.bookkeeper.errors import BookKeeperError, LedgerFencedError, ZooKeeperError
 from journal.bookkeeper.open_bookkeeper import BookKeeperOptions, open_bookkeeper_journal
-from journal.bookkeeper.settings import BookKeeperSettings, parse_acl, parse_auth
-from journal.bookkeeper.zookeeper import KazooZNodes, ZooKeeperAddress
+from journal.bookkeeper.settings import BookKeeperSettings
+from journal.bookkeeper.zookeeper import JournalZNodes
 from journal.errors import JournalError
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer, free_port
 from tests.depth import SEED, scaled
@@ -216,7 +217,7 @@ def test_a_session_that_expires_is_made_anew_amid_a_segment(zookeeper: ZooKeeper
     writer = journal.start_segment(1, LAYOUT)
     writer.append(batch_of(1, [start_op(1)]))
     znodes = journal._znodes
-    assert isinstance(znodes, KazooZNodes)
+    assert isinstance(znodes, JournalZNodes)
     before = znodes._client.client_id
     other = KazooClient(zookeeper.hosts, client_id=before)
     other.start()
@@ -265,7 +266,7 @@ def test_znodes_belong_to_whom_the_acl_names(zookeeper: ZooKeeperServer, bookies
 
 def test_without_zookeeper_there_is_one_error_in_time() -> None:
     journal = opened(f"bookkeeper://127.0.0.1:{free_port()}/x")
-    assert isinstance(journal._znodes, KazooZNodes)
+    assert isinstance(journal._znodes, JournalZNodes)
     journal._znodes._patience = 0.3
     with pytest.raises(ZooKeeperError, match="did not answer within"):
         journal.is_formatted()
@@ -273,7 +274,7 @@ def test_without_zookeeper_there_is_one_error_in_time() -> None:
 
 
 def test_a_bookie_registers_again_in_a_new_session(zookeeper: ZooKeeperServer, bookies: list[Process]) -> None:
-    znodes = KazooZNodes(ZooKeeperAddress(zookeeper.hosts))
+    znodes = JournalZNodes(ZooKeeperAddress(zookeeper.hosts))
     name = f"127.0.0.1:{bookies[0].arguments[2]}"
     path = f"/ledgers/available/{name}"
     znodes.delete(path)

@@ -1,0 +1,1 @@
+"""A failover controller beside a NameNode: health, election, fencing (ZKFailoverController)."""

@@ -1,0 +1,43 @@
+"""`checkpointer zkfc run`: the daemon."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from checkpointer.cli.service_logging import logging_options, set_up_logging
+from hadoop_common.cli.output import PRIVATE_UMASK, conf_option
+from hadoop_common.sd_notify import Notifier, watchdog_interval
+
+
+@click.command("run")
+@conf_option(required=True)
+@logging_options
+def command(conf_dir: Path, verbose: bool, log_config: Path | None) -> None:
+    """Run beside the NameNode of this host: make it active where no other one is, fence the one that was before.
+
+    It takes part in the election of Hadoop's own controllers, with their keys (dfs.ha.*, ha.*), znodes and RPC. Run
+    one beside each NameNode, as the user of the NameNode. SIGTERM ends it: another NameNode then becomes active, if
+    a controller runs beside one.
+
+    \b
+    Example: checkpointer zkfc run --conf /etc/hadoop/conf
+    Exit codes: 1 failed, 2 faulty configuration, 3 not formatted (zkfc format), 4 dfs.ha.fencing.methods is not set,
+    5 dfs.ha.automatic-failover.enabled is false, 6 ZooKeeper does not answer, 7 an address cannot be used
+    """
+    os.umask(PRIVATE_UMASK)
+    set_up_logging(verbose, log_config)
+    from checkpointer.daemon.control import Control
+    from failover.cli.logged_in import logged_in_settings
+    from failover.server import run_controller
+
+    settings = logged_in_settings(conf_dir)
+    with Control(settings.stop_timeout) as control:
+        run_controller(
+            settings,
+            control,
+            notifier=Notifier(os.environ.get("NOTIFY_SOCKET", "")),
+            heartbeat=watchdog_interval(os.environ, os.getpid()),
+        )

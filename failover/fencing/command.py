@@ -1,0 +1,71 @@
+"""Runs a command that fences: its output goes to the log, and it ends in time with all processes that it began."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO
+
+_LOG = logging.getLogger(__name__)
+
+_LAST_OUTPUT_SECONDS = 1.0
+_MOST_LINE = 4096
+_MOST_LINES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended: its exit code, None where it was killed or never began; `said` is its last line."""
+
+    code: int | None
+    said: str = ""
+
+
+def run_command(
+    words: Sequence[str], *, name: str, seconds: float, environment: Mapping[str, str] | None = None
+) -> Ended:
+    """Run it without standard input, in a process group of its own, which is killed after `seconds`.
+
+    Args:
+        name: before each line of output in the log.
+    """
+    try:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        )
+    except OSError as fault:
+        return Ended(None, f"it cannot be started: {fault.strerror or fault}")
+    assert process.stdout is not None
+    last = [""]
+    reader = threading.Thread(target=_log_lines, args=(process.stdout, name, last), name="fencing-output", daemon=True)
+    reader.start()
+    try:
+        code: int | None = process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        code, last[0] = None, f"it did not end within {seconds:g} s and was killed with all its processes"
+    # What it left running may keep the pipe open.
+    reader.join(_LAST_OUTPUT_SECONDS)
+    return Ended(code, last[0])
+
+
+def _log_lines(output: IO[bytes], name: str, last: list[str]) -> None:
+    with output:
+        for number, line in enumerate(iter(lambda: output.readline(_MOST_LINE), b"")):
+            text = line.decode("utf-8", "replace").rstrip()
+            if text:
+                last[0] = text
+                _LOG.log(logging.INFO if number < _MOST_LINES else logging.DEBUG, "%s: %s", name, text)

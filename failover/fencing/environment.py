@@ -1,0 +1,42 @@
+"""What a fencing command finds in its environment: the configuration as the NameNode to be fenced sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from checkpointer.config.catalogue import CATALOGUE
+from checkpointer.config.keys import DEFAULT_FS, HA_NAMENODE_ID, NAMESERVICE_ID
+from failover.target import Target, java_address
+from hadoop_common.configuration import Configuration
+
+
+def fencing_environment(configuration: Configuration, target: Target) -> dict[str, str]:
+    """Every key with `_` for `.`, and what of `target` has a name of its own (ShellCommandFencer).
+
+    A key for this NameNode is there under its plain name too. Other characters stay, so that a key with `-` is in the
+    environment, but is no variable of bash.
+    """
+    view = {key.name: key.default for key in CATALOGUE if key.default} | _set(configuration)
+    view |= _own(view, target.nameservice) | _own(view, f"{target.nameservice}.{target.namenode}")
+    view |= {
+        NAMESERVICE_ID.name: target.nameservice,
+        HA_NAMENODE_ID.name: target.namenode,
+        DEFAULT_FS.name: f"hdfs://{target.address}",
+    }
+    found = {key.replace(".", "_"): value for key, value in view.items() if "=" not in key and "\0" not in key + value}
+    return found | {
+        "target_host": target.name,
+        "target_port": str(target.port),
+        "target_address": java_address(target.name, target.port),
+        "target_nameserviceid": target.nameservice,
+        "target_namenodeid": target.namenode,
+    }
+
+
+def _set(configuration: Configuration) -> dict[str, str]:
+    names = configuration.keys()
+    return {name: configuration.get(name, "") for name in names}
+
+
+def _own(view: Mapping[str, str], suffix: str) -> dict[str, str]:
+    return {key.removesuffix(f".{suffix}"): value for key, value in view.items() if key.endswith(f".{suffix}")}

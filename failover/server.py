@@ -1,0 +1,182 @@
+"""A failover controller with its servers: ZKFCProtocol, and HTTP for its state."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import time
+from typing import Self
+
+from checkpointer.config.kerberos import open_doors
+from checkpointer.daemon.control import Command, Control
+from failover.controller import Controller
+from failover.election import Election
+from failover.errors import (
+    AutomaticFailoverDisabledError,
+    FencingNotConfiguredError,
+    NotFormattedError,
+    SecondControllerError,
+    ZooKeeperAwayError,
+)
+from failover.facts import ControllerFacts, metrics_blueprint, readiness
+from failover.health import HealthMonitor
+from failover.settings import FailoverSettings
+from hadoop_common.access import Door
+from hadoop_common.port_limits import Refusals
+from hadoop_common.sd_notify import Notifier
+from hadoop_common.tls.process import look_at_files
+from hadoop_common.zookeeper.errors import ZooKeeperError
+from hadoop_rpc.access import guarded
+from hadoop_rpc.errors import RpcError
+from hadoop_rpc.server import RpcServer
+from hadoop_rpc.zkfc_protocol import right_of, zkfc_service
+from servlets.access import restrict
+from servlets.application import create_application
+from servlets.status import Health, health_blueprint
+from servlets.web_servers import WebServers
+
+_LOG = logging.getLogger(__name__)
+
+_PACKAGE = "hdfs-checkpointer"
+_HANDLERS = 3
+_STATUS_SECONDS = 5.0
+
+
+class FailoverServer:
+    """Runs the controller of `settings`; a context manager that starts and stops."""
+
+    def __init__(self, settings: FailoverSettings) -> None:
+        self._settings = settings
+        self.controller = Controller(settings)
+        self.election = Election(settings.zookeeper, settings.parent, self.controller, retries=settings.op_retries)
+        self.controller.begin(self.election)
+        self._monitor = HealthMonitor(settings.own, settings.health, settings.user, self.controller.heard)
+        self._refusals = Refusals()
+        doors = open_doors(settings.access, settings.kerberos, self._refusals)
+        self._rpc = RpcServer(
+            [guarded(zkfc_service(self.controller), doors.access, right_of)],
+            *settings.bind,
+            handlers=_HANDLERS,
+            limits=settings.port_limits,
+            refusals=self._refusals,
+            security=doors.security,
+        )
+        state = (
+            health_blueprint(status=lambda: self.facts().as_dict(), live=self.live, ready=self.ready),
+            metrics_blueprint(self.facts),
+        )
+        application = create_application(
+            *(restrict(each, doors.access, Door.STATE) for each in state), entrance=doors.entrance
+        )
+        self._http = WebServers(
+            application,
+            settings.web,
+            limits=settings.port_limits,
+            refusals=self._refusals,
+            header_bytes=doors.header_bytes,
+        )
+        self._started_at = time.time()
+
+    def start(self) -> None:
+        """Take part. Its port is taken before, so that a NameNode never has two controllers.
+
+        Raises:
+            ControllerError: what keeps it from that, each with the exit code of Hadoop's controller.
+            HdfsError: an address cannot be used.
+        """
+        check_enabled(self._settings)
+        connect(self.election)
+        if not self.election.parent_exists():
+            raise NotFormattedError(self._settings.parent)
+        if not self._settings.fencing_configured:
+            raise FencingNotConfiguredError
+        if not self._settings.methods[self._settings.own.namenode]:
+            _LOG.warning("dfs.ha.fencing.methods is empty: a NameNode that does not answer is never fenced")
+        try:
+            self._rpc.start()
+        except RpcError as fault:
+            raise SecondControllerError(fault.message) from fault
+        self._http.start()
+        self._monitor.start()
+        _LOG.info("controller of %s on port %d, state at %s", self._settings.own, self._rpc.address[1], self._http.url)
+
+    def stop(self) -> None:
+        """Leave the election, and end; the NameNode stays as it is. A second call does nothing."""
+        self._monitor.stop()
+        self._rpc.stop()
+        self.controller.end()
+        self.election.close()
+        self._http.stop()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """`http://host:port` of the HTTP server."""
+        return self._http.url
+
+    def facts(self) -> ControllerFacts:
+        return ControllerFacts(
+            controller=self.controller.facts(),
+            election={**self.election.facts(), "state": self.election.state.name.lower()},
+            transitions=dict(self.controller.transitions),
+            fencings=dict(self.controller.fencings),
+            refused=self._refusals.counts(),
+            version=importlib.metadata.version(_PACKAGE),
+            started_at=self._started_at,
+        )
+
+    def live(self) -> Health:
+        return Health(True, "the controller answers")
+
+    def ready(self) -> Health:
+        return readiness(self.facts())
+
+
+def check_enabled(settings: FailoverSettings) -> None:
+    """Raises AutomaticFailoverDisabledError where the configuration does not want controllers."""
+    if not settings.automatic:
+        raise AutomaticFailoverDisabledError
+
+
+def connect(election: Election) -> None:
+    """Raises ZooKeeperAwayError where ZooKeeper does not answer within a session's timeout."""
+    try:
+        election.connect()
+    except ZooKeeperError as fault:
+        raise ZooKeeperAwayError(fault) from fault
+
+
+def run_controller(
+    settings: FailoverSettings, control: Control, *, notifier: Notifier, heartbeat: float | None
+) -> None:
+    """Run until `control` says stop.
+
+    Args:
+        notifier: the service manager, told when the controller takes part.
+        heartbeat: seconds between two signs of life to it; None where it wants none.
+
+    Raises:
+        HdfsError: see `FailoverServer.start`.
+    """
+    seconds = _STATUS_SECONDS if heartbeat is None else min(heartbeat, _STATUS_SECONDS)
+    with FailoverServer(settings) as server:
+        notifier.ready(server.ready().message)
+        while not control.stopping():
+            if control.wait(seconds) is Command.RELOAD:
+                look_at_files()
+                _LOG.warning("but for its stores of TLS, a controller reads its configuration at the start only")
+            notifier.watchdog()
+            if notifier.enabled:
+                notifier.status(server.ready().message)
+        _LOG.info("stopping")
+        notifier.stopping()

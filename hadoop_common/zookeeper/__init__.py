@@ -1,0 +1,1 @@
+"""ZooKeeper by kazoo: how an ensemble is reached, who we are there, and its znodes."""

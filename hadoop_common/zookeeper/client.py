@@ -1,0 +1,180 @@
+"""The one place that makes kazoo's clients, and what there is to know of them beyond kazoo.
+
+A client whose login was refused ends for good, as does one whose connection broke amid a login by SASL, which kazoo
+cannot tell from it: whoever wants to go on makes another one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import ssl
+import time
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import AuthFailedError, BadVersionError, NoAuthError, NodeExistsError, NoNodeError
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.states import KeeperState
+from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, Id, Permissions
+
+from hadoop_common.tls.material import ClientStores, stores_material
+from hadoop_common.tls.process import ClientTls
+from hadoop_common.tls.settings import TlsConfig
+from hadoop_common.zookeeper import errors
+from hadoop_common.zookeeper.address import DIGEST_MD5, SaslLogin, ZooKeeperAddress
+
+_BETWEEN_TRIES = 0.05
+_MOST_BETWEEN_TRIES = 1.0
+_LETTERS = {
+    "r": Permissions.READ,
+    "w": Permissions.WRITE,
+    "c": Permissions.CREATE,
+    "d": Permissions.DELETE,
+    "a": Permissions.ADMIN,
+}
+_KINDS = {
+    NoNodeError: (errors.NoNodeError, "there is no such znode"),
+    NodeExistsError: (errors.NodeExistsError, "the znode exists already"),
+    BadVersionError: (errors.BadVersionError, "the znode was changed by somebody else"),
+}
+
+
+def new_client(address: ZooKeeperAddress) -> KazooClient:
+    """A client that is not started; once it is, it connects until it is stopped.
+
+    Raises:
+        ZooKeeperError: a package that the login needs is not here.
+        TlsSetupError: a store cannot be used.
+    """
+    handler = _Handler(address.tls)
+    client = KazooClient(
+        hosts=address.hosts,
+        timeout=address.session_timeout,
+        handler=handler,
+        default_acl=acl_of(address),
+        auth_data=list(address.auth) or None,
+        sasl_options=None if address.sasl is None else _sasl_options(address.sasl),
+        # it never gives up: whoever asks does
+        connection_retry={"max_tries": -1, "delay": _BETWEEN_TRIES, "max_delay": _MOST_BETWEEN_TRIES},
+    )
+
+    def changed(_: str) -> None:
+        handler.refused = was_refused(client)
+
+    client.add_listener(changed)
+    return client
+
+
+def was_refused(client: KazooClient) -> bool:
+    """Whether ZooKeeper did not take our login, which has ended `client`."""
+    return bool(client.handler.refused) or client.client_state == KeeperState.AUTH_FAILED
+
+
+def acl_of(address: ZooKeeperAddress) -> list[Any]:
+    """Of znodes that are made, as kazoo has it."""
+    if not address.acl:
+        return list(OPEN_ACL_UNSAFE)
+    found = []
+    for scheme, who, granted in address.acl:
+        if scheme == "auth":
+            found += CREATOR_ALL_ACL
+        else:
+            found.append(ACL(sum(_LETTERS[letter] for letter in set(granted)), Id(scheme, who)))
+    return found
+
+
+def why_away(
+    client: KazooClient | None, address: ZooKeeperAddress, seconds: float, path: str = ""
+) -> errors.ZooKeeperError:
+    """The error of whoever has waited for a connection of `client` for so long."""
+    if client is not None and was_refused(client):
+        return refused(address, path)
+    said = "" if client is None else client.handler.fault
+    problem = f"ZooKeeper at {address.hosts} did not answer within {seconds:g} s"
+    hint = f"Check that a majority of the servers in {address.named_by} is up."
+    if said:
+        problem += f" ({said})"
+        hint = "Check the stores that hadoop.zk.ssl.* names, and that its port speaks TLS."
+    return errors.ZooKeeperError(problem, path=path, hint=hint)
+
+
+def refused(address: ZooKeeperAddress, path: str) -> errors.ZooKeeperError:
+    """The error where we are not whom ZooKeeper lets do this."""
+    key = address.auth_key if address.sasl is None else f"{address.auth_key} or checkpointer.zookeeper.sasl.*"
+    hint = f"Set {key} to what the ACL of the znode grants this to."
+    shown = [f"{scheme} {credential.partition(':')[0]}" for scheme, credential in address.auth]
+    if address.sasl is not None:
+        shown.append(f"{address.sasl.mechanism} {address.sasl.user}".strip())
+    who = " and ".join(shown) or "nobody in particular"
+    return errors.ZooKeeperError(f"ZooKeeper refuses this to us, whom it knows as {who}", path=path, hint=hint)
+
+
+def no_chroot(address: ZooKeeperAddress, path: str) -> errors.ZooKeeperError:
+    """The error where a znode cannot be made although its parents are: kazoo makes no chroot, nor does Hadoop."""
+    chroot = address.hosts[address.hosts.find("/") :]
+    hint = f"Create it by ZooKeeper's zkCli.sh, or correct {address.named_by}."
+    return errors.ZooKeeperError(f"the chroot {chroot} of {address.named_by} is not there", path=path, hint=hint)
+
+
+def told(fault: Exception, address: ZooKeeperAddress, path: str) -> errors.ZooKeeperError:
+    """Our error for one of kazoo's."""
+    for kind, (ours, problem) in _KINDS.items():
+        if isinstance(fault, kind):
+            return ours(problem, path=path)
+    if isinstance(fault, NoAuthError | AuthFailedError):
+        return refused(address, path)
+    problem = f"ZooKeeper answers {type(fault).__name__} {fault}".rstrip()
+    return errors.ZooKeeperError(problem, path=path, hint=f"Look into the logs of the servers in {address.named_by}.")
+
+
+def _sasl_options(login: SaslLogin) -> dict[str, Any]:
+    for package, extra in (("puresasl", "sasl"), ("gssapi", "kerberos"))[: 1 if login.mechanism == DIGEST_MD5 else 2]:
+        if importlib.util.find_spec(package) is None:
+            raise errors.ZooKeeperError(
+                f"the login at ZooKeeper by {login.mechanism} needs the Python package {package}, which is not here",
+                hint=f"Install it: pip install 'hdfs-checkpointer[{extra}]'.",
+            )
+    found: dict[str, Any] = {"mechanism": login.mechanism, "service": login.service}
+    if login.mechanism == DIGEST_MD5:
+        return found | {"username": login.user, "password": login.password}
+    from hadoop_common.zookeeper.gssapi_mechanism import register
+
+    register()
+    return found | {"principal": login.user, "keytab": login.keytab}
+
+
+class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
+    """kazoo's threads; over TLS the connections are made by our contexts, as kazoo's own trust the system always.
+
+    Attributes:
+        fault: of TLS with the last connection, "" where there was none.
+        refused: whether the login was, which has ended the client.
+    """
+
+    def __init__(self, stores: ClientStores | None) -> None:
+        super().__init__()
+        self.fault = ""
+        self.refused = False
+        self._tls = None if stores is None else ClientTls(TlsConfig(), lambda: stores_material(stores))
+
+    def create_connection(
+        self, address: tuple[str, int], hostname: str | None = None, timeout: float | None = None, **others: Any
+    ) -> Any:
+        if self._tls is None:
+            return super().create_connection(address, hostname=hostname, timeout=timeout, **others)
+        name = hostname or address[0]
+        context = self._tls.context(name, ssl.SSLSocket)
+        end = None if timeout is None else time.monotonic() + timeout
+        plain = socket.create_connection(address, timeout)
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if end is not None:
+                plain.settimeout(max(end - time.monotonic(), _BETWEEN_TRIES))
+            secured = context.wrap_socket(plain, server_hostname=name)
+        except OSError as fault:
+            plain.close()
+            self.fault = f"TLS: {fault}"
+            raise
+        self.fault = ""
+        return secured

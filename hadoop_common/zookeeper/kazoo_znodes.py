@@ -1,0 +1,214 @@
+"""ZooKeeper by kazoo: a session that is lost is made anew, and whoever asks waits for it.
+
+The client is absent, connected, or disconnected. The first call makes it; kazoo's own thread brings it back after a
+lost connection or an expired session, so that nothing here ends with a session. A call goes out only while it is
+connected: what would wait in kazoo's queue might be done long after its caller has given up.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    KazooException,
+    OperationTimeoutError,
+    RolledBackError,
+    RuntimeInconsistency,
+    SessionExpiredError,
+)
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import KazooState
+
+from hadoop_common.zookeeper.address import ZooKeeperAddress
+from hadoop_common.zookeeper.client import new_client, no_chroot, refused, told, was_refused, why_away
+from hadoop_common.zookeeper.errors import NodeExistsError, NoNodeError, ZooKeeperError
+from hadoop_common.zookeeper.znodes import ANY_VERSION, Change, Create, Delete, Set
+
+_LOG = logging.getLogger(__name__)
+
+_GRACE = 3.0  # seconds beyond the session's timeout, as Hadoop's journal waits
+_AGAIN = 0.1
+_LOST = ConnectionLoss, ConnectionClosedError, SessionExpiredError, OperationTimeoutError
+
+
+class KazooZNodes:
+    """`ZNodes` of an ensemble; nothing is connected to before the first call.
+
+    Args:
+        grace: how much longer than the session's timeout a call waits, seconds.
+    """
+
+    def __init__(self, address: ZooKeeperAddress, *, grace: float = _GRACE) -> None:
+        self._address = address
+        self._patience = address.session_timeout + grace
+        self._guard = threading.Lock()
+        self._client: Any = None
+        self._connected = threading.Event()
+        self._closed = False
+        self._refused = False
+
+    def get(self, path: str) -> tuple[bytes | None, int]:
+        data, stat = self._do(path, lambda client: client.get_async(path))
+        return data, stat.version
+
+    def set(self, path: str, data: bytes | None, version: int) -> int:
+        done: int = self._do(path, lambda client: client.set_async(path, data, version)).version
+        return done
+
+    def create(self, path: str, data: bytes | None, *, parents: bool = False, ephemeral: bool = False) -> None:
+        try:
+            self._do(path, lambda client: client.create_async(path, data, makepath=parents, ephemeral=ephemeral))
+        except NoNodeError as fault:
+            if not parents:
+                raise
+            raise no_chroot(self._address, path) from fault
+
+    def create_sequential(self, prefix: str) -> str:
+        def call(client: Any) -> Any:
+            return client.create_async(prefix, b"", makepath=True, ephemeral=True, sequence=True)
+
+        made: str = self._do(prefix, call)
+        return made
+
+    def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        self._do(path, lambda client: client.delete_async(path, version))
+
+    def delete_tree(self, path: str) -> None:
+        """Remove a znode with all below it; nothing where there is none."""
+        with suppress(NoNodeError):
+            for name in self.children(path):
+                self.delete_tree(f"{path}/{name}")
+            self.delete(path)
+
+    def make_parents(self, path: str) -> None:
+        """Make a znode and all above it, empty; those that are there get our ACL."""
+        names = path.strip("/").split("/")
+        for depth in range(1, len(names) + 1):
+            above = "/" + "/".join(names[:depth])
+            try:
+                self.create(above, b"", parents=True)
+            except NodeExistsError:
+                self._do(above, partial(_set_acl, above))
+
+    def children(self, path: str) -> list[str]:
+        found: list[str] = self._do(path, lambda client: client.get_children_async(path))
+        return found
+
+    def exists(self, path: str) -> bool:
+        return self._do(path, lambda client: client.exists_async(path)) is not None
+
+    def commit(self, changes: list[Change]) -> None:
+        def call(client: Any) -> Any:
+            transaction = client.transaction()
+            for change in changes:
+                match change:
+                    case Create():
+                        transaction.create(change.path, change.data, acl=client.default_acl)
+                    case Delete():
+                        transaction.delete(change.path, change.version)
+                    case Set():
+                        transaction.set_data(change.path, change.data, change.version)
+            return transaction.commit_async()
+
+        results = self._do(changes[0].path, call)
+        for change, result in zip(changes, results, strict=True):
+            if isinstance(result, Exception) and not isinstance(result, RolledBackError | RuntimeInconsistency):
+                raise told(result, self._address, change.path)
+
+    def owned(self, path: str) -> bool:
+        """Whether an ephemeral znode is there and of the present session."""
+        session: list[int] = []
+
+        def call(client: Any) -> Any:
+            if client.client_id is None:
+                raise ConnectionLoss
+            session[:] = client.client_id[:1]
+            return client.exists_async(path)
+
+        stat = self._do(path, call)
+        return stat is not None and stat.ephemeralOwner == session[0]
+
+    def close(self) -> None:
+        with self._guard:
+            client, self._client, self._closed = self._client, None, True
+        self._connected.set()
+        if client is not None:
+            _end(client)
+
+    # ---- below: sessions ----
+
+    def _do(self, path: str, call: Callable[[Any], Any]) -> Any:
+        deadline = time.monotonic() + self._patience
+        while True:
+            client = self._reached(path, deadline)
+            try:
+                found = call(client).get(timeout=max(deadline - time.monotonic(), _AGAIN))
+                self._refused = False
+                return found
+            except (*_LOST, AuthFailedError) as fault:
+                if time.monotonic() + _AGAIN > deadline:
+                    raise self._away(path) from fault
+                # kazoo tells its listeners a moment later.
+                time.sleep(_AGAIN)
+            except KazooTimeoutError as fault:
+                raise self._away(path) from fault
+            except KazooException as fault:
+                raise told(fault, self._address, path) from fault
+
+    def _reached(self, path: str, deadline: float) -> Any:
+        """The client, connected.
+
+        Raises:
+            ZooKeeperError: it is not, within the time.
+        """
+        with self._guard:
+            if self._closed:
+                raise ZooKeeperError("the session is closed", path=path, hint="Open what it belongs to again.")
+            if self._client is not None and was_refused(self._client):
+                _end(self._client)
+                self._client, self._refused = None, True
+            if self._client is None:
+                self._client = self._made()
+            client = self._client
+        if not self._connected.wait(deadline - time.monotonic()) or self._closed:
+            raise self._away(path)
+        return client
+
+    def _made(self) -> Any:
+        self._connected.clear()
+        client = new_client(self._address)
+
+        def changed(state: str) -> None:
+            if state == KazooState.CONNECTED or was_refused(client):
+                # Whoever waits for one that was refused is to make another.
+                self._connected.set()
+            elif not self._closed:
+                self._connected.clear()
+                _LOG.info("the session with ZooKeeper at %s is %s", self._address.hosts, state.lower())
+
+        client.add_listener(changed)
+        client.start_async()
+        return client
+
+    def _away(self, path: str) -> ZooKeeperError:
+        if self._refused:
+            return refused(self._address, path)
+        return why_away(self._client, self._address, self._patience, path)
+
+
+def _end(client: Any) -> None:
+    client.stop()
+    client.close()
+
+
+def _set_acl(path: str, client: Any) -> Any:
+    return client.set_acls_async(path, client.default_acl)

@@ -1,0 +1,61 @@
+"""ZKFCProtocol: who is to be active, between failover controllers; client and server side (ZKFCProtocol.proto)."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from hadoop_common.access import Right
+from hadoop_rpc.proto import zkfc_pb2 as pb
+from hadoop_rpc.protocol_client import ProtocolClient
+from hadoop_rpc.rpc_protocol import RpcProtocol
+from hadoop_rpc.service import CallContext, Handler, Service
+
+ZKFC_PROTOCOL: Final = RpcProtocol(
+    "org.apache.hadoop.ha.ZKFCProtocol", pb.DESCRIPTOR.services_by_name["ZKFCProtocolService"]
+)
+_INT32 = 1 << 31
+_UINT32 = 1 << 32
+
+
+class ZKFCClient(ProtocolClient):
+    """Calls ZKFCProtocol at one controller; the methods raise `RpcError`, see `RpcClient.call`."""
+
+    protocol = ZKFC_PROTOCOL
+
+    def cede_active(self, milliseconds: int) -> None:
+        """Make its NameNode a standby, and have it stay out of the election for so long; 0 or less ends that."""
+        self._call("cedeActive", pb.CedeActiveRequestProto(millisToCede=milliseconds % _UINT32))
+
+    def graceful_failover(self) -> None:
+        """Make its NameNode the active one; returns when it is. Raises RemoteError where it cannot."""
+        self._call("gracefulFailover", pb.GracefulFailoverRequestProto(), idempotent=False)
+
+
+class ZKFCProtocol(Protocol):
+    """A failover controller; called from many threads."""
+
+    def cede_active(self, milliseconds: int) -> None: ...
+
+    def graceful_failover(self) -> None:
+        """Raises RemoteError where its NameNode did not become active."""
+
+
+def zkfc_service(controller: ZKFCProtocol) -> Service:
+    """ZKFCProtocol as a service of an `RpcServer`."""
+
+    def cede(request: pb.CedeActiveRequestProto, _: CallContext) -> pb.CedeActiveResponseProto:
+        number = request.millisToCede
+        controller.cede_active(number - _UINT32 if number >= _INT32 else number)
+        return pb.CedeActiveResponseProto()
+
+    def failover(_: pb.GracefulFailoverRequestProto, __: CallContext) -> pb.GracefulFailoverResponseProto:
+        controller.graceful_failover()
+        return pb.GracefulFailoverResponseProto()
+
+    methods: dict[str, Handler] = {"cedeActive": cede, "gracefulFailover": failover}
+    return ZKFC_PROTOCOL.served_by(methods)
+
+
+def right_of(_: str) -> Right:
+    """What a method of the protocol needs: all of them change who is active."""
+    return Right.CHANGE

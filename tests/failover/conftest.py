@@ -1,0 +1,19 @@
+"""The ZooKeeper that tests share; each works below a parent of its own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    if MISSING:
+        pytest.skip(MISSING)
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as server:
+        yield server

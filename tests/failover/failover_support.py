@@ -1,0 +1,121 @@
+"""NameNodes that do as a test wants, and settings of controllers for them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from failover.settings import FailoverSettings
+from hadoop_common.configuration import Configuration
+from hadoop_rpc.errors import HealthCheckFailedError, RemoteError, ServiceFailedError
+from hadoop_rpc.ha_protocol import HAState, RequestSource, ServiceStatus, ha_service
+from hadoop_rpc.security import ServerSecurity
+from hadoop_rpc.server import RpcServer
+from hadoop_rpc.service import CallContext
+from tests.interop.hadoop_conf import free_port
+
+HERE = "127.0.0.1"
+NAMESERVICE = "ns1"
+
+
+@dataclass
+class FakeNameNode:
+    """What it tells and does; change it at will.
+
+    Attributes:
+        unwell: why it says that it is not well.
+        refusals: what it answers a transition to a state with.
+        pause: of each transition to active, until it is set.
+        told: states that it was asked to take.
+    """
+
+    state: HAState = HAState.STANDBY
+    unwell: str = ""
+    refusals: dict[HAState, RemoteError] = field(default_factory=dict)
+    pause: threading.Event | None = None
+    told: list[HAState] = field(default_factory=list)
+    port: int = field(default_factory=free_port)
+    security: ServerSecurity | None = None
+    _server: RpcServer | None = None
+
+    def start(self) -> None:
+        self._server = RpcServer([ha_service(self)], HERE, self.port, shutdown_timeout=0.1, security=self.security)
+        self._server.start()
+
+    def stop(self) -> None:
+        """It cannot be reached any more."""
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+
+    def service_status(self, caller: CallContext) -> ServiceStatus:
+        return ServiceStatus(self.state, ready_to_become_active=True)
+
+    def monitor_health(self, caller: CallContext) -> None:
+        if self.unwell:
+            raise HealthCheckFailedError(self.unwell)
+
+    def transition_to_active(self, source: RequestSource, caller: CallContext) -> None:
+        self._take(HAState.ACTIVE, source)
+
+    def transition_to_standby(self, source: RequestSource, caller: CallContext) -> None:
+        self._take(HAState.STANDBY, source)
+
+    def transition_to_observer(self, source: RequestSource, caller: CallContext) -> None:
+        self._take(HAState.OBSERVER, source)
+
+    def _take(self, state: HAState, source: RequestSource) -> None:
+        assert source is RequestSource.ZKFC
+        self.told.append(state)
+        if state in self.refusals:
+            raise self.refusals[state]
+        if state is HAState.ACTIVE and self.pause is not None and not self.pause.wait(30):
+            raise ServiceFailedError("the test never let it go on")
+        self.state = state
+
+
+@contextmanager
+def namenode(node: FakeNameNode | None = None) -> Iterator[FakeNameNode]:
+    """One that runs."""
+    node = node or FakeNameNode()
+    node.start()
+    try:
+        yield node
+    finally:
+        node.stop()
+
+
+def properties(ports: Mapping[str, int], own: str, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Of a controller beside `own`, one of the NameNodes whose RPC servers have these ports."""
+    found = {
+        "fs.defaultFS": f"hdfs://{NAMESERVICE}",
+        "dfs.nameservices": NAMESERVICE,
+        f"dfs.ha.namenodes.{NAMESERVICE}": ",".join(ports),
+        "dfs.ha.namenode.id": own,
+        "dfs.ha.automatic-failover.enabled": "true",
+        "dfs.ha.fencing.methods": "shell(false)",
+        "ha.zookeeper.quorum": f"{HERE}:1",
+        "checkpointer.zkfc.http-address": f"{HERE}:0",
+        "ha.health-monitor.check-interval.ms": "50",
+        "ha.health-monitor.connect-retry-interval.ms": "50",
+        "ha.health-monitor.sleep-after-disconnect.ms": "50",
+        "dfs.ha.zkfc.nn.http.timeout.ms": "0",
+    }
+    for name, port in ports.items():
+        found[f"dfs.namenode.rpc-address.{NAMESERVICE}.{name}"] = f"{HERE}:{port}"
+        found[f"dfs.namenode.http-address.{NAMESERVICE}.{name}"] = f"{HERE}:1"
+        found[f"dfs.ha.zkfc.port.{NAMESERVICE}.{name}"] = str(free_port())
+    return found | dict(more or {})
+
+
+def settings_of(values: Mapping[str, str]) -> FailoverSettings:
+    return FailoverSettings.from_configuration(Configuration.from_mapping(values, {}))
+
+
+def settings(
+    ports: Mapping[str, int] | None = None, own: str = "nn1", more: Mapping[str, str] | None = None
+) -> FailoverSettings:
+    """Of a controller beside `own`."""
+    return settings_of(properties(ports or {"nn1": 1, "nn2": 2}, own, more))

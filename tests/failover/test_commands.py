@@ -1,0 +1,176 @@
+"""`checkpointer zkfc`: exit codes are Hadoop's, by which scripts go."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
+from kazoo.security import make_digest_acl, make_digest_acl_credential
+
+from failover.active_node_info import ActiveNodeInfo
+from failover.election import BREADCRUMB, LOCK
+from hadoop_rpc.ha_protocol import HAState
+from namenode_stub.demo_zookeeper import ZooKeeperServer
+from tests.checkpointer.cli_runner import run_cli
+from tests.failover.failover_support import HERE, NAMESERVICE, FakeNameNode, namenode, properties
+from tests.interop.hadoop_conf import HadoopConf
+
+
+class Site:
+    """A configuration of nn1's host, and a client that looks at ZooKeeper."""
+
+    def __init__(self, root: Path, zookeeper: ZooKeeperServer, zk: KazooClient, parent: str) -> None:
+        self.node = FakeNameNode()
+        self.parent, self.zk = parent, zk
+        self.znode = f"/{parent}/{NAMESERVICE}"
+        values = properties({"nn1": 1, "nn2": self.node.port}, "nn1")
+        self.conf = HadoopConf(
+            root,
+            values
+            | {
+                "ha.zookeeper.quorum": zookeeper.hosts,
+                "ha.zookeeper.parent-znode": f"/{parent}",
+                "ha.zookeeper.session-timeout.ms": "1000",
+                "ha.failover-controller.cli-check.rpc-timeout.ms": "1000",
+            },
+        )
+
+    def run(self, *words: str, code: int = 0) -> str:
+        """What it says; for an error, on standard error."""
+        done = run_cli("zkfc", *words, "--conf", self.conf.folder)
+        assert done.code == code, done
+        return done.err if code else done.out
+
+    def crumb(self, name: str = "nn2", host: str = "localhost", port: int = 0) -> None:
+        data = ActiveNodeInfo(NAMESERVICE, name, host, port or self.node.port, 1).to_bytes()
+        self.zk.create(f"{self.znode}/{BREADCRUMB}", data)
+
+
+@pytest.fixture
+def site(zookeeper: ZooKeeperServer, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
+    zk = KazooClient(zookeeper.hosts)
+    zk.start()
+    yield Site(tmp_path, zookeeper, zk, request.node.name.partition("[")[0])
+    zk.stop()
+
+
+def test_format_as_hadoops_does(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its spelling too, where the environment says where the configuration is."""
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(site.conf.folder))
+    assert run_cli("zkfc", "-formatZK", "-nonInteractive").code == 0
+    assert site.zk.exists(site.znode)
+    site.crumb()
+    site.zk.ensure_path(f"/{site.parent}/other/{LOCK}")
+    denied = run_cli("zkfc", "-formatZK", "-nonInteractive")
+    assert (denied.code, "--force" in denied.err) == (2, True)
+    # nobody is at a terminal
+    assert run_cli("zkfc", "-formatZK").code == 2
+    assert site.zk.exists(f"{site.znode}/{BREADCRUMB}")
+    assert run_cli("zkfc", "-formatZK", "-force").code == 0
+    assert site.zk.get_children(site.znode) == []
+    assert site.zk.exists(f"/{site.parent}/other/{LOCK}")
+    assert "--force" in site.run("format", code=2)
+    assert json.loads(site.run("format", "--force", "--json")) == {"existed": True, "znode": site.znode}
+
+
+def test_format_sets_the_acl(site: Site) -> None:
+    acl = f"digest:{make_digest_acl_credential('me', 'secret')}:rwcda"
+    site.conf.update({"ha.zookeeper.acl": acl, "ha.zookeeper.auth": "digest:me:secret"})
+    site.run("format")
+    with pytest.raises(NoAuthError):
+        site.zk.delete(site.znode)
+    site.zk.add_auth("digest", "me:secret")
+    acls, _ = site.zk.get_acls(site.znode)
+    assert acls == [make_digest_acl("me", "secret", all=True)]
+
+
+def test_format_tells_what_is_refused(site: Site) -> None:
+    """Which znode, and whose: where Hadoop's says that it could not create it."""
+    site.zk.create(f"/{site.parent}", b"", acl=[make_digest_acl("somebody", "else", all=True)])
+    told = site.run("format", code=1)
+    assert f"/{site.parent}: ZooKeeper refuses this to us, whom it knows as nobody in particular" in told
+    assert "ha.zookeeper.auth" in told
+    site.conf.update({"ha.zookeeper.auth": "digest:me:secret"})
+    told = site.run("format", code=1)
+    assert "as digest me\n" in told
+    assert "secret" not in told
+
+
+@pytest.mark.parametrize("command", ["run", "format"])
+def test_without_automatic_failover(site: Site, command: str) -> None:
+    site.conf.update({"dfs.ha.automatic-failover.enabled": "false"})
+    assert "dfs.ha.automatic-failover.enabled" in site.run(command, code=5)
+
+
+@pytest.mark.parameters(1)
+@pytest.mark.parametrize("command", ["run", "format", "status"])
+def test_without_zookeeper(site: Site, command: str) -> None:
+    site.conf.update({"ha.zookeeper.quorum": f"{HERE}:1"})
+    assert "ha.zookeeper.quorum" in site.run(command, code=6)
+
+
+def test_run_without_its_znode_or_fencing(site: Site) -> None:
+    assert "zkfc format" in site.run("run", code=3)
+    assert "zkfc format" in site.run("status", code=3)
+    site.run("format")
+    del site.conf.properties["dfs.ha.fencing.methods"]
+    site.conf.write()
+    assert "dfs.ha.fencing.methods" in site.run("run", code=4)
+    assert "dfs.ha.fencing.methods" in site.run("check", code=4)
+
+
+def test_a_faulty_configuration(site: Site) -> None:
+    site.conf.update({"dfs.ha.fencing.methods": "powershell(x)", "ha.zookeeper.quorum": ""})
+    told = site.run("run", code=2)
+    assert "Windows" in told
+    assert "ha.zookeeper.quorum" in told
+
+
+def test_status(site: Site) -> None:
+    site.run("format")
+    site.crumb()
+    site.zk.create(f"{site.znode}/{LOCK}", ActiveNodeInfo(NAMESERVICE, "nn2", "old.invalid", 1, 1).to_bytes())
+    site.node.state = HAState.ACTIVE
+    with namenode(site.node):
+        told = json.loads(site.run("status", "--json"))
+        text = site.run("status")
+    assert (told["lock"]["namenode"], told["lock"]["address"]) == ("nn2", "old.invalid:1")
+    assert "clear-breadcrumb" in told["lock"]["problem"]
+    assert told["breadcrumb"]["problem"] == ""
+    assert {each["namenode"]: each["state"] for each in told["namenodes"]} == {"nn1": None, "nn2": "active"}
+    assert "does not answer" in text
+    assert f"breadcrumb of nn2 (localhost:{site.node.port})" in text
+
+
+def test_check_tries_each_way_to_fence(site: Site, tmp_path: Path) -> None:
+    touched = tmp_path / "touched"
+    site.conf.update({"dfs.ha.fencing.methods": f"shell(touch {touched})"})
+    with namenode(site.node):
+        told = json.loads(site.run("check", "--json"))
+    assert told["ok"]
+    ((name, ways),) = told["namenodes"].items()
+    assert name.startswith("nn2")
+    assert [each["works"] for each in ways] == [True, True]
+    assert not touched.exists()
+    site.conf.update({"dfs.ha.fencing.methods": "shell(/no/such/program)"})
+    assert "could not be fenced" in site.run("check", code=1)
+
+
+def test_a_breadcrumb_goes_only_where_nobody_needs_it(site: Site) -> None:
+    site.run("format")
+    assert "no breadcrumb" in site.run("clear-breadcrumb")
+    site.crumb()
+    site.node.state = HAState.ACTIVE
+    with namenode(site.node):
+        assert "answers that it is active" in site.run("clear-breadcrumb", "--yes", code=1)
+    assert "nobody said" in site.run("clear-breadcrumb", code=1)
+    lock = f"{site.znode}/{LOCK}"
+    site.zk.create(lock, site.zk.get(f"{site.znode}/{BREADCRUMB}")[0])
+    assert "has the lock" in site.run("clear-breadcrumb", "--yes", code=1)
+    site.zk.delete(lock)
+    assert json.loads(site.run("clear-breadcrumb", "--yes", "--json"))["removed"]["namenode"] == "nn2"
+    assert site.zk.get_children(site.znode) == []

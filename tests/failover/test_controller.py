@@ -1,0 +1,397 @@
+"""What a controller does to its NameNode and in the election, by what it hears from all sides."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pytest
+
+from failover.active_node_info import ActiveNodeInfo
+from failover.controller import Controller
+from failover.facts import ControllerFacts, readiness
+from failover.health import Health, Report
+from failover.settings import FailoverSettings
+from failover.transitions import TransitionError
+from hadoop_common.errors import HdfsError
+from hadoop_rpc.errors import AccessControlError, ServiceFailedError
+from hadoop_rpc.ha_protocol import HAState, ServiceStatus
+from hadoop_rpc.server import RpcServer
+from hadoop_rpc.zkfc_protocol import zkfc_service
+from tests.failover.failover_support import HERE, FakeNameNode, namenode, settings
+
+ACTIVE, STANDBY, OBSERVER = HAState.ACTIVE, HAState.STANDBY, HAState.OBSERVER
+FAST = {
+    "ha.failover-controller.new-active.rpc-timeout.ms": "100",
+    "ha.failover-controller.graceful-fence.rpc-timeout.ms": "500",
+}
+
+
+@dataclass
+class Elections:
+    """Keeps what it was asked for; `lock` is what lies in the lock."""
+
+    lock: bytes | None = None
+    asked: list[Any] = field(default_factory=list)
+
+    def join(self, data: bytes) -> None:
+        self.asked.append("join")
+
+    def quit(self, *, need_fence: bool) -> None:
+        self.asked.append("quit to be fenced" if need_fence else "quit")
+
+    def active_data(self) -> bytes | None:
+        return self.lock
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def healthy(state: HAState = STANDBY) -> Report:
+    return Report(Health.HEALTHY, "", ServiceStatus(state, True))
+
+
+class Scene:
+    """A controller beside nn1, whose NameNode runs; nn2 is another fake one, whose controller is `theirs`."""
+
+    def __init__(self, node: FakeNameNode, other: FakeNameNode, given: FailoverSettings) -> None:
+        self.node, self.other, self.settings = node, other, given
+        self.clock = Clock()
+        self.election = Elections()
+        self.controller = Controller(given, self.clock)
+        self.controller.begin(self.election)
+
+    def hear(self, report: Report, times: int = 1) -> list[Any]:
+        """What it asks of the election then."""
+        self.election.asked.clear()
+        for _ in range(times):
+            self.controller.heard(report)
+        return list(self.election.asked)
+
+    def crumb(self, name: str) -> bytes:
+        target = self.settings.target_of(name)
+        assert target is not None
+        return ActiveNodeInfo("ns1", name, target.name, target.port, target.zkfc_port).to_bytes()
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    with namenode() as node, namenode() as other:
+        yield Scene(node, other, settings({"nn1": node.port, "nn2": other.port}, more=FAST))
+
+
+def test_it_takes_part_while_its_namenode_is_well(scene: Scene) -> None:
+    assert scene.hear(Report()) == []
+    assert scene.hear(healthy(), 3) == ["join"]
+    assert scene.hear(Report(Health.UNHEALTHY, "no room", ServiceStatus(STANDBY)), 2) == ["quit to be fenced"]
+    assert scene.hear(healthy()) == ["join"]
+    assert scene.hear(Report(Health.NOT_RESPONDING, "refused"), 2) == ["quit to be fenced"]
+    assert scene.node.told == []
+
+
+def test_what_the_election_wants_is_done(scene: Scene) -> None:
+    scene.hear(healthy())
+    scene.controller.become_active()
+    assert scene.node.state is ACTIVE
+    scene.controller.enter_neutral()
+    assert scene.node.state is ACTIVE
+    scene.election.lock = scene.crumb("nn2")
+    scene.controller.become_standby()
+    assert scene.node.told == [ACTIVE, STANDBY]
+    assert scene.controller.transitions == {("active", "done"): 1, ("standby", "done"): 1}
+
+
+def test_an_unhealthy_namenode_is_not_made_active(scene: Scene) -> None:
+    scene.hear(Report(Health.UNHEALTHY, "no room", ServiceStatus(STANDBY)))
+    with pytest.raises(TransitionError, match="no room"):
+        scene.controller.become_active()
+    assert scene.node.told == []
+
+
+def test_an_earlier_controllers_lock_is_waited_for(scene: Scene) -> None:
+    """As after a restart within the session's timeout: the NameNode is active, and stays so."""
+    scene.node.state = ACTIVE
+    scene.hear(healthy(ACTIVE))
+    scene.election.lock = scene.controller.data
+    scene.controller.become_standby()
+    assert scene.node.told == []
+    assert scene.hear(healthy(ACTIVE), 5) == []
+    scene.controller.become_active()
+    assert scene.node.state is ACTIVE
+    # or another one gets it, of which the election says nothing new
+    scene.controller.become_standby()
+    scene.election.lock = scene.crumb("nn2")
+    scene.hear(healthy(ACTIVE), 2)
+    assert scene.node.told == [ACTIVE, STANDBY]
+
+
+def test_a_state_that_somebody_changed_ends_in_an_election(scene: Scene) -> None:
+    scene.hear(healthy())
+    scene.controller.become_active()
+    assert scene.hear(healthy(STANDBY)) == []
+    assert scene.hear(healthy(STANDBY)) == ["quit to be fenced"]
+    assert scene.hear(healthy(STANDBY)) == []
+    scene.clock.now += 1.1
+    assert scene.hear(healthy(STANDBY)) == ["join"]
+
+
+def test_a_standby_that_stays_active_is_told_again(scene: Scene) -> None:
+    scene.node.refusals[STANDBY] = ServiceFailedError("not now")
+    scene.election.lock = scene.crumb("nn2")
+    scene.hear(healthy(ACTIVE))
+    scene.controller.become_standby()
+    assert scene.hear(healthy(ACTIVE), 2) == ["quit to be fenced"]
+    scene.clock.now += 1.1
+    assert scene.hear(healthy(ACTIVE)) == ["join"]
+
+
+def test_an_observer_takes_no_part_and_gives_way(scene: Scene) -> None:
+    scene.node.state = OBSERVER
+    assert scene.hear(healthy(OBSERVER), 3) == []
+    scene.controller.cede_active(1000)
+    assert scene.node.state is OBSERVER
+    with pytest.raises(ServiceFailedError, match="observer"):
+        scene.controller.graceful_failover()
+    scene.clock.now += 2
+    assert scene.hear(healthy(STANDBY)) == ["join"]
+    assert scene.hear(healthy(OBSERVER), 3) == ["quit to be fenced"]
+
+
+# ---- becoming active ---------------------------------------------------------------------------------------
+
+
+def test_a_slow_transition_is_asked_about(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    """Hadoop's gives the lock away, and the NameNode goes on to become active."""
+    scene.node.pause = threading.Event()
+    scene.hear(healthy())
+    scene.election.lock = scene.controller.data
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(scene.controller.become_active)
+        wait_for(lambda: len(scene.node.told) > 2)
+        assert scene.hear(Report(Health.NOT_RESPONDING, "it is busy"), 2) == []
+        assert not done.done()
+        scene.node.pause.set()
+        done.result(20)
+    assert scene.node.state is ACTIVE
+    assert "has not said whether it is active" in caplog.text
+
+
+@pytest.mark.parametrize("stop", ["limit", "lock", "health", "cede"])
+def test_a_slow_transition_does_not_go_on_for_ever(scene: Scene, stop: str) -> None:
+    scene.node.pause = threading.Event()
+    scene.hear(healthy())
+    scene.election.lock = scene.controller.data
+    with ThreadPoolExecutor(2) as pool:
+        done = pool.submit(scene.controller.become_active)
+        wait_for(lambda: len(scene.node.told) > 1)
+        if stop == "limit":
+            scene.clock.now += 601
+        elif stop == "lock":
+            scene.election.lock = scene.crumb("nn2")
+        elif stop == "health":
+            assert scene.hear(Report(Health.UNHEALTHY, "no room", ServiceStatus(STANDBY))) == ["quit to be fenced"]
+        else:
+            pool.submit(scene.controller.cede_active, 1000)
+        with pytest.raises(TransitionError, match="gives way"):
+            done.result(20)
+        scene.node.pause.set()
+    assert scene.controller.transitions["active", "failed"] == 1
+
+
+def test_a_namenode_that_is_gone_gives_way_at_once(scene: Scene) -> None:
+    scene.hear(healthy())
+    scene.node.stop()
+    with pytest.raises(TransitionError, match="cannot be made active"):
+        scene.controller.become_active()
+
+
+def test_a_namenode_without_automatic_failover_is_told(scene: Scene) -> None:
+    text = "Request from ZK failover controller at 127.0.0.1 denied since automatic HA is not enabled"
+    scene.node.refusals = dict.fromkeys((ACTIVE, STANDBY), AccessControlError(text))
+    scene.hear(healthy())
+    with pytest.raises(TransitionError, match="takes no orders") as caught:
+        scene.controller.become_active()
+    assert "dfs.ha.automatic-failover.enabled" in caught.value.hint
+
+
+# ---- fencing -----------------------------------------------------------------------------------------------
+
+
+def test_who_can_be_asked_is_not_fenced_by_force(scene: Scene) -> None:
+    scene.other.state = ACTIVE
+    scene.controller.fence_old_active(scene.crumb("nn2"))
+    assert scene.other.state is STANDBY
+    assert scene.controller.fencings == {("rpc", "done"): 1}
+
+
+def test_who_cannot_be_asked_is_fenced_by_the_methods(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    scene.other.stop()
+    for _ in range(2):
+        with pytest.raises(HdfsError, match="cannot be fenced"):
+            scene.controller.fence_old_active(scene.crumb("nn2"))
+    told = [each for each in caplog.records if "cannot be fenced" in each.message and each.levelname == "ERROR"]
+    assert len(told) == 1
+    facts = scene.controller.facts()
+    assert [each["method"] for each in facts["lastFencing"]["tried"]] == ["rpc", "shell(false)"]
+    assert scene.controller.fencings == {("rpc", "failed"): 2, ("shell", "failed"): 2}
+
+
+def test_its_own_namenode_is_not_fenced(scene: Scene) -> None:
+    """Hadoop compares bytes, and would fence a NameNode that was written down by its address."""
+    target = scene.settings.own
+    other_words = ActiveNodeInfo("ns1", "nn1", HERE, target.port, 1).to_bytes()
+    assert other_words != scene.crumb("nn1")
+    scene.controller.fence_old_active(other_words)
+    assert scene.node.told == []
+
+
+def test_a_breadcrumb_with_an_old_address(scene: Scene) -> None:
+    gone = ActiveNodeInfo("ns1", "nn2", "old.invalid", 1, 1).to_bytes()
+    with pytest.raises(HdfsError) as caught:
+        scene.controller.fence_old_active(gone)
+    assert "old.invalid" in caught.value.message
+    assert "clear-breadcrumb" in caught.value.hint
+
+
+# ---- giving way, and taking over ---------------------------------------------------------------------------
+
+
+def test_giving_way(scene: Scene) -> None:
+    scene.hear(healthy())
+    scene.controller.become_active()
+    scene.election.asked.clear()
+    scene.controller.cede_active(10_000)
+    assert scene.node.state is STANDBY
+    assert scene.election.asked == ["quit"]
+    assert scene.hear(healthy(), 3) == []
+    with pytest.raises(TransitionError, match="give way"):
+        scene.controller.become_active()
+    scene.clock.now += 10.1
+    assert scene.hear(healthy()) == ["join"]
+
+
+def test_giving_way_without_a_word_of_the_namenode_leaves_the_breadcrumb(scene: Scene) -> None:
+    scene.hear(healthy())
+    scene.node.refusals[STANDBY] = ServiceFailedError("no")
+    scene.election.asked.clear()
+    scene.controller.cede_active(10_000)
+    assert scene.election.asked == ["quit to be fenced"]
+
+
+def test_a_stay_ends_at_once_when_it_is_called_off(scene: Scene) -> None:
+    scene.hear(healthy())
+    scene.controller.cede_active(10_000)
+    scene.election.asked.clear()
+    scene.controller.cede_active(-1)
+    assert scene.election.asked == ["join"]
+
+
+class Theirs:
+    """The controller of another NameNode: it gives way, and then `after` happens."""
+
+    def __init__(self, after: Callable[[], object] = lambda: None) -> None:
+        self.asked: list[int] = []
+        self._after = after
+
+    def cede_active(self, milliseconds: int) -> None:
+        self.asked.append(milliseconds)
+        if milliseconds > 0:
+            self._after()
+
+    def graceful_failover(self) -> None:
+        raise AssertionError
+
+
+def serving(scene: Scene, theirs: Theirs) -> RpcServer:
+    return RpcServer([zkfc_service(theirs)], HERE, scene.settings.others[0].zkfc_port)
+
+
+def test_a_graceful_failover(scene: Scene) -> None:
+    scene.hear(healthy())
+    scene.election.lock = scene.crumb("nn2")
+    theirs = Theirs(scene.controller.become_active)
+    with serving(scene, theirs):
+        scene.controller.graceful_failover()
+    assert scene.node.state is ACTIVE
+    assert theirs.asked == [1000, -1]
+
+
+def _try_in_vain(scene: Scene) -> None:
+    with suppress(HdfsError):
+        scene.controller.become_active()
+
+
+def test_a_graceful_failover_that_fails(scene: Scene) -> None:
+    with pytest.raises(ServiceFailedError, match="not currently healthy"):
+        scene.controller.graceful_failover()
+    scene.hear(healthy())
+    with pytest.raises(ServiceFailedError, match="No other node is currently active"):
+        scene.controller.graceful_failover()
+    scene.election.lock = scene.controller.data
+    scene.controller.graceful_failover()
+    scene.election.lock = scene.crumb("nn2")
+    with pytest.raises(ServiceFailedError, match="does not give way"):
+        scene.controller.graceful_failover()
+    scene.node.refusals[ACTIVE] = ServiceFailedError("edits are missing")
+    theirs = Theirs(partial(_try_in_vain, scene))
+    with serving(scene, theirs), pytest.raises(ServiceFailedError, match="edits are missing"):
+        scene.controller.graceful_failover()
+    theirs = Theirs(lambda: scene.controller.heard(Report(Health.NOT_RESPONDING, "it went away")))
+    with serving(scene, theirs), pytest.raises(ServiceFailedError, match="it went away"):
+        scene.controller.graceful_failover()
+    assert theirs.asked == [1000, -1]
+
+
+def test_a_graceful_failover_asks_all_others_and_the_active_one_last(scene: Scene) -> None:
+    """As in 3.x; a standby whose controller is away does not keep it from anything."""
+    ports = {"nn1": scene.node.port, "nn2": scene.other.port, "nn3": 3, "nn4": 4}
+    scene = Scene(scene.node, scene.other, settings(ports, more=FAST))
+    scene.hear(healthy())
+    scene.election.lock = scene.crumb("nn2")
+    active, standby = Theirs(scene.controller.become_active), Theirs()
+    order = active.asked = standby.asked
+    with serving(scene, active), RpcServer([zkfc_service(standby)], HERE, scene.settings.others[1].zkfc_port):
+        scene.controller.graceful_failover()
+    assert order == [1000, 1000, -1, -1]
+    assert scene.node.state is ACTIVE
+
+
+# ---- what it tells -----------------------------------------------------------------------------------------
+
+
+def facts(scene: Scene, election: str, problem: str = "") -> ControllerFacts:
+    return ControllerFacts(scene.controller.facts(), {"state": election, "problem": problem}, {}, {}, {}, "1", 0.0)
+
+
+def test_it_is_ready_while_there_would_be_a_failover(scene: Scene) -> None:
+    assert "not known yet" in readiness(facts(scene, "init")).message
+    scene.hear(healthy())
+    assert readiness(facts(scene, "standby")).ok
+    assert not readiness(facts(scene, "neutral")).ok
+    assert "cannot be fenced" in readiness(facts(scene, "standby", "nn2 cannot be fenced")).message
+    scene.controller.become_active()
+    assert readiness(facts(scene, "active")).ok
+    scene.controller.fatal("there is no /hadoop-ha/ns1")
+    assert "no /hadoop-ha/ns1" in readiness(facts(scene, "init")).message
+    scene.controller.become_active()
+    assert readiness(facts(scene, "active")).ok
+    scene.hear(healthy(OBSERVER))
+    assert readiness(facts(scene, "init")).ok
+    scene.hear(Report(Health.UNHEALTHY, "no room", ServiceStatus(STANDBY)))
+    assert "no room" in readiness(facts(scene, "init")).message
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    from tests.interop.hadoop_process import wait_until
+
+    wait_until(condition, "it", 20)

@@ -1,0 +1,332 @@
+"""The election on a real ZooKeeper: sessions that end, connections that are cut, znodes that go."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
+
+from failover.active_node_info import ActiveNodeInfo
+from failover.election import BREADCRUMB, LOCK, Election
+from failover.elector import ElectorState
+from hadoop_common.zookeeper.address import ZooKeeperAddress
+from hadoop_common.zookeeper.errors import BadVersionError, ZooKeeperError
+from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer, free_port
+from tests.failover.cutting_proxy import CuttingProxy
+from tests.namenode_stub.stub_support import wait_until
+
+TIMEOUT = 2.0
+NN1, NN2 = (ActiveNodeInfo("ns1", name, "localhost", 8020 + at, 8019) for at, name in enumerate(("nn1", "nn2")))
+
+
+def test_the_bytes_are_those_that_hadoop_wrote() -> None:
+    info = ActiveNodeInfo("ns1", "nn1", "localhost", 32011, 32019)
+    recorded = bytes.fromhex("0a036e7331 12036e6e31 1a096c6f63616c686f7374 208bfa01 2893fa01")
+    assert info.to_bytes() == recorded
+    assert ActiveNodeInfo.from_bytes(recorded) == info
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"nn1", b"\x0a\x03ns1"])
+def test_what_is_no_node_info_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match="ActiveNodeInfo"):
+        ActiveNodeInfo.from_bytes(data)
+
+
+@dataclass
+class NameNode:
+    """`ElectionCallbacks` that note what they are told, and raise what they are to raise."""
+
+    told: list[str] = field(default_factory=list)
+    fails: dict[str, Exception] = field(default_factory=dict)
+    before_active: Callable[[], None] = lambda: None
+
+    def _note(self, what: str, name: str = "") -> None:
+        self.told.append(what)
+        if (name or what) in self.fails:
+            raise self.fails[name or what]
+
+    def become_active(self) -> None:
+        self.before_active()
+        self._note("active")
+
+    def become_standby(self) -> None:
+        self._note("standby")
+
+    def enter_neutral(self) -> None:
+        self._note("neutral")
+
+    def fence_old_active(self, breadcrumb: bytes) -> None:
+        self._note(f"fence {ActiveNodeInfo.from_bytes(breadcrumb).namenode}", "fence")
+
+    def fatal(self, reason: str) -> None:
+        self._note(f"fatal {reason}")
+
+
+class Scene:
+    """Two controllers, and a client that looks on."""
+
+    def __init__(self, stack: ExitStack, zookeeper: ZooKeeperServer, parent: str, first_hosts: str = "") -> None:
+        self.parent, self.hosts = parent, zookeeper.hosts
+        self.nodes = [NameNode(), NameNode()]
+        hosts = (first_hosts or zookeeper.hosts, zookeeper.hosts)
+        self.elections = [
+            stack.enter_context(closing(Election(ZooKeeperAddress(where, TIMEOUT), parent, node)))
+            for where, node in zip(hosts, self.nodes, strict=True)
+        ]
+        self.client = KazooClient(zookeeper.hosts)
+        self.client.start()
+        stack.callback(self.client.close)
+        stack.callback(self.client.stop)
+        self.elections[1].format()
+
+    def join(self, *which: int) -> None:
+        for at in which:
+            self.elections[at].join((NN1, NN2)[at].to_bytes())
+
+    def hears(self, at: int, *told: str) -> None:
+        """All that its NameNode is told from the beginning on."""
+        wait_until(f"{at} {told}", lambda: self.nodes[at].told == [*told])
+
+    def settles(self, at: int, state: ElectorState) -> None:
+        wait_until(f"{at} {state}", lambda: self.elections[at].state is state)
+
+    def lock(self) -> str:
+        return ActiveNodeInfo.from_bytes(self.client.get(f"{self.parent}/{LOCK}")[0]).namenode
+
+    def breadcrumb(self) -> str | None:
+        found = self.elections[1].breadcrumb()
+        return None if found is None else ActiveNodeInfo.from_bytes(found[0]).namenode
+
+    def expire(self, at: int) -> None:
+        """As ZooKeeper does it: the session ends under its owner."""
+        session = self.elections[at]._session
+        assert session is not None
+        other = KazooClient(
+            self.client.hosts[0][0] + f":{self.client.hosts[0][1]}", client_id=session._client.client_id
+        )
+        other.start()
+        other.stop()
+        other.close()
+
+
+@pytest.fixture
+def scene(zookeeper: ZooKeeperServer, request: pytest.FixtureRequest) -> Iterator[Scene]:
+    with ExitStack() as stack:
+        yield Scene(stack, zookeeper, f"/hadoop-ha/{request.node.name}")
+
+
+def both(scene: Scene) -> None:
+    """nn1 is active, nn2 stands by."""
+    scene.join(0)
+    scene.settles(0, ElectorState.ACTIVE)
+    scene.join(1)
+    scene.hears(1, "standby")
+
+
+def test_one_leads_and_whoever_follows_it_fences_it(scene: Scene) -> None:
+    both(scene)
+    assert scene.nodes[0].told == ["active"]
+    assert (scene.lock(), scene.breadcrumb()) == ("nn1", "nn1")
+    assert ActiveNodeInfo.from_bytes(scene.elections[1].active_data() or b"") == NN1
+    scene.elections[0].quit(need_fence=True)
+    assert scene.elections[0].state is ElectorState.INIT
+    scene.settles(1, ElectorState.ACTIVE)
+    assert scene.nodes[1].told == ["standby", "fence nn1", "active"]
+    assert (scene.lock(), scene.breadcrumb()) == ("nn2", "nn2")
+
+
+def test_who_left_in_order_is_not_fenced(scene: Scene) -> None:
+    both(scene)
+    scene.elections[0].quit(need_fence=False)
+    scene.settles(1, ElectorState.ACTIVE)
+    assert scene.nodes[1].told == ["standby", "active"]
+    scene.join(0)
+    scene.settles(0, ElectorState.STANDBY)
+    assert scene.elections[0].facts()["joined"]
+
+
+def test_a_session_that_expires_ends_the_leadership(scene: Scene) -> None:
+    both(scene)
+    scene.expire(1)
+    scene.hears(1, "standby", "neutral", "standby")
+    scene.expire(0)
+    scene.hears(1, "standby", "neutral", "standby", "fence nn1", "active")
+    scene.hears(0, "active", "neutral", "standby")
+    scene.elections[0].quit(need_fence=True)
+    scene.expire(1)
+    # its own breadcrumb
+    scene.hears(1, "standby", "neutral", "standby", "fence nn1", "active", "neutral", "active")
+
+
+def test_a_lock_that_was_deleted_is_taken_again(scene: Scene) -> None:
+    scene.join(0)
+    scene.settles(0, ElectorState.ACTIVE)
+    scene.client.delete(f"{scene.parent}/{LOCK}")
+    scene.hears(0, "active", "neutral", "active")
+    assert scene.lock() == "nn1"
+
+
+def test_who_cannot_fence_does_not_become_active_until_it_can(scene: Scene) -> None:
+    both(scene)
+    scene.nodes[1].fails["fence"] = OSError("no route")
+    scene.elections[0].quit(need_fence=True)
+    wait_until("two tries", lambda: scene.nodes[1].told.count("fence nn1") == 2)
+    assert "no route" in str(scene.elections[1].facts()["problem"])
+    assert (scene.breadcrumb(), "active" in scene.nodes[1].told) == ("nn1", False)
+    scene.nodes[1].fails.clear()
+    scene.settles(1, ElectorState.ACTIVE)
+    assert scene.elections[1].facts()["problem"] == ""
+
+
+def test_who_cannot_become_active_leaves_it_to_others(scene: Scene) -> None:
+    scene.nodes[0].fails["active"] = OSError("edits are missing")
+    scene.join(0)
+    wait_until("a try", lambda: "active" in scene.nodes[0].told)
+    scene.join(1)
+    scene.settles(1, ElectorState.ACTIVE)
+    assert scene.nodes[1].told[-2:] == ["fence nn1", "active"]
+    scene.settles(0, ElectorState.STANDBY)
+
+
+def test_a_lock_that_went_while_it_fenced_is_not_used(scene: Scene) -> None:
+    """The owner is looked at again before anything is sent to the NameNode."""
+    both(scene)
+    expired = threading.Event()
+
+    def fence(breadcrumb: bytes) -> None:
+        if not expired.is_set():
+            scene.expire(1)
+            scene.join(0)
+            expired.set()
+
+    scene.elections[0].quit(need_fence=True)
+    scene.nodes[1].fence_old_active = fence  # type: ignore[method-assign]
+    wait_until("fenced", expired.is_set)
+    wait_until("settled", lambda: sorted(each.state.value for each in scene.elections) == ["active", "standby"])
+    active = [each.state for each in scene.elections].index(ElectorState.ACTIVE)
+    assert scene.breadcrumb() == f"nn{active + 1}"
+
+
+def test_without_its_parent_the_election_says_so_and_goes_on_by_itself(scene: Scene) -> None:
+    scene.client.delete(scene.parent, recursive=True)
+    scene.join(0)
+    wait_until("fatal", lambda: any("zkfc format" in each for each in scene.nodes[0].told))
+    assert not scene.elections[0].parent_exists()
+    scene.elections[1].format()
+    scene.settles(0, ElectorState.ACTIVE)
+
+
+def test_zookeeper_that_stops_and_comes_back_changes_nothing(tmp_path: Path) -> None:
+    if MISSING:
+        pytest.skip(MISSING)
+    with ExitStack() as stack:
+        server = stack.enter_context(ZooKeeperServer(tmp_path / "zookeeper"))
+        scene = Scene(stack, server, "/hadoop-ha/ns1")
+        both(scene)
+        server.stop()
+        for at in (0, 1):
+            scene.settles(at, ElectorState.NEUTRAL)
+        server.start()
+        scene.settles(0, ElectorState.ACTIVE)
+        scene.settles(1, ElectorState.STANDBY)
+        scene.hears(0, "active", "neutral", "active")
+        scene.hears(1, "standby", "neutral", "standby")
+
+
+def test_without_zookeeper_there_is_one_error_in_time() -> None:
+    address = ZooKeeperAddress(f"127.0.0.1:{free_port()}", 0.3, named_by="ha.zookeeper.quorum.ns1")
+    with closing(Election(address, "/hadoop-ha/ns1", NameNode())) as election:
+        with pytest.raises(ZooKeeperError, match=r"did not answer within 0\.3 s") as caught:
+            election.connect()
+        assert "ha.zookeeper.quorum.ns1" in caught.value.hint
+
+
+def test_nothing_is_called_after_the_end(scene: Scene) -> None:
+    going_on, may_end = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        going_on.set()
+        may_end.wait(20)
+
+    scene.nodes[0].before_active = wait
+    scene.join(0)
+    assert going_on.wait(20)
+    ending = threading.Thread(target=scene.elections[0].close)
+    ending.start()
+    # the lock goes at once, though the callback still runs
+    wait_until("the lock", lambda: scene.client.exists(f"{scene.parent}/{LOCK}") is None)
+    may_end.set()
+    ending.join()
+    scene.elections[0].join(b"again")
+    scene.elections[0].quit(need_fence=True)
+    assert scene.nodes[0].told == ["active"]
+
+
+def test_the_breadcrumb_is_cleared_as_it_was_read(scene: Scene) -> None:
+    both(scene)
+    found = scene.elections[1].breadcrumb()
+    assert found is not None
+    with pytest.raises(BadVersionError):
+        scene.elections[1].clear_breadcrumb(found[1] + 1)
+    scene.elections[1].clear_breadcrumb(found[1])
+    assert scene.elections[1].breadcrumb() is None
+
+
+def test_format_leaves_others_alone_and_repairs_acls(zookeeper: ZooKeeperServer) -> None:
+    digest = ("digest", "zkfc:secret")
+    acl = make_digest_acl("zkfc", "secret", all=True)
+    address = ZooKeeperAddress(zookeeper.hosts, TIMEOUT, ((acl.id.scheme, acl.id.id, "cdrwa"),), (digest,))
+    with ExitStack() as stack:
+        client = stack.enter_context(closing(KazooClient(zookeeper.hosts, auth_data=[digest])))
+        client.start()
+        stack.callback(client.stop)
+        for path in ("/formats/ns1/deep/er", "/formats/ns2/child"):
+            client.create(path, b"x", makepath=True)
+        assert client.get_acls("/formats")[0] == OPEN_ACL_UNSAFE
+        election = stack.enter_context(closing(Election(address, "/formats/ns1", NameNode())))
+        assert election.parent_exists()
+        election.format()
+        assert client.get_children("/formats/ns1") == []
+        assert client.exists("/formats/ns2/child")
+        assert client.get_acls("/formats/ns1")[0] == client.get_acls("/formats")[0] == [acl]
+        election.join(NN1.to_bytes())
+        wait_until("active", lambda: election.state is ElectorState.ACTIVE)
+        assert client.get_acls(f"/formats/ns1/{LOCK}")[0] == client.get_acls(f"/formats/ns1/{BREADCRUMB}")[0] == [acl]
+
+
+# ---- connections that are cut ------------------------------------------------------------------------------
+
+REQUESTS = {"create": 1, "delete": 2, "exists": 3, "get": 4, "set": 5}
+
+
+@pytest.mark.parametrize("when", ["before it is sent", "before it is answered"])
+@pytest.mark.parametrize("request_kind", ["create", "exists", "get", "set", "delete"])
+@pytest.mark.parameters(3)
+def test_a_request_that_is_cut_off_leaves_one_active(zookeeper: ZooKeeperServer, request_kind: str, when: str) -> None:
+    """Each of the elector's requests in turn: it may have been done, or not."""
+    with ExitStack() as stack:
+        proxy = stack.enter_context(CuttingProxy(zookeeper.port))
+        scene = Scene(stack, zookeeper, f"/hadoop-ha/cut-{request_kind}-{when.rsplit(maxsplit=1)[-1]}", proxy.hosts)
+        if request_kind in ("set", "delete"):
+            scene.join(0)
+            scene.settles(0, ElectorState.ACTIVE)
+            scene.elections[0].quit(need_fence=True)
+        if request_kind == "delete":
+            scene.join(0)
+            scene.settles(0, ElectorState.ACTIVE)
+        proxy.cut(REQUESTS[request_kind], answered=when == "before it is answered")
+        if request_kind == "delete":
+            scene.elections[0].quit(need_fence=False)
+        scene.join(0)
+        assert proxy.was_cut.wait(20)
+        scene.join(1)
+        wait_until("settled", lambda: sorted(e.state.value for e in scene.elections) == ["active", "standby"])
+        active = [each.state for each in scene.elections].index(ElectorState.ACTIVE)
+        assert (scene.lock(), scene.breadcrumb()) == (f"nn{active + 1}", f"nn{active + 1}")
+        assert not any(told.startswith("fatal") for node in scene.nodes for told in node.told)

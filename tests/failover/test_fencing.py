@@ -1,0 +1,236 @@
+"""Fencing: the lines of the configuration, commands of the shell and ssh, and the dry run."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from failover.fencing.environment import fencing_environment
+from failover.fencing.fencer import Fencer, Outcome
+from failover.fencing.methods import ShellFencing, SshFencing, parse_methods
+from failover.settings import FailoverSettings
+from failover.target import java_address, java_host_name
+from tests.failover.failover_support import HERE, free_port, settings
+
+
+def test_lines_of_the_configuration() -> None:
+    text = """
+      sshfence
+      # what follows needs a login
+      sshfence(fence:2222)   # on another port
+      sshfence(:2222)
+      shell(/usr/bin/off --host $target_host:$target_port)
+      org.apache.hadoop.ha.ShellCommandFencer( exit 1 )
+    """
+    assert parse_methods(text) == (
+        SshFencing(),
+        SshFencing("fence", 2222),
+        SshFencing("", 2222),
+        ShellFencing("/usr/bin/off --host $target_host:$target_port"),
+        ShellFencing("exit 1"),
+    )
+    assert parse_methods("") == parse_methods(" \n # none\n") == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("shell", "without a command"),
+        ("shell()", "without a command"),
+        ("shell(test $(cat x) = 1)", "up to the first"),
+        ("shell(true", "no method"),
+        ("sshfence(a:b:22)", r"\[USER\]"),
+        ("sshfence(:99999)", r"\[USER\]"),
+        ("powershell(off.ps1)", "Windows"),
+        ("org.example.Fencer(x)", "Java class"),
+        ("-", "no method"),
+    ],
+)
+def test_lines_that_are_refused(line: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        parse_methods(line)
+
+
+def fencer(line: str, given: FailoverSettings | None = None) -> Fencer:
+    """Of nn2 by one line."""
+    given = given or settings(more={"dfs.ha.fencing.methods": line})
+    return given.fencer(given.others[0])
+
+
+def only(outcomes: list[Outcome]) -> Outcome:
+    (found,) = outcomes
+    return found
+
+
+def test_a_command_that_fences(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    told = tmp_path / "told"
+    line = f"shell(env > {told}; cat; echo fenced $target_host; echo by force >&2)"
+    assert only(list(fencer(line).fence())) == Outcome(line, True, "the command ended with exit code 0")
+    assert "fenced localhost" in caplog.text
+    assert "by force" in caplog.text
+    found = dict(each.partition("=")[::2] for each in told.read_text().splitlines())
+    assert found["target_host"] == java_host_name(HERE)
+    assert found["target_port"] == found["dfs_namenode_rpc-address"].partition(":")[2] == "2"
+    assert found["target_address"] == java_address(java_host_name(HERE), 2)
+    assert (found["target_nameserviceid"], found["target_namenodeid"]) == ("ns1", "nn2")
+    assert (found["dfs_nameservice_id"], found["dfs_ha_namenode_id"]) == ("ns1", "nn2")
+    assert found["dfs_ha_namenodes_ns1"] == "nn1,nn2"
+    assert found["dfs_namenode_rpc-address_ns1_nn1"] == f"{HERE}:1"
+    assert found["ha_zookeeper_session-timeout_ms"] == "10000"
+    assert found["PATH"] == os.environ["PATH"]
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [("echo no power; exit 3", "exit code 3: no power"), ("false; true", "exit code 1"), ("nothing-like-it", "127")],
+)
+def test_a_command_that_fails(command: str, reason: str) -> None:
+    found = only(list(fencer(f"shell({command})").fence()))
+    assert not found.worked
+    assert reason in found.reason
+
+
+def test_a_command_that_hangs_is_killed_with_all_that_it_began(tmp_path: Path) -> None:
+    told = tmp_path / "pid"
+    line = f"shell(trap '' TERM; sleep 300 & echo $! > {told}; wait)"
+    given = settings(more={"dfs.ha.fencing.methods": line, "checkpointer.zkfc.fencing.timeout": "500ms"})
+    found = only(list(fencer(line, given).fence()))
+    assert not found.worked
+    assert "within 0.5 s" in found.reason
+    child = Path(f"/proc/{told.read_text().strip()}/stat")
+    deadline = time.monotonic() + 20
+    # killed, and perhaps waiting for whoever inherited it
+    while child.exists() and child.read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < deadline
+
+
+def test_methods_are_tried_in_their_order_until_one_works(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    ends = {"a": "false", "b": "true", "c": "true"}
+    lines = "\n".join(f"shell(echo {word} >> {told}; {end})" for word, end in ends.items())
+    assert [each.worked for each in fencer(lines).fence()] == [False, True]
+    assert told.read_text() == "a\nb\n"
+
+
+# ---- ssh ---------------------------------------------------------------------------------------------------
+
+
+class Ssh:
+    """A program `ssh` that ends with an exit code, and keeps what it was given."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._given = folder / "given"
+        self._program = folder / "bin" / "ssh"
+        self._program.parent.mkdir()
+        monkeypatch.setenv("PATH", f"{self._program.parent}:{os.environ['PATH']}")
+
+    def ends(self, code: int, said: str = "") -> None:
+        self._program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {self._given}\necho "{said}"\nexit {code}\n')
+        self._program.chmod(0o755)
+
+    @property
+    def given(self) -> list[str]:
+        return self._given.read_text().splitlines()
+
+
+@pytest.fixture
+def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ssh:
+    return Ssh(tmp_path, monkeypatch)
+
+
+def test_ssh_kills_whatever_has_the_port(ssh: Ssh, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("secret")
+    more = {
+        "dfs.ha.fencing.methods": "sshfence(fence:2222)",
+        "dfs.ha.fencing.ssh.private-key-files": f"{key}, {key}2",
+        "dfs.ha.fencing.ssh.connect-timeout": "7000",
+    }
+    ssh.ends(0)
+    given = settings(more=more)
+    assert only(list(fencer("", given).fence())).worked
+    words = ssh.given
+    assert words[-3:] == ["--", HERE, "PATH=$PATH:/sbin:/usr/sbin fuser -v -k -n tcp 2"]
+    assert words[words.index("-l") + 1] == "fence"
+    assert words[words.index("-p") + 1] == "2222"
+    assert [words[at + 1] for at, word in enumerate(words) if word == "-i"] == [str(key), f"{key}2"]
+    assert {"ConnectTimeout=7", "StrictHostKeyChecking=no", "BatchMode=yes"} <= set(words)
+    found = only(list(fencer("", given).dry_run()))
+    assert found == Outcome("sshfence(fence:2222)", False, f"the key {key}2 cannot be read")
+
+
+def test_nobody_has_the_port(ssh: Ssh) -> None:
+    ssh.ends(1)
+    with socket.create_server((HERE, 0)) as listening:
+        given = settings({"nn1": 1, "nn2": listening.getsockname()[1]}, more={"dfs.ha.fencing.methods": "sshfence"})
+        found = only(list(fencer("", given).fence()))
+        assert not found.worked
+        assert "somebody takes connections" in found.reason
+    given = settings({"nn1": 1, "nn2": free_port()}, more={"dfs.ha.fencing.methods": "sshfence"})
+    assert only(list(fencer("", given).fence())).worked
+
+
+@pytest.mark.parametrize(
+    ("code", "fenced", "tried"),
+    [
+        (0, True, "has fuser"),
+        (255, "cannot be reached by ssh: No route", "cannot be reached by ssh: No route"),
+        (127, "exit code 127", "psmisc"),
+    ],
+)
+def test_how_ssh_ends(ssh: Ssh, code: int, fenced: bool | str, tried: str) -> None:
+    ssh.ends(code, "No route")
+    found = only(list(fencer("sshfence").fence()))
+    assert found.worked if fenced is True else str(fenced) in found.reason and not found.worked
+    dry = only(list(fencer("sshfence").dry_run()))
+    assert dry.worked is (code == 0)
+    assert tried in dry.reason
+
+
+def test_without_ssh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = only(list(fencer("sshfence").fence()))
+    assert "ssh: it cannot be started" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("command", "works", "reason"),
+    [
+        ("touch {}", True, "not tried"),
+        ("touch {}, then more", True, "Hadoop 3 takes a comma"),
+        ("$HOME/off", True, "not tried"),
+        ("A=1 touch {}", True, "not tried"),
+        ("/no/such/program $target_host", False, "no program /no/such/program"),
+        ("if true; then", False, "does not understand"),
+    ],
+)
+def test_a_dry_run_of_commands(command: str, works: bool, reason: str, tmp_path: Path) -> None:
+    touched = tmp_path / "touched"
+    found = only(list(fencer(f"shell({command.format(touched)})").dry_run()))
+    assert found.worked is works, found
+    assert reason in found.reason
+    assert not touched.exists()
+
+
+def test_names_as_java_has_them() -> None:
+    assert java_host_name("nn1.Example.invalid") == "nn1.Example.invalid"
+    assert java_host_name(HERE) == "localhost"
+    assert java_host_name("192.0.2.1") == "192.0.2.1"
+    assert java_address("localhost", 8020) == "localhost/127.0.0.1:8020"
+    assert java_address("127.0.0.1", 8020) == "/127.0.0.1:8020"
+    assert java_address("gone.invalid", 8020) == "gone.invalid/<unresolved>:8020"
+    assert java_address("::1", 8020) == "/[::1]:8020"
+
+
+def test_an_environment_of_every_key() -> None:
+    given = settings(more={"dfs.strange-key.of.mine": "x", "with=sign": "y", "dfs.only.ns1.nn2": "z"})
+    found = fencing_environment(given.configuration, given.others[0])
+    assert found["dfs_strange-key_of_mine"] == "x"
+    assert found["dfs_only"] == found["dfs_only_ns1_nn2"] == "z"
+    assert "with=sign" not in found

@@ -1,0 +1,168 @@
+"""How the NameNode is: what follows from its answers, and the thread that asks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from failover.electability import Expectation, Step, electability
+from failover.health import Health, HealthMonitor, Report, judge, pause_after
+from failover.settings import HealthSettings
+from hadoop_rpc.errors import (
+    AccessControlError,
+    HealthCheckFailedError,
+    RpcConnectionError,
+    RpcTimeoutError,
+    StandbyError,
+    remote_error,
+)
+from hadoop_rpc.ha_protocol import HAState, ServiceStatus
+from tests.failover.failover_support import HERE, FakeNameNode, namenode, settings
+
+STATUS = ServiceStatus(HAState.STANDBY, True)
+WRAPPED = remote_error("org.apache.hadoop.ha.HealthCheckFailedException", "no room")
+
+
+@pytest.mark.parametrize(
+    ("fault", "health"),
+    [
+        (None, Health.HEALTHY),
+        (HealthCheckFailedError("no room"), Health.UNHEALTHY),
+        (WRAPPED, Health.UNHEALTHY),
+        (RpcConnectionError("refused"), Health.NOT_RESPONDING),
+        (RpcTimeoutError("45 s"), Health.NOT_RESPONDING),
+        (StandbyError("no"), Health.NOT_RESPONDING),
+        (AccessControlError("no superuser"), Health.NOT_RESPONDING),
+        (ZeroDivisionError("a fault of ours"), Health.NOT_RESPONDING),
+    ],
+)
+def test_what_answers_mean(fault: Exception | None, health: Health) -> None:
+    found = judge(STATUS, fault)
+    assert found.health is health
+    assert bool(found.reason) is (health is not Health.HEALTHY)
+    assert (found.status is STATUS) is (health is not Health.NOT_RESPONDING)
+
+
+def test_how_often_it_is_asked() -> None:
+    times = HealthSettings(check_interval=1, connect_retry_interval=2, sleep_after_disconnect=3)
+    assert pause_after(Health.HEALTHY, Health.INITIALIZING, times) == 1
+    assert pause_after(Health.UNHEALTHY, Health.HEALTHY, times) == 1
+    assert pause_after(Health.NOT_RESPONDING, Health.INITIALIZING, times) == 2
+    assert pause_after(Health.NOT_RESPONDING, Health.NOT_RESPONDING, times) == 2
+    assert pause_after(Health.NOT_RESPONDING, Health.HEALTHY, times) == 3
+
+
+@pytest.mark.parametrize(
+    ("health", "more", "step"),
+    [
+        (Health.INITIALIZING, {}, Step.QUIT),
+        (Health.HEALTHY, {}, Step.JOIN),
+        (Health.HEALTHY, {"observer": True}, Step.QUIT_TO_BE_FENCED),
+        (Health.HEALTHY, {"out": "it was asked to"}, Step.WAIT),
+        (Health.HEALTHY, {"changing": True}, Step.JOIN),
+        (Health.UNHEALTHY, {}, Step.QUIT_TO_BE_FENCED),
+        (Health.UNHEALTHY, {"changing": True}, Step.QUIT_TO_BE_FENCED),
+        (Health.UNHEALTHY, {"out": "it was asked to"}, Step.WAIT),
+        (Health.NOT_RESPONDING, {}, Step.QUIT_TO_BE_FENCED),
+        (Health.NOT_RESPONDING, {"changing": True}, Step.WAIT),
+    ],
+)
+def test_who_may_be_elected(health: Health, more: dict[str, object], step: Step) -> None:
+    given: dict[str, object] = {"out": "", "observer": False, "changing": False} | more
+    found = electability(Report(health, "its disk is full"), **given)  # type: ignore[arg-type]
+    assert found.step is step
+    assert found.reason
+
+
+def test_a_state_that_somebody_else_changed_shows_at_the_second_answer() -> None:
+    def after(*told: HAState) -> Expectation:
+        found = Expectation(HAState.ACTIVE)
+        for each in told:
+            found = found.compared(each)
+        return found
+
+    assert not after(HAState.ACTIVE, HAState.ACTIVE).disappointed
+    assert not after(HAState.STANDBY).disappointed
+    assert not after(HAState.STANDBY, HAState.ACTIVE, HAState.STANDBY).disappointed
+    assert after(HAState.STANDBY, HAState.STANDBY).disappointed
+    assert after(HAState.STANDBY, HAState.INITIALIZING).disappointed
+    assert after(HAState.OBSERVER, HAState.STANDBY, HAState.STANDBY) == Expectation()
+    assert Expectation().compared(HAState.ACTIVE) == Expectation()
+
+
+class Heard:
+    """What a monitor told, and a wait for more."""
+
+    def __init__(self) -> None:
+        self._news = threading.Condition()
+        self._reports: list[Report] = []
+
+    def __call__(self, report: Report) -> None:
+        with self._news:
+            self._reports.append(report)
+            self._news.notify_all()
+        if report.reason == "raise":
+            raise AssertionError("a fault of whoever hears it")
+
+    def until(self, wanted: Callable[[Report], bool]) -> Report:
+        with self._news:
+            assert self._news.wait_for(lambda: any(map(wanted, self._reports)), 20), self._reports
+            found = next(filter(wanted, self._reports))
+            self._reports.clear()
+            return found
+
+
+def test_a_monitor_sees_a_namenode_fall_ill_and_go(caplog: pytest.LogCaptureFixture) -> None:
+    heard, node = Heard(), FakeNameNode()
+    given = settings({"nn1": node.port, "nn2": 2})
+    monitor = HealthMonitor(given.own, given.health, "hdfs", heard)
+    monitor.start()
+    try:
+        assert "refused" in heard.until(lambda each: each.health is Health.NOT_RESPONDING).reason
+        with namenode(node):
+            assert heard.until(lambda each: each.health is Health.HEALTHY).status == STATUS
+            node.unwell = "raise"
+            assert heard.until(lambda each: each.health is Health.UNHEALTHY).reason == "raise"
+            node.unwell, node.state = "", HAState.ACTIVE
+            healthy = heard.until(lambda each: each.health is Health.HEALTHY)
+            assert healthy.status is not None
+            assert healthy.status.state is HAState.ACTIVE
+        heard.until(lambda each: each.health is Health.NOT_RESPONDING)
+        with namenode(node):
+            heard.until(lambda each: each.health is Health.HEALTHY)
+    finally:
+        monitor.stop()
+    assert "a fault of the controller itself" in caplog.text
+
+
+def test_what_an_unhealthy_namenode_does_goes_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    class Web(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/stacks" else 404)
+            self.end_headers()
+            self.wfile.write(b"Thread 1 waits for its disk")
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with namenode() as node, ThreadingHTTPServer((HERE, 0), Web) as web:
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        own = settings({"nn1": node.port, "nn2": 2}).own
+        heard = Heard()
+        times = HealthSettings(check_interval=0.05)
+        monitor = HealthMonitor(replace(own, web=f"http://{HERE}:{web.server_port}"), times, "hdfs", heard)
+        monitor.start()
+        try:
+            heard.until(lambda each: each.health is Health.HEALTHY)
+            node.unwell = "no room"
+            heard.until(lambda each: each.health is Health.UNHEALTHY)
+            node.unwell = ""
+            heard.until(lambda each: each.health is Health.HEALTHY)
+        finally:
+            monitor.stop()
+            web.shutdown()
+    assert caplog.text.count("Thread 1 waits for its disk") == 1

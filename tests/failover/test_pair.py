@@ -1,0 +1,354 @@
+"""Controllers on a real ZooKeeper, with NameNodes that do as a test wants: what TestZKFailoverController has."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+import requests
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from failover.active_node_info import ActiveNodeInfo
+from failover.election import BREADCRUMB, LOCK
+from failover.errors import NotFormattedError, SecondControllerError
+from failover.health import Health
+from failover.server import FailoverServer
+from failover.settings import FailoverSettings
+from failover.watching import watching
+from hadoop_common.cluster_session import ClusterSession
+from hadoop_rpc.errors import AccessControlError, ServiceFailedError
+from hadoop_rpc.ha_protocol import HAState
+from hadoop_rpc.zkfc_protocol import ZKFCClient
+from namenode_stub.demo_zookeeper import ZooKeeperServer
+from tests.depth import SEED, scaled
+from tests.failover.failover_support import NAMESERVICE, FakeNameNode, properties, settings_of
+from tests.interop.hadoop_process import wait_until
+
+ACTIVE, STANDBY, OBSERVER = HAState.ACTIVE, HAState.STANDBY, HAState.OBSERVER
+
+
+class Pair:
+    """NameNodes, of which all run, and controllers, of which those run that were started."""
+
+    def __init__(
+        self, stack: ExitStack, zookeeper: ZooKeeperServer, parent: str, names: tuple[str, ...] = ("nn1", "nn2")
+    ) -> None:
+        self._stack = stack
+        self.nodes = {name: FakeNameNode() for name in names}
+        for node in self.nodes.values():
+            node.start()
+            stack.callback(node.stop)
+        self._values = properties(
+            {name: node.port for name, node in self.nodes.items()},
+            "",
+            {
+                "ha.zookeeper.quorum": zookeeper.hosts,
+                "ha.zookeeper.parent-znode": f"/{parent}",
+                "ha.zookeeper.session-timeout.ms": "1000",
+                "ha.health-monitor.rpc-timeout.ms": "2000",
+                "ha.failover-controller.graceful-fence.rpc-timeout.ms": "1000",
+            },
+        )
+        self.znode = f"/{parent}/{NAMESERVICE}"
+        self.servers: dict[str, FailoverServer] = {}
+        self.zk = KazooClient(zookeeper.hosts)
+        self.zk.start()
+        stack.callback(self.zk.stop)
+        with watching(self.settings("nn1")) as election:
+            election.format()
+
+    def settings(self, name: str) -> FailoverSettings:
+        return settings_of(self._values | {"dfs.ha.namenode.id": name})
+
+    def start(self, *names: str) -> None:
+        for name in names:
+            server = FailoverServer(self.settings(name))
+            server.start()
+            self.servers[name] = server
+            self._stack.callback(server.stop)
+
+    def both(self) -> None:
+        """nn1 is active, nn2 stands by."""
+        self.start("nn1")
+        self.becomes("nn1", ACTIVE)
+        self.start("nn2")
+        self.until(lambda: self.election("nn2") == "standby", "nn2 to stand by")
+
+    def election(self, name: str) -> str:
+        return self.servers[name].election.state.name.lower()
+
+    def becomes(self, name: str, state: HAState) -> None:
+        self.until(lambda: self.nodes[name].state is state, f"{name} to be {state.name.lower()}")
+
+    def has_lock(self, name: str) -> None:
+        self.until(lambda: self.named(LOCK) == self.named(BREADCRUMB) == name, f"the lock of {name}")
+
+    def named(self, znode: str) -> str:
+        """The NameNode that a znode names, "" where it is not there."""
+        try:
+            return ActiveNodeInfo.from_bytes(self.zk.get(f"{self.znode}/{znode}")[0]).namenode
+        except NoNodeError:
+            return ""
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        wait_until(condition, what, 30)
+
+    def active(self) -> list[str]:
+        return [name for name, node in self.nodes.items() if node.state is ACTIVE]
+
+    def unwell(self, name: str, why: str) -> None:
+        """Its controller has heard of it."""
+        self.nodes[name].unwell = why
+        health = Health.UNHEALTHY if why else Health.HEALTHY
+        self.until(lambda: self.facts(name)["health"] == health.name.lower(), f"{name} to be {health.value}")
+
+    def facts(self, name: str) -> dict[str, object]:
+        return self.servers[name].controller.facts()
+
+    def expire(self, name: str) -> None:
+        """End its session: a second client that gives the same id closes it."""
+        found = self.servers[name].election._session
+        assert found is not None
+        client = found._client
+        other = KazooClient(",".join(f"{host}:{port}" for host, port in client.hosts), client_id=client.client_id)
+        other.start()
+        other.stop()
+        other.close()
+
+    def client(self, name: str, user: str = "hdfs") -> ZKFCClient:
+        own = self.settings(name).own
+        return ZKFCClient(own.host, own.zkfc_port, user=user)
+
+
+@pytest.fixture
+def pair(zookeeper: ZooKeeperServer, request: pytest.FixtureRequest) -> Iterator[Pair]:
+    with ExitStack() as stack:
+        yield Pair(stack, zookeeper, request.node.name)
+
+
+@pytest.fixture
+def three(zookeeper: ZooKeeperServer, request: pytest.FixtureRequest) -> Iterator[Pair]:
+    with ExitStack() as stack:
+        yield Pair(stack, zookeeper, request.node.name, ("nn1", "nn2", "nn3"))
+
+
+# ---- failover by itself --------------------------------------------------------------------------------------
+
+
+def test_an_unhealthy_namenode_gives_way_to_a_healthy_one_only(pair: Pair) -> None:
+    pair.both()
+    pair.unwell("nn2", "no room")
+    pair.unwell("nn1", "no room")
+    pair.until(lambda: not pair.named(LOCK), "nobody to have the lock")
+    assert pair.nodes["nn2"].state is STANDBY
+    pair.unwell("nn2", "")
+    pair.becomes("nn2", ACTIVE)
+    pair.has_lock("nn2")
+    # it answers still, so that it is asked; by force it would have been `false`
+    assert pair.nodes["nn1"].state is STANDBY
+    pair.unwell("nn1", "")
+    pair.until(lambda: pair.election("nn1") == "standby", "nn1 to stand by")
+
+
+@pytest.mark.deep
+def test_a_state_that_somebody_changed_ends_in_a_failover(pair: Pair) -> None:
+    pair.both()
+    pair.nodes["nn1"].state = STANDBY
+    pair.becomes("nn2", ACTIVE)
+    pair.has_lock("nn2")
+    pair.until(lambda: pair.election("nn1") == "standby", "nn1 to stand by")
+
+
+def test_a_session_that_expires_is_a_failover(pair: Pair) -> None:
+    pair.both()
+    pair.expire("nn1")
+    # whoever is quicker has it then, and there is one
+    pair.until(lambda: pair.named(LOCK) != "" and len(pair.active()) == 1, "one active")
+
+
+@pytest.mark.deep
+def test_who_cannot_become_active_leaves_it_to_another(pair: Pair) -> None:
+    pair.both()
+    pair.nodes["nn2"].refusals[ACTIVE] = ServiceFailedError("edits are missing")
+    pair.unwell("nn1", "no room")
+    pair.until(lambda: pair.servers["nn2"].controller.transitions["active", "failed"] > 0, "nn2 to fail")
+    assert "edits are missing" in pair.servers["nn2"].ready().message
+    pair.unwell("nn1", "")
+    pair.becomes("nn1", ACTIVE)
+    pair.unwell("nn1", "no room")
+    pair.nodes["nn2"].refusals.clear()
+    pair.becomes("nn2", ACTIVE)
+
+
+def test_who_cannot_be_fenced_keeps_all_others_from_becoming_active(pair: Pair) -> None:
+    pair.both()
+    pair.nodes["nn1"].refusals[STANDBY] = ServiceFailedError("no")
+    pair.unwell("nn1", "no room")
+    server = pair.servers["nn2"]
+    pair.until(lambda: server.controller.fencings["shell", "failed"] > 1, "two tries")
+    assert pair.nodes["nn2"].state is STANDBY
+    with ClusterSession() as session:
+        found = session.get(f"{server.url}/metrics", timeout=10).text
+        ready = session.get(f"{server.url}/health/ready", timeout=10)
+    assert "hdfs_zkfc_fencing_failing 1.0" in found
+    assert 'hdfs_zkfc_fencings_total{method="rpc",result="failed"}' in found
+    assert ready.status_code == requests.codes.service_unavailable
+    assert "cannot be fenced" in ready.json()["message"]
+    pair.nodes["nn1"].refusals.clear()
+    pair.becomes("nn2", ACTIVE)
+    pair.until(lambda: server.ready().ok, "nn2's controller to be ready")
+    assert "hdfs_zkfc_fencing_failing 0.0" in requests.get(f"{server.url}/metrics", timeout=10).text
+
+
+def test_a_namenode_that_is_gone_is_fenced_by_the_methods(pair: Pair) -> None:
+    pair._values["dfs.ha.fencing.methods"] = "shell(test $target_namenodeid = nn1)"
+    pair.both()
+    pair.nodes["nn1"].stop()
+    pair.becomes("nn2", ACTIVE)
+    assert pair.servers["nn2"].controller.fencings["shell", "done"] == 1
+
+
+def test_a_controller_that_is_started_anew_lets_its_namenode_be(pair: Pair) -> None:
+    """Within the timeout of the session that the one before left: the NameNode is active all the time."""
+    own = pair.settings("nn1").own
+    before = KazooClient(pair.settings("nn1").zookeeper.hosts)
+    before.start()
+    data = ActiveNodeInfo(NAMESERVICE, "nn1", own.name, own.port, own.zkfc_port).to_bytes()
+    before.create(f"{pair.znode}/{LOCK}", data, ephemeral=True)
+    before.create(f"{pair.znode}/{BREADCRUMB}", data)
+    pair.nodes["nn1"].state = ACTIVE
+    pair.start("nn1")
+    pair.until(lambda: pair.election("nn1") == "standby", "nn1's new controller to wait")
+    before.stop()
+    before.close()
+    pair.until(lambda: pair.election("nn1") == "active", "nn1's new controller to have the lock")
+    assert pair.nodes["nn1"].state is ACTIVE
+    assert pair.nodes["nn1"].told == [ACTIVE]
+    assert not pair.servers["nn1"].controller.fencings
+
+
+def test_a_second_controller_ends_before_it_takes_part(pair: Pair) -> None:
+    pair.start("nn1")
+    with pytest.raises(SecondControllerError) as caught, FailoverServer(pair.settings("nn1")):
+        pass
+    assert "dfs.ha.zkfc.port" in caught.value.hint
+
+
+def test_znodes_that_are_wiped_are_one_clear_error(pair: Pair) -> None:
+    pair.start("nn1")
+    pair.becomes("nn1", ACTIVE)
+    pair.zk.delete(pair.znode, recursive=True)
+    pair.until(lambda: "gone from ZooKeeper" in pair.servers["nn1"].ready().message, "the error")
+    assert pair.nodes["nn1"].state is ACTIVE
+    assert "hdfs_zkfc_election_failed 1.0" in requests.get(f"{pair.servers['nn1'].url}/metrics", timeout=10).text
+    with pytest.raises(NotFormattedError, match=pair.znode), FailoverServer(pair.settings("nn2")):
+        pass
+    with watching(pair.settings("nn1")) as election:
+        election.format()
+    pair.has_lock("nn1")
+    pair.until(lambda: pair.servers["nn1"].ready().ok, "nn1's controller to be ready")
+
+
+# ---- on request ----------------------------------------------------------------------------------------------
+
+
+def test_graceful_failover_there_and_back(pair: Pair) -> None:
+    pair.both()
+    for name, other in (("nn2", "nn1"), ("nn1", "nn2"), ("nn1", "nn2")):
+        with pair.client(name) as client:
+            client.graceful_failover()
+        assert (pair.nodes[name].state, pair.nodes[other].state) == (ACTIVE, STANDBY)
+        pair.has_lock(name)
+        pair.until(lambda other=other: pair.election(other) == "standby", f"{other} to stand by")  # type: ignore[misc]
+    assert not any(server.controller.fencings for server in pair.servers.values())
+
+
+def test_graceful_failover_that_cannot_be(pair: Pair) -> None:
+    pair.both()
+    pair.unwell("nn2", "no room")
+    with pair.client("nn2") as client:
+        with pytest.raises(ServiceFailedError, match="not currently healthy"):
+            client.graceful_failover()
+        pair.unwell("nn2", "")
+        pair.nodes["nn2"].refusals[ACTIVE] = ServiceFailedError("edits are missing")
+        with pytest.raises(ServiceFailedError, match="edits are missing"):
+            client.graceful_failover()
+        pair.becomes("nn1", ACTIVE)
+        pair.has_lock("nn1")
+        pair.nodes["nn2"].refusals.clear()
+        # who does not stand down is fenced, and that fails
+        pair.nodes["nn1"].refusals[STANDBY] = ServiceFailedError("no")
+        with pytest.raises(ServiceFailedError, match="cannot be fenced"):
+            client.graceful_failover()
+        assert pair.nodes["nn2"].state is STANDBY
+        pair.nodes["nn1"].refusals.clear()
+        pair.until(lambda: pair.named(LOCK) != "", "one active")
+        pair.until(lambda: len(pair.active()) == 1, "one active")
+
+
+def test_strangers_may_not_ask(pair: Pair) -> None:
+    pair.start("nn1")
+    with pair.client("nn1", user="mallory") as client:
+        with pytest.raises(AccessControlError, match="mallory"):
+            client.cede_active(1000)
+        with pytest.raises(AccessControlError):
+            client.graceful_failover()
+
+
+def test_giving_way_for_a_while(pair: Pair) -> None:
+    pair.both()
+    with pair.client("nn1") as client:
+        client.cede_active(3_600_000)
+    pair.becomes("nn2", ACTIVE)
+    assert pair.nodes["nn1"].state is STANDBY
+    assert not pair.servers["nn1"].ready().ok
+    with pair.client("nn1") as client:
+        client.cede_active(-1)
+    pair.until(lambda: pair.election("nn1") == "standby", "nn1 to stand by")
+
+
+# ---- more than two -------------------------------------------------------------------------------------------
+
+
+def test_three_namenodes_and_an_observer(three: Pair) -> None:
+    three.both()
+    three.nodes["nn3"].state = OBSERVER
+    three.start("nn3")
+    three.until(lambda: three.servers["nn3"].ready().ok, "the observer's controller")
+    with three.client("nn2") as client:
+        client.graceful_failover()
+    assert {name: node.state for name, node in three.nodes.items()} == {"nn1": STANDBY, "nn2": ACTIVE, "nn3": OBSERVER}
+    with three.client("nn3") as client, pytest.raises(ServiceFailedError, match="observer"):
+        client.graceful_failover()
+    three.nodes["nn3"].state = STANDBY
+    three.until(lambda: three.election("nn3") == "standby", "nn3 to take part")
+    with three.client("nn3") as client:
+        client.graceful_failover()
+    three.has_lock("nn3")
+
+
+def test_whatever_befalls_them_one_is_active_in_the_end(three: Pair) -> None:
+    """Health, sessions and states at random; after quiet exactly one is active, and never two have the lock."""
+    three._values["dfs.ha.fencing.methods"] = "shell(true)"
+    three.start(*three.nodes)
+    choose = random.Random(SEED)
+    for _ in range(scaled(60, 3)):
+        name = choose.choice(list(three.nodes))
+        match choose.randrange(4):
+            case 0:
+                three.nodes[name].unwell = choose.choice(["", "no room"])
+            case 1:
+                if three.servers[name].election._session is not None and three.election(name) == "active":
+                    three.expire(name)
+            case 2:
+                with three.client(name) as client:
+                    client.cede_active(choose.choice([-1, 100]))
+            case 3:
+                three.nodes[name].state = STANDBY
+        three.until(lambda: all(node.unwell for node in three.nodes.values()) or bool(three.named(LOCK)), "a lock")
+    for node in three.nodes.values():
+        node.unwell = ""
+    three.until(lambda: len(three.active()) == 1 and three.named(LOCK) == three.active()[0], "one active")

@@ -1,0 +1,139 @@
+"""What a controller reads from the configuration, and whom a breadcrumb means by it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from failover.active_node_info import ActiveNodeInfo
+from failover.breadcrumb import BreadcrumbError, last_active
+from failover.settings import FailoverSettings
+from hadoop_common.configuration import ConfigurationError
+from tests.failover.failover_support import HERE, properties, settings, settings_of
+
+PORTS = {"nn1": 8020, "nn2": 8021, "nn3": 8022}
+
+
+def test_addresses() -> None:
+    found = settings(
+        PORTS,
+        more={
+            "dfs.namenode.servicerpc-address.ns1.nn1": f"{HERE}:9020",
+            "dfs.namenode.lifeline.rpc-address.ns1.nn1": f"{HERE}:9030",
+            "dfs.namenode.rpc-address.ns1.nn2": "NameNode-2.Example.invalid:8021",
+            "dfs.ha.zkfc.port.ns1.nn2": "18019",
+            "dfs.namenode.rpc-bind-host.ns1.nn1": "0.0.0.0",
+        },
+    )
+    own, second, third = found.targets
+    assert (own.host, own.port, own.name, own.health) == (HERE, 9020, "localhost", (HERE, 9030))
+    assert (second.host, second.name, second.zkfc_port) == ("NameNode-2.Example.invalid",) * 2 + (18019,)
+    assert third.health == (HERE, 8022)
+    assert found.bind == ("0.0.0.0", own.zkfc_port)
+    assert settings(PORTS, more={"dfs.namenode.servicerpc-bind-host": "::"}).bind[0] == "::"
+    assert settings(PORTS).bind[0] == HERE
+
+
+def test_keys_of_a_nameservice_and_of_a_namenode() -> None:
+    found = settings(
+        PORTS,
+        more={
+            "dfs.ha.automatic-failover.enabled": "false",
+            "dfs.ha.automatic-failover.enabled.ns1": "true",
+            "ha.zookeeper.quorum": "wrong:1",
+            "ha.zookeeper.quorum.ns1": "right:1/chroot",
+            "ha.zookeeper.session-timeout.ms.ns1.nn1": "3000",
+            "ha.zookeeper.parent-znode.ns1": "other/",
+            "dfs.ha.fencing.methods.ns1.nn2": "shell(off nn2)",
+        },
+    )
+    assert found.automatic
+    assert (found.zookeeper.hosts, found.zookeeper.session_timeout) == ("right:1/chroot", 3.0)
+    assert found.parent == "/other/ns1"
+    fencing = [str((found.methods[name] or [None])[0]) for name in PORTS]
+    assert fencing == ["shell(false)", "shell(off nn2)", "shell(false)"]
+
+
+def test_whose_controller_it_is() -> None:
+    values = properties(PORTS, "nn1", {"dfs.namenode.rpc-address.ns1.nn2": "198.51.100.1:1"})
+    values["dfs.namenode.rpc-address.ns1.nn3"] = "198.51.100.2:1"
+    del values["dfs.ha.namenode.id"]
+    assert settings_of(values).own.namenode == "nn1"
+    values["dfs.namenode.rpc-address.ns1.nn3"] = f"{HERE}:2"
+    with pytest.raises(ConfigurationError, match="nn1 and nn3 of nn1, nn2, nn3 is on this host"):
+        settings_of(values)
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ({"ha.zookeeper.quorum": ""}, "needs a ZooKeeper"),
+        ({"dfs.ha.fencing.methods": "powershell(x)"}, "Windows"),
+        ({"dfs.ha.namenodes.ns1": ""}, "with HA"),
+        ({"ha.health-monitor.rpc-timeout.ms": "soon"}, "ha.health-monitor.rpc-timeout.ms"),
+        ({"ha.zookeeper.acl": "me"}, "ha.zookeeper.acl"),
+        ({"dfs.ha.namenode.id": "nn9"}, "nn9"),
+    ],
+)
+def test_faults(more: dict[str, str], problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=problem):
+        settings_of(properties(PORTS, "nn1") | more)
+
+
+def test_fencing_may_be_missing_or_empty() -> None:
+    values = properties(PORTS, "nn1")
+    values["dfs.ha.fencing.methods"] = ""
+    assert settings_of(values).fencing_configured
+    del values["dfs.ha.fencing.methods"]
+    assert not settings_of(values).fencing_configured
+
+
+SETTINGS = settings(PORTS)
+
+# ---- breadcrumbs -------------------------------------------------------------------------------------------
+
+
+def crumb(namenode: str, hostname: str, port: int, nameservice: str = "ns1") -> bytes:
+    return ActiveNodeInfo(nameservice, namenode, hostname, port, 77).to_bytes()
+
+
+def alike(one: str, other: str) -> bool:
+    """As if there were a name server."""
+    return {one, other} <= {"localhost", HERE}
+
+
+def test_whom_a_breadcrumb_means() -> None:
+    given: FailoverSettings = settings(PORTS)
+    own = last_active(crumb("nn1", HERE, 8020), given, alike)
+    assert own.ours
+    other = last_active(crumb("nn2", "localhost", 8021), given, alike)
+    assert (other.ours, other.moved, other.target.port, other.target.zkfc_port) == (False, "", 8021, 77)
+    moved = last_active(crumb("nn2", "old.invalid", 8021), given, alike)
+    assert (moved.ours, moved.target.address) == (False, "old.invalid:8021")
+    assert "clear-breadcrumb" in moved.moved
+    # our own id, somewhere else: that process may live
+    assert not last_active(crumb("nn1", "old.invalid", 8020), given, alike).ours
+    assert not last_active(crumb("nn1", HERE, 8099), given, alike).ours
+    unknown = last_active(crumb("nn7", "old.invalid", 1), given, alike)
+    assert "no such NameNode" in unknown.moved
+
+
+@pytest.mark.parametrize("data", [b"\xff\xff", b"", crumb("nn1", HERE, 1, "ns2")])
+def test_breadcrumbs_that_mean_nobody(data: bytes) -> None:
+    with pytest.raises(BreadcrumbError) as caught:
+        last_active(data, settings(PORTS), alike)
+    assert "clear-breadcrumb" in caught.value.hint
+
+
+@given(st.builds(ActiveNodeInfo, *(st.text(max_size=9),) * 3, *(st.integers(-(1 << 31), (1 << 31) - 1),) * 2))
+def test_what_lies_in_a_breadcrumb_is_read_again(info: ActiveNodeInfo) -> None:
+    assert ActiveNodeInfo.from_bytes(info.to_bytes()) == info
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_in_a_breadcrumb_are_read_or_refused(data: bytes) -> None:
+    with suppress(BreadcrumbError):
+        last_active(data, SETTINGS, alike)

@@ -1,0 +1,210 @@
+"""Logins at a real ZooKeeper, and what the configuration says of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from kazoo.security import make_digest_acl_credential
+
+from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_common.tls.errors import TlsSetupError
+from hadoop_common.tls.material import ClientStores
+from hadoop_common.zookeeper import client as zookeeper_client
+from hadoop_common.zookeeper.address import DIGEST_MD5, SaslLogin, ZooKeeperAddress, parse_acl, parse_auth
+from hadoop_common.zookeeper.errors import NodeExistsError, ZooKeeperError
+from hadoop_common.zookeeper.kazoo_znodes import KazooZNodes
+from hadoop_common.zookeeper.settings import zookeeper_address
+from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer, free_port
+from tests.tls.certificates import STORE_PASSWORD, authority
+
+SERVER_AUTH = "org.apache.zookeeper.server.auth"
+
+
+class Secured:
+    """A server that speaks TLS at another port, and knows one user by DIGEST-MD5."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        ca = authority()
+        (folder / "own.p12").write_bytes(ca.issue().pkcs12())
+        (folder / "ca.pem").write_bytes(ca.certificate)
+        (folder / "jaas.conf").write_text(f'Server {{ {SERVER_AUTH}.DigestLoginModule required user_zkfc="secret"; }};')
+        port = free_port()
+        self.secure_hosts = f"127.0.0.1:{port}"
+        self.stores = ClientStores(
+            key_store=folder / "own.p12",
+            key_password=STORE_PASSWORD,
+            trust_store=folder / "ca.pem",
+            keys="hadoop.zk.ssl",
+        )
+        self.server = ZooKeeperServer(
+            folder,
+            {
+                "secureClientPort": str(port),
+                "secureClientPortAddress": "127.0.0.1",
+                "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+                "ssl.keyStore.location": str(folder / "own.p12"),
+                "ssl.keyStore.password": STORE_PASSWORD,
+                "ssl.trustStore.location": str(folder / "ca.pem"),
+                "authProvider.sasl": f"{SERVER_AUTH}.SASLAuthenticationProvider",
+            },
+            [f"-Djava.security.auth.login.config={folder / 'jaas.conf'}"],
+        )
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    if MISSING:
+        pytest.skip(MISSING)
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    found = Secured(tmp_path_factory.mktemp("zookeeper") / "server")
+    with found.server:
+        yield found
+
+
+def znodes(address: ZooKeeperAddress) -> closing[KazooZNodes]:
+    return closing(KazooZNodes(address))
+
+
+def test_a_stranger_deletes_nothing_of_a_digest(secured: Secured) -> None:
+    open_to_all = ZooKeeperAddress(secured.server.hosts, 2.0, auth_key="ha.zookeeper.auth.ns1")
+    acl = parse_acl(f"digest:{make_digest_acl_credential('zkfc', 'secret')}:rwcda")
+    ours = replace(open_to_all, acl=acl, auth=parse_auth("digest:zkfc:secret"))
+    with znodes(ours) as owner, znodes(open_to_all) as stranger:
+        owner.create("/digest/child", b"1", parents=True)
+        with pytest.raises(ZooKeeperError, match="/digest/child: ZooKeeper refuses this to us") as caught:
+            stranger.delete("/digest/child")
+        assert "ha.zookeeper.auth.ns1" in caught.value.hint
+        assert owner.get("/digest/child")[0] == b"1"
+        owner.delete("/digest/child")
+
+
+def test_an_empty_acl_leaves_all_to_who_made_it(secured: Secured) -> None:
+    address = ZooKeeperAddress(secured.server.hosts, 2.0)
+    creator = replace(address, acl=(("auth", "", "cdrwa"),), auth=parse_auth("digest:zkfc:secret"))
+    with znodes(creator) as owner, znodes(address) as stranger:
+        owner.create("/creator", b"1")
+        with pytest.raises(ZooKeeperError, match="refuses"):
+            stranger.get("/creator")
+        owner.delete("/creator")
+
+
+def test_a_chroot_moves_all_of_it_and_has_to_be_there(secured: Secured) -> None:
+    address = ZooKeeperAddress(secured.server.hosts, 2.0)
+    with znodes(address) as plain, znodes(replace(address, hosts=f"{address.hosts}/a/b")) as below:
+        with pytest.raises(ZooKeeperError, match=r"the chroot /a/b of ha\.zookeeper\.quorum is not there"):
+            below.create("/hadoop-ha/ns1", b"x", parents=True, ephemeral=True)
+        plain.create("/a/b", b"", parents=True)
+        below.create("/hadoop-ha/ns1", b"x", parents=True, ephemeral=True)
+        assert plain.get("/a/b/hadoop-ha/ns1")[0] == b"x"
+        assert below.owned("/hadoop-ha/ns1")
+        with pytest.raises(NodeExistsError, match=r"^/hadoop-ha/ns1: "):
+            below.create("/hadoop-ha/ns1", b"y")
+
+
+def test_tls_by_stores_and_whom_they_do_not_trust(secured: Secured, tmp_path: Path) -> None:
+    address = ZooKeeperAddress(secured.secure_hosts, 2.0, tls=secured.stores)
+    with znodes(address) as found:
+        found.create("/tls", b"1", ephemeral=True)
+        assert found.owned("/tls")
+    (tmp_path / "other.pem").write_bytes(authority("Other").certificate)
+    stranger = replace(address, tls=replace(secured.stores, trust_store=tmp_path / "other.pem"))
+    with znodes(stranger) as found:
+        found._patience = 0.5
+        with pytest.raises(ZooKeeperError, match=r"CERTIFICATE_VERIFY_FAILED") as caught:
+            found.exists("/")
+    assert "hadoop.zk.ssl" in caught.value.hint
+    with znodes(replace(address, tls=replace(secured.stores, key_password="wrong"))) as found:
+        with pytest.raises(TlsSetupError, match=r"own\.p12") as refused:
+            found.exists("/")
+        assert "hadoop.zk.ssl.keystore.password" in refused.value.hint
+
+
+def test_digest_md5_by_sasl(secured: Secured) -> None:
+    pytest.importorskip("puresasl")
+    login = SaslLogin(DIGEST_MD5, "zkfc", "secret")
+    ours = ZooKeeperAddress(secured.server.hosts, 2.0, acl=(("sasl", "zkfc", "cdrwa"),), sasl=login)
+    with znodes(ours) as owner, znodes(replace(ours, sasl=None)) as stranger:
+        owner.create("/sasl/child", b"1", parents=True)
+        with pytest.raises(ZooKeeperError, match="refuses this to us"):
+            stranger.delete("/sasl/child")
+        assert owner.get("/sasl/child")[0] == b"1"
+    with znodes(replace(ours, sasl=replace(login, password="wrong"))) as found:
+        found._patience = 0.5
+        with pytest.raises(ZooKeeperError, match="refuses this to us") as caught:
+            found.exists("/")
+        assert "checkpointer.zookeeper.sasl" in caught.value.hint
+
+
+def test_without_its_package_sasl_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zookeeper_client.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ZooKeeperError, match="package puresasl") as caught:
+        zookeeper_client.new_client(ZooKeeperAddress("127.0.0.1:1", sasl=SaslLogin(DIGEST_MD5, "u", "p")))
+    assert "hdfs-checkpointer[sasl]" in caught.value.hint
+
+
+# ---- configuration -----------------------------------------------------------------------------------------
+
+
+def read(**values: str) -> ZooKeeperAddress | None:
+    names = {name.replace("__", "-").replace("_", "."): value for name, value in values.items()}
+    return zookeeper_address(
+        Configuration.from_mapping(names, {}), lambda key: f"{key.name}.ns1" if f"{key.name}.ns1" in names else key.name
+    )
+
+
+def test_what_the_configuration_says(tmp_path: Path) -> None:
+    assert read() is None
+    (tmp_path / "auth").write_text("digest:a:b\n")
+    (tmp_path / "acl").write_text("sasl:nn/host@REALM:rwcda,world:anyone:r")
+    found = read(
+        ha_zookeeper_quorum="zk0",
+        ha_zookeeper_quorum_ns1="zk1:2181,zk2:2181/chroot",
+        ha_zookeeper_auth=f"@{tmp_path}/auth",
+        ha_zookeeper_acl=f"@{tmp_path}/acl",
+        hadoop_zk_ssl_enabled="true",
+        hadoop_zk_ssl_truststore_location="/etc/trust.jks",
+        hadoop_zk_ssl_truststore_password="secret",
+        checkpointer_zookeeper_sasl_mechanism="digest-md5",
+        checkpointer_zookeeper_sasl_user="u",
+        checkpointer_zookeeper_sasl_password=f"@{tmp_path}/auth",
+    )
+    assert found is not None
+    assert (found.hosts, found.named_by) == ("zk1:2181,zk2:2181/chroot", "ha.zookeeper.quorum.ns1")
+    assert (found.auth, found.session_timeout) == ((("digest", "a:b"),), 10.0)
+    assert found.acl == (("sasl", "nn/host@REALM", "rwcda"), ("world", "anyone", "r"))
+    assert found.tls is not None
+    assert (found.tls.trust_store, found.tls.trust_password) == (Path("/etc/trust.jks"), "secret")
+    assert found.sasl == SaslLogin(DIGEST_MD5, "u", "digest:a:b")
+    assert not {"secret", "a:b"} & set(repr(found).split("'"))
+
+
+def test_which_of_two_keys_asks_for_tls() -> None:
+    asked = {"ha_zookeeper_quorum": "zk", "dfs_ha_zkfc_client_ssl_enabled": "true"}
+    assert read(**asked).tls is not None  # type: ignore[union-attr]
+    assert read(**asked, hadoop_zk_ssl_enabled="false").tls is None  # type: ignore[union-attr]
+
+
+def test_an_acl_of_nothing_is_the_makers() -> None:
+    assert read(ha_zookeeper_quorum="zk", ha_zookeeper_acl="").acl == (("auth", "", "cdrwa"),)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("ha_zookeeper_acl", "world:anyone"),
+        ("ha_zookeeper_acl", "world:anyone:x"),
+        ("ha_zookeeper_auth", "digest"),
+        ("ha_zookeeper_auth", "@/nowhere/at/all"),
+        ("checkpointer_zookeeper_sasl_mechanism", "PLAIN"),
+        ("checkpointer_zookeeper_sasl_mechanism", "DIGEST-MD5"),
+    ],
+)
+def test_a_value_that_is_none_is_a_fault(key: str, value: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"(ha|checkpointer)\.zookeeper\."):
+        read(ha_zookeeper_quorum="zk", **{key: value})

@@ -1,0 +1,265 @@
+"""Two real NameNodes on our JournalNodes, with a failover controller beside each, Hadoop's or ours."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol, Self
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from failover.active_node_info import ActiveNodeInfo
+from failover.election import BREADCRUMB, LOCK
+from hadoop_rpc.errors import RpcError
+from hadoop_rpc.ha_protocol import HAServiceClient, HAState
+from hadoop_rpc.retry import NO_RETRY
+from namenode_stub.demo_zookeeper import ZooKeeperServer
+from tests.interop.clients import ClientJvm
+from tests.interop.cluster import HaPair, NameNode
+from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf, free_port
+from tests.interop.hadoop_process import HadoopProcess, port_is_open, run_once, wait_until
+from tests.interop.journal_trio import JournalTrio
+
+ZKFC = "org.apache.hadoop.hdfs.tools.DFSZKFailoverController"
+PARENT = f"/hadoop-ha/{NAMESERVICE}"
+SESSION_SECONDS = 3
+_HERE = "127.0.0.1"
+_STOP_SECONDS = 60.0
+# as a power switch: whoever has the id of the process is killed, and is gone when this ends
+_FENCE = """\
+#!/bin/bash
+echo "$target_namenodeid $target_host $target_port $target_address" >> {log}
+pid=$(cat {root}/$target_namenodeid.pid) || exit 1
+kill -9 "$pid" 2> /dev/null
+while [ -d "/proc/$pid" ] && ! grep -q '^State:.Z' "/proc/$pid/status"; do sleep 0.05; done
+"""
+
+
+class ControllerProcess(Protocol):
+    """A failover controller that runs in a process."""
+
+    def start(self) -> object: ...
+
+    def stop(self) -> object: ...
+
+    def kill(self) -> None: ...
+
+    def signal(self, number: int) -> None: ...
+
+    def log_text(self) -> str: ...
+
+
+class HadoopController:
+    """Hadoop's, beside the NameNode of a configuration."""
+
+    def __init__(self, conf: HadoopConf, port: int) -> None:
+        self._process = HadoopProcess("zkfc", ZKFC, conf, lambda: port_is_open((_HERE, port)))
+        self.start, self.stop, self.kill = self._process.start, self._process.stop, self._process.kill
+        self.log_text, self.signal = self._process.log_text, self._process.signal
+
+
+class OurController:
+    """`checkpointer zkfc run`, beside the NameNode of a configuration."""
+
+    def __init__(self, conf: HadoopConf, port: int) -> None:
+        self.conf = conf
+        self._port = port
+        self._log = conf.root / "our-zkfc.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            command = [sys.executable, "-m", "checkpointer", "zkfc", "run", "--conf", str(self.conf.folder)]
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        wait_until(self._listens, "our controller")
+
+    def _listens(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, f"the controller ended: {self.log_text()[-3000:]}"
+        return port_is_open((_HERE, self._port))
+
+    def stop(self) -> int:
+        assert self.process is not None
+        self.process.terminate()
+        return self.process.wait(_STOP_SECONDS)
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def signal(self, number: int) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def log_text(self) -> str:
+        return self._log.read_text(errors="replace")
+
+
+class FailoverPair:
+    """nn1 and nn2 with their controllers; a context manager that starts and stops everything.
+
+    Args:
+        ours: the NameNodes whose controller is ours.
+        fencing: how a NameNode is fenced that does not answer; "" kills it.
+
+    Attributes:
+        took: seconds that each change of the active NameNode took.
+    """
+
+    def __init__(self, root: Path, jvm: ClientJvm, *, ours: tuple[str, ...] = ("nn1",), fencing: str = "") -> None:
+        self.root = root
+        self._fencing = fencing
+        self.fenced = root / "fenced.log"
+        self.took: list[float] = []
+        self._jvm = jvm
+        self._ours = ours
+        self._stack = ExitStack()
+        self._made = 0
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._start(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _start(self, stack: ExitStack) -> None:
+        self.zookeeper = ZooKeeperServer(self.root / "zookeeper")
+        trio = JournalTrio(self.root / "nodes", ours=True)
+        with ThreadPoolExecutor(2) as pool:
+            both = [pool.submit(stack.enter_context, each) for each in (self.zookeeper, trio)]
+            for each in both:
+                each.result()
+        ports = {name: free_port() for name in ("nn1", "nn2")}
+        self.pair = stack.enter_context(HaPair(self.root / "pair", self._properties(trio.uri, ports)))
+        self.nodes: dict[str, NameNode] = {"nn1": self.pair.nn1, "nn2": self.pair.nn2}
+        self.client = self._jvm.of(self.pair.client_conf)
+        self.zk = KazooClient(self.zookeeper.hosts, connection_retry={"max_tries": -1, "max_delay": 0.5})
+        self.zk.start()
+        stack.callback(self.zk.stop)
+        with ThreadPoolExecutor(3) as pool:
+            for done in [*(pool.submit(self.start_node, name) for name in self.nodes), pool.submit(self._format)]:
+                done.result()
+        self._ports = ports
+        self.controllers: dict[str, ControllerProcess] = {
+            name: self.controller(name, OurController if name in self._ours else HadoopController)
+            for name in self.nodes
+        }
+        stack.callback(self._end)
+
+    def controller(self, name: str, kind: type[OurController] | type[HadoopController]) -> ControllerProcess:
+        """One that does not run yet."""
+        return kind(self.nodes[name].conf, self._ports[name])
+
+    def _end(self) -> None:
+        for controller in self.controllers.values():
+            controller.signal(signal.SIGCONT)
+            controller.stop()
+
+    def _properties(self, shared: str, ports: dict[str, int]) -> dict[str, str]:
+        script = self.root / "fence.sh"
+        script.write_text(_FENCE.format(root=self.root, log=self.fenced))
+        script.chmod(0o755)
+        return {
+            "dfs.namenode.shared.edits.dir": shared,
+            "dfs.ha.automatic-failover.enabled": "true",
+            "dfs.ha.fencing.methods": self._fencing or f"shell({script})",
+            "dfs.ha.tail-edits.period": "1",
+            "ha.zookeeper.quorum": self.zookeeper.hosts,
+            "ha.zookeeper.session-timeout.ms": str(SESSION_SECONDS * 1000),
+            "ha.health-monitor.rpc-timeout.ms": "2000",
+            "ha.health-monitor.check-interval.ms": "200",
+            "ha.health-monitor.sleep-after-disconnect.ms": "200",
+            "ha.failover-controller.graceful-fence.rpc-timeout.ms": "2000",
+            "dfs.client.failover.sleep.base.millis": "50",
+            "dfs.client.failover.sleep.max.millis": "200",
+            "dfs.client.failover.max.attempts": "100",
+            **{f"checkpointer.zkfc.http-address.{NAMESERVICE}.{name}": f"{_HERE}:{free_port()}" for name in ports},
+            **{f"dfs.ha.zkfc.port.{NAMESERVICE}.{name}": str(port) for name, port in ports.items()},
+        }
+
+    def _format(self) -> None:
+        """By the controller that this is about."""
+        conf = self.nodes[self._ours[0] if self._ours else "nn1"].conf
+        if self._ours:
+            command = [sys.executable, "-m", "checkpointer", "zkfc", "-formatZK", "-nonInteractive"]
+            subprocess.run([*command, "--conf", str(conf.folder)], check=True, capture_output=True)
+        else:
+            run_once(ZKFC, "-formatZK", "-nonInteractive", conf=conf).checked()
+
+    # ---- what befalls them -----------------------------------------------------------------------------------
+
+    def start_node(self, name: str) -> None:
+        """Start a NameNode; whoever fences it knows its process."""
+        node = self.nodes[name]
+        node.process.launch()
+        (self.root / f"{name}.pid").write_text(str(node.process.pid))
+        wait_until(lambda: self._state(node) is not None, name)
+
+    def states(self) -> dict[str, HAState | None]:
+        """What each NameNode says; None where it says nothing."""
+        with ThreadPoolExecutor(2) as pool:
+            return dict(zip(self.nodes, pool.map(self._state, self.nodes.values()), strict=True))
+
+    def _state(self, node: NameNode) -> HAState | None:
+        host, port = node.rpc_address
+        try:
+            with HAServiceClient(host, port, user="root", timeout=1, connect_timeout=1, retry=NO_RETRY) as client:
+                return client.service_status().state
+        except RpcError:
+            return None
+
+    def active(self) -> str | None:
+        """The one active NameNode.
+
+        Raises:
+            AssertionError: there are two.
+        """
+        found = [name for name, state in self.states().items() if state is HAState.ACTIVE]
+        assert len(found) < 2, found
+        return found[0] if found else None
+
+    def wait_for_active(self, name: str, seconds: float) -> None:
+        """Until `name` is the one active NameNode, and has the lock and the breadcrumb."""
+        began = time.monotonic()
+        wait_until(lambda: self.states()[name] is HAState.ACTIVE, f"{name} to be active", seconds)
+        self.took.append(time.monotonic() - began)
+        self.has_lock(name)
+        assert self.active() == name
+
+    def has_lock(self, name: str) -> None:
+        """Until `name` has the lock and the breadcrumb."""
+        wait_until(lambda: self.named(LOCK) == self.named(BREADCRUMB) == name, "the lock")
+
+    def breadcrumb(self) -> bytes:
+        found: bytes = self.zk.get(f"{PARENT}/{BREADCRUMB}")[0]
+        return found
+
+    def owner(self) -> int:
+        """The session that has the lock, 0 for none."""
+        found = self.zk.exists(f"{PARENT}/{LOCK}")
+        return 0 if found is None else int(found.ephemeralOwner)
+
+    def named(self, znode: str) -> str:
+        """The NameNode that a znode names, "" where it is not there."""
+        try:
+            data, _ = self.zk.retry(self.zk.get, f"{PARENT}/{znode}")
+        except NoNodeError:
+            return ""
+        return ActiveNodeInfo.from_bytes(data).namenode
+
+    def write(self) -> None:
+        """An edit, which both NameNodes are to keep; and all that was written before is there."""
+        self._made += 1
+        self.client.shell("-mkdir", "-p", f"/w/{self._made}").checked()
+        found = self.client.shell("-ls", "/w").checked().out
+        assert f"Found {self._made} items" in found, found

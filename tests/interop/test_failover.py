@@ -1,0 +1,219 @@
+"""Our failover controller and Hadoop's 2.7.3 in one election, with real NameNodes on our JournalNodes."""
+
+from __future__ import annotations
+
+import random
+import re
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from failover.election import BREADCRUMB
+from hadoop_rpc.ha_protocol import HAState
+from namenode_stub.demo_zookeeper import MISSING
+from tests.depth import SEED, deep, scaled
+from tests.interop.clients import ClientJvm
+from tests.interop.failover_pair import PARENT, SESSION_SECONDS, FailoverPair, HadoopController, OurController
+from tests.interop.hadoop_process import wait_until
+
+pytestmark = [pytest.mark.interop, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
+
+# how long a new active NameNode is waited for: at full depth no longer than promised
+BOUND = SESSION_SECONDS + 5.0 if deep() else 60.0
+
+
+_CONNECTED = re.compile(r"Session connected\.|session of the election with .* is connected")
+_STANDS_BY = re.compile(r"to standby state$|is a standby, for another", re.MULTILINE)
+
+
+class Rounds:
+    """What befalls the active side, and what has to follow."""
+
+    def __init__(self, pair: FailoverPair, seed: int = SEED) -> None:
+        self.pair = pair
+        self._choose = random.Random(seed)
+        self.kinds = [
+            self.kill_namenode,
+            self.ask,
+            self.kill_controller,
+            self.freeze_controller,
+            self.freeze_namenode,
+            self.stop_zookeeper,
+            self.kill_the_standby,
+        ]
+        if deep():
+            self._choose.shuffle(self.kinds)
+
+    def begin(self, first: str, second: str) -> None:
+        """`first` becomes active, for its controller is alone for a moment."""
+        self.pair.controllers[first].start()
+        self.pair.wait_for_active(first, BOUND)
+        self.pair.controllers[second].start()
+        self.pair.write()
+
+    def play(self, number: int) -> None:
+        for at in range(number):
+            active = self.pair.active()
+            assert active is not None
+            (other,) = self.pair.nodes.keys() - {active}
+            kind = self.kinds[at % len(self.kinds)]
+            kind(active, other)
+            self.pair.write()
+
+    def kill_namenode(self, active: str, other: str) -> None:
+        self.pair.nodes[active].process.kill()
+        self.pair.wait_for_active(other, BOUND)
+        with self.stands_by(active):
+            self.pair.start_node(active)
+
+    def kill_controller(self, active: str, other: str) -> None:
+        self.pair.controllers[active].kill()
+        self.pair.wait_for_active(other, BOUND)
+        with self.stands_by(active):
+            self.pair.controllers[active].start()
+
+    def freeze_controller(self, active: str, other: str) -> None:
+        self.pair.controllers[active].signal(signal.SIGSTOP)
+        self.pair.wait_for_active(other, BOUND)
+        self.pair.controllers[active].signal(signal.SIGCONT)
+        # it finds that its session is over, and touches nobody
+        self.pair.write()
+        assert self.pair.active() == other
+
+    def freeze_namenode(self, active: str, other: str) -> None:
+        """It hangs: another one takes over, and fences by the script, which kills."""
+        before = self.fencings()
+        self.pair.nodes[active].process.signal(signal.SIGSTOP)
+        self.pair.wait_for_active(other, BOUND)
+        assert self.fencings() == before + 1
+        self.pair.nodes[active].process.kill()
+        with self.stands_by(active):
+            self.pair.start_node(active)
+
+    def ask(self, active: str, other: str) -> None:
+        """haadmin of Hadoop's, whosoever controllers they are."""
+        if deep() and self._choose.random() < 0.5:
+            self.pair.zk.delete(f"{PARENT}/{BREADCRUMB}")
+        # its controller may not have seen yet that it is back, and Hadoop's holds a connection to the process before it
+        wait_until(lambda: not self.pair.client.ha_admin("-failover", active, other).code, "a graceful failover", 30)
+        self.pair.wait_for_active(other, BOUND)
+
+    def kill_the_standby(self, active: str, other: str) -> None:
+        """And its controller: nothing happens to the active one."""
+        before = self.begun(active)
+        self.pair.controllers[other].kill()
+        self.pair.nodes[other].process.kill()
+        self.pair.write()
+        with self.stands_by(other):
+            self.pair.start_node(other)
+            self.pair.controllers[other].start()
+        self.pair.write()
+        assert self.pair.active() == active
+        assert self.begun(active) == before
+
+    def stop_zookeeper(self, active: str, other: str) -> None:
+        """For three timeouts: who is active stays so, and nobody is touched."""
+        before = self.begun(active), self.begun(other), self.fencings()
+        sessions = {name: self.told(name, _CONNECTED) for name in (active, other)}
+        self.pair.zookeeper.stop()
+        end = time.monotonic() + 3 * SESSION_SECONDS
+        while time.monotonic() < end:
+            assert self.pair.active() == active
+            self.pair.write()
+        self.pair.zookeeper.start()
+        self.pair.has_lock(active)
+        for name, number in sessions.items():
+            wait_until(partial(self._more, name, number), f"the session of {name}", 30)
+        assert self.pair.active() == active
+        assert (self.begun(active), self.begun(other), self.fencings()) == before
+
+    @contextmanager
+    def stands_by(self, name: str) -> Iterator[None]:
+        """Until its controller takes part again; Hadoop's ends itself where ZooKeeper goes away while it begins to."""
+        before = self.told(name, _STANDS_BY)
+        yield
+        wait_until(lambda: self.told(name, _STANDS_BY) > before, f"{name} to stand by", 30)
+
+    def _more(self, name: str, before: int) -> bool:
+        return self.told(name, _CONNECTED) > before
+
+    def told(self, name: str, what: re.Pattern[str]) -> int:
+        """How often its controller said that."""
+        return len(what.findall(self.pair.controllers[name].log_text()))
+
+    def begun(self, name: str) -> int:
+        """How often this NameNode became active, or a standby."""
+        return self.pair.nodes[name].process.log_text().count("Starting services required for")
+
+    def fencings(self) -> int:
+        return len(self.pair.fenced.read_text().splitlines()) if self.pair.fenced.exists() else 0
+
+
+def test_one_active_whatever_befalls_them(client_jvm: ClientJvm, tmp_path: Path) -> None:
+    with FailoverPair(tmp_path, client_jvm) as pair:
+        rounds = Rounds(pair)
+        rounds.begin("nn1", "nn2")
+        rounds.play(scaled(20, 2))
+        print("seconds to the next active:", [round(each, 1) for each in pair.took])
+
+
+@pytest.mark.deep
+def test_one_active_between_two_controllers_of_ours(client_jvm: ClientJvm, tmp_path: Path) -> None:
+    with FailoverPair(tmp_path, client_jvm, ours=("nn1", "nn2")) as pair:
+        rounds = Rounds(pair)
+        rounds.begin("nn1", "nn2")
+        rounds.play(scaled(10))
+        print("seconds to the next active:", [round(each, 1) for each in pair.took])
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("hung", ["nn1", "nn2"])
+def test_a_namenode_that_hung_comes_back(client_jvm: ClientJvm, tmp_path: Path, hung: str) -> None:
+    """Nothing but the epoch of the JournalNodes fences it: it is active no more once it goes on."""
+    with FailoverPair(tmp_path, client_jvm, fencing="shell(true)") as pair:
+        (other,) = pair.nodes.keys() - {hung}
+        rounds = Rounds(pair)
+        rounds.begin(hung, other)
+        pair.nodes[hung].process.signal(signal.SIGSTOP)
+        wait_until(lambda: pair.states()[other] is HAState.ACTIVE, f"{other} to be active", BOUND)
+        # Hadoop's client would wait for the one that hangs
+        pair.nodes[hung].process.signal(signal.SIGCONT)
+        # it ends where it tries to close its segment, as a standby it goes on
+        process = pair.nodes[hung].process
+        wait_until(lambda: not process.running or pair.states()[hung] is HAState.STANDBY, f"{hung} to give in", 60)
+        assert pair.active() == other
+        pair.write()
+        if not process.running:
+            pair.start_node(hung)
+        rounds.ask(other, hung)
+        pair.write()
+
+
+@pytest.mark.deep
+def test_one_takes_the_place_of_the_other(client_jvm: ClientJvm, tmp_path: Path) -> None:
+    """A controller of ours for Hadoop's and back, beside the active NameNode, which notices nothing."""
+    with FailoverPair(tmp_path, client_jvm) as pair:
+        rounds = Rounds(pair)
+        rounds.begin("nn1", "nn2")
+        pair.controllers["nn2"].stop()
+        for kind in (HadoopController, OurController, HadoopController):
+            begun, crumb, owner = rounds.begun("nn1"), pair.breadcrumb(), pair.owner()
+            pair.controllers["nn1"].kill()
+            pair.controllers["nn1"] = pair.controller("nn1", kind)
+            pair.controllers["nn1"].start()
+            # the session of the one before ends, and the new one has the lock
+            wait_until(partial(_another_owner, pair, owner), "the new controller", 30)
+            pair.wait_for_active("nn1", BOUND)
+            assert pair.breadcrumb() == crumb
+            if kind is OurController:
+                assert rounds.begun("nn1") == begun
+            pair.write()
+
+
+def _another_owner(pair: FailoverPair, before: int) -> bool:
+    return pair.owner() not in (before, 0)

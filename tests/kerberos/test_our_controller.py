@@ -1,0 +1,88 @@
+"""Our failover controller logs in at its NameNode; whoever is not of its own user may not ask it for anything."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from checkpointer.config.addresses import Identity
+from checkpointer.config.kerberos import Part, kerberos_settings, open_doors
+from checkpointer.config.keys import DEFAULTS
+from failover.settings import FailoverSettings
+from failover.watching import watching
+from hadoop_common.access import AccessRules
+from hadoop_common.configuration import Configuration
+from hadoop_common.port_limits import Refusals
+from hadoop_rpc.errors import AuthenticationRequiredError, NotAuthorizedError
+from hadoop_rpc.ha_protocol import HAState
+from hadoop_rpc.kerberos import log_in
+from hadoop_rpc.retry import NO_RETRY
+from hadoop_rpc.zkfc_protocol import ZKFCClient
+from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
+from tests.failover.failover_support import NAMESERVICE, FakeNameNode, namenode, properties
+from tests.interop.hadoop_conf import HadoopConf, free_port
+from tests.interop.hadoop_process import wait_until
+from tests.kerberos.callers import add_users, get, login
+from tests.kerberos.kdc import Kdc
+from tests.kerberos.secure_conf import HOST, secure
+
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+
+
+@pytest.fixture
+def running(kdc: Kdc, tmp_path: Path) -> Iterator[tuple[FailoverSettings, FakeNameNode, str]]:
+    """A controller as a process, its NameNode, which demands Kerberos, and the address of its state."""
+    add_users(kdc)
+    with ExitStack() as stack:
+        zookeeper = stack.enter_context(ZooKeeperServer(tmp_path / "zookeeper"))
+        node = FakeNameNode()
+        web = f"{HOST}:{free_port()}"
+        more = {"ha.zookeeper.quorum": zookeeper.hosts, "checkpointer.zkfc.http-address": web}
+        conf = HadoopConf(tmp_path / "nn1", properties({"nn1": node.port, "nn2": 1}, "nn1", more))
+        secure(kdc, conf, {"hadoop.rpc.protection": "privacy", "ha.zookeeper.quorum": zookeeper.hosts})
+        configuration = Configuration.load(conf.folder, {})
+        settings = FailoverSettings.from_configuration(configuration)
+        who = Identity(NAMESERVICE, ("nn1", "nn2"), "nn1")
+        theirs = kerberos_settings(configuration.with_defaults(DEFAULTS), who, Part.NAMENODE)
+        node.security = open_doors(AccessRules(), theirs, Refusals()).security
+        stack.enter_context(namenode(node))
+        with watching(settings) as election:
+            election.format()
+        command = [sys.executable, "-m", "checkpointer", "zkfc", "run", "--conf", str(conf.folder)]
+        with (tmp_path / "log").open("wb") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            wait_until(lambda: node.state is HAState.ACTIVE, "nn1 to be active", 60)
+            yield settings, node, f"http://{web}"
+            process.terminate()
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+            process.wait()
+
+
+def test_who_may_ask_it(running: tuple[FailoverSettings, FakeNameNode, str], kdc: Kdc) -> None:
+    settings, node, url = running
+
+    def asks(who: str) -> None:
+        log_in(login(kdc, who) if who else None)
+        port = settings.own.zkfc_port
+        with ZKFCClient(HOST, port, user="hdfs", retry=NO_RETRY) as client:
+            client.cede_active(-1)
+            client.graceful_failover()
+
+    for who in ("nn", "sn", "hdfs"):  # all are hdfs by their short names
+        asks(who)
+    for who in ("jn", "alice"):
+        with pytest.raises(NotAuthorizedError, match="ZKFCProtocol"):
+            asks(who)
+    with pytest.raises(AuthenticationRequiredError):
+        asks("")
+    assert node.state is HAState.ACTIVE
+    assert get(kdc, "", url, "/health/ready")[0] == 200
+    assert get(kdc, "alice", url, "/status")[0] == 200
