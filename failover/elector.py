@@ -540,8 +540,10 @@ class Elector:
             case _Step.LOCK_BEFORE_ACTIVE:
                 self._step = _Step.ACTIVATING
                 self._actions.append(BecomeActive())
-            case _:
+            case _Step.LOCK_AFTER_ACTIVE:
                 self._active()
+            case _:
+                self._claim(now)
 
     def _fenced(self, problem: str, now: float) -> None:
         if self._step is not _Step.FENCING:
