@@ -39,7 +39,7 @@ class DiffStore:
 
     Attributes:
         has_links: whether a deleted list has, or had, a symlink.
-        directories_changed: how often the diffs of any directory changed, or were read first.
+        directories_changed: how often a directory got its first diff or a newer one, lost its last, or had them read.
         lost: inodes that deleted lists as written name, but that are gone: symlinks, as Hadoop itself leaves them.
     """
 
@@ -147,7 +147,7 @@ class DiffStore:
         diffs = self.of_directory(row)
         if diffs is None:
             diffs = self._loaded[row] = DirectoryDiffs()
-        self._count(row)
+            self._count(row)
         self._table.marks[row] |= SPECIAL
         self._dirty.add(row)
         return diffs

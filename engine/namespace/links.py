@@ -10,13 +10,14 @@ import numpy.typing as npt
 
 from image_format.inode_table import NO_ROW, InodeTable
 from image_format.kernels.inode import DROPPED
-from image_format.kernels.tables import LINK_DTYPE, find_link, hash_name, move_links, put_link
+from image_format.kernels.tables import LINK_DTYPE, find_name, hash_name, move_links, put_link
 from image_format.room import Growing
 
 Rows = npt.NDArray[np.int64]
 
 _FIRST_SIZE = 1 << 10
 _LONGEST_NAME = 0xFFFF
+_MOST_NUMBERS = 1 << 16
 _NO_LINKS = np.zeros(0, LINK_DTYPE)
 
 
@@ -53,6 +54,8 @@ class Links:
         self.links = self._links.array
         self.slots: npt.NDArray[np.int64] = table.room.zeros(2 * _FIRST_SIZE, np.int64)
         self.count = 0
+        # a link keeps its number; to call a kernel takes longer than all else
+        self._numbers: dict[tuple[int, bytes], int] = {}
 
     def get(self, directory: int, name: bytes) -> int | None:
         """Row of the child, `NO_ROW` where the directory has none; None where nobody has asked yet."""
@@ -133,10 +136,14 @@ class Links:
         return list(zip(found["directory"].tolist(), found["row"].tolist(), strict=True))
 
     def _find(self, directory: int, name: bytes) -> int:
-        wanted = np.frombuffer(name, np.uint8)
-        hashed = hash_name(directory, wanted, 0, wanted.size)
-        found = find_link(self.slots, self.links, self._table.names, hashed, directory, wanted, 0, wanted.size)
-        return int(found)
+        number = self._numbers.get((directory, name), -1)
+        if number < 0:
+            number = int(find_name(self.slots, self.links, self._table.names, directory, np.frombuffer(name, np.uint8)))
+            if number >= 0:
+                if len(self._numbers) == _MOST_NUMBERS:
+                    self._numbers.clear()
+                self._numbers[directory, name] = number
+        return number
 
     def _add(self, directory: int, name: bytes, row: int) -> int:
         self.reserve(1)

@@ -58,6 +58,7 @@ class Tree:
 
     Attributes:
         references: what inodes renamed out of snapshots left, and how they stand in their directories.
+        moved: how many directories have lost their places.
     """
 
     def __init__(self, base: BaseImage, table: InodeTable, heals: Heals, *, hadoop3: bool) -> None:
@@ -76,6 +77,7 @@ class Tree:
         self._special_ids: Ids = np.zeros(0, np.int64)
         self._marks: npt.NDArray[np.bool_] | None = None
         self._directory_cache: dict[str, int] = {}
+        self.moved = 0
         if self.load(ROOT_INODE_ID) != ROOT_ROW:
             raise ImageFormatError(
                 f"no root inode {ROOT_INODE_ID}",
@@ -393,6 +395,8 @@ class Tree:
         row = self.child(directory, name)
         self._set_entry(directory, name, NO_ROW)
         if row != NO_ROW and self.table.kind[row] == DIRECTORY:
+            self.moved += 1
+            self.table.rows["moved"][row] = self.moved
             self._directory_cache.clear()
 
     def rename(self, row: int, name: bytes) -> None:

@@ -25,12 +25,15 @@ import numpy.typing as npt
 from engine.namespace import Namespace
 from engine.replay.acls import inherit_default_acl, set_acl
 from engine.replay.kernels import state
+from engine.replay.kernels.ahead import COLUMNS as COMING_COLUMNS
+from engine.replay.kernels.ahead import COMING, SEEN
+from engine.replay.kernels.base_children import UNREAD
 from engine.replay.kernels.frames import BODY, NO_END
 from engine.replay.kernels.layouts import FIRST_LAYOUT
 from engine.replay.kernels.lookup import find_rows
 from engine.replay.kernels.run import run
 from engine.replay.registry import errors_of
-from engine.replay.table import REPLAYED, Keeps
+from engine.replay.table import REPLAYED
 from hadoop_common.errors import HdfsError
 from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.bytes_table import BytesTable
@@ -45,7 +48,7 @@ from image_format.room import Growing, Room
 from image_format.string_table import MAX_SERIAL, StringKind
 from journal.attribute_kinds import ACL_ENTRIES
 from journal.binary_codec import decode_op
-from journal.ops import AddOp, AllowSnapshotOp, EditOp, MkdirOp, RenameOldOp, RenameOp, SetOwnerOp
+from journal.ops import AddOp, AllowSnapshotOp, EditOp, MkdirOp, SetOwnerOp
 from journal.primitives import Reader, encode_cesu8
 from journal.segment import SegmentCursor
 
@@ -55,7 +58,7 @@ _BLOCKS = 1 << 12
 _STRINGS = 1 << 8
 _CREATED = 1 << 12
 _ACLS = 1 << 12
-_PATHS = 1 << 16
+_FEWEST_PATHS, _MOST_PATHS = 1 << 12, 1 << 18
 _NAMED = 1 << 14
 _NAMES = 1 << 6
 _LONGEST_NAME = 0xFFFF
@@ -104,7 +107,9 @@ class CompiledReplay:
         self._created: npt.NDArray[np.int64] = np.empty((_CREATED, 3), np.int64)
         self._acls: npt.NDArray[np.int64] = np.empty((_ACLS, 4), np.int64)
         # its entries begin where cache lines do
-        self._paths: npt.NDArray[np.void] = Room().zeros(_PATHS, state.PATH_DTYPE)
+        self._paths: npt.NDArray[np.void] = Room().zeros(_places_for_paths(index), state.PATH_DTYPE)
+        self._coming: npt.NDArray[np.int64] = np.zeros((COMING + 1, COMING_COLUMNS), np.int64)
+        self._unread: npt.NDArray[np.int64] = np.zeros((UNREAD, 2), np.int64)
         self._era = self._moved = self._directories = self._layout = 0
         # weak, for an array that somebody holds cannot grow where it lies
         self._pointed: list[Callable[[], npt.NDArray[Any] | None]] = [lambda: None] * len(state.ARRAYS)
@@ -121,6 +126,7 @@ class CompiledReplay:
     def begin(self, cursor: SegmentCursor) -> bool:
         """Begin a segment; whether its operations have the form that kernels know, and all counters are positive."""
         self._forget_paths()
+        self._coming[COMING, SEEN] = 0
         self._layout = cursor.layout_version
         # Hash tables that grow step by step are refilled at each.
         expected = min((len(cursor.buffer) - cursor.position) // _BYTES_A_ROW, _MOST_EXPECTED)
@@ -224,15 +230,12 @@ class CompiledReplay:
 
     def learn(self, op: EditOp) -> None:
         """Remember the names in an operation that was applied plainly, and what it may have moved."""
-        if isinstance(op, AllowSnapshotOp | RenameOp | RenameOldOp):
+        moved, directories = self._namespace.tree.moved, self._namespace.history.diffs.directories_changed
+        if moved != self._moved or isinstance(op, AllowSnapshotOp):
             self._holders_known = False
-        history = self._namespace.history
-        directories = history.diffs.directories_changed
-        keeps = REPLAYED[type(op)].keeps
-        same = keeps is Keeps.ALWAYS or (keeps is Keeps.WITHOUT_SNAPSHOTS and not history.active)
-        if not same or directories != self._directories:
+        if directories != self._directories or not REPLAYED[type(op)].keeps_paths:
             self._forget_paths()
-        self._directories = directories
+        self._moved, self._directories = moved, directories
         if isinstance(op, AddOp | MkdirOp):
             self._remember(op.permissions.user, op.permissions.group)
         elif isinstance(op, SetOwnerOp):
@@ -292,7 +295,7 @@ class CompiledReplay:
             0,
             0,
             not namespace.history.may_be_inconsistent,
-            self._moved,
+            tree.moved,
             0,
             self._named_used,
             self._named_wanted,
@@ -321,8 +324,8 @@ class CompiledReplay:
         if info.genstampV2 != numbers[state.GENERATION_STAMP]:
             info.genstampV2 = numbers[state.GENERATION_STAMP]
         namespace.leases.changed = bool(numbers[state.LEASES_CHANGED])
-        if numbers[state.DIRECTORIES_MOVED] != self._moved:
-            self._moved = numbers[state.DIRECTORIES_MOVED]
+        if numbers[state.DIRECTORIES_MOVED] != tree.moved:
+            tree.moved = self._moved = numbers[state.DIRECTORIES_MOVED]
             tree.forget_paths()
         names = table.names
         for directory, offset, size in self._created[: numbers[state.CREATED_USED]].tolist():
@@ -379,6 +382,8 @@ class CompiledReplay:
             "created": self._created,
             "acls": self._acls,
             "paths": self._paths,
+            "coming": self._coming,
+            "unread": self._unread,
         }
         for number, array in enumerate(arrays[name] for name in state.ARRAYS):
             if array is not self._pointed[number]():
@@ -412,6 +417,12 @@ class CompiledReplay:
             self._named_wanted = _NO_ROOM
         finally:
             self._named = self._named_room.array
+
+
+def _places_for_paths(index: ImageIndex) -> int:
+    """A power of two: twice the directories there are with children, so that few paths drive others out."""
+    wanted = 1 << (2 * index.arrays.directory_ids.size).bit_length()
+    return min(max(wanted, _FEWEST_PATHS), _MOST_PATHS)
 
 
 def _columns(name: str, column: Packed) -> dict[str, npt.NDArray[Any]]:

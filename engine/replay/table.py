@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import Enum
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -11,16 +10,6 @@ from engine.namespace import Namespace
 from engine.replay import attributes, blocks, files, managers, snapshots, structure
 from journal import ops
 from journal.ops import EditOp
-
-
-class Keeps(Enum):
-    """When the paths that kernels remember are right after an operation was applied plainly."""
-
-    ALWAYS = "always"
-    """It changes one inode: each directory is where it was, with the children that it had."""
-    WITHOUT_SNAPSHOTS = "without snapshots"
-    """It adds a child, which a snapshot's diff may take note of."""
-    NEVER = "never"
 
 
 class Operation(NamedTuple):
@@ -31,13 +20,14 @@ class Operation(NamedTuple):
         plain: the replay function; it raises what `registry.errors_of` translates.
         kernel: module and name of its compiled twin in `engine.replay.kernels`, empty without one. It is named, for
             to import it is to load the compiler.
-        keeps: see `Keeps`.
+        keeps_paths: whether what kernels remember of paths is right after it was applied plainly, but for directories
+            that lost their places (`Tree.moved`) or have other diffs (`DiffStore.directories_changed`).
     """
 
     kind: type[EditOp]
     plain: Callable[[Namespace, Any], None]
     kernel: str = ""
-    keeps: Keeps = Keeps.NEVER
+    keeps_paths: bool = False
 
     @property
     def opcode(self) -> int:
@@ -45,20 +35,20 @@ class Operation(NamedTuple):
 
 
 TABLE = (
-    Operation(ops.AddOp, files.add, "files.add", Keeps.WITHOUT_SNAPSHOTS),
-    Operation(ops.RenameOldOp, structure.rename_old, "structure.rename_old"),
-    Operation(ops.DeleteOp, structure.delete, "structure.delete"),
-    Operation(ops.MkdirOp, structure.mkdir, "structure.mkdir", Keeps.WITHOUT_SNAPSHOTS),
-    Operation(ops.SetReplicationOp, attributes.set_replication, "attributes.set_replication", Keeps.ALWAYS),
-    Operation(ops.SetPermissionsOp, attributes.set_permissions, "attributes.set_permissions", Keeps.ALWAYS),
-    Operation(ops.SetOwnerOp, attributes.set_owner, "attributes.set_owner", Keeps.ALWAYS),
-    Operation(ops.CloseOp, files.close, "files.close", Keeps.ALWAYS),
+    Operation(ops.AddOp, files.add, "files.add", keeps_paths=True),
+    Operation(ops.RenameOldOp, structure.rename_old, "structure.rename_old", keeps_paths=True),
+    Operation(ops.DeleteOp, structure.delete, "structure.delete", keeps_paths=True),
+    Operation(ops.MkdirOp, structure.mkdir, "structure.mkdir", keeps_paths=True),
+    Operation(ops.SetReplicationOp, attributes.set_replication, "attributes.set_replication", keeps_paths=True),
+    Operation(ops.SetPermissionsOp, attributes.set_permissions, "attributes.set_permissions", keeps_paths=True),
+    Operation(ops.SetOwnerOp, attributes.set_owner, "attributes.set_owner", keeps_paths=True),
+    Operation(ops.CloseOp, files.close, "files.close", keeps_paths=True),
     Operation(ops.SetGenstampV1Op, blocks.set_genstamp_v1),
     Operation(ops.SetNsQuotaOp, attributes.set_ns_quota),
     Operation(ops.ClearNsQuotaOp, attributes.clear_ns_quota),
-    Operation(ops.TimesOp, attributes.times, "attributes.times", Keeps.ALWAYS),
+    Operation(ops.TimesOp, attributes.times, "attributes.times", keeps_paths=True),
     Operation(ops.SetQuotaOp, attributes.set_quota),
-    Operation(ops.RenameOp, structure.rename, "structure.rename"),
+    Operation(ops.RenameOp, structure.rename, "structure.rename", keeps_paths=True),
     Operation(ops.ConcatDeleteOp, files.concat_delete),
     Operation(ops.SymlinkOp, structure.symlink),
     Operation(ops.GetDelegationTokenOp, managers.get_token),
@@ -76,18 +66,18 @@ TABLE = (
     Operation(ops.DisallowSnapshotOp, snapshots.disallow),
     Operation(ops.SetGenstampV2Op, blocks.set_genstamp_v2, "counters.set_genstamp_v2"),
     Operation(ops.AllocateBlockIdOp, blocks.allocate_block_id, "counters.allocate_block_id"),
-    Operation(ops.AddBlockOp, blocks.add_block, "files.add_block", Keeps.ALWAYS),
+    Operation(ops.AddBlockOp, blocks.add_block, "files.add_block", keeps_paths=True),
     Operation(ops.AddCacheDirectiveOp, managers.add_cache_directive),
     Operation(ops.RemoveCacheDirectiveOp, managers.remove_cache_directive),
     Operation(ops.AddCachePoolOp, managers.add_cache_pool),
     Operation(ops.ModifyCachePoolOp, managers.modify_cache_pool),
     Operation(ops.RemoveCachePoolOp, managers.remove_cache_pool),
     Operation(ops.ModifyCacheDirectiveOp, managers.modify_cache_directive),
-    Operation(ops.SetAclOp, attributes.set_acl, keeps=Keeps.ALWAYS),
+    Operation(ops.SetAclOp, attributes.set_acl, keeps_paths=True),
     Operation(ops.RollingUpgradeStartOp, managers.rolling_upgrade_start),
     Operation(ops.RollingUpgradeFinalizeOp, managers.rolling_upgrade_finalize),
-    Operation(ops.SetXAttrOp, attributes.set_xattr, keeps=Keeps.ALWAYS),
-    Operation(ops.RemoveXAttrOp, attributes.remove_xattr, keeps=Keeps.ALWAYS),
+    Operation(ops.SetXAttrOp, attributes.set_xattr, keeps_paths=True),
+    Operation(ops.RemoveXAttrOp, attributes.remove_xattr, keeps_paths=True),
     Operation(ops.SetStoragePolicyOp, attributes.set_storage_policy),
     Operation(ops.TruncateOp, files.truncate),
     Operation(ops.AppendOp, files.append),

@@ -8,8 +8,8 @@ _READ, _KEEP, _DATA = 0, 3, 1
 """Arguments of LLVM's `llvm.prefetch`: to read, kept in all caches, data."""
 
 
-def prefetch(array: Any, row: int) -> None:
-    """Ask for the cache line where a row of an array begins, since it is read soon. There need not be such a row.
+def prefetch(array: Any, row: int, byte: int = 0) -> None:
+    """Ask for the cache line of a byte of an array's row, since it is read soon. There need not be such a row.
 
     The processor's own guesses end where pages do, every 4 KB of a file that is mapped.
     """
@@ -23,19 +23,19 @@ def let_kernels_prefetch() -> None:
     from numba.extending import intrinsic, overload
 
     @intrinsic
-    def line(typing_context, array, row):
+    def line(typing_context, array, row, byte):
         def codegen(context, builder, signature, arguments):
             made = context.make_array(signature.args[0])(context, builder, arguments[0])
             stride = builder.extract_value(made.strides, 0)
-            byte = ir.IntType(8).as_pointer()
-            place = builder.gep(builder.bitcast(made.data, byte), [builder.mul(arguments[1], stride)])
+            bytes_of = builder.bitcast(made.data, ir.IntType(8).as_pointer())
+            place = builder.gep(bytes_of, [builder.add(builder.mul(arguments[1], stride), arguments[2])])
             number = ir.IntType(32)
             kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
             hint = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
             builder.call(hint, [place, number(_READ), number(_KEEP), number(_DATA)])
 
-        return types.void(array, types.intp), codegen
+        return types.void(array, types.intp, types.intp), codegen
 
     @overload(prefetch)
-    def of_array(array, row):
-        return lambda array, row: line(array, row)  # type: ignore[call-arg]  # noqa: PLW0108
+    def of_array(array, row, byte=0):
+        return lambda array, row, byte=0: line(array, row, byte)  # type: ignore[call-arg]

@@ -36,7 +36,7 @@ def _spread(number):
 
 
 @lean_kernel
-def _place(slots, key):
+def place_of_number(slots, key):
     """Where to look for a key first; keys that follow each other, as ids of new inodes do, mostly lie side by side."""
     return (_spread(key >> 2) + np.uint64(key)) & np.uint64(slots.shape[0] - 1)
 
@@ -49,7 +49,7 @@ def find_number(slots, key):
         slots: shape (n, 2), n a power of two; key 0 marks a free place, of which there is always one.
     """
     mask = np.uint64(slots.shape[0] - 1)
-    at = _place(slots, key)
+    at = place_of_number(slots, key)
     while slots[at, 0] != 0:
         if slots[at, 0] == key:
             return slots[at, 1]
@@ -61,7 +61,7 @@ def find_number(slots, key):
 def put_number(slots, key, value):
     """Set the value of a positive `key`; the caller keeps places free."""
     mask = np.uint64(slots.shape[0] - 1)
-    at = _place(slots, key)
+    at = place_of_number(slots, key)
     while slots[at, 0] != 0 and slots[at, 0] != key:
         at = (at + np.uint64(1)) & mask
     slots[at, 0] = key
@@ -153,6 +153,13 @@ def find_link(slots, links, arena, hashed, directory, names, start, size):
                 return number
         at = (at + 1) & mask
     return np.int64(-1)
+
+
+@lean_kernel
+def find_name(slots, links, arena, directory, name):
+    """`find_link` of a whole array."""
+    hashed = hash_name(directory, name, 0, name.size)
+    return find_link(slots, links, arena, hashed, directory, name, 0, name.size)
 
 
 @lean_kernel

@@ -40,10 +40,12 @@ from engine.replay.kernels.state import (
     named_of,
     opened_of,
     rows_of,
+    unread_of,
 )
 from image_format.kernels.inode import OPENED, UNKNOWN_FIELDS
 from image_format.kernels.jit import step
 from image_format.kernels.packed import Columns, find_slot, packed_at
+from image_format.kernels.prefetch import prefetch
 from image_format.kernels.scan import compare_names, find_id, name_span
 from image_format.kernels.tables import hash_bytes, same_bytes
 from image_format.kernels.tags import DirEntry, INode
@@ -64,6 +66,13 @@ A search among sorted names waits for memory some twenty times, one in a table t
 _LEAST_BYTES = 32
 """With fewer bytes of children, a search is as quick as a table."""
 _NO_TABLE = -1
+_APART = 12
+"""Children between the one whose record is asked for, and the one that is read."""
+UNREAD = 16
+_MASK = UNREAD - 1
+_PLACES_A_LINE = 16
+_MOST_ASKED = 1 << 12
+"""Places of a table that are asked for when it is begun."""
 
 
 @step
@@ -115,15 +124,21 @@ def _children_span(buf, offset):
 
 
 @step
-def _name_of(a, inode_id, behind):
-    """(start, size, slot) of the name of an inode in INODE, size -1 for an id that the image does not have.
-
-    `behind` is the slot where it most likely is, behind all slots where nobody knows.
-    """
-    ids = _base_ids(a)
-    slot = np.int64(behind)
+def _slot_near(a, ids, inode_id, near):
+    """Slot of an inode of the base image, which most likely is `near`; negative where it has none of that id."""
+    slot = np.int64(near)
     if base_slots_of(a).size or slot >= ids.low.size or packed_at(ids, slot) != inode_id:
         slot = slot_of(a, inode_id)
+    return slot
+
+
+@step
+def _name_of(a, inode_id, near):
+    """(start, size, slot) of the name of an inode in INODE, size -1 for an id that the image does not have.
+
+    `near` is the slot where it most likely is, behind all slots where nobody knows.
+    """
+    slot = _slot_near(a, _base_ids(a), inode_id, near)
     if slot < 0:
         return np.int64(0), np.int64(-1), slot
     start, size = name_span(inodes_of(a), base_offset(a, slot))
@@ -223,7 +238,7 @@ def _has_table(a, number):
     if about[TABLE_SIZE] != 0:
         return about[TABLE_SIZE] > 0
     about[ASKED] += 1
-    if about[ASKED] == 1 or about[ASKED] * _BYTES_A_QUESTION < about[BEHIND] - about[FIRST]:
+    if about[ASKED] * _BYTES_A_QUESTION < about[BEHIND] - about[FIRST]:
         return False
     return _make_table(a, number)
 
@@ -253,21 +268,38 @@ def _make_table(a, number):
 
 @step
 def _fill_table(a, first, behind, table, size):
-    """Put packed children into an empty table; False where one is not in the image."""
-    packed, inodes, named = directories_of(a), inodes_of(a), named_of(a)
+    """Put packed children into an empty table; False where one is not in the image.
+
+    A child's record is asked for some children before it is read: they may lie anywhere.
+    """
+    packed, inodes, named, waiting = directories_of(a), inodes_of(a), named_of(a), unread_of(a)
+    for place in range(table, min(table + size, table + _MOST_ASKED), _PLACES_A_LINE):
+        prefetch(named, place)
+    ids = _base_ids(a)
+    count = np.int64(0)
+    read = np.int64(0)
     slot = np.int64(-1)
     pos = first
-    while pos < behind:
-        inode_id, pos = read_varint(packed, pos, behind)
-        if pos < 0:
-            return False
-        start, length, slot = _name_of(a, inode_id, slot + 1)
-        if length < 0:
-            return False
-        at = hash_bytes(np.uint64(0), inodes, start, length) & np.uint64(size - 1)
-        while named[np.uint64(table) + at] != 0:
-            at = (at + np.uint64(1)) & np.uint64(size - 1)
-        named[np.uint64(table) + at] = slot + 1
+    while read < count or pos < behind:
+        if pos < behind:
+            inode_id, pos = read_varint(packed, pos, behind)
+            slot = _slot_near(a, ids, inode_id, slot + 1)
+            if pos < 0 or slot < 0:
+                return False
+            offset = base_offset(a, slot)
+            prefetch(inodes, offset)
+            waiting[count & _MASK, 0] = slot
+            waiting[count & _MASK, 1] = offset
+            count += 1
+        if count - read > _APART or pos >= behind:
+            start, length = name_span(inodes, waiting[read & _MASK, 1])
+            if length < 0:
+                return False
+            at = hash_bytes(np.uint64(0), inodes, start, length) & np.uint64(size - 1)
+            while named[np.uint64(table) + at] != 0:
+                at = (at + np.uint64(1)) & np.uint64(size - 1)
+            named[np.uint64(table) + at] = waiting[read & _MASK, 0] + 1
+            read += 1
     return True
 
 

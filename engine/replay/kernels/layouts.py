@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+
 from journal import kinds, ops
 from journal.ops import EditOp
 from journal.values import Block
@@ -62,3 +65,26 @@ SET_GENSTAMP_V2 = _behind(ops.SetGenstampV2Op)
 BLOCK_SIZE: Final = _SIZES[kinds.LONG] * len(Block._fields)
 BLOCK: Any = Block(*range(0, BLOCK_SIZE, _SIZES[kinds.LONG]))
 """Offsets in an element of `blocks` of ADD and CLOSE, three longs (`compound_kinds.BLOCK_ARRAY`)."""
+
+_ANYWHERE = (
+    ops.DeleteOp,
+    ops.RenameOldOp,
+    ops.RenameOp,
+    ops.SetOwnerOp,
+    ops.SetPermissionsOp,
+    ops.SetReplicationOp,
+    ops.TimesOp,
+)
+_WITH_TARGET = ops.RenameOldOp, ops.RenameOp
+
+
+def _by_opcode(*kinds_of: type[EditOp]) -> npt.NDArray[np.bool_]:
+    marks = np.zeros(256, np.bool_)
+    marks[[kind.opcode for kind in kinds_of]] = True
+    return marks
+
+
+PATH_FIRST: Final = _by_opcode(*_ANYWHERE)
+"""By opcode: whether an operation begins with a path that leads anywhere. Those of new files are near each other."""
+TARGET_NEXT: Final = _by_opcode(*_WITH_TARGET)
+"""By opcode: whether the path of a target follows."""

@@ -260,18 +260,9 @@ def _stayed(rows, row, moved):
 
 
 @step
-def parent_of(a, buf, start, slash):
-    """Row of the directory `buf[start:slash]`, `ABSENT`, `UNUSUAL` or `AGAIN`; of a file, too, that stands there.
-
-    `LATEST` and `INSIDE` tell what snapshots have of it.
-    """
-    size = slash - start
-    a[LATEST] = 0
-    a[INSIDE] = 0
-    if not _look_into(a, _ROOT_ROW):
-        return np.int64(UNUSUAL)
-    if size == 0:
-        return np.int64(_ROOT_ROW)
+def _known(a, buf, start, stop):
+    """Row of the directory `buf[start:stop]` where it is in the table of paths, else `ABSENT`; see `parent_of`."""
+    size = stop - start
     hashed = hash_bytes(np.uint64(size), buf, start, size)
     cached = paths_of(a)[hashed & np.uint64(paths_of(a).size - 1)]
     if (
@@ -287,9 +278,47 @@ def parent_of(a, buf, start, slash):
         a[LATEST] = cached["latest"]
         a[INSIDE] = cached["inside"]
         return cached["row"]
-    row = np.int64(_ROOT_ROW)
-    pos = start + 1
-    while pos <= slash:
+    return np.int64(ABSENT)
+
+
+@step
+def _remember(a, buf, start, stop, row):
+    """The directory `buf[start:stop]` goes into the table of paths."""
+    size = stop - start
+    hashed = hash_bytes(np.uint64(size), buf, start, size)
+    cached = paths_of(a)[hashed & np.uint64(paths_of(a).size - 1)]
+    cached["hashed"] = hashed
+    cached["at"] = start
+    cached["era"] = a[ERA]
+    cached["moved"] = a[DIRECTORIES_MOVED]
+    cached["row"] = row
+    cached["size"] = size
+    cached["latest"] = a[LATEST]
+    cached["inside"] = a[INSIDE]
+
+
+@step
+def parent_of(a, buf, start, slash):
+    """Row of the directory `buf[start:slash]`, `ABSENT`, `UNUSUAL` or `AGAIN`; of a file, too, that stands there.
+
+    `LATEST` and `INSIDE` tell what snapshots have of it.
+    """
+    a[LATEST] = 0
+    a[INSIDE] = 0
+    if not _look_into(a, _ROOT_ROW):
+        return np.int64(UNUSUAL)
+    # from the nearest directory above it that is known
+    row = np.int64(ABSENT)
+    stop = np.int64(slash)
+    while stop > start:
+        row = _known(a, buf, start, stop)
+        if row != ABSENT:
+            break
+        stop = last_slash(buf, start, stop)
+    if stop == start:
+        row = np.int64(_ROOT_ROW)
+    while stop < slash:
+        pos = stop + 1
         stop = pos
         while stop < slash and buf[stop] != _SLASH:
             stop += 1
@@ -301,16 +330,8 @@ def parent_of(a, buf, start, slash):
             return row
         if not _look_below(a, directory, row):
             return np.int64(UNUSUAL)
-        pos = stop + 1
-    if rows_of(a)[row]["kind"] == DIRECTORY:
-        cached["hashed"] = hashed
-        cached["at"] = start
-        cached["era"] = a[ERA]
-        cached["moved"] = a[DIRECTORIES_MOVED]
-        cached["row"] = row
-        cached["size"] = size
-        cached["latest"] = a[LATEST]
-        cached["inside"] = a[INSIDE]
+        if rows_of(a)[row]["kind"] == DIRECTORY:
+            _remember(a, buf, start, stop, row)
     return row
 
 

@@ -19,16 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from engine.replay.kernels.ahead import look_ahead
 from engine.replay.kernels.frames import BODY, CHECKSUM, TXID, checksum_fits, frame_end
 from engine.replay.kernels.records import i64
 from engine.replay.kernels.state import AGAIN, DONE, LAST_TXID, NAMED_WANTED, UNUSUAL
 from engine.replay.table import TABLE
 from image_format.kernels.jit import Kernel, kernel, step
-from image_format.kernels.prefetch import prefetch
-
-_AHEAD = 1024
-"""Bytes of a segment that are asked for before they are read."""
-_LINE = 64
 
 
 def _dispatch() -> Kernel:
@@ -76,8 +72,7 @@ def run(a, buf, pos, limit, last_txid, checked):
         if txid != a[LAST_TXID] + 1 or not (end < checked or checksum_fits(buf, pos, end)):
             status = np.int64(UNUSUAL)
             break
-        for line in range(_AHEAD, _AHEAD + min(end - pos, _AHEAD), _LINE):
-            prefetch(buf, pos + line)
+        look_ahead(a, buf, pos)
         status = np.int64(_apply(a, buf, np.int64(buf[pos]), pos + BODY, end))
         if status != DONE:
             break

@@ -114,6 +114,8 @@ ARRAYS = (
     "created",
     "acls",
     "paths",
+    "coming",
+    "unread",
 )
 """The arrays; behind the numbers stand the address and the length of each, in this order."""
 
@@ -218,3 +220,9 @@ An inode that inherits its ACL has -1 for the last.
 
 paths_of = _view("paths", PATH_DTYPE)
 """Paths of directories, at places that their hashes tell; a power of two."""
+
+coming_of = _view("coming", np.int64, 8)
+"""Paths of the next operations, see `kernels.ahead`."""
+
+unread_of = _view("unread", np.int64, 2)
+"""Children of a directory whose names are read next: slot, and offset of the record."""
