@@ -26,7 +26,7 @@ from engine.namespace import Namespace
 from engine.replay.acls import inherit_default_acl, set_acl
 from engine.replay.kernels import state
 from engine.replay.kernels.ahead import COLUMNS as COMING_COLUMNS
-from engine.replay.kernels.ahead import COMING, SEEN
+from engine.replay.kernels.ahead import COMING
 from engine.replay.kernels.base_children import UNREAD
 from engine.replay.kernels.frames import BODY, NO_END
 from engine.replay.kernels.layouts import FIRST_LAYOUT
@@ -126,7 +126,7 @@ class CompiledReplay:
     def begin(self, cursor: SegmentCursor) -> bool:
         """Begin a segment; whether its operations have the form that kernels know, and all counters are positive."""
         self._forget_paths()
-        self._coming[COMING, SEEN] = 0
+        self._coming[COMING] = 0
         self._layout = cursor.layout_version
         # Hash tables that grow step by step are refilled at each.
         expected = min((len(cursor.buffer) - cursor.position) // _BYTES_A_ROW, _MOST_EXPECTED)

@@ -240,7 +240,7 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
     ],
     "scan._behind_inode": [lambda n=n: (SECTION, n) for n in range(SECTION.size)],
     "tables._spread": [lambda n=n: (n,) for n in (0, 1, 1 << 62)],
-    "tables._place": [lambda n=n: (PAIRS, n) for n in (0, 1, 9, 1 << 62)],
+    "tables.place_of_number": [lambda n=n: (PAIRS, n) for n in (0, 1, 9, 1 << 62)],
     "tables.find_number": [lambda n=n: (PAIRS, n) for n in range(8)],
     "tables.put_number": [lambda n=n: (PAIRS.copy(), n, 5) for n in (3, 4, 7)],
     "tables.move_numbers": [lambda: (PAIRS, np.zeros((16, 2), np.int64))],
@@ -253,6 +253,9 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         lambda s=s, d=d: (SLOTS, LINKS, NAMES, tables.hash_name(d, NAMES, *s), d, NAMES, *s)
         for s in SPANS.tolist()
         for d in (0, 1)
+    ],
+    "tables.find_name": [
+        lambda s=s, d=d: (SLOTS, LINKS, NAMES, d, NAMES[s[0] : s[0] + s[1]]) for s in SPANS.tolist() for d in (0, 1)
     ],
     "tables.put_link": [lambda: (SLOTS.copy(), tables.hash_name(5, NAMES, 0, 1), 5)],
     "tables.put_items": [
