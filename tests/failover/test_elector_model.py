@@ -19,7 +19,7 @@ ROUNDS, STEPS = 10, 500
 def test_one_is_active_and_whoever_was_before_is_fenced(kinds: str, wild: bool) -> None:
     """A million events in the deep tier."""
     seen: Counter[str] = Counter()
-    for run in range(scaled(70, 2)):
+    for run in range(scaled(550, 4)):
         seed = SEED * 1_000_003 + run
         world = World(seed, KINDS[kinds], wild=wild)
         try:
