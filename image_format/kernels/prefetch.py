@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 _READ, _KEEP, _DATA = 0, 3, 1
 """Arguments of LLVM's `llvm.prefetch`: to read, kept in all caches, data."""
 
 
-def prefetch(array: Any, row: int, byte: int = 0) -> None:
+def prefetch(array: Any, row: int | np.signedinteger[Any], byte: int = 0) -> None:
     """Ask for the cache line of a byte of an array's row, since it is read soon. There need not be such a row.
 
     The processor's own guesses end where pages do, every 4 KB of a file that is mapped.
