@@ -124,7 +124,8 @@ def run(conf_dir: Path, standby: bool) -> None:
 
     A standby follows dfs.namenode.shared.edits.dir and sends clients to the active NameNode, until `namenode-stub
     transition active` or `hdfs haadmin -transitionToActive` makes it take over. The other one is fenced by that: it
-    stops with its next write.
+    stops with its next write. With dfs.ha.automatic-failover.enabled it starts as a standby, a failover controller
+    changes its state (`checkpointer zkfc run`), and where it fails it is a standby again by itself.
 
     \b
     Example: namenode-stub run --conf /etc/hadoop/conf
@@ -134,19 +135,20 @@ def run(conf_dir: Path, standby: bool) -> None:
     stub = NameNodeStub(config, standby=standby)
     with Control(config.stop_timeout) as control, stub:
         while not stub.shutdown_requested.is_set() and control.wait(_POLL_SECONDS) is None:
-            pass
+            stub.recover()
 
 
 @cli.command("transition")
 @_conf
 @click.argument("state", type=click.Choice(["active", "standby"]))
-def transition_command(conf_dir: Path, state: str) -> None:
+@click.option("--force", is_flag=True, help="Although failover controllers change the state.")
+def transition_command(conf_dir: Path, state: str, force: bool) -> None:
     """Make the NameNode of this configuration active, or a standby; it has to run.
 
     \b
     Example: namenode-stub transition active --conf /etc/hadoop/conf
     """
-    url = f"{_own_url(_config(conf_dir))}/transition/{state}"
+    url = f"{_own_url(_config(conf_dir))}/transition/{state}{'?force=true' if force else ''}"
     try:
         headers = Spnego(urlsplit(url).hostname or "").headers
         answer = ask("POST", url, headers=headers, timeout=_TRANSITION_SECONDS)

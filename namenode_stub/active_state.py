@@ -60,7 +60,7 @@ class ActiveState:
         self._resources = resources
         self.journals = journals
         self._roll_lock = Lock()
-        self._ended = False
+        self._ended = self._closed = False
         newest = latest_image(resources.image_folders)
         namespace = loaded.namespace
         self._log = log = EditLogWriter(journals, info.layout_version, namespace.last_txid + 1)
@@ -131,7 +131,13 @@ class ActiveState:
         _LOG.info("the edit log ends at txid %d, the newest image is at %d", self._log.last_txid, checkpoint)
 
     def close(self) -> None:
-        """Let go of journals and namespace; nobody reads it any more when this returns. For after `end`."""
+        """Let go of journals and namespace; nobody reads it any more when this returns. For after `end`.
+
+        A second call does nothing.
+        """
+        if self._closed:
+            return
+        self._closed = True
         self.namespace.transactions.leave()
         with ExitStack() as closing:
             closing.callback(self.journals.close)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from checkpointer.config import keys
 from checkpointer.config.access import access_rules
 from checkpointer.config.addresses import Identity, address, default_fs, identity, scoped_key
+from checkpointer.config.failover_keys import AUTOMATIC_FAILOVER
 from checkpointer.config.kerberos import KerberosSettings, Part, kerberos_settings
 from checkpointer.config.namenode_keys import EDITS_DIR, EDITS_MINIMUM, EDITS_REQUIRED, ROLL_SHARE, RPC_BIND_HOST
 from hadoop_common.access import AccessRules
@@ -52,6 +53,7 @@ class StubConfig:
         quorum: limits on JournalNodes.
         bookkeeper: of a journal on bookies.
         standby: how it follows another NameNode while it is not active itself.
+        automatic_failover: whether a failover controller says if it is active, which it is not when it starts.
         supergroup: whose members administer, beside `rpc_user`.
         port_limits: what the peers of its servers may take.
         list_limit: most children in one page of a listing.
@@ -81,6 +83,7 @@ class StubConfig:
     quorum: QuorumSettings = field(default_factory=QuorumSettings)
     bookkeeper: BookKeeperSettings = field(default_factory=BookKeeperSettings)
     standby: StandbySettings = field(default_factory=StandbySettings)
+    automatic_failover: bool = False
     supergroup: str = SUPERGROUP.fallback
     stop_timeout: float = keys.STOP_TIMEOUT.fallback
     control_hosts: tuple[Network, ...] = keys.CONTROL_HOSTS.fallback
@@ -167,6 +170,7 @@ class _Reader:
                 lambda: BookKeeperSettings.from_configuration(self._settings), BookKeeperSettings()
             ),
             standby=standby_settings(self._settings, self._who, self._faults),
+            automatic_failover=AUTOMATIC_FAILOVER.take(self._settings, self._faults, self._scoped(AUTOMATIC_FAILOVER)),
             supergroup=self._get(SUPERGROUP),
             stop_timeout=self._get(keys.STOP_TIMEOUT),
             control_hosts=self._get(keys.CONTROL_HOSTS),

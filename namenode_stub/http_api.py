@@ -12,6 +12,7 @@ from typing import Any
 from flask import Blueprint, Response, request
 
 from hadoop_common.errors import HdfsError
+from hadoop_rpc.ha_protocol import RequestSource
 from namenode_stub.active_namespace import ActiveNamespace, OperationRefusedError
 
 _NAMESPACE = "/namespace"
@@ -90,10 +91,12 @@ def refusing_blueprint(refusal: Callable[[], HdfsError]) -> Blueprint:
     return blueprint
 
 
-def transition_blueprint(transitions: Mapping[str, Callable[[], None]]) -> Blueprint:
-    """POST /transition/STATE, for each state of `transitions`: 200 when it is taken, 503 where it cannot be.
+def transition_blueprint(
+    transitions: Mapping[str, Callable[[], None]], check: Callable[[RequestSource], None]
+) -> Blueprint:
+    """POST /transition/STATE[?force=true], for each of `transitions`: 200 when it is taken, 503 where it cannot be.
 
-    Asking for the state that there is changes nothing.
+    Asking for the state that there is changes nothing. What `check` refuses by OperationRefusedError is 409.
     """
     blueprint = Blueprint("transition", __name__)
 
@@ -101,8 +104,12 @@ def transition_blueprint(transitions: Mapping[str, Callable[[], None]]) -> Bluep
     def transition(state: str) -> Response:
         if state not in transitions:
             return _answer(HTTPStatus.BAD_REQUEST, error=f"no state {state}; known are {', '.join(transitions)}")
+        forced = request.args.get("force", "") == "true"
         try:
+            check(RequestSource.USER_FORCED if forced else RequestSource.USER)
             transitions[state]()
+        except OperationRefusedError as error:
+            return _answer(HTTPStatus.CONFLICT, error=error.message, hint=error.hint)
         except HdfsError as error:
             return _answer(HTTPStatus.SERVICE_UNAVAILABLE, error=error.message, hint=error.hint)
         return _answer(HTTPStatus.OK, result=state)

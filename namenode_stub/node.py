@@ -7,6 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 
 from checkpointer.config.kerberos import open_doors
 from engine.loaded_image import LoadedImage
@@ -17,6 +19,7 @@ from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.ha_protocol import HAState, ha_service
 from hadoop_rpc.server import RpcServer
+from journal.errors import JournalError
 from journal.journal_set import JournalSet
 from namenode_stub.activation import activate, load_newest
 from namenode_stub.active_namespace import ActiveNamespace
@@ -30,7 +33,7 @@ from namenode_stub.names.retry_cache import RetryCache
 from namenode_stub.node_resources import Addresses, NodeResources
 from namenode_stub.rebase import Rebaser
 from namenode_stub.rpc.gate import Gate
-from namenode_stub.rpc.ha_calls import HaCalls
+from namenode_stub.rpc.ha_calls import HaCalls, check_source
 from namenode_stub.rpc.services import PROTOCOLS
 from namenode_stub.standby_state import StandbyState
 from namenode_stub.storage import StorageLocks, check_storage
@@ -53,7 +56,10 @@ class NameNodeStub:
     and then ends all service. When the edit log fails, or a required journal alone, it answers 503 with the reason to
     everything about the namespace, and takes no checkpoint. That is also how it finds out that another one took over.
 
+    With automatic failover it starts as a standby whatever `standby` says, for its controller makes it active.
+
     Attributes:
+        fail_stop: of the state that it is in.
         shutdown_requested: set to make the process end, by `request_shutdown` among others.
     """
 
@@ -61,7 +67,7 @@ class NameNodeStub:
         self, config: StubConfig, *, standby: bool = False, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._config = config
-        self._standby = standby
+        self._standby = standby or config.automatic_failover
         self._clock = clock
         self._resources = ExitStack()
         self._changing = threading.RLock()
@@ -77,7 +83,7 @@ class NameNodeStub:
         self.rpc_server: RpcServer | None = None
         self._node: NodeResources
         self._state: ActiveState | StandbyState
-        self._ha = ha_service(HaCalls(self, self.fail_stop, self._gate))
+        self._ha = ha_service(HaCalls(self, self._gate, automatic=config.automatic_failover))
 
     # ---- what there is -------------------------------------------------------------------------------------
 
@@ -90,6 +96,11 @@ class NameNodeStub:
     def state(self) -> HAState:
         """INITIALIZING where it has failed: it is neither active nor a standby, and another one may be active."""
         return HAState.INITIALIZING if self.fail_stop.reason else self._state.state
+
+    @property
+    def failure(self) -> str:
+        """Why it serves no more, "" where it does."""
+        return self.fail_stop.reason
 
     @property
     def not_ready(self) -> str:
@@ -232,7 +243,8 @@ class NameNodeStub:
             state.refuse_changes()
         transitions = {"active": self.transition_to_active, "standby": self.transition_to_standby}
         guard = ChangeGuard(self._config.control_hosts, self._refusals)
-        own = [transition_blueprint(transitions), shutdown_blueprint(self.request_shutdown)]
+        check = partial(check_source, automatic=self._config.automatic_failover)
+        own = [transition_blueprint(transitions, check), shutdown_blueprint(self.request_shutdown)]
         own = [restrict(each, self._doors.access, Door.CONTROL) for each in own]
         self._doorway.application = create_application(
             *state.blueprints(), *own, guard=guard, entrance=self._doors.entrance
@@ -258,7 +270,8 @@ class NameNodeStub:
                 done, else the other one may be fenced all the same.
         """
         with self._changing:
-            self._check_changeable()
+            self.fail_stop.check()
+            self._check_not_ending()
             if isinstance(self._state, ActiveState):
                 return
             _LOG.info("taking over")
@@ -279,36 +292,63 @@ class NameNodeStub:
     def transition_to_standby(self) -> None:
         """Refuse operations, finalize the segment, and follow the shared edits.
 
+        One that has failed lets go of what is in memory, and begins anew with what is on disk: all that it ever
+        acknowledged is there.
+
         Raises:
-            NotServingError: it has failed, now or earlier, or is shutting down.
+            NotServingError: it cannot follow them, or is shutting down.
             StorageError: there are no shared edits.
         """
         with self._changing:
-            self._check_changeable()
-            if isinstance(self._state, StandbyState):
+            self._check_not_ending()
+            failed = bool(self.fail_stop.reason)
+            if isinstance(self._state, StandbyState) and not failed:
                 return
             if not self._config.shared_edits:
                 hint = "Set dfs.namenode.shared.edits.dir."
                 raise StorageError("there are no shared edits that a standby could follow", hint=hint)
             _LOG.info("becoming a standby")
             try:
-                self._leave_active(self._state)
+                whole = self._leave()
+                if failed or not whole:
+                    self._begin_anew()
                 self._state = self._standby_again()
             except HdfsError as error:
                 raise self.fail_stop.trip(f"it cannot be a standby: {error.message}") from error
             finally:
                 self._serve()
 
-    def _leave_active(self, state: ActiveState) -> None:
+    def recover(self) -> None:
+        """Become a standby where it has failed and its controller, which sees that, expects it back.
+
+        Raises:
+            NotServingError: it cannot; only a new process may help.
+        """
+        if self._config.automatic_failover and self.fail_stop.reason and not self.shutdown_requested.is_set():
+            _LOG.warning("it failed, and becomes a standby: %s", self.fail_stop.reason)
+            self.transition_to_standby()
+
+    def _leave(self) -> bool:
+        """End the state; False where the namespace has what is not in the log, and nobody was promised."""
+        state = self._state
         try:
-            state.end(NotActiveError)
+            if isinstance(state, ActiveState):
+                state.end(NotActiveError)
+        except JournalError as error:
+            _LOG.warning("the log ends without what was not acknowledged: %s", error)
+            return False
         finally:
             state.close()
             if self._config.shared_edits_directory is not None:
                 self._locks.release(self._config.shared_edits_directory)
+        return True
 
-    def _check_changeable(self) -> None:
-        self.fail_stop.check()
+    def _begin_anew(self) -> None:
+        """Threads of the state before may still find that it has failed, and calls that it noted may be undone."""
+        self.fail_stop, self.retry_cache = FailStop(), RetryCache(self._clock)
+        self._node = replace(self._node, fail_stop=self.fail_stop, retry_cache=self.retry_cache)
+
+    def _check_not_ending(self) -> None:
         if self.shutdown_requested.is_set():
             raise ShuttingDownError()
 

@@ -1,4 +1,4 @@
-"""HAServiceProtocol: which state this NameNode is in, and its change by hand (NameNodeRpcServer, HAAdmin)."""
+"""HAServiceProtocol: which state this NameNode is in, and its change (NameNode.checkHaStateChange)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hadoop_rpc.errors import (
 )
 from hadoop_rpc.ha_protocol import HAState, RequestSource, ServiceStatus
 from hadoop_rpc.service import CallContext
-from namenode_stub.fail_stop import FailStop
+from namenode_stub.refusals import OperationRefusedError
 from namenode_stub.rpc.gate import Gate
 
 _LOG = logging.getLogger(__name__)
@@ -28,6 +28,10 @@ class TakesStates(Protocol):
     def state(self) -> HAState: ...
 
     @property
+    def failure(self) -> str:
+        """Why it serves no more, "" where it does."""
+
+    @property
     def not_ready(self) -> str:
         """Why it cannot become active now, "" where it can."""
 
@@ -36,13 +40,36 @@ class TakesStates(Protocol):
     def transition_to_standby(self) -> None: ...
 
 
-class HaCalls:
-    """`HAServiceProtocol` of the stub."""
+def check_source(source: RequestSource, *, automatic: bool) -> None:
+    """See whether a request from there may change the state.
 
-    def __init__(self, node: TakesStates, fail_stop: FailStop, gate: Gate) -> None:
+    Args:
+        automatic: whether failover controllers say which NameNode is active.
+
+    Raises:
+        OperationRefusedError: it may not.
+    """
+    if automatic and source is RequestSource.USER:
+        raise OperationRefusedError(
+            "automatic failover is enabled: the failover controller of this NameNode changes its state",
+            hint="Use `hdfs haadmin -failover`, or force it: `namenode-stub transition --force`, `-forcemanual`.",
+        )
+    if not automatic and source is RequestSource.ZKFC:
+        raise OperationRefusedError(
+            "automatic failover is not enabled here, and a failover controller wants another state",
+            hint="Set dfs.ha.automatic-failover.enabled for the NameNode too, and restart it.",
+        )
+    if automatic and source is RequestSource.USER_FORCED:
+        _LOG.warning("the state is changed by hand, although automatic failover is enabled: it was forced")
+
+
+class HaCalls:
+    """`HAServiceProtocol` of the stub; `automatic` as for `check_source`."""
+
+    def __init__(self, node: TakesStates, gate: Gate, *, automatic: bool) -> None:
         self._node = node
-        self._fail_stop = fail_stop
         self._gate = gate
+        self._automatic = automatic
 
     def service_status(self, caller: CallContext) -> ServiceStatus:
         self._gate.check_superuser(caller)
@@ -51,7 +78,7 @@ class HaCalls:
 
     def monitor_health(self, caller: CallContext) -> None:
         self._gate.check_superuser(caller)
-        reason = self._fail_stop.reason
+        reason = self._node.failure
         if reason:
             raise HealthCheckFailedError(reason)
 
@@ -66,8 +93,10 @@ class HaCalls:
 
     def _change(self, source: RequestSource, caller: CallContext, change: Callable[[], None]) -> None:
         self._gate.check_superuser(caller)
-        if source is RequestSource.ZKFC:
-            raise AccessControlError("there is no automatic failover here: the state is changed by hand")
+        try:
+            check_source(source, automatic=self._automatic)
+        except OperationRefusedError as refusal:
+            raise AccessControlError(refusal.message) from refusal
         try:
             change()
         except HdfsError as error:

@@ -322,6 +322,94 @@ def test_who_may_ask_for_a_takeover(quorum: Quorum, tmp_path: Path) -> None:
         assert standby.state is HAState.STANDBY
 
 
+# ---- with failover controllers -----------------------------------------------------------------------------
+
+
+def test_with_a_controller_it_starts_as_a_standby_that_only_the_controller_changes(
+    quorum: Quorum, tmp_path: Path
+) -> None:
+    config, _ = pair_on(quorum.uri, tmp_path, automatic_failover=True)
+    with NameNodeStub(config) as stub, ha(stub) as client:
+        assert client.service_status() == ServiceStatus(HAState.STANDBY, True)
+        for call in (client.transition_to_active, client.transition_to_standby):
+            with pytest.raises(AccessControlError, match="automatic failover is enabled"):
+                call()
+        url = f"{stub.server.url}/transition"
+        answer = requests.post(f"{url}/active", timeout=60)
+        assert (answer.status_code, "-failover" in answer.json()["hint"]) == (409, True)
+        assert stub.state is HAState.STANDBY
+        client.transition_to_active(RequestSource.ZKFC)
+        assert stub.state is HAState.ACTIVE
+        client.transition_to_standby(RequestSource.USER_FORCED)
+        assert stub.state is HAState.STANDBY
+        assert requests.post(f"{url}/active?force=true", timeout=60).ok
+        assert stub.state is HAState.ACTIVE
+        stub.recover()  # from nothing
+        assert stub.state is HAState.ACTIVE
+
+
+def test_one_that_was_taken_over_is_a_standby_again_without_what_it_never_logged(
+    quorum: Quorum, tmp_path: Path
+) -> None:
+    with running(quorum, tmp_path, automatic_failover=True) as (first, second):
+        first.transition_to_active()
+        assert mkdirs(first, "/logged").ok
+        second.transition_to_active()
+        dfs = Dfs(first, ME)
+        with pytest.raises(RemoteError, match="taken over"):
+            dfs.mkdirs("/lost")
+        dfs.rpc.close()
+        failed, noted = first.fail_stop, first.retry_cache
+        with ha(first) as client, pytest.raises(RemoteError, match="taken over"):
+            client.monitor_health()
+        first.recover()
+        with ha(first) as client:
+            client.monitor_health()
+            assert client.service_status() == ServiceStatus(HAState.STANDBY, True)
+        # what a thread of the time before still finds is nobody's business any more
+        failed.trip("later")
+        assert first.state is HAState.STANDBY
+        assert first.retry_cache is not noted
+        assert mkdirs(second, "/new").ok
+        second.transition_to_standby()
+        first.transition_to_active()
+        assert paths(first) == {"/", "/logged", "/new"}
+        assert mkdirs(first, "/newer").ok
+
+
+def test_one_that_slept_through_a_takeover_obeys_when_it_is_told_to_stand_by(quorum: Quorum, tmp_path: Path) -> None:
+    with running(quorum, tmp_path, automatic_failover=True) as (first, second):
+        first.transition_to_active()
+        assert mkdirs(first, "/a").ok
+        second.transition_to_active()
+        # it has not noticed yet, and cannot end its segment
+        with ha(first) as client:
+            assert client.service_status().state is HAState.ACTIVE
+            client.transition_to_standby(RequestSource.ZKFC)
+            assert client.service_status() == ServiceStatus(HAState.STANDBY, True)
+        followed(second, first)
+        second.transition_to_standby()
+        first.transition_to_active()
+        assert paths(first) == {"/", "/a"}
+
+
+def test_one_that_cannot_recover_says_so_and_can_later(quorum: Quorum, tmp_path: Path) -> None:
+    with running(quorum, tmp_path, automatic_failover=True) as (first, second):
+        first.transition_to_active()
+        second.transition_to_active()
+        assert mkdirs(first, "/lost").status_code == 503
+        current = tmp_path / "nn1/name/current"
+        current.rename(current.with_name("away"))
+        current.mkdir()
+        with pytest.raises(NotServingError, match="cannot be"):
+            first.recover()
+        assert first.state is HAState.INITIALIZING
+        current.rmdir()
+        current.with_name("away").rename(current)
+        first.recover()
+        assert first.state is HAState.STANDBY
+
+
 # ---- a takeover that cannot be -----------------------------------------------------------------------------
 
 
@@ -389,23 +477,24 @@ def test_one_that_can_be_neither_is_told_to_be_neither(
         assert mkdirs(standby, "/refused").status_code == 503
 
 
-def test_a_log_that_cannot_be_ended_makes_no_standby(quorum: Quorum, tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_ended_ends_all_the_same_without_what_nobody_was_promised(
+    quorum: Quorum, tmp_path: Path
+) -> None:
     first, _ = pair_on(quorum.uri, tmp_path)
-    stub = NameNodeStub(first)
-    with stub:
+    with NameNodeStub(first) as stub:
         stub.namespace.mkdirs("/a")
         for node in quorum.nodes[:2]:
             node.stop()
-        with pytest.raises(NotServingError, match="cannot be a standby"):
-            stub.transition_to_standby()
-        refused = requests.get(f"{stub.server.url}/namespace/status", timeout=20)
-        assert (refused.status_code, "cannot be a standby" in refused.json()["error"]) == (503, True)
-        assert "cannot be a standby" in status(stub)["failure"]
-        stop(stub)
-    for node in quorum.nodes[:2]:
-        node.start()
-    with NameNodeStub(first) as again:
-        assert paths(again) == {"/", "/a"}
+        stub.transition_to_standby()
+        assert stub.state is HAState.STANDBY
+        assert mkdirs(stub, "/b").status_code == 503
+        wait_until("the alarm", lambda: "JournalNodes answered" in status(stub)["tailFault"])
+        with ha(stub) as client:
+            assert not client.service_status().ready_to_become_active
+        for node in quorum.nodes[:2]:
+            node.start()
+        stub.transition_to_active()
+        assert paths(stub) == {"/", "/a"}
 
 
 def test_missing_edits_are_told_and_a_new_bootstrap_is_due(quorum: Quorum, tmp_path: Path) -> None:
