@@ -22,7 +22,7 @@ WHEELHOUSE := $(DIST)/wheelhouse
 DEEP := CHECKPOINTER_TEST_DEPTH=$(DEPTH) CHECKPOINTER_TEST_SEED=$(SEED)
 PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal/proto/*.proto)
 
-.PHONY: help setup wheel wheelhouse deb demo demo-bookkeeper test test-deep unit interop differential interop-setup kills faults fuzz lint types layers check bench bench-compress bench-scale bench-shapes bench-standby bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
+.PHONY: help setup wheel wheelhouse deb demo demo-bookkeeper demo-ha test test-deep unit interop differential interop-setup kills faults fuzz lint types layers check bench bench-compress bench-scale bench-shapes bench-standby bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -61,6 +61,9 @@ demo: setup ## a NameNode stub and the daemon: two checkpoints, a kill, a restar
 
 demo-bookkeeper: setup ## a NameNode stub on four bookies of ours and a ZooKeeper: a bookie and the stub are killed amid load, nothing is lost
 	$(BIN)/python -m namenode_stub.demo_bookkeeper
+
+demo-ha: setup ## two NameNode stubs on three JournalNodes fail over by themselves amid writes: killed, hung, lost, asked; the gap in ms
+	$(BIN)/python -m namenode_stub.demo_ha
 
 test: check interop-setup ## everything CI runs: a sample of every kind of test, in 10 minutes on 2 cores
 	$(BIN)/python -m pytest -n 2 --dist loadgroup

@@ -8,56 +8,34 @@ namespaces are compared. At the end Spark reads the images and edits as tables, 
 
 from __future__ import annotations
 
-import json
 import random
-import signal
 import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import requests
-from rich.console import Console
 
 from namenode_stub.demo_conf import DemoPorts, free_ports, write_configuration
-from namenode_stub.demo_tables import TablesError, merge_on_spark, write_report
+from namenode_stub.demo_stage import DemoError, Stage, kill, tell, tree
+from namenode_stub.demo_tables import merge_on_spark, write_report
 from servlets.node_state import NodeState, from_json
 
 _CLIENTS = 4
 _DIRECTORIES = 120
 _TRANSACTIONS = 3000
 _PERIOD_SECONDS = 8
-_TIMEOUT_SECONDS = 60.0
-_POLL_SECONDS = 0.1
-
-
-class DemoError(Exception):
-    """The demo did not go as it should; the message says what was waited for."""
 
 
 @dataclass
-class Demo:
-    """One run of the demo in a scratch directory."""
+class Demo(Stage):
+    """One run of the demo: a stub, and the daemon beside it."""
 
-    scratch: Path
-    console: Console
     ports: DemoPorts = field(default_factory=free_ports)
-    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     operations: int = 0
 
     # ---- processes -----------------------------------------------------------------------------------------
-
-    def start_process(self, name: str, module: str, *arguments: str) -> subprocess.Popen[bytes]:
-        log = (self.scratch / f"{name}.log").open("ab")
-        process = subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=log, stderr=log)
-        log.close()
-        self.processes.append(process)
-        return process
 
     def start_stub(self) -> subprocess.Popen[bytes]:
         process = self.start_process("stub", "namenode_stub", "run", "--conf", str(self.scratch / "conf-nn1"))
@@ -69,26 +47,6 @@ class Demo:
         process = self.start_process("daemon", "checkpointer", *arguments)
         self.wait("the daemon to answer", lambda: self._daemon_state() is not None, process)
         return process
-
-    def stop_all(self) -> None:
-        for process in self.processes:
-            if process.poll() is None:
-                process.terminate()
-        for process in self.processes:
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-    def wait(self, what: str, reached: Callable[[], bool], process: subprocess.Popen[bytes] | None = None) -> None:
-        deadline = time.monotonic() + _TIMEOUT_SECONDS
-        while not reached():
-            if process is not None and process.poll() is not None:
-                raise DemoError(f"waited for {what}, but the process ended with {process.returncode}")
-            if time.monotonic() > deadline:
-                raise DemoError(f"waited {_TIMEOUT_SECONDS:g} s in vain for {what}")
-            time.sleep(_POLL_SECONDS)
 
     # ---- HTTP ----------------------------------------------------------------------------------------------
 
@@ -110,10 +68,6 @@ class Demo:
         response = session.post(f"{self.ports.stub_url}/namespace/{operation}", json=arguments, timeout=30)
         if not response.ok:
             raise DemoError(f"{operation} {arguments} was refused: {response.text.strip()}")
-
-    def tree(self) -> list[dict[str, Any]]:
-        with requests.get(f"{self.ports.stub_url}/namespace/tree", timeout=60, stream=True) as response:
-            return [json.loads(line) for line in response.iter_lines()]
 
     # ---- work ----------------------------------------------------------------------------------------------
 
@@ -200,8 +154,7 @@ def run(demo: Demo) -> None:
     say = demo.console.print
     write_configuration(demo.scratch, demo.ports, transactions=_TRANSACTIONS, period=_PERIOD_SECONDS)
     say("[bold]1. An active NameNode stub[/] writes real edits into its own and a shared directory")
-    arguments = ["format", "--conf", str(demo.scratch / "conf-nn1")]
-    subprocess.run([sys.executable, "-m", "namenode_stub", *arguments], check=True, stdout=subprocess.DEVNULL)
+    demo.run_process("namenode_stub", "format", "--conf", str(demo.scratch / "conf-nn1"))
     stub = demo.start_stub()
     demo.drive("a", 3200)
     say(f"[bold]2. The daemon[/] fetches the image and checkpoints at once: over {_TRANSACTIONS} transactions wait")
@@ -219,12 +172,11 @@ def run(demo: Demo) -> None:
     if any(name.startswith("edits_0000000000000000001-") for name in segments):
         raise DemoError(f"the first segment was not purged: {segments}")
     demo.drive("c", 200)
-    before = demo.tree()
+    before = tree(demo.ports.stub_url)
     say("[bold]4. The stub is killed[/] with SIGKILL, an edit segment open")
-    stub.send_signal(signal.SIGKILL)
-    stub.wait()
+    kill(stub)
     demo.start_stub()
-    after = demo.tree()
+    after = tree(demo.ports.stub_url)
     if before != after:
         different = [pair for pair in zip(before, after, strict=False) if pair[0] != pair[1]]
         raise DemoError(f"{len(before)} inodes before, {len(after)} after; first difference {different[:1]}")
@@ -251,26 +203,7 @@ def _report(demo: Demo, state: NodeState, expected: str) -> None:
 
 def main() -> None:
     """Run the demo; exit 1 with the logs' ends where it fails."""
-    tell(run, "two checkpoints made, uploaded, verified")
-
-
-def tell(story: Callable[[Demo], None], end: str) -> None:
-    """Run a story in a scratch directory, which ends with the word `end`; exit 1 with the logs' ends where it fails."""
-    console = Console(highlight=False, soft_wrap=True)
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="checkpointer-demo-") as scratch:
-        demo = Demo(Path(scratch), console)
-        try:
-            story(demo)
-        except (DemoError, TablesError) as error:
-            console.print(f"[red]failed:[/] {error}")
-            for log in sorted(demo.scratch.glob("*.log")):
-                console.print(f"--- end of {log.name}")
-                console.print(log.read_text(errors="replace")[-3000:], markup=False)
-            sys.exit(1)
-        finally:
-            demo.stop_all()
-    console.print(f"[green]done[/] in {time.monotonic() - started:.0f} s: {end}")
+    tell(Demo, run, "two checkpoints made, uploaded, verified")
 
 
 if __name__ == "__main__":

@@ -8,9 +8,7 @@ that was acknowledged has to be there, in the stub and in the journal itself.
 from __future__ import annotations
 
 import logging
-import signal
 import subprocess
-import sys
 import threading
 from contextlib import closing, suppress
 
@@ -19,8 +17,9 @@ import requests
 from journal.bookie.bookie import JOURNAL
 from journal.bookkeeper.open_bookkeeper import BookKeeperOptions, open_bookkeeper_journal
 from journal.ops import MkdirOp
-from namenode_stub.demo import Demo, DemoError, tell
+from namenode_stub.demo import Demo
 from namenode_stub.demo_conf import free_numbers, write_configuration
+from namenode_stub.demo_stage import DemoError, kill, tell, tree
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 
 _BOOKIES = 4
@@ -77,25 +76,24 @@ def run(demo: Demo) -> None:
         ports = free_numbers(_BOOKIES)
         bookies = {port: _start_bookie(demo, zookeeper.hosts, port) for port in ports}
         say(f"[bold]2. A NameNode stub[/] with {uri} as its required journal, and {_CLIENTS} clients")
-        command = [sys.executable, "-m", "namenode_stub", "format", "--conf", str(demo.scratch / "conf-nn1")]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        demo.run_process("namenode_stub", "format", "--conf", str(demo.scratch / "conf-nn1"))
         stub = demo.start_stub()
         load = _Load(demo, "first")
         load.reach(_ENOUGH)
         say("[bold]3. A bookie is killed[/] with SIGKILL amid the load")
         # the one that has most is one that the open ledger lies on
         busiest = max(ports, key=lambda port: (demo.scratch / f"bookie-{port}" / JOURNAL).stat().st_size)
-        _kill(bookies[busiest])
+        kill(bookies[busiest])
         load.reach(len(load.acknowledged) + _ENOUGH)
         say(f"  {len(load.acknowledged)} directories acknowledged, and it goes on")
         say("[bold]4. The stub is killed[/] with SIGKILL amid the load, a ledger open")
-        _kill(stub)
+        kill(stub)
         acknowledged = list(load.end())
         demo.start_stub()
         second = _Load(demo, "second")
         second.reach(_ENOUGH)
         acknowledged += second.end()
-        present = {inode["path"] for inode in demo.tree()}
+        present = {inode["path"] for inode in tree(demo.ports.stub_url)}
         _check("the stub", acknowledged, present)
         demo.stop_all()
         # The bookies went with the rest; their journals did not.
@@ -116,11 +114,6 @@ def _start_bookie(demo: Demo, hosts: str, port: int) -> subprocess.Popen[bytes]:
     return process
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-
-
 def _directories(uri: str) -> set[str]:
     """All directories that the journal's transactions make."""
     with closing(open_bookkeeper_journal(uri, BookKeeperOptions())) as journal:
@@ -136,7 +129,7 @@ def _check(where: str, acknowledged: list[str], present: set[str]) -> None:
 
 def main() -> None:
     """Run the demo; exit 1 with the logs' ends where it fails."""
-    tell(run, "a bookie and the writer killed amid load, nothing lost")
+    tell(Demo, run, "a bookie and the writer killed amid load, nothing lost")
 
 
 if __name__ == "__main__":

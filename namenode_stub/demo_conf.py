@@ -1,9 +1,10 @@
-"""Configuration files of the demo: an HA pair on loopback, nn1 the stub and nn2 the checkpointer."""
+"""Configuration files of the demos, all on loopback: an HA pair of a stub and the checkpointer, or of two stubs."""
 
 from __future__ import annotations
 
 import random
 import socket
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +55,7 @@ def _hold_port(held: ExitStack) -> int:
         return port
 
 
-def _site(values: dict[str, object]) -> str:
+def _site(values: Mapping[str, object]) -> str:
     lines = ['<?xml version="1.0"?>', "<configuration>"]
     for name, value in values.items():
         lines.append(f"  <property><name>{name}</name><value>{escape(str(value))}</value></property>")
@@ -83,12 +84,113 @@ def write_configuration(
         "dfs.ha.log-roll.period": 2,
     }
     for node in ("nn1", "nn2"):
-        conf = scratch / f"conf-{node}"
-        conf.mkdir()
-        values = {
-            **shared,
-            "dfs.ha.namenode.id": node,
-            "dfs.namenode.name.dir": (scratch / node).as_uri(),
+        own = {"dfs.ha.namenode.id": node, "dfs.namenode.name.dir": (scratch / node).as_uri()}
+        _write(scratch / f"conf-{node}", shared | own)
+
+
+def _write(folder: Path, values: Mapping[str, object], core: Mapping[str, object] | None = None) -> None:
+    folder.mkdir()
+    (folder / "hdfs-site.xml").write_text(_site(values))
+    (folder / "core-site.xml").write_text(_site({"fs.defaultFS": "hdfs://demo", **(core or {})}))
+
+
+# ---- two stubs with failover controllers -----------------------------------------------------------------------
+
+# as a power switch: the process is gone when this ends
+_FENCE = """\
+#!/bin/bash
+echo "$target_namenodeid is fenced" >> {log}
+pid=$(cat {folder}/$target_namenodeid.pid) || exit 1
+kill -9 "$pid" 2> /dev/null
+while [ -d "/proc/$pid" ] && ! grep -q '^State:.Z' "/proc/$pid/status"; do sleep 0.05; done
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HaSite:
+    """Two NameNodes with their controllers, and three JournalNodes; ports by NameNode, or of each JournalNode.
+
+    Attributes:
+        session_seconds: after which a controller that is gone has lost the lock.
+        health_seconds: between two looks of a controller at its NameNode.
+        hang_seconds: after which a NameNode that does not answer is given up.
+        ask_seconds: how long one that is to be fenced is asked to stand by, before it is fenced by force.
+    """
+
+    scratch: Path
+    rpc: dict[str, int]
+    http: dict[str, int]
+    controllers: dict[str, int]
+    journal_rpc: list[int]
+    session_seconds: float = 3.0
+    health_seconds: float = 0.5
+    hang_seconds: float = 2.0
+    ask_seconds: float = 1.0
+
+    @classmethod
+    def below(cls, scratch: Path) -> HaSite:
+        """On free ports."""
+        ports = iter(free_numbers(9))
+        rpc, http, controllers = ({name: next(ports) for name in ("nn1", "nn2")} for _ in range(3))
+        return cls(scratch, rpc, http, controllers, list(ports))
+
+    @property
+    def nodes(self) -> list[str]:
+        """The NameNodes."""
+        return list(self.rpc)
+
+    @property
+    def fence_log(self) -> Path:
+        """A line for each time that a NameNode was fenced by force."""
+        return self.scratch / "fenced.log"
+
+    def conf(self, name: str) -> Path:
+        """The folder of a NameNode and its controller, or of a JournalNode."""
+        return self.scratch / f"conf-{name}"
+
+    def pid_file(self, node: str) -> Path:
+        """Where whoever fences a NameNode finds its process."""
+        return self.scratch / f"{node}.pid"
+
+    def web_url(self, node: str) -> str:
+        return f"http://{_LOOPBACK}:{self.http[node]}"
+
+    def write(self, zookeeper: str) -> None:
+        """Write all configuration folders: `nn1`, `nn2`, `jn0` to `jn2`."""
+        script = self.scratch / "fence.sh"
+        script.write_text(_FENCE.format(log=self.fence_log, folder=self.scratch))
+        script.chmod(0o755)
+        quorum = ";".join(f"{_LOOPBACK}:{port}" for port in self.journal_rpc)
+        shared: dict[str, object] = {
+            "dfs.nameservices": "demo",
+            "dfs.ha.namenodes.demo": ",".join(self.nodes),
+            "dfs.namenode.shared.edits.dir": f"qjournal://{quorum}/demo",
+            "dfs.ha.automatic-failover.enabled": "true",
+            "dfs.ha.fencing.methods": f"shell({script})",
+            "dfs.ha.tail-edits.period": 1,
         }
-        (conf / "hdfs-site.xml").write_text(_site(values))
-        (conf / "core-site.xml").write_text(_site({"fs.defaultFS": "hdfs://demo"}))
+        for node in self.nodes:
+            shared[f"dfs.namenode.rpc-address.demo.{node}"] = f"{_LOOPBACK}:{self.rpc[node]}"
+            shared[f"dfs.namenode.http-address.demo.{node}"] = f"{_LOOPBACK}:{self.http[node]}"
+            shared[f"dfs.ha.zkfc.port.demo.{node}"] = self.controllers[node]
+        core = {
+            "ha.zookeeper.quorum": zookeeper,
+            "ha.zookeeper.session-timeout.ms": int(self.session_seconds * 1000),
+            "ha.health-monitor.check-interval.ms": int(self.health_seconds * 1000),
+            "ha.health-monitor.rpc-timeout.ms": int(self.hang_seconds * 1000),
+            "ha.failover-controller.graceful-fence.rpc-timeout.ms": int(self.ask_seconds * 1000),
+        }
+        for node in self.nodes:
+            own = {
+                "dfs.ha.namenode.id": node,
+                "dfs.namenode.name.dir": (self.scratch / node).as_uri(),
+                "checkpointer.zkfc.http-address": f"{_LOOPBACK}:0",
+            }
+            _write(self.conf(node), shared | own, core)
+        for number, port in enumerate(self.journal_rpc):
+            own = {
+                "dfs.journalnode.rpc-address": f"{_LOOPBACK}:{port}",
+                "dfs.journalnode.http-address": f"{_LOOPBACK}:0",
+                "dfs.journalnode.edits.dir": str(self.scratch / f"jn{number}"),
+            }
+            _write(self.conf(f"jn{number}"), shared | own, core)

@@ -11,19 +11,16 @@ from pathlib import Path
 from rich.console import Console
 
 from hadoop_common.names import MD5_SUFFIX, parse_image
+from namenode_stub.demo_stage import DemoError
 
 REPORT = Path("demo-report.html")
-
-
-class TablesError(Exception):
-    """A step on Spark did not end as it should."""
 
 
 def merge_on_spark(current: Path, scratch: Path, console: Console) -> None:
     """Merge the older image and all edits after it with both engines, and compare the digests.
 
     Raises:
-        TablesError: it failed, or the images differ.
+        DemoError: it failed, or the images differ.
     """
     *_, older, newest = _images(current)
     left_out = {newest.name, newest.name + MD5_SUFFIX}
@@ -35,7 +32,7 @@ def merge_on_spark(current: Path, scratch: Path, console: Console) -> None:
         made = _images(folder)[-1]
         digests[engine] = made.with_name(made.name + MD5_SUFFIX).read_text()
     if digests["local"] != digests["spark"]:
-        raise TablesError(f"the engines made different images: {digests}")
+        raise DemoError(f"the engines made different images: {digests}")
     console.print(f"  {older.name} and the edits after it: {made.name}, byte for byte what the local engine makes")
 
 
@@ -43,7 +40,7 @@ def write_report(current: Path, console: Console) -> None:
     """Print a part of the report and write the whole as a page.
 
     Raises:
-        TablesError: it failed.
+        DemoError: it failed.
     """
     *_, older, newest = _images(current)
     sources = (str(newest), "--edits", str(current), "--before", str(older), "--master", "local[2]")
@@ -62,5 +59,5 @@ def _checkpointer(*arguments: str) -> str:
     environment = {**os.environ, "COLUMNS": "110"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
-        raise TablesError(f"{' '.join(command[2:])} exits {done.returncode}: {done.stderr.strip()}")
+        raise DemoError(f"{' '.join(command[2:])} exits {done.returncode}: {done.stderr.strip()}")
     return done.stdout.rstrip()

@@ -33,6 +33,7 @@ class _Spellings(LazyGroup):
         "format": "Make the znodes of the nameservice.",
         "check": "Would each way to fence work now? Nothing is fenced.",
         "status": "Who is active, who has the lock, whom the breadcrumb names.",
+        "failover": "Make another NameNode active, the one that is gives way.",
         "clear-breadcrumb": "Remove the name of a NameNode that is gone for good.",
     },
 )

@@ -13,7 +13,10 @@ from kazoo.security import make_digest_acl, make_digest_acl_credential
 
 from failover.active_node_info import ActiveNodeInfo
 from failover.election import BREADCRUMB, LOCK
+from hadoop_rpc.errors import ServiceFailedError
 from hadoop_rpc.ha_protocol import HAState
+from hadoop_rpc.server import RpcServer
+from hadoop_rpc.zkfc_protocol import zkfc_service
 from namenode_stub.demo_zookeeper import ZooKeeperServer
 from tests.checkpointer.cli_runner import run_cli
 from tests.failover.failover_support import HERE, NAMESERVICE, FakeNameNode, namenode, properties
@@ -174,3 +177,36 @@ def test_a_breadcrumb_goes_only_where_nobody_needs_it(site: Site) -> None:
     site.zk.delete(lock)
     assert json.loads(site.run("clear-breadcrumb", "--yes", "--json"))["removed"]["namenode"] == "nn2"
     assert site.zk.get_children(site.znode) == []
+
+
+# ---- failover --------------------------------------------------------------------------------------------------
+
+
+class Asked:
+    """A controller that is asked to take over, and does as `refusal` says."""
+
+    def __init__(self) -> None:
+        self.times = 0
+        self.refusal = ""
+
+    def cede_active(self, milliseconds: int) -> None:
+        raise AssertionError("it is asked to take over")
+
+    def graceful_failover(self) -> None:
+        self.times += 1
+        if self.refusal:
+            raise ServiceFailedError(self.refusal)
+
+
+def test_failover_asks_the_controller_of_the_one_to_be(site: Site) -> None:
+    port = int(site.conf[f"dfs.ha.zkfc.port.{NAMESERVICE}.nn2"])
+    assert "nn1, nn2" in site.run("failover", "nn3", code=2)
+    silent = site.run("failover", "nn2", code=7)
+    assert f"{HERE}:{port}" in silent
+    asked = Asked()
+    with RpcServer([zkfc_service(asked)], HERE, port):
+        told = json.loads(site.run("failover", "nn2", "--json"))
+        assert told == {"active": "nn2", "nameservice": NAMESERVICE}
+        asked.refusal = "it is not currently healthy"
+        assert asked.refusal in site.run("failover", "nn2", code=7)
+    assert asked.times == 2

@@ -1,4 +1,4 @@
-"""Two real NameNodes on our JournalNodes, with a failover controller beside each, Hadoop's or ours."""
+"""Two NameNodes on our JournalNodes, with a failover controller beside each; all may be Hadoop's or ours."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from tests.interop.cluster import HaPair, NameNode
 from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf, free_port
 from tests.interop.hadoop_process import HadoopProcess, port_is_open, run_once, wait_until
 from tests.interop.journal_trio import JournalTrio
+from tests.interop.stub_pair import StubNode, StubPair
 
 ZKFC = "org.apache.hadoop.hdfs.tools.DFSZKFailoverController"
 PARENT = f"/hadoop-ha/{NAMESERVICE}"
@@ -107,14 +108,24 @@ class FailoverPair:
 
     Args:
         ours: the NameNodes whose controller is ours.
+        of: real NameNodes, or stubs.
         fencing: how a NameNode is fenced that does not answer; "" kills it.
 
     Attributes:
         took: seconds that each change of the active NameNode took.
     """
 
-    def __init__(self, root: Path, jvm: ClientJvm, *, ours: tuple[str, ...] = ("nn1",), fencing: str = "") -> None:
+    def __init__(
+        self,
+        root: Path,
+        jvm: ClientJvm,
+        *,
+        ours: tuple[str, ...] = ("nn1",),
+        of: type[HaPair] | type[StubPair] = HaPair,
+        fencing: str = "",
+    ) -> None:
         self.root = root
+        self._of = of
         self._fencing = fencing
         self.fenced = root / "fenced.log"
         self.took: list[float] = []
@@ -140,8 +151,8 @@ class FailoverPair:
             for each in both:
                 each.result()
         ports = {name: free_port() for name in ("nn1", "nn2")}
-        self.pair = stack.enter_context(HaPair(self.root / "pair", self._properties(trio.uri, ports)))
-        self.nodes: dict[str, NameNode] = {"nn1": self.pair.nn1, "nn2": self.pair.nn2}
+        self.pair = stack.enter_context(self._of(self.root / "pair", self._properties(trio.uri, ports)))
+        self.nodes: dict[str, NameNode | StubNode] = {"nn1": self.pair.nn1, "nn2": self.pair.nn2}
         self.client = self._jvm.of(self.pair.client_conf)
         self.zk = KazooClient(self.zookeeper.hosts, connection_retry={"max_tries": -1, "max_delay": 0.5})
         self.zk.start()
@@ -210,7 +221,7 @@ class FailoverPair:
         with ThreadPoolExecutor(2) as pool:
             return dict(zip(self.nodes, pool.map(self._state, self.nodes.values()), strict=True))
 
-    def _state(self, node: NameNode) -> HAState | None:
+    def _state(self, node: NameNode | StubNode) -> HAState | None:
         host, port = node.rpc_address
         try:
             with HAServiceClient(host, port, user="root", timeout=1, connect_timeout=1, retry=NO_RETRY) as client:

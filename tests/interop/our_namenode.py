@@ -50,10 +50,19 @@ class OurNameNode:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def start(self, *options: str) -> Self:
-        """Run it, with `--standby` or without, and wait until it answers."""
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def launch(self, *options: str) -> None:
+        """Run it, with `--standby` or without."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(self._command("run", *options), stdout=log, stderr=log)
+
+    def start(self, *options: str) -> Self:
+        """Run it, and wait until it answers."""
+        self.launch(*options)
         wait_until(self._answers, f"the stub of {self.conf.folder}")
         return self
 
@@ -69,11 +78,17 @@ class OurNameNode:
         self._process.kill()
         self._process.wait()
 
+    def signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def log_text(self) -> str:
+        return self.log.read_text(errors="replace")
+
     def pause(self) -> None:
-        self._signal(signal.SIGSTOP)
+        self.signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        self._signal(signal.SIGCONT)
+        self.signal(signal.SIGCONT)
 
     def command(self, name: str, *options: str) -> CommandResult:
         """Another command of `namenode-stub` with this configuration."""
@@ -123,10 +138,6 @@ class OurNameNode:
             return bool(self.status())
         except OSError:
             return False
-
-    def _signal(self, number: int) -> None:
-        assert self._process is not None
-        os.kill(self._process.pid, number)
 
     def _command(self, name: str, *options: str | Path) -> list[str]:
         words = [sys.executable, "-m", "namenode_stub", name, "--conf", self.conf.folder, *options]

@@ -18,8 +18,10 @@ from hadoop_rpc.ha_protocol import HAState
 from namenode_stub.demo_zookeeper import MISSING
 from tests.depth import SEED, deep, scaled
 from tests.interop.clients import ClientJvm
+from tests.interop.cluster import HaPair
 from tests.interop.failover_pair import PARENT, SESSION_SECONDS, FailoverPair, HadoopController, OurController
 from tests.interop.hadoop_process import wait_until
+from tests.interop.stub_pair import StubPair
 
 pytestmark = [pytest.mark.interop, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
@@ -28,6 +30,7 @@ BOUND = SESSION_SECONDS + 5.0 if deep() else 60.0
 
 
 _CONNECTED = re.compile(r"Session connected\.|session of the election with .* is connected")
+_BEGUN = re.compile(r"Starting services required for|(?:active|standby), HTTP on")
 _STANDS_BY = re.compile(r"to standby state$|is a standby, for another", re.MULTILINE)
 
 
@@ -148,7 +151,7 @@ class Rounds:
 
     def begun(self, name: str) -> int:
         """How often this NameNode became active, or a standby."""
-        return self.pair.nodes[name].process.log_text().count("Starting services required for")
+        return len(_BEGUN.findall(self.pair.nodes[name].process.log_text()))
 
     def fencings(self) -> int:
         return len(self.pair.fenced.read_text().splitlines()) if self.pair.fenced.exists() else 0
@@ -172,10 +175,23 @@ def test_one_active_between_two_controllers_of_ours(client_jvm: ClientJvm, tmp_p
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("controllers", [("nn1", "nn2"), ("nn1",), ()], ids=["ours", "mixed", "Hadoop's"])
+def test_one_active_stub(client_jvm: ClientJvm, tmp_path: Path, controllers: tuple[str, ...]) -> None:
+    with FailoverPair(tmp_path, client_jvm, ours=controllers, of=StubPair) as pair:
+        rounds = Rounds(pair)
+        rounds.begin("nn1", "nn2")
+        rounds.play(scaled(14))
+        print("seconds to the next active:", [round(each, 1) for each in pair.took])
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("of", [HaPair, StubPair], ids=["Hadoop's", "stubs"])
 @pytest.mark.parametrize("hung", ["nn1", "nn2"])
-def test_a_namenode_that_hung_comes_back(client_jvm: ClientJvm, tmp_path: Path, hung: str) -> None:
+def test_a_namenode_that_hung_comes_back(
+    client_jvm: ClientJvm, tmp_path: Path, hung: str, of: type[HaPair] | type[StubPair]
+) -> None:
     """Nothing but the epoch of the JournalNodes fences it: it is active no more once it goes on."""
-    with FailoverPair(tmp_path, client_jvm, fencing="shell(true)") as pair:
+    with FailoverPair(tmp_path, client_jvm, of=of, fencing="shell(true)") as pair:
         (other,) = pair.nodes.keys() - {hung}
         rounds = Rounds(pair)
         rounds.begin(hung, other)

@@ -1,0 +1,304 @@
+"""`make demo-ha`: two NameNode stubs fail over by themselves while clients write.
+
+A ZooKeeper, three JournalNodes of ours, two stubs and a failover controller beside each are processes of this machine.
+Clients make directories by RPC as HDFS clients do: where a NameNode is not active, or gone, they ask the other one.
+They note which directories were acknowledged. Then the active NameNode is killed, hangs, is lost with its controller,
+and is asked to give way. Each time all that was acknowledged has to be in the new active NameNode, and only one is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from rich.table import Table
+
+from hadoop_rpc.client import RpcClient
+from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
+from hadoop_rpc.errors import RpcError
+from hadoop_rpc.ha_protocol import HAServiceClient, HAState
+from hadoop_rpc.proto import client_namenode_pb2 as pb
+from hadoop_rpc.retry import NO_RETRY
+from hadoop_rpc.user import process_user
+from namenode_stub.demo_conf import HaSite
+from namenode_stub.demo_stage import DemoError, Stage, kill, tell, tree
+from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
+
+_HERE = "127.0.0.1"
+_CLIENTS = 4
+_ENOUGH = 200
+# between two questions of a client that found nobody active; HDFS clients begin with 500 ms
+_CLIENT_PAUSE = 0.05
+_CALL_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What a failover cost: the longest time without an acknowledgement, and directories acknowledged until then."""
+
+    what: str
+    active: str
+    milliseconds: int
+    acknowledged: int
+
+
+class Clients:
+    """Threads that make directories at whichever NameNode is active, until they are stopped.
+
+    Attributes:
+        acknowledged: when (monotonic seconds) which path was, in this order.
+    """
+
+    def __init__(self, ports: list[int]) -> None:
+        self.acknowledged: list[tuple[float, str]] = []
+        self._ports = ports
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._work, args=(number,), daemon=True) for number in range(_CLIENTS)]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join()
+
+    def longest_gap(self, since: int) -> float:
+        """Seconds between an acknowledgement and the next, from the one of this number on."""
+        times = sorted(when for when, _ in self.acknowledged[max(0, since - 1) :])
+        return max((later - earlier for earlier, later in itertools.pairwise(times)), default=0.0)
+
+    def _work(self, client: int) -> None:
+        nodes = [
+            RpcClient(
+                _HERE,
+                port,
+                CLIENT_PROTOCOL.name,
+                user=process_user(),
+                timeout=_CALL_SECONDS,
+                connect_timeout=1.0,
+                retry=NO_RETRY,
+            )
+            for port in self._ports
+        ]
+        at = 0
+        for number in itertools.count():
+            path = f"/client{client}/{number}"
+            request = pb.MkdirsRequestProto(src=path, masked=pb.FsPermissionProto(perm=0o755), createParent=True)
+            while not self._stop.is_set():
+                try:
+                    nodes[at].call("mkdirs", request, pb.ResultProto)
+                except RpcError:
+                    # a standby, or nobody: the other one may be active
+                    at = 1 - at
+                    self._stop.wait(_CLIENT_PAUSE)
+                else:
+                    self.acknowledged.append((time.monotonic(), path))
+                    break
+            if self._stop.is_set():
+                break
+        for node in nodes:
+            node.close()
+
+
+@dataclass
+class HaDemo(Stage):
+    """The two NameNodes with all that belongs to them; `gaps` is what was measured."""
+
+    site: HaSite = field(init=False)
+    clients: Clients = field(init=False)
+    gaps: list[Gap] = field(default_factory=list)
+    nodes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    controllers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.site = HaSite.below(self.scratch)
+        self.clients = Clients(list(self.site.rpc.values()))
+
+    # ---- processes -------------------------------------------------------------------------------------------
+
+    def start_journal_nodes(self) -> None:
+        started = [
+            self.start_process(name, "checkpointer", "journalnode", "run", "--conf", str(self.site.conf(name)))
+            for name in (f"jn{number}" for number in range(len(self.site.journal_rpc)))
+        ]
+        for process, port in zip(started, self.site.journal_rpc, strict=True):
+            self.wait("a JournalNode", lambda port=port: _listens(port), process)  # type: ignore[misc]
+
+    def start_node(self, node: str) -> None:
+        """A NameNode, which is a standby when this returns."""
+        process = self.start_process(node, "namenode_stub", "run", "--conf", str(self.site.conf(node)))
+        self.nodes[node] = process
+        self.site.pid_file(node).write_text(str(process.pid))
+        self.wait(f"{node} to answer", lambda: self.state(node) is not None, process)
+
+    def start_controller(self, node: str) -> None:
+        conf = str(self.site.conf(node))
+        self.controllers[node] = self.start_process(f"zkfc-{node}", "checkpointer", "zkfc", "run", "--conf", conf)
+
+    def state(self, node: str) -> HAState | None:
+        """What a NameNode says, None where it says nothing."""
+        limits = {"timeout": 1.0, "connect_timeout": 1.0}
+        with HAServiceClient(_HERE, self.site.rpc[node], user=process_user(), retry=NO_RETRY, **limits) as client:
+            try:
+                return client.service_status().state
+            except RpcError:
+                return None
+
+    def active(self) -> str:
+        """The NameNode that is active.
+
+        Raises:
+            DemoError: none is, or two are.
+        """
+        found = [node for node in self.site.nodes if self.state(node) is HAState.ACTIVE]
+        if len(found) != 1:
+            raise DemoError(f"{' and '.join(found) or 'no NameNode'} is active, and one should be")
+        return found[0]
+
+    def paths(self, node: str) -> set[str]:
+        """All directories of a NameNode that is active."""
+        return {inode["path"] for inode in tree(self.site.web_url(node))}
+
+    # ---- what befalls them -------------------------------------------------------------------------------------
+
+    def reach(self, more: int) -> None:
+        """Until so many more directories were acknowledged."""
+        wanted = len(self.clients.acknowledged) + more
+        self.wait(f"{wanted} acknowledged directories", lambda: len(self.clients.acknowledged) >= wanted)
+
+    def fail_over(self, what: str, befall: Callable[[str], None]) -> None:
+        """Let something befall the active NameNode amid the writes, and see that the other one goes on.
+
+        Raises:
+            DemoError: it does not, or something that was acknowledged is lost.
+        """
+        before = self.active()
+        (other,) = set(self.site.nodes) - {before}
+        self.reach(_ENOUGH)
+        since = len(self.clients.acknowledged)
+        befall(before)
+        self.wait(f"{other} to be active", lambda: self.state(other) is HAState.ACTIVE)
+        self.reach(_ENOUGH)
+        if self.active() != other:
+            raise DemoError(f"{other} is not active any more")
+        # what is acknowledged from here on may not be in the tree yet
+        promised = {path for _, path in self.clients.acknowledged.copy()}
+        missing = promised - self.paths(other)
+        if missing:
+            raise DemoError(f"{other} lost {len(missing)} of {len(promised)} directories, such as {min(missing)}")
+        gap = Gap(what, other, round(self.clients.longest_gap(since) * 1000), len(promised))
+        self.gaps.append(gap)
+        self.console.print(
+            f"  {other} is active; {gap.milliseconds} ms without an acknowledgement; all {gap.acknowledged} are there"
+        )
+
+    def lose_host(self, node: str) -> None:
+        kill(self.controllers[node])
+        kill(self.nodes[node])
+
+    def hang(self, node: str) -> None:
+        self.nodes[node].send_signal(signal.SIGSTOP)
+
+    def ask(self, node: str) -> None:
+        (other,) = set(self.site.nodes) - {node}
+        self.run_process("checkpointer", "zkfc", "failover", other, "--conf", str(self.site.conf(node)))
+
+    def restart(self, node: str) -> None:
+        """What of it is gone; then wait until it stands by."""
+        if self.nodes[node].poll() is not None:
+            self.start_node(node)
+        if self.controllers[node].poll() is not None:
+            self.start_controller(node)
+        self.wait(f"{node} to be a standby", lambda: self.state(node) is HAState.STANDBY, self.nodes[node])
+
+
+Happening = tuple[str, str, Callable[[HaDemo, str], None]]
+
+HAPPENINGS: tuple[Happening, ...] = (
+    ("killed", "The active NameNode is killed[/] with SIGKILL", lambda demo, node: kill(demo.nodes[node])),
+    ("hangs", "It hangs[/] (SIGSTOP): its controller gives it up, and the other one fences it by force", HaDemo.hang),
+    (
+        "host lost",
+        "Its host is lost,[/] NameNode and controller: the session in ZooKeeper has to end",
+        HaDemo.lose_host,
+    ),
+    ("asked", "It is asked to give way[/] (checkpointer zkfc failover)", HaDemo.ask),
+)
+"""What befalls the active NameNode: a word for the report, a sentence, and what is done."""
+
+
+def run(demo: HaDemo, happenings: Sequence[Happening] = HAPPENINGS) -> None:
+    """The story, step by step.
+
+    Raises:
+        DemoError: a step did not end as it should.
+    """
+    if MISSING:
+        raise DemoError(MISSING)
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    say, site = demo.console.print, demo.site
+    with ZooKeeperServer(demo.scratch / "zookeeper") as zookeeper:
+        say("[bold]1. ZooKeeper and three JournalNodes[/]")
+        site.write(zookeeper.hosts)
+        demo.start_journal_nodes()
+        say("[bold]2. Two NameNode stubs[/] on them, and a failover controller beside each")
+        first, second = site.nodes
+        demo.run_process("namenode_stub", "format", "--conf", str(site.conf(first)))
+        demo.run_process("checkpointer", "zkfc", "format", "--conf", str(site.conf(first)))
+        demo.start_node(first)
+        demo.start_controller(first)
+        demo.run_process("namenode_stub", "bootstrap-standby", "--conf", str(site.conf(second)))
+        demo.start_node(second)
+        demo.wait(f"{first} to be active", lambda: demo.state(first) is HAState.ACTIVE)
+        demo.start_controller(second)
+        demo.clients.start()
+        try:
+            for number, (word, sentence, befall) in enumerate(happenings, 3):
+                say(f"[bold]{number}. {sentence}")
+                before = demo.active()
+                demo.fail_over(word, partial(befall, demo))
+                demo.restart(before)
+        finally:
+            demo.clients.stop()
+    _report(demo)
+
+
+def _report(demo: HaDemo) -> None:
+    site = demo.site
+    table = Table(title="Failovers: the longest time in which no client got an acknowledgement")
+    for column in ("active NameNode", "then active", "gap in ms", "acknowledged, none lost"):
+        table.add_column(column, justify="left" if "active" in column else "right")
+    for gap in demo.gaps:
+        table.add_row(gap.what, gap.active, str(gap.milliseconds), str(gap.acknowledged))
+    demo.console.print(table)
+    demo.console.print(
+        f"  Controllers look at their NameNode each {site.health_seconds:g} s and give it {site.hang_seconds:g} s to "
+        f"answer; one that is\n"
+        f"  to be fenced is asked for {site.ask_seconds:g} s first; a session in ZooKeeper ends after "
+        f"{site.session_seconds:g} s."
+    )
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((_HERE, port)) == 0
+
+
+def main() -> None:
+    """Run the demo; exit 1 with the logs' ends where it fails."""
+    tell(HaDemo, run, "four failovers by themselves, nothing acknowledged is lost")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""`make demo-ha` in short: clients that write, the active stub killed, the other one active by itself."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from namenode_stub.demo_ha import HAPPENINGS, HaDemo, run
+from namenode_stub.demo_zookeeper import MISSING
+from tests.depth import scaled
+
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+
+
+def test_stubs_fail_over_by_themselves_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
+    demo = HaDemo(tmp_path, Console(file=io.StringIO(), width=200))
+    happenings = HAPPENINGS[: scaled(len(HAPPENINGS), 1)]
+    try:
+        run(demo, happenings)
+    finally:
+        demo.stop_all()
+    assert [gap.what for gap in demo.gaps] == [each[0] for each in happenings]
+    assert all(gap.milliseconds > 0 for gap in demo.gaps)
+    assert isinstance(demo.console.file, io.StringIO)
+    told = demo.console.file.getvalue()
+    assert f" {demo.gaps[0].milliseconds} ms without an acknowledgement" in told
+    fenced = demo.site.fence_log.read_text().splitlines()
+    # who answers is asked, who does not is fenced by force
+    assert len(fenced) == sum(each[0] != "asked" for each in happenings)
+    assert all(process.poll() is not None for process in demo.processes)
