@@ -1,4 +1,4 @@
-"""A real ZooKeeper of one server on loopback, from PySpark's jars: for the demo, benchmarks and tests."""
+"""Real ZooKeeper servers on loopback, from PySpark's jars: for the demos, benchmarks and tests."""
 
 from __future__ import annotations
 
@@ -45,18 +45,30 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def await_service(hosts: str) -> None:
+    """Return when one of them serves."""
+    client = KazooClient(hosts)
+    client.start(timeout=_START_SECONDS)
+    client.stop()
+    client.close()
+
+
 class ZooKeeperServer:
     """A server with its data in `folder`; it can be stopped, and started again.
 
     Args:
-        settings: more lines of its configuration; with `secureClientPort` it speaks TLS too.
+        settings: more lines of its configuration; with `secureClientPort` it speaks TLS too, with `server.N` it is one
+            of an ensemble.
         options: of the JVM.
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None, options: Sequence[str] = ()) -> None:
         self.folder = folder
         self._options = options
-        self._jars = jars((*_JARS, *_NETTY) if settings and "secureClientPort" in settings else _JARS)
+        wanted = settings or {}
+        self._jars = jars((*_JARS, *_NETTY) if "secureClientPort" in wanted else _JARS)
+        main = "quorum.QuorumPeerMain" if any(key.startswith("server.") for key in wanted) else "ZooKeeperServerMain"
+        self._main = f"org.apache.zookeeper.server.{main}"
         self.port = free_port()
         self.hosts = f"127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
@@ -64,11 +76,17 @@ class ZooKeeperServer:
         (folder / "zoo.cfg").write_text(
             f"tickTime=500\nminSessionTimeout=500\ndataDir={folder}\nclientPort={self.port}\n"
             "clientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\nforceSync=no\n"
-            + "".join(f"{key}={value}\n" for key, value in (settings or {}).items())
+            + "".join(f"{key}={value}\n" for key, value in wanted.items())
         )
 
-    def start(self) -> None:
-        """Up once this returns."""
+    @property
+    def pid(self) -> int:
+        """Of a server that runs."""
+        assert self._process is not None
+        return self._process.pid
+
+    def launch(self) -> None:
+        """Start it, and do not wait until it serves."""
         command = [
             java() or "java",
             "-Xmx128m",
@@ -77,15 +95,16 @@ class ZooKeeperServer:
             *self._options,
             "-cp",
             os.pathsep.join(map(str, self._jars)),
-            "org.apache.zookeeper.server.ZooKeeperServerMain",
+            self._main,
             str(self.folder / "zoo.cfg"),
         ]
         with (self.folder / "zookeeper.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-        client = KazooClient(self.hosts)
-        client.start(timeout=_START_SECONDS)
-        client.stop()
-        client.close()
+
+    def start(self) -> None:
+        """Start it; it serves when this returns."""
+        self.launch()
+        await_service(self.hosts)
 
     def stop(self) -> None:
         process, self._process = self._process, None
@@ -101,3 +120,33 @@ class ZooKeeperServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+class ZooKeeperEnsemble:
+    """Servers that go on as long as most of them work; a context manager. Any may be stopped and launched again.
+
+    Attributes:
+        hosts: of all, for clients.
+    """
+
+    def __init__(self, folder: Path, size: int = 3) -> None:
+        numbers = range(1, size + 1)
+        peers = {f"server.{number}": f"127.0.0.1:{free_port()}:{free_port()}" for number in numbers}
+        settings = {"initLimit": "10", "syncLimit": "4", **peers}
+        self.servers = [ZooKeeperServer(folder / str(number), settings) for number in numbers]
+        for number, server in zip(numbers, self.servers, strict=True):
+            (server.folder / "myid").write_text(f"{number}\n")
+        self.hosts = ",".join(server.hosts for server in self.servers)
+
+    def __enter__(self) -> Self:
+        for server in self.servers:
+            server.launch()
+        for server in self.servers:
+            await_service(server.hosts)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for server in self.servers:
+            server.stop()

@@ -22,7 +22,7 @@ from hadoop_common.cluster_session import ClusterSession
 from hadoop_rpc.errors import AccessControlError, ServiceFailedError
 from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.zkfc_protocol import ZKFCClient
-from namenode_stub.demo_zookeeper import ZooKeeperServer
+from namenode_stub.demo_zookeeper import ZooKeeperEnsemble, ZooKeeperServer
 from tests.depth import SEED, scaled
 from tests.failover.failover_support import NAMESERVICE, FakeNameNode, properties, settings_of
 from tests.interop.hadoop_process import wait_until
@@ -34,7 +34,11 @@ class Pair:
     """NameNodes, of which all run, and controllers, of which those run that were started."""
 
     def __init__(
-        self, stack: ExitStack, zookeeper: ZooKeeperServer, parent: str, names: tuple[str, ...] = ("nn1", "nn2")
+        self,
+        stack: ExitStack,
+        zookeeper: ZooKeeperServer | ZooKeeperEnsemble,
+        parent: str,
+        names: tuple[str, ...] = ("nn1", "nn2"),
     ) -> None:
         self._stack = stack
         self.nodes = {name: FakeNameNode() for name in names}
@@ -54,7 +58,8 @@ class Pair:
         )
         self.znode = f"/{parent}/{NAMESERVICE}"
         self.servers: dict[str, FailoverServer] = {}
-        self.zk = KazooClient(zookeeper.hosts)
+        endless = {"max_tries": -1, "max_delay": 0.5}
+        self.zk = KazooClient(zookeeper.hosts, connection_retry=endless, command_retry=endless)
         self.zk.start()
         stack.callback(self.zk.stop)
         with watching(self.settings("nn1")) as election:
@@ -89,7 +94,7 @@ class Pair:
     def named(self, znode: str) -> str:
         """The NameNode that a znode names, "" where it is not there."""
         try:
-            return ActiveNodeInfo.from_bytes(self.zk.get(f"{self.znode}/{znode}")[0]).namenode
+            return ActiveNodeInfo.from_bytes(self.zk.retry(self.zk.get, f"{self.znode}/{znode}")[0]).namenode
         except NoNodeError:
             return ""
 

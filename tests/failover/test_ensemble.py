@@ -1,0 +1,111 @@
+"""Controllers on an ensemble of three: servers of ZooKeeper die, hang and come back, and no NameNode notices."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from failover.election import LOCK
+from hadoop_rpc.ha_protocol import HAState
+from namenode_stub.demo_zookeeper import MISSING, ZooKeeperEnsemble, ZooKeeperServer, await_service
+from tests.failover.test_pair import Pair
+
+pytestmark = [pytest.mark.deep, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
+
+
+@pytest.fixture(scope="module")
+def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
+    with ZooKeeperEnsemble(tmp_path_factory.mktemp("ensemble")) as servers:
+        yield servers
+
+
+@pytest.fixture
+def pair(ensemble: ZooKeeperEnsemble, request: pytest.FixtureRequest) -> Iterator[Pair]:
+    with ExitStack() as stack:
+        made = Pair(stack, ensemble, request.node.name.partition("[")[0])
+        # a client finds another server, and they another leader, within this time
+        made._values["ha.zookeeper.session-timeout.ms"] = "5000"
+        made.both()
+        yield made
+
+
+def undisturbed(pair: Pair) -> None:
+    """Both controllers are ready, and nn1 was told nothing but, after each silence, that it is active."""
+    pair.until(lambda: all(server.ready().ok for server in pair.servers.values()), "both controllers")
+    assert pair.nodes["nn1"].state is HAState.ACTIVE
+    assert set(pair.nodes["nn1"].told) == {HAState.ACTIVE}
+    assert HAState.ACTIVE not in pair.nodes["nn2"].told
+    assert pair.named(LOCK) == "nn1"
+
+
+def serving(pair: Pair, name: str, ensemble: ZooKeeperEnsemble) -> ZooKeeperServer | None:
+    """The server that the session of a controller is with, None while it is with none."""
+    session = pair.servers[name].election._session
+    link = None if session is None else session._client._connection._socket
+    if link is None:
+        return None
+    try:
+        _, port = link.getpeername()
+    except OSError:
+        return None
+    return next(server for server in ensemble.servers if server.port == port)
+
+
+def die(server: ZooKeeperServer) -> Callable[[], None]:
+    server.stop()
+    return server.start
+
+
+def hang(server: ZooKeeperServer) -> Callable[[], None]:
+    os.kill(server.pid, signal.SIGSTOP)
+
+    def go_on() -> None:
+        os.kill(server.pid, signal.SIGCONT)
+        await_service(server.hosts)
+
+    return go_on
+
+
+@pytest.mark.parametrize("befall", [die, hang])
+def test_the_server_of_the_session_goes(
+    ensemble: ZooKeeperEnsemble, pair: Pair, befall: Callable[[ZooKeeperServer], Callable[[], None]]
+) -> None:
+    """Whichever is ours, three times, so that the leader of the ensemble is among them."""
+    for _ in range(3):
+        server = serving(pair, "nn1", ensemble)
+        assert server is not None
+        back = befall(server)
+        pair.until(lambda gone=server: serving(pair, "nn1", ensemble) not in (None, gone), "another server")  # type: ignore[misc]
+        undisturbed(pair)
+        back()
+
+
+def test_most_servers_go_and_come_back(ensemble: ZooKeeperEnsemble, pair: Pair) -> None:
+    for server in ensemble.servers[:2]:
+        server.stop()
+    pair.until(
+        lambda: not any(server.ready().ok for server in pair.servers.values()), "controllers without a ZooKeeper"
+    )
+    assert set(pair.nodes["nn1"].told) == {HAState.ACTIVE}
+    for server in ensemble.servers[:2]:
+        server.launch()
+    for server in ensemble.servers:
+        await_service(server.hosts)
+    undisturbed(pair)
+
+
+def test_a_failover_while_a_server_is_away(ensemble: ZooKeeperEnsemble, pair: Pair) -> None:
+    away = ensemble.servers[0]
+    away.stop()
+    undisturbed(pair)
+    pair.unwell("nn1", "no room")
+    pair.becomes("nn2", HAState.ACTIVE)
+    pair.has_lock("nn2")
+    away.start()
+    pair.unwell("nn1", "")
+    pair.until(lambda: pair.election("nn1") == "standby", "nn1 to stand by")
+    assert pair.active() == ["nn2"]
