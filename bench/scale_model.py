@@ -1,4 +1,4 @@
-"""What a size costs as a line, fitted to measured sizes: a fixed part and one for each inode, to plan larger ones by."""
+"""What a size costs as a line through measured sizes, a fixed part and one for each inode: to plan larger ones by."""
 
 from __future__ import annotations
 
