@@ -42,6 +42,8 @@ class Outlook:
         self._known: dict[str, NamenodeOutlook] = {}
         # what each said of its newest image, whether or not it tells now
         self._last: dict[str, NamenodeOutlook] = {}
+        # what each had when this daemon last knew that it is the one that makes images, or gave it one
+        self._familiar: dict[str, NamenodeOutlook] = {}
         # when each took an image of ours
         self._took: dict[str, float] = {}
         # what a NameNode said when it refused, by its own keys
@@ -84,6 +86,21 @@ class Outlook:
             known = [each for each in self._last.values() if each.last_at is not None]
         return max((each.last_at or 0.0 for each in known if each.state != "standby"), default=None)
 
+    def remember(self) -> None:
+        """What the NameNodes have now is known to be no work of others."""
+        with self._lock:
+            self._familiar = dict(self._last)
+
+    def others_image(self) -> bool:
+        """Whether a NameNode has got a newer image since `remember` that was none of ours."""
+        with self._lock:
+            pairs = [(self._last[address], old) for address, old in self._familiar.items()]
+        # Each alone may only seem to be newer: txids are computed from two numbers, and the times are of two clocks.
+        return any(
+            (new.last_txid or -1) > (old.last_txid or -1) and (new.last_at or 0.0) > (old.last_at or 0.0)
+            for new, old in pairs
+        )
+
     def heard(self, upload: Upload) -> None:
         """Note what became of an offer."""
         if upload.kind is not ImageKind.IMAGE:
@@ -96,6 +113,7 @@ class Outlook:
                 self._took[upload.address] = now
                 if last := known or self._last.get(upload.address):
                     self._last[upload.address] = replace(last, last_at=now, last_txid=upload.txid)
+                    self._familiar[upload.address] = self._last[upload.address]
                     if known is not None:
                         self._known[upload.address] = self._last[upload.address]
             elif (recent := too_recent(upload.refusal)) is not None:

@@ -128,7 +128,7 @@ def serve(
             config.transactions,
             config.poll_interval,
         )
-        leadership.start()
+        leadership.start(daemon.poll_now)
         try:
             daemon.run(control)
         finally:
@@ -165,7 +165,7 @@ class _Daemon:
         self._scheduler = clocks.scheduler()
 
     def run(self, control: Control) -> None:
-        self._schedule(_POLL, self._config.poll_interval, self._service.poll, at_once=False)
+        self._schedule(_POLL, self._config.poll_interval, self._poll, at_once=False)
         for job in self._jobs():
             self._schedule(job.name, job.seconds, _worker(job, self._service), at_once=True)
         if self._service.switched_off:
@@ -179,6 +179,21 @@ class _Daemon:
             self._notifier.stopping()
             self._scheduler.shutdown(wait=False)
             self._service.stop()
+
+    def poll_now(self) -> None:
+        """Let the next poll be the next thing that is done, once polls have begun."""
+        if self._scheduler.get_job(_POLL) is not None:
+            self._poll_in(0.0)
+
+    def _poll(self) -> None:
+        self._service.poll()
+        left = self._service.due_in()
+        if left is not None and left < self._config.poll_interval:
+            self._poll_in(left)
+
+    def _poll_in(self, seconds: float) -> None:
+        at = datetime.fromtimestamp(self._clocks.wall() + seconds, UTC)
+        self._scheduler.modify_job(_POLL, next_run_time=at)
 
     def _jobs(self) -> list[Job]:
         return [*self._role.jobs(), *self._service.jobs()]

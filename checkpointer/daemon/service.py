@@ -34,6 +34,7 @@ from checkpointer.daemon.status import Standing, daemon_state, lateness
 from checkpointer.daemon.triggers import TriggerReason, decide
 from checkpointer.errors import RoleGaveUpError
 from checkpointer.leadership.leadership import Leadership
+from checkpointer.leadership.standing import Ground
 from checkpointer.roles.role import CheckpointRole, Job, Progress, Upload
 from engine.errors import CheckpointCancelledError
 from engine.merge import MergeResult
@@ -89,8 +90,9 @@ class CheckpointService:
     ) -> None:
         self._role = role
         self._leadership = leadership or Leadership.alone()
-        # what the attempt that runs belongs to
-        self._term: int | None = None
+        # by what right the attempt that runs began, and whether the last one was left to another daemon
+        self._ground: Ground | None = None
+        self._passed_over = False
         self._config = config
         self._clock = clock
         self._gave_up = gave_up
@@ -160,7 +162,13 @@ class CheckpointService:
         self._renamed_at = self._clock()
 
     def cancelled(self) -> bool:
-        return bool(self._cancellation) or self._stopped.is_set() or self._leadership.broken_off(self._term)
+        return self._called_off() or self._leadership.broken_off(self._ground)
+
+    def _called_off(self) -> bool:
+        return bool(self._cancellation) or self._stopped.is_set()
+
+    def _not_to_be_sent(self) -> bool:
+        return self._called_off() or self._leadership.broken_off(self._ground, sending=True)
 
     # ---- cancellation --------------------------------------------------------------------------------------
 
@@ -254,11 +262,13 @@ class CheckpointService:
             progress = self._known = self._role.progress()
             self._seen(progress)
             reason = self._reason(progress, force=force)
-            if held_back := self._leadership.held_back(self._image_age(progress), self._config.period):
+            held_back = self._held_back(progress)
+            self._passed_over = bool(held_back)
+            if held_back:
                 self._failing.forget()
                 self._role.keep_up(self.cancelled)
                 return TriggerResult(TriggerState.UNAVAILABLE if force else TriggerState.SKIPPED, held_back)
-            self._term = self._leadership.term()
+            self._ground = self._leadership.ground()
             wait = self._retry_at - self._clock()
             if reason is not None and (force or wait <= 0):
                 trouble = self._failing
@@ -283,6 +293,27 @@ class CheckpointService:
             if trouble is None:
                 trouble = self._silence if isinstance(known, RpcError) else self._blindness
             return self._failed(known, trouble, force=force, bug=bug)
+
+    def _held_back(self, progress: Progress) -> str:
+        """Why another daemon makes the next checkpoint, "" where this one does."""
+        if self._leadership.leads:
+            self._outlook.remember()
+        age, config = self._image_age(progress), self._config
+        return self._leadership.held_back(age, config.period, config.poll_interval, self._others_at_work)
+
+    def _others_at_work(self) -> bool:
+        self._look()
+        return self._outlook.others_image()
+
+    def due_in(self) -> float | None:
+        """Seconds until the period of a leader ends, or 0 where what became due was left to one that led before.
+
+        None where there is nothing to be made sooner than by the next poll: whoever takes over has little time left.
+        """
+        if not self._leadership.leads:
+            return None
+        left = self._period_from + self._config.period - self._clock()
+        return left if left > 0 else 0.0 if self._passed_over else None
 
     def _seen(self, progress: Progress) -> None:
         """NameNode, storage and journal answered."""
@@ -373,11 +404,11 @@ class CheckpointService:
     def _upload(self, *, force: bool) -> list[Upload]:
         """Offer the image; returns what became of each offer."""
         self._record.phase("upload")
-        self._leadership.settle(self._term, self._stopped.is_set)
-        if self._leadership.broken_off(self._term):
+        self._leadership.settle(self._ground, self._called_off)
+        if self._leadership.broken_off(self._ground):
             raise CheckpointCancelledError("another checkpointer leads now, which makes the next one")
         made = []
-        for upload in self._role.upload(self.cancelled, force=force):
+        for upload in self._role.upload(self._not_to_be_sent, force=force):
             made.append(upload)
             self._record.offered(upload)
             self._outlook.heard(upload)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from checkpointer.leadership.keeper import Held, Keeper, open_keeper
 from checkpointer.leadership.leader import Leader
 from checkpointer.leadership.settings import LeaderSettings
-from checkpointer.leadership.standing import Answers, Claim, broken_off, held_back
+from checkpointer.leadership.standing import Answers, Claim, Ground, broken_off, held_back
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import explained
 from servlets.node_state import LeaderState
@@ -49,6 +49,7 @@ class Leadership:
         self._clock = clock
         self._answers = Answers(timeout=settings.session_timeout)
         self._told: tuple[Claim, Leader | None] | None = None
+        self._taken: Callable[[], None] = lambda: None
         self._asked = threading.Condition()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="leadership", daemon=True)
@@ -69,10 +70,14 @@ class Leadership:
         """Whether there is a lock."""
         return self._keeper is not None
 
-    def start(self) -> None:
-        """Begin to ask for the lock; the first answer is waited for no longer than a session's timeout."""
+    def start(self, taken: Callable[[], None] = lambda: None) -> None:
+        """Begin to ask for the lock; the first answer is waited for no longer than a session's timeout.
+
+        `taken` is called from the thread that asks, each time the lock has come to this daemon.
+        """
         if self._keeper is None:
             return
+        self._taken = taken
         self._thread.start()
         with self._asked:
             self._asked.wait_for(lambda: self._told is not None, self._settings.session_timeout)
@@ -88,29 +93,50 @@ class Leadership:
 
     # ---- what follows from it ------------------------------------------------------------------------------
 
-    def held_back(self, image_age: float | None, period: float) -> str:
-        """Why no checkpoint is to begin, "" where one may; `image_age` is that of the newest image, in seconds."""
+    @property
+    def leads(self) -> bool:
+        """Whether the lock is known to be this daemon's; never where there is none."""
+        return self._answers.claim(self._clock()) is Claim.LEADING
+
+    def held_back(
+        self, image_age: float | None, period: float, check_period: float, others: Callable[[], bool] = lambda: False
+    ) -> str:
+        """Why no checkpoint is to begin, "" where one may.
+
+        Args:
+            image_age: of the newest image, seconds; so are the periods.
+            others: whether a NameNode has got an image of another daemon since the lock was last known to be ours;
+                asked only where its keeper is away.
+        """
         if self._keeper is None:
             return ""
-        late = image_age is not None and image_age > (1 + _PATIENCE) * period + self._settings.session_timeout
-        return held_back(self._answers, self._clock(), required=self._settings.required, late=late)
+        answers, now, settings = self._answers, self._clock(), self._settings
+        patience = (1 + _PATIENCE) * period + settings.session_timeout + check_period
+        late = image_age is not None and image_age > patience
+        cut_off = answers.mine and answers.claim(now) is Claim.AWAY and others()
+        return held_back(answers, now, required=settings.required, late=late, others=cut_off)
 
-    def term(self) -> int | None:
-        """What a checkpoint that begins now belongs to; None where it begins without the lock."""
+    def ground(self) -> Ground | None:
+        """By what right a checkpoint begins now; None where there is no lock."""
         answers = self._answers
-        return answers.terms if answers.claim(self._clock()) is Claim.LEADING else None
+        return None if self._keeper is None else Ground(answers.claim(self._clock()), answers.terms)
 
-    def broken_off(self, term: int | None) -> bool:
-        """Whether a checkpoint of that term has to end because another daemon leads now."""
-        return broken_off(self._answers, self._clock(), term, required=self._settings.required)
+    def broken_off(self, ground: Ground | None, *, sending: bool = False) -> bool:
+        """Whether a checkpoint that began by `ground` has to end, or its image is not to be sent on."""
+        if ground is None:
+            return False
+        required = self._settings.required
+        return broken_off(self._answers, self._clock(), ground, required=required, sending=sending)
 
-    def settle(self, term: int | None, cancelled: Callable[[], bool]) -> None:
+    def settle(self, ground: Ground | None, cancelled: Callable[[], bool]) -> None:
         """Before an image is sent: wait until it is known whether the lock is still ours, or that this cannot be known.
 
         `broken_off` tells then; so does `cancelled`, which ends the wait.
         """
+        if ground is None or ground.claim is Claim.FOLLOWING:
+            return
         with self._asked:
-            while term is not None and not cancelled() and self._answers.claim(self._clock()) is Claim.UNCERTAIN:
+            while not cancelled() and self._answers.claim(self._clock()) is Claim.UNCERTAIN:
                 self._asked.wait(self._pause())
 
     def state(self) -> LeaderState | None:
@@ -157,9 +183,12 @@ class Leadership:
                 else self._answers.theirs(asked_at, leader)
             )
         with self._asked:
+            taken = answers.terms != self._answers.terms
             self._answers = answers
             self._tell(answers)
             self._asked.notify_all()
+        if taken:
+            self._taken()
 
     def _tell(self, answers: Answers) -> None:
         now = answers.claim(self._clock()), answers.leader

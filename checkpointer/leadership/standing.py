@@ -3,6 +3,9 @@
 An answer of the lock's keeper holds for one session timeout from when it was asked for, as the keeper gives the lock to
 nobody else before. After that nothing is known until the next answer. A keeper that was silent for a whole session
 timeout, while this process was awake to ask it, is away: then the lock decides nothing any more.
+
+A merge goes on while nothing is known, as it harms nobody. An image does not: what is sent ends when the answer does,
+so that whoever has the lock next is the only one that sends.
 """
 
 from __future__ import annotations
@@ -69,12 +72,21 @@ class Answers:
         return Claim.UNCERTAIN
 
 
-def held_back(answers: Answers, now: float, *, required: bool, late: bool) -> str:
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """By what right a checkpoint began: how the daemon stood to the lock then, and in which of its terms."""
+
+    claim: Claim
+    terms: int
+
+
+def held_back(answers: Answers, now: float, *, required: bool, late: bool, others: bool = False) -> str:
     """Why no checkpoint is to begin, "" where one may.
 
     Args:
         required: whether the lock is needed even where its keeper is away.
         late: whether the newest image is so old that who leads cannot be at work: a checkpoint counts more than order.
+        others: whether a NameNode has got an image of another daemon since the lock was last known to be ours.
     """
     match answers.claim(now):
         case Claim.LEADING:
@@ -86,22 +98,29 @@ def held_back(answers: Answers, now: float, *, required: bool, late: bool) -> st
         case Claim.AWAY:
             if required:
                 return f"the lock that checkpointer.leader.required asks for cannot be had{_because(answers)}"
-            # Whoever led goes on; the others wait until it is clear that it does not.
-            led = answers.mine or answers.asked_at == float("-inf")
+            # Whoever led goes on, unless it is seen that another one does; that is cut off from the lock alone.
+            led = (answers.mine and not others) or answers.asked_at == float("-inf")
             return "" if led or late else f"another checkpointer led when the lock was last seen{_because(answers)}"
 
 
-def broken_off(answers: Answers, now: float, term: int | None, *, required: bool) -> bool:
-    """Whether a checkpoint that began in `term` has to end: the lock has gone to another daemon since.
+def broken_off(answers: Answers, now: float, ground: Ground, *, required: bool, sending: bool) -> bool:
+    """Whether a checkpoint has to end: the lock has gone to another daemon since it began, or may have.
 
-    `term` is None for one that began without the lock.
+    Args:
+        sending: whether its image is on its way.
     """
-    if term is None:
+    if ground.claim is Claim.FOLLOWING:
+        # it began because who leads makes none
         return False
-    claim = answers.claim(now)
-    if claim is Claim.LEADING:
-        return answers.terms != term
-    return claim is Claim.FOLLOWING or (claim is Claim.AWAY and required)
+    match answers.claim(now):
+        case Claim.LEADING:
+            return ground.claim is Claim.LEADING and answers.terms != ground.terms
+        case Claim.FOLLOWING:
+            return True
+        case Claim.UNCERTAIN:
+            return sending
+        case Claim.AWAY:
+            return required
 
 
 def _because(answers: Answers) -> str:

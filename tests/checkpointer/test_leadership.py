@@ -4,24 +4,36 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from checkpointer.daemon.outlook import Outlook
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.leadership.keeper import FileKeeper, Held, Keeper, ZooKeeperKeeper
 from checkpointer.leadership.leader import Leader
 from checkpointer.leadership.leadership import Leadership
 from checkpointer.leadership.settings import LeaderSettings
+from checkpointer.roles.role import Upload
+from checkpointer.transfer.namenode_outlook import NamenodeOutlook
+from engine.errors import CheckpointCancelledError
 from engine.observer import Observer
 from hadoop_common.configuration import ConfigurationError
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.zookeeper.address import ZooKeeperAddress
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 from servlets.status import TriggerState
-from tests.checkpointer.test_daemon_service import PERIOD, TRANSACTIONS, Clock, FakeRole, standby_config
+from tests.checkpointer.test_daemon_service import (
+    PERIOD,
+    START,
+    TRANSACTIONS,
+    Clock,
+    FakeRole,
+    standby_config,
+)
 from tests.namenode_stub.stub_support import wait_until
 
 ME = Leader(host="a", pid=1, role="standby", address="a:9870", since=1.0)
@@ -162,9 +174,20 @@ class FakeKeeper:
 
 
 class WarmRole(FakeRole):
-    """Counts how often it kept up."""
+    """Counts how often it kept up; `sending` is done amid each upload, of which `cut` tells whether it has to end."""
 
     kept_up = 0
+    cut = False
+
+    def sending(self) -> None:
+        """Nothing happens."""
+
+    def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
+        self.sending()
+        self.cut = cancelled()
+        if self.cut:
+            raise CheckpointCancelledError("cancelled during the upload")
+        return super().upload(cancelled, force=force)
 
     def keep_up(self, cancelled: object) -> None:
         self.kept_up += 1
@@ -177,8 +200,15 @@ class Scene:
         chosen = LeaderSettings(file=Path("/lock"), session_timeout=10.0, required=required)
         keeper: Keeper = self.keeper
         self.leadership = Leadership(chosen, ME, keeper=keeper, clock=self.clock)
+        self.namenode = NamenodeOutlook(version="3.4.1", state="active", last_at=START, last_txid=0)
+        outlook = Outlook(standby_config(), ask=lambda address, **_: self.namenode, wall=self.clock.wall)
         self.service = CheckpointService(
-            self.role, standby_config(), clock=self.clock, wall=self.clock.wall, leadership=self.leadership
+            self.role,
+            standby_config(),
+            clock=self.clock,
+            wall=self.clock.wall,
+            leadership=self.leadership,
+            outlook=outlook,
         )
         self.role.journal = TRANSACTIONS
 
@@ -204,7 +234,7 @@ def test_only_the_leader_makes_checkpoints_and_the_others_keep_up() -> None:
 
 def test_a_leader_that_makes_none_is_not_waited_for_for_ever() -> None:
     scene = Scene()
-    scene.clock.now = 1.5 * PERIOD + 9
+    scene.clock.now = 1.5 * PERIOD + standby_config().poll_interval + 9
     scene.says((Held.THEIRS, OTHER))
     assert scene.service.poll().state is TriggerState.SKIPPED
     scene.clock.now += 2
@@ -249,6 +279,68 @@ def test_without_an_answer_the_upload_waits_and_then_goes_on() -> None:
     assert scene.service.status()["uploads"] == 1
 
 
+def test_an_upload_ends_with_the_answer_that_allowed_it() -> None:
+    """Another daemon may have the lock by then; once it is known that nobody can tell, the image goes out again."""
+    scene = Scene()
+    scene.says((Held.TAKEN, None))
+
+    def sending() -> None:
+        scene.clock.now += 5
+        scene.says(None)
+        scene.clock.now += 5
+
+    scene.role.sending = sending  # type: ignore[method-assign]
+    assert scene.service.poll().state is TriggerState.UNAVAILABLE
+    assert (scene.role.merges, scene.role.cut, scene.service.status()["uploads"]) == (1, True, 0)
+    scene.role.sending = lambda: None  # type: ignore[method-assign]
+    scene.clock.now += 5
+    scene.service.poll()
+    assert (scene.role.merges, scene.role.cut, scene.service.status()["uploads"]) == (1, False, 1)
+
+
+def test_a_leader_that_is_cut_off_stands_by_once_another_one_is_at_work() -> None:
+    scene = Scene()
+    scene.service.jobs()[0].run()
+    scene.says((Held.TAKEN, None))
+    assert scene.service.poll().state is TriggerState.DONE
+    scene.role.journal += TRANSACTIONS
+    scene.says(None)
+    scene.clock.now += 20
+    scene.says(None)
+    assert scene.service.poll().state is TriggerState.DONE
+    # an image that is none of this daemon's
+    taken_at = scene.clock.wall() + 1
+    scene.namenode = replace(scene.namenode, last_at=taken_at, last_txid=scene.role.journal + TRANSACTIONS)
+    scene.role.journal += 2 * TRANSACTIONS
+    scene.clock.now += 20
+    result = scene.service.poll()
+    assert (result.state, scene.role.merges) == (TriggerState.SKIPPED, 2)
+    assert "another checkpointer led" in result.message
+    scene.says((Held.TAKEN, None))
+    assert scene.service.poll().state is TriggerState.DONE
+
+
+def test_who_takes_over_says_when_the_period_ends() -> None:
+    scene = Scene()
+    scene.role.journal = 1
+    assert scene.service.due_in() is None
+    scene.says((Held.THEIRS, OTHER))
+    scene.service.poll()
+    assert scene.service.due_in() is None
+    scene.says((Held.TAKEN, None))
+    scene.clock.now += 5
+    scene.leadership.ask()
+    assert scene.service.due_in() == PERIOD - 5
+    scene.says((Held.THEIRS, OTHER))
+    scene.clock.now = PERIOD + 1
+    scene.says((Held.THEIRS, OTHER))
+    assert scene.service.poll().state is TriggerState.SKIPPED
+    scene.says((Held.TAKEN, None))
+    assert scene.service.due_in() == 0
+    assert scene.service.poll().state is TriggerState.DONE
+    assert scene.service.due_in() == PERIOD
+
+
 def test_where_the_lock_is_required_nothing_is_made_without_it() -> None:
     scene = Scene(required=True)
     scene.says(None)
@@ -261,7 +353,9 @@ def test_where_the_lock_is_required_nothing_is_made_without_it() -> None:
 def test_a_thread_asks_and_gives_up_the_lock_at_its_end(tmp_path: Path) -> None:
     chosen = LeaderSettings(file=tmp_path / "lock", session_timeout=0.5)
     first, second = (Leadership.of(chosen, "standby", f"{name}:1") for name in "ab")
-    first.start()
+    taken: list[str] = []
+    first.start(lambda: taken.append("lock"))
+    assert taken == ["lock"]
     assert first.state().claim == "leading"  # type: ignore[union-attr]
     first.stop()
     second.start()

@@ -10,16 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpointer.leadership.leader import Leader
-from checkpointer.leadership.standing import Answers, Claim, broken_off, held_back
+from checkpointer.leadership.standing import Answers, Claim, Ground, broken_off, held_back
 from tests.depth import examples, scaled
 
 TIMEOUT = 10.0
 OTHER = Leader(host="b", pid=2, role="standby", address="b:9870", since=1.5)
 NEW = Answers(timeout=TIMEOUT)
+FIRST = Ground(Claim.LEADING, 1)
 
 
 def may_begin(answers: Answers, now: float, *, required: bool = False, late: bool = False) -> bool:
     return held_back(answers, now, required=required, late=late) == ""
+
+
+def ends(answers: Answers, now: float, ground: Ground, *, required: bool = False, sending: bool = False) -> bool:
+    return broken_off(answers, now, ground, required=required, sending=sending)
 
 
 @given(
@@ -48,9 +53,10 @@ def test_who_slept_knows_nothing_until_it_has_asked() -> None:
     frozen = NEW.ours(100.0, taken=True)
     assert frozen.claim(5000.0) is Claim.UNCERTAIN
     assert not may_begin(frozen, 5000.0, late=True)
-    assert not broken_off(frozen, 5000.0, 1, required=False)
+    assert not ends(frozen, 5000.0, FIRST)
+    assert ends(frozen, 5000.0, FIRST, sending=True)
     resumed = frozen.theirs(5000.0, OTHER)
-    assert broken_off(resumed, 5000.1, 1, required=False)
+    assert ends(resumed, 5000.1, FIRST)
 
 
 def test_a_keeper_that_is_away_decides_nothing_unless_it_is_required() -> None:
@@ -61,8 +67,8 @@ def test_a_keeper_that_is_away_decides_nothing_unless_it_is_required() -> None:
     assert led.claim(115.0) is Claim.AWAY
     assert may_begin(led, 115.0)
     assert not may_begin(led, 115.0, required=True, late=True)
-    assert not broken_off(led, 115.0, 1, required=False)
-    assert broken_off(led, 115.0, 1, required=True)
+    assert not ends(led, 115.0, FIRST, sending=True)
+    assert ends(led, 115.0, FIRST, required=True)
     followed = NEW.theirs(100.0, OTHER).silent(105.0, "no route")
     assert not may_begin(followed, 115.0)
     assert may_begin(followed, 115.0, late=True)
@@ -76,11 +82,26 @@ def test_a_lock_that_went_and_came_again_is_another_term() -> None:
     first = NEW.ours(100.0, taken=True)
     assert first.ours(200.0, taken=False).terms == first.terms
     again = first.theirs(201.0, OTHER).ours(202.0, taken=True)
-    assert broken_off(again, 202.0, first.terms, required=False)
-    assert not broken_off(again, 202.0, again.terms, required=False)
+    assert ends(again, 202.0, FIRST)
+    assert not ends(again, 202.0, Ground(Claim.LEADING, again.terms))
     # it was lost and won between two questions
-    assert broken_off(first.ours(300.0, taken=True), 300.0, first.terms, required=False)
-    assert not broken_off(first.theirs(300.0, OTHER), 300.0, None, required=True)
+    assert ends(first.ours(300.0, taken=True), 300.0, FIRST)
+
+
+def test_what_began_without_the_lock() -> None:
+    """As who leads was late: it goes on, whoever leads. As nobody could be asked: it ends once another one leads."""
+    late, alone = Ground(Claim.FOLLOWING, 0), Ground(Claim.AWAY, 1)
+    theirs = NEW.theirs(300.0, OTHER)
+    assert not ends(theirs, 300.0, late, required=True, sending=True)
+    assert ends(theirs, 300.0, alone)
+    assert not ends(NEW.ours(300.0, taken=True), 300.0, alone, sending=True)
+
+
+def test_who_is_cut_off_from_the_lock_stands_by_once_others_are_at_work() -> None:
+    led = NEW.ours(100.0, taken=True).silent(105.0, "no route")
+    assert may_begin(led, 115.0)
+    assert "no route" in held_back(led, 115.0, required=False, late=False, others=True)
+    assert held_back(led, 115.0, required=False, late=True, others=True) == ""
 
 
 def test_who_leads_and_makes_none_is_not_waited_for() -> None:

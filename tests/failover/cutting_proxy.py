@@ -1,4 +1,7 @@
-"""A proxy before a ZooKeeper that cuts the connection at a chosen request, before or after the server had it."""
+"""A proxy before a ZooKeeper that cuts the connection at a chosen request, before or after the server had it.
+
+It can hold back all that goes through it, as a network does whose packets are lost, and end the session of its client.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,15 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from kazoo.client import KazooClient
+
 
 class CuttingProxy:
-    """Hands frames on; `hosts` is where clients connect to."""
+    """Hands frames on; `hosts` is where clients connect to.
+
+    Attributes:
+        session: id and password of the last session that was made through it, None before the first.
+    """
 
     def __init__(self, port: int) -> None:
         self._target = ("127.0.0.1", port)
@@ -21,11 +30,30 @@ class CuttingProxy:
         self._answered = False
         self._lock = threading.Lock()
         self.was_cut = threading.Event()
+        self.session: tuple[int, bytes] | None = None
+        self.passes = threading.Event()
+        self.passes.set()
 
     def cut(self, kind: int, *, answered: bool) -> None:
         """The next request of that type ends its connection, before the server has it or once that has answered."""
         with self._lock:
             self._kind, self._answered = kind, answered
+
+    def hold_back(self) -> None:
+        """Let nothing through in either direction, nor say so, until `let_through`."""
+        self.passes.clear()
+
+    def let_through(self) -> None:
+        """What was held back goes on its way."""
+        self.passes.set()
+
+    def expire(self) -> None:
+        """End the session of the client at the server, as if it had been silent for its timeout."""
+        assert self.session is not None
+        taken_over = KazooClient(f"{self._target[0]}:{self._target[1]}", client_id=self.session)
+        taken_over.start()
+        taken_over.stop()
+        taken_over.close()
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -35,6 +63,7 @@ class CuttingProxy:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._listener.close()
+        self.passes.set()
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -61,8 +90,11 @@ class _Link:
 
     def requests(self) -> None:
         with suppress(OSError):
-            self._server.sendall(_frame(self._client))
+            opening = _frame(self._client)
+            self._proxy.passes.wait()
+            self._server.sendall(opening)
             while frame := _frame(self._client):
+                self._proxy.passes.wait()
                 xid, kind = struct.unpack_from(">ii", frame, 4)
                 goes = self._proxy.chosen(kind)
                 if goes is not None:
@@ -74,8 +106,12 @@ class _Link:
 
     def answers(self) -> None:
         with suppress(OSError):
-            self._client.sendall(_frame(self._server))
+            opened = _frame(self._server)
+            if opened:
+                self._proxy.session = _session(opened)
+            self._client.sendall(opened)
             while frame := _frame(self._server):
+                self._proxy.passes.wait()
                 if struct.unpack_from(">i", frame, 4)[0] == self._cut_at:
                     break
                 self._client.sendall(frame)
@@ -88,6 +124,12 @@ class _Link:
             each.close()
         if self._cut_at is not None:
             self._proxy.was_cut.set()
+
+
+def _session(opened: bytes) -> tuple[int, bytes]:
+    """Of a ConnectResponse: its length, protocol version, timeout, session id, password."""
+    number, size = struct.unpack_from(">qi", opened, 12)
+    return number, opened[24 : 24 + size]
 
 
 def _frame(source: socket.socket) -> bytes:

@@ -1,0 +1,273 @@
+"""Two checkpointers that agree by ZooKeeper on a leader, edits all the time, and ways to lose who leads."""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import count, pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from namenode_stub.demo_zookeeper import ZooKeeperServer
+from namenode_stub.node import NameNodeStub
+from tests.failover.cutting_proxy import CuttingProxy
+from tests.interop.hadoop_conf import HadoopConf
+from tests.interop.hadoop_process import wait_until
+from tests.interop.our_daemon import OurDaemon
+from tests.interop.upload_relay import Passage, UploadRelay
+
+PERIOD, SESSION_TIMEOUT, CHECK_PERIOD = 2.0, 2.0, 3.0
+BOUND = PERIOD + SESSION_TIMEOUT + CHECK_PERIOD
+# so many directories make an image whose upload takes about half a second at that bandwidth, in bytes a second
+_DIRECTORIES = 400
+_BANDWIDTH = 50_000
+_TICK = 0.01
+# what a sleep may take longer without a word of the machine
+_USUAL = 0.02
+
+
+class Load:
+    """A client that removes and makes directories as long as this is entered; `fault` is what ended it."""
+
+    def __init__(self, stub: NameNodeStub) -> None:
+        self.fault: BaseException | None = None
+        self._stub = stub
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="load")
+
+    def __enter__(self) -> Self:
+        for number in range(_DIRECTORIES):
+            self._stub.namespace.mkdirs(f"/load/{number}")
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            for number in count():
+                path = f"/load/{number % _DIRECTORIES}"
+                self._stub.namespace.delete(path)
+                self._stub.namespace.mkdirs(path)
+                if self._ended.wait(_TICK):
+                    return
+        except BaseException as fault:
+            self.fault = fault
+            raise
+
+
+class Stalls:
+    """How long this machine let a thread wait that only sleeps, for what took longer by no fault of a daemon."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[float, float]] = []
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="stalls")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        before = time.monotonic()
+        while not self._ended.wait(_TICK):
+            now = time.monotonic()
+            if (late := now - before - _TICK) > _USUAL:
+                self._found.append((now, late))
+            before = now
+
+    def between(self, begun: float, ended: float) -> float:
+        """Seconds, all together."""
+        return sum(late for at, late in self._found if begun <= at <= ended)
+
+
+class WatchedDaemon:
+    """A secondary with a proxy before ZooKeeper and a relay before the NameNode of its own."""
+
+    def __init__(self, name: str, root: Path, zookeeper: ZooKeeperServer, rpc: str, http: tuple[str, int]) -> None:
+        self.name = name
+        self.passages: list[Passage] = []
+        self.proxy = CuttingProxy(zookeeper.port)
+        self._relay = UploadRelay(name, http, self.passages)
+        seconds = {
+            "dfs.namenode.checkpoint.period": PERIOD,
+            "dfs.namenode.checkpoint.check.period": CHECK_PERIOD,
+        }
+        conf = {
+            "fs.defaultFS": f"hdfs://{rpc}",
+            "dfs.namenode.rpc-address": rpc,
+            "dfs.namenode.http-address": self._relay.address,
+            "dfs.image.transfer.bandwidthPerSec": str(_BANDWIDTH),
+            "dfs.image.transfer.chunksize": "4096",
+            "ha.zookeeper.quorum": self.proxy.hosts,
+            "ha.zookeeper.session-timeout.ms": f"{SESSION_TIMEOUT * 1000:.0f}",
+            **{key: f"{value:.0f}s" for key, value in seconds.items()},
+        }
+        self.process = OurDaemon.secondary(HadoopConf(root / name, conf))
+        self._closing = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as entered:
+            entered.enter_context(self.proxy)
+            entered.enter_context(self._relay)
+            entered.enter_context(self.process)
+            # a frozen one, or one that is cut off, could not be stopped in order
+            entered.callback(self.proxy.let_through)
+            entered.callback(self.process.signal, signal.SIGCONT)
+            self._closing = entered.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.__exit__(kind, error, trace)
+
+    @property
+    def claim(self) -> str:
+        return str(self.process.status()["leader"]["claim"])
+
+    @property
+    def uploads(self) -> bool:
+        """Whether one is on its way."""
+        return any(each.ended is None for each in list(self.passages))
+
+
+@dataclass
+class Rounds:
+    """The leader is lost, and another one makes a checkpoint, again and again.
+
+    Attributes:
+        frozen: who was stopped with SIGSTOP, and from and until when, monotonic seconds.
+        counts: rounds by the way in which the leader was lost.
+    """
+
+    daemons: list[WatchedDaemon]
+    choose: random.Random
+    frozen: list[tuple[str, float, float]] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    _closing: ExitStack = field(default_factory=ExitStack)
+
+    def __enter__(self) -> Self:
+        with ExitStack() as entered:
+            for daemon in self.daemons:
+                entered.enter_context(daemon)
+            self._closing = entered.pop_all()
+        wait_until(lambda: bool(self.taken()), "the first image")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.__exit__(kind, error, trace)
+
+    def lose_the_leader(self) -> None:
+        """One round; whoever was lost is back at its end."""
+        leader = self._leader()
+        (other,) = (each for each in self.daemons if each is not leader)
+        ways: dict[str, Callable[[WatchedDaemon, WatchedDaemon], None]] = {
+            "killed": self._kill,
+            "frozen": self._freeze,
+            "cut off": self._cut_off,
+            "expired": self._expire,
+            "stopped": self._stop,
+        }
+        way = self.choose.choice(list(ways))
+        self.counts[way] = self.counts.get(way, 0) + 1
+        if self.choose.random() < 0.5:
+            wait_until(lambda: leader.uploads or leader.claim != "leading", "an upload")
+            self._pass(self.choose.uniform(0, 0.3))
+        else:
+            self._pass(self.choose.uniform(0, PERIOD))
+        ways[way](leader, other)
+
+    def _leader(self) -> WatchedDaemon:
+        found: list[WatchedDaemon] = []
+
+        def leads() -> bool:
+            found[:] = [each for each in self.daemons if each.claim == "leading"]
+            return len(found) == 1
+
+        wait_until(leads, "a leader")
+        return found[0]
+
+    def _kill(self, leader: WatchedDaemon, other: WatchedDaemon) -> None:
+        leader.process.kill()
+        self._goes_on(other)
+        leader.process.start()
+
+    def _stop(self, leader: WatchedDaemon, other: WatchedDaemon) -> None:
+        assert leader.process.stop() == 0
+        self._goes_on(other)
+        leader.process.start()
+
+    def _freeze(self, leader: WatchedDaemon, other: WatchedDaemon) -> None:
+        since = time.monotonic()
+        leader.process.signal(signal.SIGSTOP)
+        self._goes_on(other)
+        self.frozen.append((leader.name, since, time.monotonic()))
+        leader.process.signal(signal.SIGCONT)
+        wait_until(lambda: leader.claim == "following", "the frozen one to see it")
+
+    def _cut_off(self, leader: WatchedDaemon, other: WatchedDaemon) -> None:
+        leader.proxy.hold_back()
+        for _ in range(self.choose.choice((1, 1, 3))):
+            self._goes_on(other)
+        leader.proxy.let_through()
+        wait_until(lambda: leader.claim == "following", "the one that was cut off to see it")
+
+    def _expire(self, leader: WatchedDaemon, other: WatchedDaemon) -> None:
+        leader.proxy.expire()
+        self._goes_on(leader, other)
+
+    def _goes_on(self, *those: WatchedDaemon) -> None:
+        """One of them makes an image from now on, and the NameNode takes it."""
+        now = time.monotonic()
+        wait_until(
+            lambda: any(each.taken and each.begun > now for daemon in those for each in list(daemon.passages)),
+            f"an image of {' or '.join(each.name for each in those)}",
+        )
+
+    def _pass(self, seconds: float) -> None:
+        """Let time go by: when the leader is lost is left to chance."""
+        threading.Event().wait(seconds)
+
+    # ---- what was seen -------------------------------------------------------------------------------------
+
+    @property
+    def passages(self) -> list[Passage]:
+        """All uploads, by their beginnings."""
+        found = [each for daemon in self.daemons for each in list(daemon.passages)]
+        return sorted(found, key=lambda each: each.begun)
+
+    def taken(self) -> list[Passage]:
+        """Those of the images that the NameNode took, in that order."""
+        found = [(each.ended, each) for each in self.passages if each.taken and each.ended is not None]
+        return [each for _, each in sorted(found, key=lambda pair: pair[0])]
+
+    def taken_from_who_slept(self) -> list[Passage]:
+        """Images of one that was frozen amid the upload, taken after it woke up."""
+        return [
+            each
+            for each in self.taken()
+            for who, since, until in self.frozen
+            if who == each.sender and each.ended is not None and each.begun < since and each.ended > until
+        ]
+
+    def gaps(self, machine: Stalls) -> Iterator[tuple[float, float]]:
+        """How old the newest image was when the next one was taken, and how long the machine stalled meanwhile."""
+        for one, after in pairwise(self.taken()):
+            assert one.ended is not None
+            assert after.ended is not None
+            yield after.ended - one.ended, machine.between(one.ended, after.ended)

@@ -1,0 +1,133 @@
+"""A relay before a NameNode's web server that notes each upload: whose it is, and when it began and ended."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import combinations
+from types import TracebackType
+from typing import Self
+
+_HERE = "127.0.0.1"
+_UPLOAD = re.compile(rb"PUT /imagetransfer\?\S*\btxid=(\d+)")
+_ANSWER = re.compile(rb"HTTP/1\.[01] (\d{3})")
+_TAKEN = 200
+_PIECE = 1 << 16
+
+
+@dataclass(slots=True)
+class Passage:
+    """One upload as it passed by; times are monotonic seconds.
+
+    Attributes:
+        ended: when it was answered or its connection ended, None before.
+        status: of the answer, 0 without one.
+    """
+
+    sender: str
+    txid: int
+    begun: float
+    ended: float | None = None
+    status: int = 0
+
+    @property
+    def taken(self) -> bool:
+        return self.status == _TAKEN
+
+    def end(self, status: int = 0) -> None:
+        """It ends once."""
+        if self.ended is None:
+            self.status, self.ended = status, time.monotonic()
+
+
+class UploadRelay:
+    """Hands on all that one daemon says to the web server at `target`, and what that answers.
+
+    Args:
+        sender: name of the daemon.
+        passages: gets the uploads; several relays may share it.
+    """
+
+    def __init__(self, sender: str, target: tuple[str, int], passages: list[Passage]) -> None:
+        self._sender, self._target, self._passages = sender, target, passages
+        self._listener = socket.create_server((_HERE, 0))
+        self.address = f"{_HERE}:{self._listener.getsockname()[1]}"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        passage: Passage | None = None
+        with client, suppress(OSError), socket.create_connection(self._target) as server:
+            head = client.recv(_PIECE)
+            if asked := _UPLOAD.match(head):
+                passage = Passage(self._sender, int(asked[1]), time.monotonic())
+                self._passages.append(passage)
+            server.sendall(head)
+            answers = threading.Thread(target=_answers, args=(server, client, passage), daemon=True)
+            answers.start()
+            _copy(client, server)
+            if passage is not None:
+                passage.end()
+            answers.join()
+
+
+def _answers(server: socket.socket, client: socket.socket, passage: Passage | None) -> None:
+    with suppress(OSError):
+        head = server.recv(_PIECE)
+        if passage is not None and (answer := _ANSWER.match(head)):
+            passage.end(int(answer[1]))
+        client.sendall(head)
+        _copy(server, client)
+    with suppress(OSError):
+        client.shutdown(socket.SHUT_RDWR)
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    """Until the source ends, which the target is told."""
+    with suppress(OSError):
+        while piece := source.recv(_PIECE):
+            target.sendall(piece)
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
+
+
+def overlapping(
+    passages: Iterable[Passage], frozen: Iterable[tuple[str, float, float]]
+) -> list[tuple[Passage, Passage]]:
+    """Pairs of uploads of two daemons that went on at one moment; one whose sender is frozen does not go on.
+
+    Args:
+        passages: all ended.
+        frozen: daemons with the times from and until which they were.
+    """
+    pauses = list(frozen)
+
+    def goes_on(passage: Passage) -> tuple[float, float]:
+        until = [since for who, since, _ in pauses if who == passage.sender and since > passage.begun]
+        assert passage.ended is not None
+        return passage.begun, min([passage.ended, *until])
+
+    found = []
+    for one, other in combinations(passages, 2):
+        (begun, ended), (other_begun, other_ended) = goes_on(one), goes_on(other)
+        if one.sender != other.sender and max(begun, other_begun) < min(ended, other_ended):
+            found.append((one, other))
+    return found
