@@ -224,8 +224,17 @@ class Controller:
             bad = (Health.UNHEALTHY,) if started else (Health.UNHEALTHY, Health.NOT_RESPONDING)
             if self._report.health in bad:
                 return f"it is {self._report.health.value}: {self._report.reason}"
-        # a lock that cannot be looked at for a moment is not lost
-        return "" if not started or self._holder() in (self._data, None) else "another one has the lock"
+        if not started:
+            return ""
+        # What the election knows of the lock is old by now, and whoever has it since has fenced the NameNode.
+        assert self._election is not None
+        try:
+            data = self._election.active_data()
+        except HdfsError as fault:
+            return f"the lock cannot be looked at: {fault.message}"
+        if data is None:
+            return "nobody has the lock any more"
+        return "" if data == self._data else "another one has the lock"
 
     def _holder(self) -> bytes | None:
         """What lies in the lock; None where there is none, or it cannot be looked at."""

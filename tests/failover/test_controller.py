@@ -19,6 +19,7 @@ from failover.health import Health, Report
 from failover.settings import FailoverSettings
 from failover.transitions import TransitionError
 from hadoop_common.errors import HdfsError
+from hadoop_common.zookeeper.errors import ZooKeeperError
 from hadoop_rpc.errors import AccessControlError, ServiceFailedError
 from hadoop_rpc.ha_protocol import HAState, ServiceStatus
 from hadoop_rpc.server import RpcServer
@@ -34,9 +35,10 @@ FAST = {
 
 @dataclass
 class Elections:
-    """Keeps what it was asked for; `lock` is what lies in the lock."""
+    """Keeps what it was asked for; `lock` is what lies in the lock, `away` that ZooKeeper does not answer."""
 
     lock: bytes | None = None
+    away: bool = False
     asked: list[Any] = field(default_factory=list)
 
     def join(self, data: bytes) -> None:
@@ -46,6 +48,8 @@ class Elections:
         self.asked.append("quit to be fenced" if need_fence else "quit")
 
     def active_data(self) -> bytes | None:
+        if self.away:
+            raise ZooKeeperError("ZooKeeper did not answer")
         return self.lock
 
 
@@ -186,8 +190,9 @@ def test_a_slow_transition_is_asked_about(scene: Scene, caplog: pytest.LogCaptur
     assert "has not said whether it is active" in caplog.text
 
 
-@pytest.mark.parametrize("stop", ["limit", "lock", "health", "cede"])
+@pytest.mark.parametrize("stop", ["limit", "lock", "nobody", "silence", "health", "cede"])
 def test_a_slow_transition_does_not_go_on_for_ever(scene: Scene, stop: str) -> None:
+    """Above all not without the lock: who has it now has fenced the NameNode, which is not told to become active."""
     scene.node.pause = threading.Event()
     scene.hear(healthy())
     scene.election.lock = scene.controller.data
@@ -198,6 +203,10 @@ def test_a_slow_transition_does_not_go_on_for_ever(scene: Scene, stop: str) -> N
             scene.clock.now += 601
         elif stop == "lock":
             scene.election.lock = scene.crumb("nn2")
+        elif stop == "nobody":
+            scene.election.lock = None
+        elif stop == "silence":
+            scene.election.away = True
         elif stop == "health":
             assert scene.hear(Report(Health.UNHEALTHY, "no room", ServiceStatus(STANDBY))) == ["quit to be fenced"]
         else:
