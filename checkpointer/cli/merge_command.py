@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from checkpointer.cli.dry_run_report import dry_run_content, dry_run_text
-from checkpointer.config.checkpoint_config import image_codec, replay_rules, sub_section_rule
 from checkpointer.config.engine_settings import EngineChoice, EngineSettings, engine_settings
 from checkpointer.config.memory_settings import memory_limit
+from checkpointer.config.merge_settings import image_codec, replay_rules, sub_section_rule
 from engine.healing import Healing
 from engine.replay_rules import ReplayRules
 from engine.settings import MergeSettings

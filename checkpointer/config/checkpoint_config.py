@@ -23,6 +23,7 @@ from checkpointer.config.catalogue import refusals
 from checkpointer.config.engine_settings import EngineSettings, engine_settings
 from checkpointer.config.kerberos import KerberosSettings, Part, kerberos_settings
 from checkpointer.config.memory_settings import memory_limit
+from checkpointer.config.merge_settings import image_codec, replay_rules, sub_section_rule
 from checkpointer.leadership.settings import LeaderSettings, leader_settings
 from engine.replay_rules import ReplayRules
 from engine.settings import MergeSettings
@@ -35,7 +36,6 @@ from hadoop_common.quantities import Network
 from hadoop_common.tls.settings import HTTP_POLICY, HttpPolicy, TlsConfig, WebAddresses, tls_config
 from hadoop_rpc.user import caller
 from image_format.memory_limit import MemoryLimit
-from image_format.sub_sections import SubSectionRule
 from journal.bookkeeper.settings import BookKeeperSettings
 from journal.quorum import settings as quorum_keys
 from journal.quorum.settings import QuorumSettings
@@ -170,48 +170,6 @@ class CheckpointConfig:
             faults.add(fault)
         faults.raise_if_any()
         return result
-
-
-def image_codec(configuration: Configuration) -> str:
-    """Class name of the codec that images are to be written with, "" for none.
-
-    Raises:
-        ConfigurationError: dfs.image.compress is no switch.
-    """
-    settings = configuration.with_defaults(keys.DEFAULTS)
-    return keys.IMAGE_COMPRESSION_CODEC.read(settings) if keys.IMAGE_COMPRESS.read(settings) else ""
-
-
-def sub_section_rule(configuration: Configuration) -> SubSectionRule | None:
-    """When new images get sub-sections (`dfs.image.parallel.*`), None where parallel loading is off.
-
-    Raises:
-        ConfigurationError: a key holds no switch, or no number that makes sense.
-    """
-    settings = configuration.with_defaults(keys.DEFAULTS)
-    if not keys.IMAGE_PARALLEL_LOAD.read(settings):
-        return None
-    return SubSectionRule(
-        keys.IMAGE_PARALLEL_TARGET_SECTIONS.read(settings),
-        keys.IMAGE_PARALLEL_INODE_THRESHOLD.read(settings),
-        keys.IMAGE_PARALLEL_COMPRESSED.read(settings),
-    )
-
-
-def replay_rules(configuration: Configuration) -> ReplayRules:
-    """What of the configuration decides how edits are replayed.
-
-    Raises:
-        ConfigurationError: a key holds no switch, or no number that makes sense.
-    """
-    settings = configuration.with_defaults(keys.DEFAULTS)
-    return ReplayRules(
-        min_replication=keys.REPLICATION_MIN.read(settings),
-        max_replication=keys.REPLICATION_MAX.read(settings),
-        capture_open_files=keys.SNAPSHOT_CAPTURE_OPENFILES.read(settings),
-        skip_access_time_changes=keys.SNAPSHOT_SKIP_CAPTURE_ACCESSTIME_ONLY_CHANGE.read(settings),
-        ordered_snapshot_deletion=keys.SNAPSHOT_DELETION_ORDERED.read(settings),
-    )
 
 
 class _Reader:

@@ -12,6 +12,7 @@ from hadoop_common.configuration import Configuration, local_path
 from hadoop_common.configuration_xml import read_properties
 from hadoop_common.quantities import parse_time
 from hadoop_common.regular_file import read_regular
+from hadoop_common.tls.client_stores import ClientStores
 from hadoop_common.tls.errors import KeyStoreError, TlsSetupError
 from hadoop_common.tls.key_store import KeyPair, decode_anchors, decode_key_store
 from hadoop_common.tls.passwords import Passwords
@@ -27,22 +28,6 @@ _DEFAULT_INTERVAL = 10.0
 
 # what tells that a file was changed, None for one that is not there
 Stamp = tuple[int, int, int] | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientStores:
-    """Stores that are named one by one, not in ssl-client.xml.
-
-    Attributes:
-        key_store: None where we show no certificate; `trust_store`: None for whom the system trusts.
-        keys: how the keys begin that name them, for hints.
-    """
-
-    key_store: Path | None = None
-    key_password: str | None = field(default=None, repr=False)
-    trust_store: Path | None = None
-    trust_password: str | None = field(default=None, repr=False)
-    keys: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,8 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import KeeperState
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, Id, Permissions
 
-from hadoop_common.tls.material import ClientStores, stores_material
+from hadoop_common.tls.client_stores import ClientStores
+from hadoop_common.tls.material import stores_material
 from hadoop_common.tls.process import ClientTls
 from hadoop_common.tls.settings import TlsConfig
 from hadoop_common.zookeeper import errors

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from hadoop_common.config_key import ABSENT, MILLISECONDS, OPTIONAL_SWITCH, SWITCH, ConfigKey, text
 from hadoop_common.configuration import Configuration, ConfigurationError, local_path
-from hadoop_common.tls.material import ClientStores
+from hadoop_common.tls.client_stores import ClientStores
 from hadoop_common.tls.passwords import Passwords
 from hadoop_common.zookeeper.address import (
     DIGEST_MD5,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import logging
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -14,8 +13,6 @@ import numpy as np
 
 from hadoop_common.process_memory import beside_bound
 from image_format.kernels.prefetch import let_kernels_prefetch
-
-_LOG = logging.getLogger(__name__)
 
 
 class Kernel:
@@ -83,16 +80,15 @@ def step(function: Callable[..., Any]) -> Kernel:
 def _compiled(function: Callable[..., Any], flags: dict[str, bool]) -> Any:
     from numba import njit
 
+    from image_format.kernels.kept_code import KernelCache
+
+    dispatcher: Any = njit(nogil=True, **flags)(function)  # type: ignore[call-overload]
     try:
-        dispatcher: Any = njit(cache=True, nogil=True, **flags)(function)  # type: ignore[call-overload]
+        folder = Path(function.__code__.co_filename).parent
+        dispatcher._cache = KernelCache(function, _sources(folder) + made_of(function))
     except RuntimeError:
-        # Numba's way to say at once that it found no folder for its cache.
-        return _with_memory(njit(nogil=True, **flags)(function))  # type: ignore[call-overload]
-    # Numba looks at the function's own file only, but what it was compiled from stands in others as well.
-    folder = Path(function.__code__.co_filename).parent
-    dispatcher._cache._cache_file._source_stamp = _sources(folder) + made_of(function)
-    _forgive_full_disk(dispatcher._cache)
-    _load_without_compiler(dispatcher._cache)
+        # Numba's way to say that it found no folder for its cache.
+        pass
     return _with_memory(dispatcher)
 
 
@@ -130,28 +126,3 @@ def _with_memory(dispatcher: Any) -> Any:
 
     dispatcher.compile = unbounded
     return dispatcher
-
-
-def _load_without_compiler(cache: Any) -> None:
-    """Machine code from disk needs Numba's runtime alone; to load what compiles takes 0.2 s of each start."""
-    from numba.core.runtime.nrt import rtsys
-
-    def load(signature: Any, context: Any) -> Any:
-        # What is not found is compiled, for which Numba loads the rest.
-        rtsys.initialize(context)
-        return cache._load_overload(signature, context)
-
-    cache.load_overload = load
-
-
-def _forgive_full_disk(cache: Any) -> None:
-    """Let a kernel that cannot be kept be used all the same; Numba would end the call that compiled it."""
-    save = cache.save_overload
-
-    def save_if_possible(signature: Any, compiled: Any) -> None:
-        try:
-            save(signature, compiled)
-        except OSError as error:
-            _LOG.warning("a compiled kernel is not kept for the next start: %s", error)
-
-    cache.save_overload = save_if_possible

@@ -85,18 +85,3 @@ class ListBookies:
 Step = Ask | GetMetadata | SetMetadata | ListBookies
 Procedure = Generator[Step, Any, T]
 """Steps that ask and get answers; returns a result."""
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerLimits:
-    """Seconds.
-
-    Attributes:
-        add: a bookie that does not acknowledge an entry within it is replaced.
-        read: within it a bookie answers a read.
-        speculative: after it the next replica is asked too.
-    """
-
-    add: float = 5.0
-    read: float = 5.0
-    speculative: float = 2.0

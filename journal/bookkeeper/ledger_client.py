@@ -12,7 +12,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -21,7 +20,6 @@ from journal.bookkeeper.calls import (
     Answers,
     Ask,
     GetMetadata,
-    LedgerLimits,
     ListBookies,
     Outcome,
     Procedure,
@@ -31,6 +29,7 @@ from journal.bookkeeper.connections import BookieConnections, Hear
 from journal.bookkeeper.decisions import new_ensemble
 from journal.bookkeeper.entry import LAST_ENTRY, DigestType, Entry, EntryCodec, master_key
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, Segment
+from journal.bookkeeper.ledger_options import LedgerLimits, LedgerShape
 from journal.bookkeeper.ledger_store import LedgerStore
 from journal.bookkeeper.ledger_writer import LedgerWriter, Send
 from journal.bookkeeper.messages import AddResponse, Request
@@ -43,15 +42,6 @@ _WINDOW_BYTES = 8 << 20
 
 T = TypeVar("T")
 _Inbox = SimpleQueue[tuple[Answers, int, Outcome]]
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerShape:
-    """On how many bookies a ledger lies, each entry lies, and how many have to acknowledge it."""
-
-    ensemble_size: int = 3
-    write_quorum: int = 2
-    ack_quorum: int = 2
 
 
 class LedgerClient:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from journal.bookkeeper.calls import Answers, Ask, Asked, LedgerLimits, Procedure
+from journal.bookkeeper.calls import Answers, Ask, Asked, Procedure
 from journal.bookkeeper.decisions import NEGATIVE, is_covered, write_set
 from journal.bookkeeper.entry import LAST_ENTRY, DigestType, Entry, EntryCodec
 from journal.bookkeeper.errors import BookKeeperError, EntryError
 from journal.bookkeeper.ledger_metadata import LedgerMetadata
+from journal.bookkeeper.ledger_options import LedgerLimits
 from journal.bookkeeper.messages import Code, ReadRequest, ReadResponse, Response
 
 

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from journal.bookkeeper.calls import Answers, Ask, Asked, GetMetadata, LedgerLimits, ListBookies, Procedure, SetMetadata
+from journal.bookkeeper.calls import Answers, Ask, Asked, GetMetadata, ListBookies, Procedure, SetMetadata
 from journal.bookkeeper.decisions import NEGATIVE, Choose, is_absent, is_covered, replaced, write_set
 from journal.bookkeeper.entry import LAST_ENTRY, Entry, EntryCodec, master_key
 from journal.bookkeeper.errors import BadVersionError, BookKeeperError, EntryError, NotEnoughBookiesError
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, LedgerState
+from journal.bookkeeper.ledger_options import LedgerLimits
 from journal.bookkeeper.messages import AddRequest, AddResponse, Code, Flag, ReadRequest, ReadResponse
 from journal.bookkeeper.reading import ledger_codec, read_entries, told
 

@@ -16,11 +16,10 @@ from hadoop_common.config_key import (
     text,
 )
 from hadoop_common.configuration import Configuration, ConfigurationError
-from hadoop_common.tls.material import ClientStores
+from hadoop_common.tls.client_stores import ClientStores
 from hadoop_common.zookeeper.address import SaslLogin, ZooKeeperAddress, parse_acl, parse_auth
 from hadoop_common.zookeeper.settings import LOGIN_KEYS, client_stores, sasl_login, taken
-from journal.bookkeeper.calls import LedgerLimits
-from journal.bookkeeper.ledger_client import LedgerShape
+from journal.bookkeeper.ledger_options import LedgerLimits, LedgerShape
 from journal.errors import JournalError
 
 SCHEME = "bookkeeper"

@@ -15,7 +15,7 @@ from hadoop_common.cli.output import load_configuration
 from hadoop_common.endpoint import uri_scheme
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.kerberos import log_in
-from hadoop_rpc.login_keys import namenode_login
+from hadoop_rpc.namenode_login import namenode_login
 from hadoop_rpc.user import caller
 from journal.bookkeeper.open_bookkeeper import BookKeeperOptions
 from journal.bookkeeper.settings import BookKeeperSettings

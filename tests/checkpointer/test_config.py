@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role, image_codec
+from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.config.keys import DEFAULTS, KEYS
+from checkpointer.config.merge_settings import image_codec
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.tls.settings import Verifier
 

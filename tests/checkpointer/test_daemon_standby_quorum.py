@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from checkpointer.config.checkpoint_config import replay_rules
+from checkpointer.config.merge_settings import replay_rules
 from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
 from checkpointer.storage.directories import read_storage_info
 from checkpointer.storage.inspector import list_images

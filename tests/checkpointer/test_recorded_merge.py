@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from checkpointer.config.checkpoint_config import replay_rules
+from checkpointer.config.merge_settings import replay_rules
 from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.errors import UnsupportedOperationError
 from engine.healing import Healed, Healing

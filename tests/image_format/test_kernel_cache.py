@@ -22,6 +22,17 @@ from image_format.kernels.jit import kernel
 def double(x):
     return 2 * x
 """
+LINKED = """
+from image_format.kernels.jit import kernel
+
+@kernel
+def doubled(values):
+    return 2 * values
+
+@kernel
+def total(values):
+    return doubled(values).sum()
+"""
 BOUNDED = """
 from hadoop_common import process_memory
 from kept import double
@@ -82,9 +93,10 @@ def test_a_kernel_on_disk_is_loaded_without_the_compiler(tmp_path: Path) -> None
         "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
         "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])]),
     }
-    # a module that Numba loads before it compiles anything
+    # modules that Numba loads before it compiles anything, and for what was compiled into any kernel
     program = (
-        "from kept import double\nassert double(21) == 42\nimport sys\nprint('numba.np.polynomial' in sys.modules)"
+        "from kept import double\nassert double(21) == 42\nimport sys\n"
+        "print(any(f'numba.{name}' in sys.modules for name in ('np.polynomial', 'np.arrayobj')))"
     )
     told = [
         subprocess.run(
@@ -93,6 +105,22 @@ def test_a_kernel_on_disk_is_loaded_without_the_compiler(tmp_path: Path) -> None
         for _ in range(2)
     ]
     assert told == ["True", "False"]
+
+
+def test_a_kernel_that_was_read_becomes_part_of_one_that_is_compiled(tmp_path: Path) -> None:
+    """Its arguments and result are arrays, too: what they need at run time is there when it is read."""
+    (tmp_path / "kept.py").write_text(LINKED)
+    environment = {
+        **os.environ,
+        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])]),
+    }
+    kept = "import numpy as np\nfrom kept import doubled, total\nassert doubled(np.arange(3)).tolist() == [0, 2, 4]\n"
+    for program in (kept, f"{kept}assert total(np.arange(3)) == 6\nassert total(np.ones(2)) == 4", kept):
+        found = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
+        )
+        assert found.returncode == 0, found.stderr
 
 
 def test_a_bound_on_memory_is_not_one_on_the_compiler(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from journal.bookie.state import BookieState, EntryRecord, Record, Reply, with_body
-from journal.bookkeeper.calls import Ask, GetMetadata, LedgerLimits, ListBookies, Procedure, SetMetadata
+from journal.bookkeeper.calls import Ask, GetMetadata, ListBookies, Procedure, SetMetadata
 from journal.bookkeeper.decisions import write_set
 from journal.bookkeeper.entry import DigestType, EntryCodec, master_key
 from journal.bookkeeper.errors import (
@@ -26,6 +26,7 @@ from journal.bookkeeper.errors import (
     ZooKeeperError,
 )
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, Segment, format_metadata, parse_metadata
+from journal.bookkeeper.ledger_options import LedgerLimits
 from journal.bookkeeper.ledger_writer import LedgerWriter, Send, WriterState
 from journal.bookkeeper.messages import AddResponse, Request, Response
 from journal.bookkeeper.reading import last_readable, read_entries

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from journal.bookkeeper.calls import Ask, GetMetadata, LedgerLimits, ListBookies, Procedure, SetMetadata
+from journal.bookkeeper.calls import Ask, GetMetadata, ListBookies, Procedure, SetMetadata
 from journal.bookkeeper.entry import master_key
 from journal.bookkeeper.errors import BookKeeperError, LedgerFencedError
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, LedgerState, format_metadata, parse_metadata
+from journal.bookkeeper.ledger_options import LedgerLimits
 from journal.bookkeeper.ledger_writer import LedgerWriter, WriterState
 from journal.bookkeeper.messages import (
     AddRequest,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.config.checkpoint_config import replay_rules
+from checkpointer.config.merge_settings import replay_rules
 from checkpointer.merging.engines import EngineError
 from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.settings import MergeSettings

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numba import from_dtype, types
 from numba.extending import intrinsic
-from numba.np.arrayobj import populate_array
 
 from image_format.kernels.inode import BLOCK_DTYPE, INODE_DTYPE
 from image_format.kernels.tables import LINK_DTYPE
@@ -129,6 +128,9 @@ def _view(name: str, dtype: Any, columns: int = 1) -> Any:
     array = types.Array(from_dtype(np.dtype(dtype)), min(columns, 2), "C")
 
     def view(typing_context, a):
+        # what only compiles takes a tenth of each start
+        from numba.np.arrayobj import populate_array
+
         def codegen(context, builder, signature, arguments):
             state = context.make_array(signature.args[0])(context, builder, arguments[0])
             address, length = (

@@ -1,0 +1,115 @@
+"""Kernels' machine code on disk: Numba's files, written and read without what only compiling needs.
+
+Numba's own way to read them parses each kernel's bitcode, lists its symbols, imports the modules of every function that
+was compiled into it, and compiles a runtime for arrays that kernels make: most of a second of each start. Here
+
+    bitcode      is parsed when a kernel that is compiled in this process calls the one that was read.
+    environments of what was compiled into a kernel are left out where they hold no constants: nothing can read them.
+    the runtime  is made when the code of a kernel asks for it by name.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding as llvm
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CR_FIELDS, CompileResult
+from numba.core.runtime.nrt import rtsys
+
+_LOG = logging.getLogger(__name__)
+
+_RUNTIME = b"NRT_"
+"""How the names of the runtime's functions begin."""
+
+
+class _ReadLibrary(JITCodeLibrary):
+    """Machine code as it was read."""
+
+    def __init__(self, codegen: Any, name: str, code: bytes, bitcode: bytes) -> None:
+        self._bitcode: bytes | None = bitcode
+        self._parsed: Any = None
+        super().__init__(codegen, name)
+        self.enable_object_caching()
+        self._set_compiled_object(code)
+        self._finalize_final_module()
+
+    @property
+    def _shared_module(self) -> Any:
+        """What is linked into other kernels; None while Numba sets it up."""
+        if self._parsed is None and self._finalized:
+            self._parsed, self._bitcode = llvm.parse_bitcode(self._bitcode), None
+            self._codegen._engine._load_defined_symbols(self._parsed)
+        return self._parsed
+
+    @_shared_module.setter
+    def _shared_module(self, module: Any) -> None:
+        self._parsed = module
+
+
+class _Results(CompileResultCacheImpl):
+    def reduce(self, result: Any) -> tuple[Any, ...]:
+        library, function, environment, signature, object_mode, lifted, _, reload, referenced = result._reduce()
+        kept = tuple(each for each in referenced if each.consts)
+        return library, function, environment, signature, object_mode, lifted, "", reload, kept
+
+    def rebuild(self, context: Any, payload: tuple[Any, ...]) -> Any:
+        (name, _, (code, bitcode)), function, environment, signature, object_mode, lifted, about, reload, kept = payload
+        if reload or _RUNTIME in code:
+            rtsys.initialize(context)
+        for each in reload:
+            each()
+        library = _ReadLibrary(context.codegen(), name, code, bitcode)
+        entry = function.llvm_cpython_wrapper_name
+        if entry.encode() in code:
+            library.codegen._engine._defined_symbols.add(entry)
+        for each in kept:
+            library.codegen.set_env(each.env_name, each)
+        entry_point = context.get_executable(library, function, environment)
+        # as Numba fills it, where it has read one
+        fields: dict[str, Any] = dict.fromkeys(CR_FIELDS) | {
+            "target_context": context,
+            "typing_context": context.typing_context,
+            "library": library,
+            "environment": environment,
+            "entry_point": entry_point,
+            "fndesc": function,
+            "type_annotation": about,
+            "signature": signature,
+            "objectmode": object_mode,
+            "lifted": lifted,
+            "reload_init": reload,
+            "referenced_envs": kept,
+        }
+        return CompileResult(**fields)
+
+
+class KernelCache(FunctionCache):
+    """Where the machine code of one kernel is kept.
+
+    Args:
+        stamp: of all that the kernel was compiled from; Numba looks at its own file only.
+
+    Raises:
+        RuntimeError: there is no folder for it.
+    """
+
+    _impl_class = _Results
+
+    def __init__(self, function: Callable[..., Any], stamp: str) -> None:
+        super().__init__(function)
+        self._cache_file._source_stamp = stamp
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        # Without Numba's refresh of the context, which loads what compiles; what is not found loads it then.
+        return self._load_overload(signature, context)
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        """Keep a kernel, if that is possible: Numba would end the call that compiled it."""
+        try:
+            super().save_overload(signature, result)
+        except OSError as error:
+            _LOG.warning("a compiled kernel is not kept for the next start: %s", error)
