@@ -269,7 +269,10 @@ class InodeTable:
         return row
 
     def name(self, row: int) -> bytes:
-        entry = self.rows[row]
+        return self.name_of(self.rows[row])
+
+    def name_of(self, entry: np.void) -> bytes:
+        """Name of a row as it is or was."""
         start = int(entry["name_offset"])
         return self.names[start : start + int(entry["name_length"])].tobytes()
 
@@ -389,7 +392,14 @@ class InodeTable:
         inode = pb.INode(type=int(entry["kind"]), id=int(entry["id"]), name=self.name(row))  # type: ignore[arg-type]
         found = self.feature(row)
         if entry["kind"] == FILE:
-            self._fill_file(inode.file, row, found)
+            self._fill_file(inode.file, entry, found)
+            for block_id, num_bytes, genstamp in self.file_blocks(row):
+                inode.file.blocks.add(
+                    blockId=block_id & _UINT64, genStamp=genstamp & _UINT64, numBytes=num_bytes & _UINT64
+                )
+            if self.is_under_construction(row):
+                inode.file.fileUC.clientName = self.pooled(int(entry["client_name"]))
+                inode.file.fileUC.clientMachine = self.pooled(int(entry["client_machine"]))
         elif entry["kind"] == DIRECTORY:
             _fill_directory(inode.directory, entry, found)
         else:
@@ -399,19 +409,25 @@ class InodeTable:
             inode.symlink.accessTime = int(entry["atime"]) & _UINT64
         return inode
 
-    def _fill_file(self, file: pb.INodeFile, row: int, found: Features) -> None:
-        entry = self.rows[row]
+    def file_copy(self, row: int, entry: np.void) -> pb.INodeFile:
+        """What a snapshot keeps of the attributes of a file: those of `entry`, its row as it is or was."""
+        copy = pb.INodeFile()
+        self._fill_file(copy, entry, self.feature(row))
+        return copy
+
+    def directory_copy(self, row: int, entry: np.void) -> pb.INodeDirectory:
+        """The same of a directory."""
+        copy = pb.INodeDirectory()
+        _fill_directory(copy, entry, self.feature(row))
+        return copy
+
+    def _fill_file(self, file: pb.INodeFile, entry: np.void, found: Features) -> None:
         if entry["replication"] >= 0:
             file.replication = int(entry["replication"])
         file.modificationTime = int(entry["mtime"]) & _UINT64
         file.accessTime = int(entry["atime"]) & _UINT64
         file.preferredBlockSize = int(entry["block_size"]) & _UINT64
         file.permission = int(entry["permission"])
-        for block_id, num_bytes, genstamp in self.file_blocks(row):
-            file.blocks.add(blockId=block_id & _UINT64, genStamp=genstamp & _UINT64, numBytes=num_bytes & _UINT64)
-        if self.is_under_construction(row):
-            file.fileUC.clientName = self.pooled(int(entry["client_name"]))
-            file.fileUC.clientMachine = self.pooled(int(entry["client_machine"]))
         _fill_features(file, found)
         if self._writes_policy:
             file.storagePolicyID = int(entry["policy"])

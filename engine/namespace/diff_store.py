@@ -9,10 +9,11 @@ from google.protobuf.message import Message
 from engine.errors import UnsupportedNamespaceError
 from engine.namespace.diffs import NO_SNAPSHOT, DirectoryDiff, DirectoryDiffs, FileDiff, FileDiffs, LinkCopy, Node
 from engine.namespace.references import Hub, Numbering, References, WithName
+from image_format.bytes_table import BytesTable
 from image_format.errors import RecordError
 from image_format.index import BaseImage
 from image_format.inode_table import DIRECTORY, FILE, NO_ROW, SYMLINK, Block, InodeTable, has_unknown_fields, to_signed
-from image_format.kernels.inode import DROPPED, SPECIAL
+from image_format.kernels.inode import COPIED, DROPPED, SPECIAL
 from image_format.layout import LayoutVersion, supports
 from image_format.messages import MessageReader
 from image_format.name_order import name_key
@@ -23,6 +24,8 @@ _SECTION = "SNAPSHOT_DIFF"
 _UINT64 = (1 << 64) - 1
 # what a row can hold
 _LARGEST_ID = (1 << 31) - 3
+# what `early` can hold, and no operation has a longer one
+_LONGEST_NAME = 0xFFFF
 
 Diffs = FileDiffs | DirectoryDiffs
 CreatedNames = Callable[[int, int], list[bytes]]
@@ -40,6 +43,8 @@ class DiffStore:
     Attributes:
         has_links: whether a deleted list has, or had, a symlink.
         directories_changed: how often a directory got its first diff or a newer one, lost its last, or had them read.
+        early: names in the diffs of the image, as far as they were read, by their directory's row; the value of one is
+            the id of the newest diff that has it, plus one.
         lost: inodes that deleted lists as written name, but that are gone: symlinks, as Hadoop itself leaves them.
     """
 
@@ -64,6 +69,7 @@ class DiffStore:
         self._place = base.place(_SECTION)
         self._rows_at: dict[int, set[int]] = {}
         self.has_links = False
+        self.early = BytesTable(table.room)
         self.directories_changed = 0
         self.lost: set[int] = set()
         self._storage_types = [pb.SSD, pb.DISK, pb.ARCHIVE]
@@ -95,6 +101,8 @@ class DiffStore:
                 diffs = self._decode(row, span)
         if diffs is not None or self._table.kind[row] != FILE:
             self._loaded[row] = diffs
+        if isinstance(diffs, DirectoryDiffs):
+            self._note_names(row, diffs)
         if diffs is not None:
             for diff in diffs.items:
                 self.note(row, diff.snapshot_id)
@@ -102,14 +110,28 @@ class DiffStore:
                 self.note(row, NO_SNAPSHOT)
         return diffs
 
+    def _note_names(self, row: int, diffs: DirectoryDiffs) -> None:
+        """The names in the diffs that a directory has in the image go into `early`."""
+        newest: dict[bytes, int] = {}
+        for diff in diffs.items:
+            if diff.snapshot_id <= _LARGEST_ID:
+                names = (name for name in (*diff.created, *diff.deleted) if len(name) <= _LONGEST_NAME)
+                newest.update(dict.fromkeys(names, diff.snapshot_id + 1))
+        first = self.early.count
+        self.early.add_all(list(newest), [row] * len(newest))
+        self.early.items["row"][first : self.early.count] = list(newest.values())
+
     def note(self, row: int, snapshot_id: int) -> None:
         """An inode got a diff of a snapshot, or for `NO_SNAPSHOT`, its last diff went."""
         self._rows_at.setdefault(snapshot_id, set()).add(row)
         diffs = self._loaded.get(row)
         self._count(row)
         if diffs is not None and self._references.hub(row) is None:
-            last = diffs.last_id if diffs.items else NO_SNAPSHOT
-            self._table.newest[row] = 0 if last > _LARGEST_ID else last + 1 or -1
+            last = diffs.last
+            known = NO_SNAPSHOT if last is None else last.snapshot_id
+            self._table.newest[row] = 0 if known > _LARGEST_ID else known + 1 or -1
+            copied = last is not None and last.copy is not None
+            self._table.marks[row] = self._table.marks[row] & (0xFF ^ COPIED) | (COPIED if copied else 0)
 
     def _count(self, row: int) -> None:
         self.directories_changed += int(self._table.kind[row] != FILE)
@@ -168,6 +190,13 @@ class DiffStore:
         diffs.items[-1].create(name)
         self._dirty.add(row)
 
+    def delete(self, row: int, name: bytes, node: int | WithName) -> None:
+        """A child left a directory that has a newest diff."""
+        diffs = self._loaded[row]
+        assert isinstance(diffs, DirectoryDiffs)
+        diffs.items[-1].delete(name, node)
+        self._dirty.add(row)
+
     def is_loaded(self, row: int) -> bool:
         return row in self._loaded
 
@@ -201,7 +230,8 @@ class DiffStore:
         if self.get(row) is not None:
             self._loaded[row] = None
             self._count(row)
-            self._table.newest[row] = 0
+            self._table.newest[row] = -1 if self._references.hub(row) is None else 0
+            self._table.marks[row] &= 0xFF ^ COPIED
             self._dirty.discard(row)
             if self._table.slot[row] >= 0:
                 self._removed.add(int(self._table.id[row]))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from engine.namespace.created_lists import CreatedLists
 from engine.namespace.diffs import CURRENT_STATE, NO_SNAPSHOT, DirectoryDiff, FileDiff, LinkCopy
 from engine.namespace.references import WithName
 from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK, to_signed
-from image_format.kernels.inode import LAST_COMPLETE
-from image_format.proto import fsimage_pb2 as pb
+from image_format.kernels.inode import COPIED, LAST_COMPLETE
 
 _UINT64 = (1 << 64) - 1
 
@@ -38,19 +39,34 @@ class History(CreatedLists):
         if self._table.kind[row] == DIRECTORY:
             diff = self.directory_diff(row, latest)
             if diff.copy is None:
-                diff.name, diff.copy = self._table.name(row), self._table.message(row).directory
+                diff.name, diff.copy = self._table.name(row), self._table.directory_copy(row, self._table.rows[row])
+                self._table.marks[row] |= COPIED
             return
         file_diff = self._file_diff(row, latest)
         if file_diff.copy is None:
-            file_diff.name, file_diff.copy = self._table.name(row), self._file_copy(row)
+            file_diff.name, file_diff.copy = self._table.name(row), self._table.file_copy(row, self._table.rows[row])
+            self._table.marks[row] |= COPIED
         if with_blocks:
             file_diff.set_blocks(self._table.file_blocks(row))
 
-    def _file_copy(self, row: int) -> pb.INodeFile:
-        copy = self._table.message(row).file
-        copy.ClearField("blocks")
-        copy.ClearField("fileUC")
-        return copy
+    def keep(self, row: int, latest: int, amount: int, entry: np.void | None) -> None:
+        """`record_in` of what was so before kernels changed it.
+
+        Args:
+            amount: bytes of a file, or how many children more than in the base image a directory had.
+            entry: the row as it was; None where only the diff is wanted.
+        """
+        table = self._table
+        if table.kind[row] == DIRECTORY:
+            diff = self.directory_diff(row, latest, amount)
+            if entry is not None and diff.copy is None:
+                diff.name, diff.copy = table.name_of(entry), table.directory_copy(row, entry)
+                table.marks[row] |= COPIED
+            return
+        file_diff = self._file_diff(row, latest, amount)
+        if file_diff.copy is None and entry is not None:
+            file_diff.name, file_diff.copy = table.name_of(entry), table.file_copy(row, entry)
+            table.marks[row] |= COPIED
 
     def _record_link(self, row: int, latest: int) -> None:
         holder = self.link_holder(row)
@@ -63,18 +79,19 @@ class History(CreatedLists):
             diff.deleted[name] = LinkCopy(row, name)
             self.diffs.has_links = True
 
-    def directory_diff(self, row: int, latest: int) -> DirectoryDiff:
-        """The diff of a directory that takes changes since a snapshot, made if need be."""
+    def directory_diff(self, row: int, latest: int, growth: int | None = None) -> DirectoryDiff:
+        """The diff of a directory that takes changes since a snapshot, made if need be; see `Tree.child_count`."""
         diffs = self.diffs.directory(row)
         if diffs.last is None or diffs.last.snapshot_id < latest:
-            diffs.items.append(DirectoryDiff(latest, self._tree.child_count(row)))
+            diffs.items.append(DirectoryDiff(latest, self._tree.child_count(row, growth)))
             self.diffs.note(row, latest)
         return diffs.items[-1]
 
-    def _file_diff(self, row: int, latest: int) -> FileDiff:
+    def _file_diff(self, row: int, latest: int, size: int | None = None) -> FileDiff:
         diffs = self.diffs.file(row)
         if diffs.last is None or diffs.last.snapshot_id < latest:
-            size = sum(block.num_bytes for block in self._table.file_blocks(row))
+            if size is None:
+                size = sum(block.num_bytes for block in self._table.file_blocks(row))
             diffs.items.append(FileDiff(latest, to_signed(size & _UINT64)))
             self.diffs.note(row, latest)
         return diffs.items[-1]
@@ -127,6 +144,22 @@ class History(CreatedLists):
                 self._references.remove_dst(hub)
             return hub.count == 0
         return True
+
+    def leave_name(self, row: int, directory: int, name: bytes, latest: int, moved_into: int) -> None:
+        """A file that the latest snapshot has moved elsewhere, and leaves it the name that it had.
+
+        Args:
+            latest: of the place that it left; the file has a diff of it.
+            moved_into: of the new place.
+        """
+        references = self._references
+        if self._tree.hadoop3:
+            self._file_diff(row, latest).set_blocks(self._table.file_blocks(row))
+        named = references.add_name(row, name, latest, directory)
+        self.diffs.delete(directory, name, named)
+        hub = references.hub(row)
+        assert hub is not None
+        references.set_dst(hub, moved_into)
 
     # ---- blocks --------------------------------------------------------------------------------------------
 

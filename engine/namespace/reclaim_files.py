@@ -71,6 +71,13 @@ class FileReclaim(ABC):
         if self._tree.hadoop3 and not diffs.items:
             self._diffs.remove(row)
 
+    def delete_kept(self, row: int) -> None:
+        """A file that the latest snapshot has, and a diff of it, is in no directory any more; it holds no lease."""
+        diffs = self._diffs.of_file(row)
+        assert diffs is not None
+        diffs.current_deleted = True
+        self._keep_needed_blocks(row, diffs)
+
     def _drop_empty_block(self, row: int) -> None:
         blocks = self._table.file_blocks(row)
         if blocks and blocks[-1].num_bytes == 0:

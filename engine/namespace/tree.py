@@ -334,9 +334,9 @@ class Tree:
             *self._misplaced.get(directory, {}).values(),
         ]
 
-    def child_count(self, directory: int) -> int:
-        """How many children a directory has."""
-        count = int(self.table.rows["growth"][directory])
+    def child_count(self, directory: int, growth: int | None = None) -> int:
+        """How many children a directory has, or had when it had so many more than in the base image."""
+        count = int(self.table.rows["growth"][directory]) if growth is None else growth
         if self.table.slot[directory] >= 0:
             count += self.base.child_count(int(self.table.id[directory]))
         return count

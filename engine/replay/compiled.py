@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.namespace import Namespace
+from engine.namespace.noted import NOTE_DTYPE
 from engine.replay.acls import inherit_default_acl, set_acl
 from engine.replay.kernels import state
 from engine.replay.kernels.ahead import COLUMNS as COMING_COLUMNS
@@ -40,7 +41,7 @@ from image_format.bytes_table import BytesTable
 from image_format.errors import ImageStorageError, RecordError
 from image_format.index import ImageIndex
 from image_format.inode_table import NO_ROW
-from image_format.kernels.inode import ACL_DUE, HOLDS
+from image_format.kernels.inode import ACL_DUE, HOLDS, INODE_DTYPE
 from image_format.messages import MessageReader
 from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
@@ -56,7 +57,7 @@ _ROWS = 1 << 12
 _NAME_BYTES = 1 << 16
 _BLOCKS = 1 << 12
 _STRINGS = 1 << 8
-_CREATED = 1 << 12
+_NOTES = 1 << 12
 _ACLS = 1 << 12
 _FEWEST_PATHS, _MOST_PATHS = 1 << 12, 1 << 18
 _NAMED = 1 << 14
@@ -104,7 +105,8 @@ class CompiledReplay:
         self._special_ids = _special_ids(index)
         namespace.tree.mark_special(self._special_ids)
         self._way_marks: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
-        self._created: npt.NDArray[np.int64] = np.empty((_CREATED, 3), np.int64)
+        self._notes: npt.NDArray[np.void] = np.zeros(_NOTES, NOTE_DTYPE)
+        self._copies: npt.NDArray[np.void] = np.zeros(_NOTES, INODE_DTYPE)
         self._acls: npt.NDArray[np.int64] = np.empty((_ACLS, 4), np.int64)
         # its entries begin where cache lines do
         self._paths: npt.NDArray[np.void] = Room().zeros(_places_for_paths(index), state.PATH_DTYPE)
@@ -294,12 +296,14 @@ class CompiledReplay:
             0,
             0,
             0,
+            0,
             not namespace.history.may_be_inconsistent,
             tree.moved,
             0,
             self._named_used,
             self._named_wanted,
             self._layout,
+            rules.skip_access_time_changes,
         )
 
     def _leave(self) -> None:
@@ -327,9 +331,11 @@ class CompiledReplay:
         if numbers[state.DIRECTORIES_MOVED] != tree.moved:
             tree.moved = self._moved = numbers[state.DIRECTORIES_MOVED]
             tree.forget_paths()
-        names = table.names
-        for directory, offset, size in self._created[: numbers[state.CREATED_USED]].tolist():
-            namespace.history.diffs.create(directory, names[offset : offset + size].tobytes())
+        diffs = namespace.history.diffs
+        changed = diffs.directories_changed
+        namespace.take_up(self._notes[: numbers[state.NOTES_USED]], self._copies)
+        # Paths lead on to where they led: a new diff is of the newest snapshot that they are in.
+        self._directories += diffs.directories_changed - changed
 
     def _give_acls(self, cursor: SegmentCursor) -> None:
         """Give new inodes their ACLs, in the order in which they were made: they inherit from each other.
@@ -352,6 +358,7 @@ class CompiledReplay:
     def _point(self) -> None:
         """Tell the kernels where the arrays are; they stay there while a kernel runs."""
         table, links, index, known = self._namespace.table, self._namespace.tree.links, self._index, self._known
+        early = self._namespace.history.diffs.early
         arrays: dict[str, npt.NDArray[Any]] = {
             "rows": table.rows,
             "names": table.names,
@@ -379,7 +386,11 @@ class CompiledReplay:
             "waiting": self._waiting,
             "special_ids": self._special_ids,
             "way_marks": self._way_marks,
-            "created": self._created,
+            "notes": self._notes,
+            "copies": self._copies,
+            "early": early.items,
+            "early_slots": early.slots,
+            "early_arena": early.arena,
             "acls": self._acls,
             "paths": self._paths,
             "coming": self._coming,

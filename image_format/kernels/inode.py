@@ -49,6 +49,8 @@ HOLDS = 32
 """Row mark: the directory is snapshottable, or one below it was."""
 ACL_DUE = 64
 """Row mark: the inode is new, and its ACL comes when kernels return."""
+COPIED = 128
+"""Row mark: the newest snapshot diff has the attributes that the inode had then."""
 
 INODE_DTYPE = np.dtype(
     [

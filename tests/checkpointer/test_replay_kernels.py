@@ -232,20 +232,6 @@ def test_one_namespace_takes_segment_after_segment(tmp_path: Path) -> None:
         assert tree.child_count(tree.find("/old/a")) == 15
 
 
-def test_a_snapshot_keeps_kernels_out_of_its_tree_alone(tmp_path: Path) -> None:
-    path = base(HADOOP2).save(tmp_path)
-    edits = [
-        ops.AllowSnapshotOp(snapshot_root="/old"),
-        ops.CreateSnapshotOp(snapshot_root="/old", snapshot_name="s0"),
-        times("/old/a/f1", 5),
-        mkdir("/new", 20_001),
-        mkdir("/new/d", 20_002),
-        times("/new/d", 5),
-        delete("/new"),
-    ]
-    assert rare(path, edits, HADOOP2) == ["OP_ALLOW_SNAPSHOT", "OP_CREATE_SNAPSHOT", "OP_TIMES"]
-
-
 def test_a_directory_above_a_snapshottable_one_is_left_alone(tmp_path: Path) -> None:
     path = base(HADOOP2).save(tmp_path)
     edits = [ops.AllowSnapshotOp(snapshot_root="/old/a"), rename("/old", "/older"), delete("/older")]

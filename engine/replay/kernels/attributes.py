@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from engine.replay.kernels.change import GROUP_SHIFT, USER_SHIFT, find_known
-from engine.replay.kernels.files import existing
+from engine.replay.kernels.files import anywhere
 from engine.replay.kernels.layouts import SET_PERMISSIONS, SET_REPLICATION, TIMES
+from engine.replay.kernels.recording import record, to_record
 from engine.replay.kernels.records import i16, i64, skip_string, u16
 from engine.replay.kernels.state import (
     ABSENT,
@@ -19,6 +20,7 @@ from engine.replay.kernels.state import (
     KNOWN_USER,
     MAX_REPLICATION,
     MIN_REPLICATION,
+    SKIPS_ACCESS_TIMES,
     UNUSUAL,
     known_values_of,
     rows_of,
@@ -33,10 +35,17 @@ _SERIAL = np.uint64(SERIAL_MASK)
 
 @step
 def _changeable(a, buf, pos, end):
-    """`existing`, where absent inodes and such with unknown fields are `UNUSUAL`."""
-    row, following = existing(a, buf, pos, end)
+    """Row of an inode that may change once it is `record`ed, `UNUSUAL` or `AGAIN`, and position behind its path.
+
+    Absent inodes and such with unknown fields are `UNUSUAL`.
+    """
+    row, following = anywhere(a, buf, pos, end)
     if row == ABSENT or (row >= 0 and rows_of(a)[row]["flags"] & UNKNOWN_FIELDS):
         row = np.int64(UNUSUAL)
+    if row >= 0:
+        known = to_record(a, row)
+        if known != DONE:
+            row = np.int64(known)
     return row, following
 
 
@@ -50,6 +59,7 @@ def set_replication(a, buf, pos, end):
     if pos + SET_REPLICATION.end != end or entry["kind"] != FILE:
         return UNUSUAL
     if entry["ec_policy"] < 0:
+        record(a, row)
         entry["flags"] |= DIRTY
         entry["replication"] = min(max(i16(buf, pos), a[MIN_REPLICATION]), a[MAX_REPLICATION])
     return DONE
@@ -65,6 +75,7 @@ def set_permissions(a, buf, pos, end):
     # What it inherits depends on the mode that it was made with.
     if pos + SET_PERMISSIONS.end != end or entry["marks"] & ACL_DUE:
         return UNUSUAL
+    record(a, row)
     entry["flags"] |= DIRTY
     entry["permission"] = (entry["permission"] & ~_MODE) | np.uint64(u16(buf, pos))
     return DONE
@@ -92,6 +103,7 @@ def set_owner(a, buf, pos, end):
             return UNUSUAL
         permission = (permission & ~(_SERIAL << GROUP_SHIFT)) | known_values_of(a)[known] << GROUP_SHIFT
     if group > user + 2 or end > group + 2:
+        record(a, row)
         entry["flags"] |= DIRTY
         entry["permission"] = permission
     return DONE
@@ -107,11 +119,15 @@ def times(a, buf, pos, end):
         return UNUSUAL
     mtime, atime = i64(buf, pos + TIMES.mtime), i64(buf, pos + TIMES.atime)
     hadoop3 = a[HADOOP3] != 0
+    sets_mtime = mtime >= 0 or (mtime != -1 and not hadoop3)
+    sets_atime = atime >= 0 or (atime != -1 and not hadoop3)
+    if sets_mtime or (sets_atime and not a[SKIPS_ACCESS_TIMES]):
+        record(a, row)
     entry = rows_of(a)[row]
-    if mtime >= 0 or (mtime != -1 and not hadoop3):
+    if sets_mtime:
         entry["flags"] |= DIRTY
         entry["mtime"] = mtime
-    if atime >= 0 or (atime != -1 and not hadoop3):
+    if sets_atime:
         entry["flags"] |= DIRTY
         entry["atime"] = atime
     return DONE

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from engine.replay.kernels.lookup import add_link
+from engine.replay.kernels.recording import come, keep, room
 from engine.replay.kernels.records import i32, is_plain_text, skip_string, u16, vlong
 from engine.replay.kernels.state import (
     ACLS_USED,
     AGAIN,
-    CREATED_USED,
     DIRECTORIES_MOVED,
     DONE,
     GENERATION_STAMP,
@@ -20,9 +20,7 @@ from engine.replay.kernels.state import (
     LATEST,
     LEASES_CHANGED,
     NAMES_USED,
-    UNUSUAL,
     acls_of,
-    created_of,
     known_arena_of,
     known_of,
     known_slots_of,
@@ -134,10 +132,16 @@ def may_hold(row):
 
 
 @step
-def raise_mtime(rows, directory, mtime):
-    """A directory's modification time never goes back."""
-    row = rows[directory]
+def raise_mtime(a, directory, mtime, latest):
+    """A directory's modification time never goes back.
+
+    Args:
+        latest: id of the newest snapshot that has the directory, plus one, and does not have the change; 0 for none.
+    """
+    row = rows_of(a)[directory]
     if mtime > row["mtime"]:
+        if latest != 0:
+            keep(a, directory, latest, True)
         row["flags"] |= DIRTY
         row["mtime"] = mtime
 
@@ -177,28 +181,15 @@ def set_link(a, number, directory, row, offset, size, hashed):
 
 
 @step
-def created_room(a, directory):
-    """Whether the directory that was found last can get a child: `DONE`, `UNUSUAL` or `AGAIN`."""
-    if not a[INSIDE]:
-        return DONE
-    if rows_of(a)[directory]["newest"] != a[LATEST]:
-        # It has no diff yet that takes the name.
-        return UNUSUAL
-    return DONE if a[CREATED_USED] < created_of(a).shape[0] else AGAIN
+def created_room(a):
+    """Whether snapshots can be told of a new child of the directory that was found last: `DONE` or `AGAIN`."""
+    return room(a) if a[INSIDE] else DONE
 
 
 @step
 def note_created(a, directory, row):
-    """A new inode came into the directory that was found last, see `created_room`."""
-    entry = rows_of(a)[row]
-    entry["born"] = -1
-    if a[INSIDE]:
-        entry["born"] = a[LATEST]
-        used = a[CREATED_USED]
-        created_of(a)[used, 0] = directory
-        created_of(a)[used, 1] = entry["name_offset"]
-        created_of(a)[used, 2] = entry["name_length"]
-        a[CREATED_USED] = used + 1
+    """A new inode is about to come into the directory that was found last, see `created_room`."""
+    come(a, row, directory, a[LATEST], a[INSIDE])
 
 
 @step

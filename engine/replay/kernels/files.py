@@ -41,7 +41,7 @@ from engine.replay.kernels.layouts import (
     COUNT,
     ERASURE_CODING,
 )
-from engine.replay.kernels.lookup import child, has_room, is_new_id, last_slash, parent_of
+from engine.replay.kernels.lookup import any_child, child, has_room, is_new_id, last_slash, parent_of
 from engine.replay.kernels.records import i16, i32, i64, path_end, skip_string, vlong
 from engine.replay.kernels.state import (
     ABSENT,
@@ -50,7 +50,6 @@ from engine.replay.kernels.state import (
     DONE,
     INODES,
     LAST_INODE_ID,
-    LATEST,
     LAYOUT,
     LEASES_PLAIN,
     MAX_REPLICATION,
@@ -72,6 +71,7 @@ from image_format.kernels.inode import (
     DROPPED,
     FILE,
     LAST_COMPLETE,
+    SPECIAL,
     UNDER_CONSTRUCTION,
     UNKNOWN_FIELDS,
 )
@@ -83,20 +83,11 @@ _SMALLEST_COMPACT_BLOCK = 10
 
 
 @step
-def existing(a, buf, pos, end):
+def anywhere(a, buf, pos, end):
     """(row that the path at `pos` leads to, `ABSENT`, `UNUSUAL` or `AGAIN`; position behind the path).
 
-    A path below a directory with snapshots is `UNUSUAL`.
+    `LATEST` and `INSIDE` tell what snapshots have of the directory that it is in.
     """
-    row, following = _anywhere(a, buf, pos, end)
-    if row != AGAIN and a[LATEST]:
-        row = np.int64(UNUSUAL)
-    return row, following
-
-
-@step
-def _anywhere(a, buf, pos, end):
-    """`existing`, below directories with snapshots too."""
     following = path_end(buf, pos, end)
     if following < 0:
         return np.int64(UNUSUAL), following
@@ -108,17 +99,19 @@ def _anywhere(a, buf, pos, end):
     if rows_of(a)[parent]["kind"] != DIRECTORY:
         return np.int64(ABSENT), following
     size = following - slash - 1
-    return child(a, parent, buf, slash + 1, size, hash_name(parent, buf, slash + 1, size)), following
+    return any_child(a, parent, buf, slash + 1, size, hash_name(parent, buf, slash + 1, size)), following
 
 
 @step
 def _file(a, buf, pos, end):
     """Row of a file whose blocks and lease may change, which no snapshot minds; anything else is `UNUSUAL`."""
-    row, following = _anywhere(a, buf, pos, end)
+    row, following = anywhere(a, buf, pos, end)
     if row == ABSENT:
         row = np.int64(UNUSUAL)
-    if row >= 0 and (rows_of(a)[row]["kind"] != FILE or rows_of(a)[row]["flags"] & UNKNOWN_FIELDS):
-        row = np.int64(UNUSUAL)
+    if row >= 0:
+        entry = rows_of(a)[row]
+        if entry["kind"] != FILE or entry["flags"] & UNKNOWN_FIELDS or entry["marks"] & SPECIAL:
+            row = np.int64(UNUSUAL)
     return row, following
 
 
@@ -194,7 +187,7 @@ def add(a, buf, pos, end):
     changeable = entry_may_change(a, parent)
     if changeable != DONE:
         return changeable
-    recorded = created_room(a, parent)
+    recorded = created_room(a)
     if recorded == DONE:
         recorded = acl_room(a, parent, given)
     if recorded != DONE:
@@ -214,10 +207,10 @@ def add(a, buf, pos, end):
     entry["policy"] = policy
     entry["replication"] = min(max(replication, a[MIN_REPLICATION]), a[MAX_REPLICATION])
     a[LAST_INODE_ID] = max(a[LAST_INODE_ID], inode_id)
-    set_link(a, link, parent, row, offset, size, hashed)
     note_created(a, parent, row)
+    set_link(a, link, parent, row, offset, size, hashed)
     note_acl(a, parent, row, body, given, acl)
-    raise_mtime(rows_of(a), parent, mtime)
+    raise_mtime(a, parent, mtime, 0)
     open_file(a, row, holder, machine)
     return DONE
 

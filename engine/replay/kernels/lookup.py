@@ -33,6 +33,9 @@ from engine.replay.kernels.state import (
     UNUSUAL,
     blocks_of,
     dropped_of,
+    early_arena_of,
+    early_of,
+    early_slots_of,
     ids_of,
     inodes_of,
     link_slots_of,
@@ -172,13 +175,13 @@ def link_of(a, row):
 
 @step
 def child(a, directory, buf, start, size, hashed):
-    """Row of a child, `ABSENT`, `UNUSUAL` (whatever snapshots know, too) or `AGAIN`; see `_any_child`."""
-    row = _any_child(a, directory, buf, start, size, hashed)
+    """Row of a child, `ABSENT`, `UNUSUAL` (whatever snapshots know, too) or `AGAIN`; see `any_child`."""
+    row = any_child(a, directory, buf, start, size, hashed)
     return row if row < 0 or rows_of(a)[row]["marks"] & SPECIAL == 0 else np.int64(UNUSUAL)
 
 
 @step
-def _any_child(a, directory, buf, start, size, hashed):
+def any_child(a, directory, buf, start, size, hashed):
     """Row of a child, `ABSENT`, `UNUSUAL` or `AGAIN`.
 
     Args:
@@ -227,7 +230,7 @@ def last_slash(buf, start, end):
 
 
 @step
-def _look_into(a, row):
+def look_into(a, row):
     """A path leads through a directory: whether its diffs are known, and `LATEST` and `INSIDE` take them up."""
     entry = rows_of(a)[row]
     if entry["marks"] & SPECIAL:
@@ -241,14 +244,23 @@ def _look_into(a, row):
 
 @step
 def _look_below(a, directory, row):
-    """`_look_into` the child of a directory, which may have come after the newest snapshot."""
-    if a[INSIDE] and rows_of(a)[directory]["newest"] == a[LATEST]:
-        entry = rows_of(a)[row]
-        if entry["born"] == 0 and entry["slot"] >= 0:
-            return False
-        if entry["born"] >= a[LATEST]:
-            a[INSIDE] = 0
-    return _look_into(a, row)
+    """`look_into` the child of a directory, which may have come after the newest snapshot."""
+    if a[INSIDE] and rows_of(a)[directory]["newest"] == a[LATEST] and born(a, directory, row) >= a[LATEST]:
+        a[INSIDE] = 0
+    return look_into(a, row)
+
+
+@step
+def born(a, directory, row):
+    """`born` of a child of a directory whose diffs are known."""
+    entry = rows_of(a)[row]
+    if entry["born"] == 0:
+        offset, size = entry["name_offset"], np.int64(entry["name_length"])
+        hashed = hash_name(directory, names_of(a), offset, size)
+        items = early_of(a)
+        number = find_link(early_slots_of(a), items, early_arena_of(a), hashed, directory, names_of(a), offset, size)
+        entry["born"] = items[number]["row"] if number >= 0 else -1
+    return entry["born"]
 
 
 @step
@@ -305,7 +317,7 @@ def parent_of(a, buf, start, slash):
     """
     a[LATEST] = 0
     a[INSIDE] = 0
-    if not _look_into(a, _ROOT_ROW):
+    if not look_into(a, _ROOT_ROW):
         return np.int64(UNUSUAL)
     # from the nearest directory above it that is known
     row = np.int64(ABSENT)
@@ -325,7 +337,7 @@ def parent_of(a, buf, start, slash):
         if rows_of(a)[row]["kind"] != DIRECTORY:
             return np.int64(ABSENT)
         directory = row
-        row = _any_child(a, directory, buf, pos, stop - pos, hash_name(directory, buf, pos, stop - pos))
+        row = any_child(a, directory, buf, pos, stop - pos, hash_name(directory, buf, pos, stop - pos))
         if row < 0:
             return row
         if not _look_below(a, directory, row):
@@ -343,7 +355,7 @@ def _row_at(a, buf, start, end):
     if directory < 0 or rows_of(a)[directory]["kind"] != DIRECTORY:
         return directory if directory < 0 else np.int64(ABSENT)
     size = end - slash - 1
-    return _any_child(a, directory, buf, slash + 1, size, hash_name(directory, buf, slash + 1, size))
+    return any_child(a, directory, buf, slash + 1, size, hash_name(directory, buf, slash + 1, size))
 
 
 @kernel

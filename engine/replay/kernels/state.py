@@ -12,6 +12,7 @@ import numpy as np
 from numba import from_dtype, types
 from numba.extending import intrinsic
 
+from engine.namespace.noted import NOTE_DTYPE
 from image_format.kernels.inode import BLOCK_DTYPE, INODE_DTYPE
 from image_format.kernels.tables import LINK_DTYPE
 
@@ -52,15 +53,17 @@ ABSENT = -1
     ERA,  # number of the time from which on paths lead to the same directories, but for `DIRECTORIES_MOVED`
     LATEST,  # of the directory that was found last: newest snapshot its path is in, plus one; 0 for none
     INSIDE,  # whether that snapshot has the directory
-    CREATED_USED,
+    NOTES_USED,
+    COPIES_USED,
     SNAPSHOTS_PLAIN,  # `History.may_be_inconsistent` is not so
     DIRECTORIES_MOVED,  # how many directories have lost their places
     ACLS_USED,
     NAMED_USED,
     NAMED_WANTED,  # places that lacked for a table of names; -1 if there are to be no new tables
     LAYOUT,  # version of the segment's layout
+    SKIPS_ACCESS_TIMES,  # `ReplayRules.skip_access_time_changes`
     NUMBERS,
-) = range(29)
+) = range(31)
 
 PATH_DTYPE = np.dtype(
     [
@@ -110,7 +113,11 @@ ARRAYS = (
     "waiting",
     "special_ids",
     "way_marks",
-    "created",
+    "notes",
+    "copies",
+    "early",
+    "early_slots",
+    "early_arena",
     "acls",
     "paths",
     "coming",
@@ -211,8 +218,14 @@ special_ids_of = _view("special_ids", np.int64)
 way_marks_of = _view("way_marks", np.bool_)
 """`Tree.way_marks`; empty until it is asked for."""
 
-created_of = _view("created", np.int64, 3)
-"""Created names for the newest diff of a directory: its row, and offset and size of the name."""
+notes_of = _view("notes", NOTE_DTYPE)
+"""What snapshots have to know of changes, and rows as they were, see `engine.namespace.noted`."""
+copies_of = _view("copies", INODE_DTYPE)
+
+early_of = _view("early", LINK_DTYPE)
+"""`DiffStore.early`: names of children, by the row of their directory."""
+early_slots_of = _view("early_slots", np.int64)
+early_arena_of = _view("early_arena", np.uint8)
 
 acls_of = _view("acls", np.int64, 4)
 """New inodes with an ACL: row, row of the directory, and where in the segment the operation's body and its ACL stand.

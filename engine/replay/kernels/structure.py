@@ -22,9 +22,19 @@ from engine.replay.kernels.change import (
     raise_mtime,
     set_link,
 )
-from engine.replay.kernels.files import existing, new_row
+from engine.replay.kernels.files import anywhere, new_row
 from engine.replay.kernels.layouts import COUNT, DELETE, MKDIR, MKDIR_HEAD, RENAME, RENAME_OLD
-from engine.replay.kernels.lookup import child, has_room, is_ancestor, is_new_id, last_slash, link_of, parent_of
+from engine.replay.kernels.lookup import (
+    any_child,
+    child,
+    has_room,
+    is_ancestor,
+    is_new_id,
+    last_slash,
+    link_of,
+    parent_of,
+)
+from engine.replay.kernels.recording import come, in_latest, leave, may_leave, move_out, room
 from engine.replay.kernels.records import i32, i64, path_end
 from engine.replay.kernels.removal import may_remove, remove
 from engine.replay.kernels.state import (
@@ -32,10 +42,12 @@ from engine.replay.kernels.state import (
     AGAIN,
     DAMAGED,
     DONE,
+    INSIDE,
     LAST_INODE_ID,
     LATEST,
     LEASES_CHANGED,
     LEASES_PLAIN,
+    SNAPSHOTS_PLAIN,
     UNUSUAL,
     link_slots_of,
     links_of,
@@ -43,7 +55,16 @@ from engine.replay.kernels.state import (
     rows_of,
 )
 from hadoop_common.inode_ids import ROOT_INODE_ID
-from image_format.kernels.inode import DIRECTORY, DIRTY, HOLDS, UNKNOWN_FIELDS
+from image_format.kernels.inode import (
+    DIRECTORY,
+    DIRTY,
+    FILE,
+    HOLDS,
+    LEASED,
+    SPECIAL,
+    UNDER_CONSTRUCTION,
+    UNKNOWN_FIELDS,
+)
 from image_format.kernels.jit import step
 from image_format.kernels.tables import find_link, hash_name
 from journal.ops import RENAME_OVERWRITE
@@ -88,7 +109,7 @@ def mkdir(a, buf, pos, end):
         changeable = entry_may_change(a, parent)
         if changeable != DONE:
             return changeable
-        recorded = created_room(a, parent)
+        recorded = created_room(a)
         if recorded == DONE:
             recorded = acl_room(a, parent, given)
         if recorded != DONE:
@@ -101,10 +122,10 @@ def mkdir(a, buf, pos, end):
     row = new_row(a, inode_id, DIRECTORY, offset, size)
     rows_of(a)[row]["permission"] = permission
     rows_of(a)[row]["mtime"] = mtime
-    set_link(a, link, parent, row, offset, size, hashed)
     note_created(a, parent, row)
+    set_link(a, link, parent, row, offset, size, hashed)
     note_acl(a, parent, row, body, given, acl)
-    raise_mtime(rows_of(a), parent, mtime)
+    raise_mtime(a, parent, mtime, 0)
     return DONE
 
 
@@ -116,8 +137,8 @@ def _unlink(a, row):
 
 @step
 def delete(a, buf, pos, end):
-    """DELETE; a path that leads nowhere is none."""
-    row, pos = existing(a, buf, pos, end)
+    """DELETE; a path that leads nowhere is none. Of what the newest snapshot has, only closed files go this way."""
+    row, pos = anywhere(a, buf, pos, end)
     if row in (UNUSUAL, AGAIN):
         return row
     call = pos + DELETE.rpc_client_id
@@ -126,38 +147,70 @@ def delete(a, buf, pos, end):
     if row == ABSENT:
         return DONE
     parent = np.int64(rows_of(a)[row]["parent"])
+    latest, inside = a[LATEST], a[INSIDE]
     changeable = entry_may_change(a, parent)
+    if changeable == DONE and inside:
+        changeable = room(a)
     if changeable != DONE:
         return changeable
-    if not may_remove(a, row) or link_of(a, row) < 0:
+    if not may_leave(a, parent, row, latest, inside) or link_of(a, row) < 0:
+        return UNUSUAL
+    is_held = in_latest(a, parent, row, latest, inside)
+    if not (_may_be_kept(a, row) if is_held else may_remove(a, row)):
         return UNUSUAL
     timestamp = i64(buf, pos)
+    leave(a, row, parent, latest, inside, is_held)
     _unlink(a, row)
-    raise_mtime(rows_of(a), parent, timestamp)
-    return DONE if remove(a, row) else DAMAGED
+    raise_mtime(a, parent, timestamp, latest if inside else 0)
+    return DONE if is_held or remove(a, row) else DAMAGED
 
 
 @step
-def _move(a, row, parent, buf, start, size, timestamp, replaced):
-    """Move an inode to `parent` under the name `buf[start:start + size]`, in place of the row `replaced` if not -1.
+def _may_be_kept(a, row):
+    """Whether an inode that the newest snapshot has can leave its place without a look at what only Python knows."""
+    entry = rows_of(a)[row]
+    return (
+        a[LEASES_PLAIN] != 0
+        and entry["kind"] == FILE
+        and entry["flags"] & (UNKNOWN_FIELDS | UNDER_CONSTRUCTION) == 0
+        and entry["marks"] & LEASED == 0
+    )
+
+
+@step
+def _move(a, row, parent, buf, start, size, timestamp, replaced, latest, inside):
+    """Move an inode to `parent`, the directory found last, as `buf[start:start + size]`, in place of `replaced` if any.
 
     All is checked but what the plain function has to look at.
+
+    Args:
+        replaced: row of a file, -1 for none.
+        latest, inside: `LATEST` and `INSIDE` of the directory that it is in.
     """
     source = rows_of(a)[row]
     old_parent = np.int64(source["parent"])
+    new_latest, new_inside = a[LATEST], a[INSIDE]
     if source["flags"] & UNKNOWN_FIELDS or link_of(a, row) < 0:
         return UNUSUAL
     changeable = entry_may_change(a, old_parent)
     if changeable == DONE:
         changeable = entry_may_change(a, parent)
+    if changeable == DONE and (inside or new_inside):
+        changeable = room(a)
     if changeable != DONE:
         return changeable
     if not a[LEASES_PLAIN] or source["marks"] & HOLDS:
         return UNUSUAL
-    if replaced >= 0 and (rows_of(a)[replaced]["kind"] == DIRECTORY or not may_remove(a, replaced)):
+    if not may_leave(a, old_parent, row, latest, inside) or (new_latest != 0 and not a[SNAPSHOTS_PLAIN]):
+        return UNUSUAL
+    is_held = in_latest(a, old_parent, row, latest, inside)
+    if source["kind"] != FILE and (is_held or source["kind"] != DIRECTORY or source["marks"] & SPECIAL):
+        return UNUSUAL
+    if replaced >= 0 and (new_latest != 0 or rows_of(a)[replaced]["kind"] == DIRECTORY or not may_remove(a, replaced)):
         return UNUSUAL
     if not has_room(a, 0, 1, size, 0):
         return AGAIN
+    move_out(a, row, old_parent, latest, inside, is_held, new_latest)
     _unlink(a, row)
     hashed = hash_name(parent, buf, start, size)
     link = find_link(link_slots_of(a), links_of(a), names_of(a), hashed, parent, buf, start, size)
@@ -174,10 +227,11 @@ def _move(a, row, parent, buf, start, size, timestamp, replaced):
         source["name_offset"] = offset
         source["name_length"] = size
         source["flags"] |= DIRTY
+    come(a, row, parent, new_latest, new_inside)
     set_link(a, link, parent, row, offset, size, hashed)
-    raise_mtime(rows_of(a), parent, np.int64(source["mtime"]))
-    raise_mtime(rows_of(a), old_parent, timestamp)
-    raise_mtime(rows_of(a), parent, timestamp)
+    raise_mtime(a, parent, np.int64(source["mtime"]), 0)
+    raise_mtime(a, old_parent, timestamp, latest if inside else 0)
+    raise_mtime(a, parent, timestamp, new_latest if new_inside else 0)
     if replaced >= 0:
         # a file, below which nothing can be damaged
         remove(a, replaced)
@@ -189,9 +243,10 @@ def _move(a, row, parent, buf, start, size, timestamp, replaced):
 @step
 def rename_old(a, buf, pos, end):
     """RENAME_OLD: one that cannot be done is no error."""
-    row, target = existing(a, buf, pos, end)
+    row, target = anywhere(a, buf, pos, end)
     if row in (UNUSUAL, AGAIN):
         return row
+    latest, inside = a[LATEST], a[INSIDE]
     pos = path_end(buf, target, end)
     call = pos + RENAME_OLD.rpc_client_id
     if pos < 0 or call > end or not call_end(buf, call, end):
@@ -202,14 +257,12 @@ def rename_old(a, buf, pos, end):
     start, following = target + 2, pos
     slash = last_slash(buf, start, following)
     parent = parent_of(a, buf, start, slash)
-    if parent != AGAIN and a[LATEST]:
-        return UNUSUAL
     if parent == ABSENT or (parent >= 0 and rows_of(a)[parent]["kind"] != DIRECTORY):
         return DONE
     if parent < 0:
         return parent
     name, size = slash + 1, following - slash - 1
-    found = child(a, parent, buf, name, size, hash_name(parent, buf, name, size))
+    found = any_child(a, parent, buf, name, size, hash_name(parent, buf, name, size))
     if found in (UNUSUAL, AGAIN):
         return found
     if found >= 0 and rows_of(a)[found]["kind"] == DIRECTORY:
@@ -217,15 +270,16 @@ def rename_old(a, buf, pos, end):
         return UNUSUAL
     if found >= 0 or is_ancestor(rows_of(a), row, parent):
         return DONE
-    return _move(a, row, parent, buf, name, size, timestamp, -1)
+    return _move(a, row, parent, buf, name, size, timestamp, -1, latest, inside)
 
 
 @step
 def rename(a, buf, pos, end):
     """RENAME, in place of nothing or of a file."""
-    row, target = existing(a, buf, pos, end)
+    row, target = anywhere(a, buf, pos, end)
     if row < 0:
         return row if row == AGAIN else UNUSUAL
+    latest, inside = a[LATEST], a[INSIDE]
     pos = path_end(buf, target, end)
     first = pos + RENAME.options + COUNT
     if pos < 0 or first > end:
@@ -242,8 +296,6 @@ def rename(a, buf, pos, end):
         overwrites = overwrites or option == RENAME_OVERWRITE
     slash = last_slash(buf, target + 2, pos)
     parent = parent_of(a, buf, target + 2, slash)
-    if parent != AGAIN and a[LATEST]:
-        return UNUSUAL
     if parent < 0 or rows_of(a)[parent]["kind"] != DIRECTORY:
         return parent if parent == AGAIN else UNUSUAL
     name, size = slash + 1, pos - slash - 1
@@ -256,4 +308,4 @@ def rename(a, buf, pos, end):
     replaces = found >= 0
     if found == UNUSUAL or (replaces and (found == row or not overwrites or rows_of(a)[row]["kind"] == DIRECTORY)):
         return UNUSUAL
-    return _move(a, row, parent, buf, name, size, timestamp, found if replaces else -1)
+    return _move(a, row, parent, buf, name, size, timestamp, found if replaces else -1, latest, inside)

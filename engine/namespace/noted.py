@@ -1,0 +1,60 @@
+"""What kernels noted for snapshots: changes of diffs that they leave to Python, in the order in which they came.
+
+A kernel changes rows and links at once, as if there were no snapshots, and notes what `History` would have done to the
+diffs. Nobody looks at diffs while kernels run; `take_up` makes good for it when they return. What kernels have to know
+of the diffs meanwhile stands in the rows: `newest`, `born` and the mark `COPIED` are as if all notes were taken up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.namespace.diffs import CURRENT_STATE
+from engine.namespace.history import History
+from engine.namespace.reclaim_files import FileReclaim
+from image_format.inode_table import InodeTable
+
+KEEP, CREATE, LEAVE, DELETE, MOVE = range(5)
+"""What happened: an inode is as it was at a snapshot no more; a name came to a directory, or left it; a file that a
+snapshot has was deleted, or moved elsewhere."""
+
+NOTE_DTYPE = np.dtype(
+    [
+        ("kind", "i8"),
+        ("row", "i8"),  # of the inode; for `CREATE` and `LEAVE` not used
+        ("directory", "i8"),  # row of the directory; for `KEEP` not used
+        ("name_offset", "i8"),  # of the name in the directory, as in `InodeTable.names`
+        ("name_length", "i8"),
+        ("latest", "i8"),  # id of the newest snapshot that has the inode, plus one
+        ("amount", "i8"),  # `KEEP`: bytes of a file, `growth` of a directory; `MOVE`: `latest` of the new place
+        ("kept", "i8"),  # `KEEP`: number of the copy of the row as it was, -1 without one
+    ]
+)
+
+
+def take_up(
+    table: InodeTable, history: History, reclaim: FileReclaim, notes: npt.NDArray[Any], copies: npt.NDArray[Any]
+) -> None:
+    """Apply notes to the diffs.
+
+    Args:
+        reclaim: cuts the blocks of deleted files that no snapshot needs.
+        notes: of `NOTE_DTYPE`.
+        copies: the rows that they refer to.
+    """
+    names = table.names
+    for kind, row, directory, offset, length, latest, amount, kept in notes.tolist():
+        name = names[offset : offset + length].tobytes()
+        if kind == CREATE:
+            history.diffs.create(directory, name)
+        elif kind == KEEP:
+            history.keep(row, latest - 1, amount, None if kept < 0 else copies[kept])
+        elif kind == MOVE:
+            history.leave_name(row, directory, name, latest - 1, amount - 1 if amount > 0 else CURRENT_STATE)
+        else:
+            history.diffs.delete(directory, name, row)
+            if kind == DELETE:
+                reclaim.delete_kept(row)

@@ -1,0 +1,112 @@
+"""Replay by kernels below snapshots: what they note for Python, and what they leave to the plain functions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from journal import ops
+from tests.checkpointer.image_builder import BASE_TXID, HADOOP3, LAYOUTS, merge_bytes, merged, store
+from tests.checkpointer.op_makers import add, close, delete, mkdir, rename, rename_old, set_permissions, times
+from tests.checkpointer.replay_scenes import base, rare
+from tests.checkpointer.snapshot_support import allow, create
+
+layouts = pytest.mark.parametrize("layout", LAYOUTS)
+
+
+@layouts
+def test_kernels_change_what_a_snapshot_has(layout: int, tmp_path: Path) -> None:
+    """Files and directories of the base below a snapshot, in a tree whose diffs are all new, and once more later."""
+    path = base(layout).save(tmp_path)
+    edits = [
+        allow("/old"),
+        create("s0", "/old"),
+        set_permissions("/old/a/f1", 0o600),
+        times("/old/a/f1", 5),
+        ops.SetOwnerOp(src="/old/a/f2", username="hdfs"),
+        ops.SetReplicationOp(path="/old/a/f2", replication=2),
+        set_permissions("/old/a", 0o700),
+        mkdir("/old/a/d", 20_001),
+        add("/old/a/n", 20_002),
+        close("/old/a/n"),
+        times("/old/a/n", 7),
+        delete("/old/a/n"),
+        delete("/old/a/d"),
+        delete("/old/a/f1"),
+        delete("/old/a/f3"),
+        rename_old("/old/a/f4", "/old/a/g4"),
+        rename("/old/a/f5", "/old/g5"),
+        rename("/old/a/f6", "/g6"),
+        add("/old/a/f3", 20_003),
+        create("s1", "/old"),
+        times("/old/a/f2", 8),
+        set_permissions("/old/a", 0o750),
+        close("/old/a/f3"),
+        delete("/old/a/f3"),
+    ]
+    merged(path, *edits)
+    assert rare(path, edits, layout) == ["OP_ALLOW_SNAPSHOT", "OP_CREATE_SNAPSHOT", "OP_CREATE_SNAPSHOT"]
+
+
+@layouts
+def test_kernels_leave_what_a_snapshot_has_and_they_cannot_tell(layout: int, tmp_path: Path) -> None:
+    path = base(layout).save(tmp_path)
+    before = [
+        add("/old/a/open", 20_001),
+        allow("/old"),
+        create("s0", "/old"),
+        rename("/old/a/f1", "/old/a/g1"),
+    ]
+    edits = [
+        times("/old/a/g1", 5),
+        delete("/old/a/open"),
+        rename("/old/a/f2", "/old/a/f3", overwrite=True),
+        rename("/old/a", "/old/b"),
+        times("/old/b/f4", 5),
+        delete("/old/b"),
+    ]
+    merged(path, *before, *edits)
+    assert rare(path, [*before, *edits], layout)[2:] == [op.name for op in edits]
+
+
+@layouts
+def test_kernels_know_the_names_in_the_diffs_of_an_image(layout: int, tmp_path: Path) -> None:
+    """Some files came after the snapshot, in the image already; the first look at the diffs is a plain function's."""
+    before = [
+        allow("/old/a"),
+        create("s0", "/old/a"),
+        add("/old/a/n", 20_001),
+        close("/old/a/n"),
+        add("/old/a/m", 20_002),
+        close("/old/a/m"),
+        delete("/old/a/f1"),
+        add("/old/a/f1", 20_003),
+        close("/old/a/f1"),
+    ]
+    path = store(tmp_path, merge_bytes(base(layout).save(tmp_path), before), BASE_TXID + len(before))
+    edits = [
+        set_permissions("/old/a/f0", 0o600),
+        times("/old/a/n", 5),
+        delete("/old/a/n"),
+        rename("/old/a/m", "/old/m"),
+        delete("/old/a/f1"),
+        delete("/old/a/f2"),
+    ]
+    merged(path, *edits)
+    assert rare(path, edits, layout) == ["OP_SET_PERMISSIONS"]
+
+
+def test_more_changes_below_a_snapshot_than_kernels_note_at_a_time(tmp_path: Path) -> None:
+    builder = base(HADOOP3)
+    for number in range(3000):
+        builder.file(f"/old/a/more-{number}")
+    edits = [
+        allow("/old"),
+        create("s0", "/old"),
+        *(rename(f"/old/a/more-{number}", f"/old/m-{number}") for number in range(1500)),
+        *(delete(f"/old/a/more-{number}") for number in range(1500, 3000)),
+    ]
+    path = builder.save(tmp_path)
+    merged(path, *edits)
+    assert rare(path, edits, HADOOP3) == ["OP_ALLOW_SNAPSHOT", "OP_CREATE_SNAPSHOT"]
