@@ -141,6 +141,8 @@ class InodeTable:
         self.rows = rows
         self.id = rows["id"]
         self.parent = rows["parent"]
+        self._name_offsets = rows["name_offset"]
+        self._name_lengths = rows["name_length"]
         self.slot = rows["slot"]
         self.mtime = rows["mtime"]
         self.atime = rows["atime"]
@@ -269,7 +271,8 @@ class InodeTable:
         return row
 
     def name(self, row: int) -> bytes:
-        return self.name_of(self.rows[row])
+        start = self._name_offsets.item(row)
+        return self.names[start : start + self._name_lengths.item(row)].tobytes()
 
     def name_of(self, entry: np.void) -> bytes:
         """Name of a row as it is or was."""

@@ -183,12 +183,12 @@ class DiffStore:
         self._dirty.add(row)
         return diffs
 
-    def create(self, row: int, name: bytes) -> None:
-        """A directory has a new name, which goes to its newest diff."""
+    def to_create(self, row: int) -> dict[bytes, int | None]:
+        """The created names of a directory's newest diff, which gets more."""
         diffs = self._loaded[row]
         assert isinstance(diffs, DirectoryDiffs)
-        diffs.items[-1].create(name)
         self._dirty.add(row)
+        return diffs.items[-1].created
 
     def delete(self, row: int, name: bytes, node: int | WithName) -> None:
         """A child left a directory that has a newest diff."""

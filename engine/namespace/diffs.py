@@ -119,6 +119,9 @@ class DirectoryDiff:
             trashed: told of what came after this snapshot and left before the next.
             stops: told of a name that leaves twice, at which a NameNode stops.
         """
+        if not later.deleted:
+            self.created.update(later.created)
+            return
         for name in sorted(later.created.keys() | later.deleted.keys(), key=name_key):
             gone = later.deleted.get(name)
             if gone is None:
@@ -152,8 +155,14 @@ class DiffList(Generic[D]):
 
     def _position(self, snapshot_id: int) -> tuple[int, bool]:
         """(index of the first diff with at least this id, whether it is that very id)."""
-        at = bisect_left(self.items, snapshot_id, key=lambda diff: diff.snapshot_id)
-        return at, at < len(self.items) and self.items[at].snapshot_id == snapshot_id
+        items = self.items
+        # mostly it is the newest one that is asked for
+        if not items or items[-1].snapshot_id < snapshot_id:
+            return len(items), False
+        if items[-1].snapshot_id == snapshot_id and (len(items) == 1 or items[-2].snapshot_id < snapshot_id):
+            return len(items) - 1, True
+        at = bisect_left(items, snapshot_id, key=lambda diff: diff.snapshot_id)
+        return at, at < len(items) and items[at].snapshot_id == snapshot_id
 
     @property
     def last(self) -> D | None:

@@ -10,6 +10,7 @@ from engine.namespace.references import WithName
 from engine.namespace.snapshots import Snapshots
 from engine.namespace.tree import ROOT_ROW, Tree
 from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK
+from image_format.kernels.inode import DROPPED
 
 
 class Lineage:
@@ -101,15 +102,16 @@ class Lineage:
         """
         wanted = [snapshot_id, NO_SNAPSHOT] if self._tree.hadoop3 else [snapshot_id]
         unread = [inode_id for each in wanted for inode_id in self.diffs.unread_at(each)]
-        unread += [inode_id for inode_id in self._snapshots.snapshottable_ids if inode_id not in self._table.row_of]
+        known = {inode_id: self._table.row_of.get(inode_id) for inode_id in self._snapshots.snapshottable_ids}
+        unread += [inode_id for inode_id, row in known.items() if row is None]
         for inode_id in unread:
             row = self.load_detached(inode_id)
             if row != NO_ROW:
                 self.diffs.get(row)
         rows = [row for each in wanted for row in self.diffs.rows_at(each)]
-        for inode_id in self._snapshots.snapshottable_ids:
-            row = self._tree.row(inode_id)
-            if row != NO_ROW and self.diffs.get(row) is None:
+        for inode_id, found in known.items():
+            row = self._tree.row(inode_id) if found is None else found
+            if row != NO_ROW and not self._table.flags[row] & DROPPED and self.diffs.get(row) is None:
                 rows.append(row)
         return rows
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from engine.namespace.diffs import CURRENT_STATE
 from engine.namespace.history import History
 from engine.namespace.reclaim_files import FileReclaim
-from image_format.inode_table import InodeTable
+from image_format.inode_table import NO_ROW, InodeTable
 
 KEEP, CREATE, LEAVE, DELETE, MOVE = range(5)
 """What happened: an inode is as it was at a snapshot no more; a name came to a directory, or left it; a file that a
@@ -45,16 +45,23 @@ def take_up(
         notes: of `NOTE_DTYPE`.
         copies: the rows that they refer to.
     """
-    names = table.names
+    # Each name is needed as bytes; a view of the arena gives them quicker than an array does.
+    names, diffs = table.names.data, history.diffs
+    holder, created = NO_ROW, {}
     for kind, row, directory, offset, length, latest, amount, kept in notes.tolist():
-        name = names[offset : offset + length].tobytes()
+        name = bytes(names[offset : offset + length])
         if kind == CREATE:
-            history.diffs.create(directory, name)
-        elif kind == KEEP:
+            # Mostly one directory gets many names.
+            if directory != holder:
+                holder, created = directory, diffs.to_create(directory)
+            created[name] = None
+            continue
+        holder = NO_ROW
+        if kind == KEEP:
             history.keep(row, latest - 1, amount, None if kept < 0 else copies[kept])
         elif kind == MOVE:
             history.leave_name(row, directory, name, latest - 1, amount - 1 if amount > 0 else CURRENT_STATE)
         else:
-            history.diffs.delete(directory, name, row)
+            diffs.delete(directory, name, row)
             if kind == DELETE:
                 reclaim.delete_kept(row)

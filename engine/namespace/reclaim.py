@@ -23,10 +23,12 @@ class Reclaim(FileReclaim):
     """
 
     _ways: Ways | None = None
+    _wanted_in: dict[int, list[tuple[bytes, Node]]]
 
     def remove_snapshot(self, row: int, prior: int) -> None:
         """Drop what only the deleted snapshot of a directory needs."""
         self._ways = find_ways(self._tree, self._history, self._deleted_snapshot)
+        self._wanted_in = {}
         self.clean_inode(row, self._deleted_snapshot, prior)
 
     # ---- what is there -------------------------------------------------------------------------------------
@@ -262,24 +264,28 @@ class Reclaim(FileReclaim):
 
     def _clean_children(self, row: int, snapshot: int, prior: int, excluded: set[int]) -> None:
         at = prior if snapshot != CURRENT_STATE and prior != NO_SNAPSHOT else snapshot
-        children = self._wanted(row, snapshot)
-        if children is None:
+        wanted = self._wanted(row, snapshot)
+        if wanted is None:
             children = self._children_at(row, at)
         else:
-            children = [node for node in children if self._is_child_at(row, node, at)]
+            history = self._history
+            children = [node for name, node in wanted if history.same_node(history.child_at(row, name, at), node)]
         for child in children:
             if self._id(child) not in excluded:
                 self.clean(child, snapshot, prior)
 
-    def _wanted(self, row: int, snapshot: int) -> list[Node] | None:
-        """What in a directory the deletion of a snapshot may change, in name order; None where that is not known."""
+    def _wanted(self, row: int, snapshot: int) -> list[tuple[bytes, Node]] | None:
+        """(name, node) of what in a directory the deletion of a snapshot may change, in name order.
+
+        Returns:
+            None where that is not known.
+        """
         if self._ways is None or snapshot != self._deleted_snapshot:
             return None
-        return sorted(self._ways.get(row, ()), key=lambda node: name_key(self._name(node)))
-
-    def _is_child_at(self, directory: int, node: Node, snapshot: int) -> bool:
-        found = self._history.child_at(directory, self._name(node), snapshot)
-        return self._history.same_node(found, node)
+        if row not in self._wanted_in:
+            named = [(self._name(node), node) for node in self._ways.get(row, ())]
+            self._wanted_in[row] = sorted(named, key=lambda pair: name_key(pair[0]))
+        return self._wanted_in[row]
 
     def _clean_snapshot(self, row: int, diffs: DirectoryDiffs, snapshot: int, prior: int) -> None:
         """DirectoryWithSnapshotFeature.cleanDirectory of a snapshot."""
@@ -315,9 +321,11 @@ class Reclaim(FileReclaim):
             if self._id(node) not in deleted:
                 self._clean_deleted(node, snapshot, prior)
 
-    def _clean_wanted(self, row: int, diffs: DirectoryDiffs, snapshot: int, prior: int, wanted: list[Node]) -> None:
+    def _clean_wanted(
+        self, row: int, diffs: DirectoryDiffs, snapshot: int, prior: int, wanted: list[tuple[bytes, Node]]
+    ) -> None:
         """`_clean_snapshot` that looks at nothing but what it may change."""
-        names = [self._name(node) for node in wanted]
+        names = [name for name, _ in wanted]
         before, going = diffs.of(prior), diffs.of(snapshot)
         created: set[int] = set()
         deleted: set[int] = set()

@@ -114,11 +114,12 @@ class CompiledReplay:
         self._unread: npt.NDArray[np.int64] = np.zeros((UNREAD, 2), np.int64)
         self._era = self._moved = self._directories = self._layout = 0
         # weak, for an array that somebody holds cannot grow where it lies
-        self._pointed: list[Callable[[], npt.NDArray[Any] | None]] = [lambda: None] * len(state.ARRAYS)
+        self._pointed: list[Callable[[], npt.NDArray[Any] | None]] = [lambda: None] * len(state.MOVING)
         self._holders_known = False
         self._known = BytesTable(room)
         self._values: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)
         self._know_names()
+        self._point_to_fixed()
 
     @property
     def table_places(self) -> int:
@@ -307,7 +308,7 @@ class CompiledReplay:
         )
 
     def _leave(self) -> None:
-        namespace, numbers = self._namespace, self._state.tolist()
+        namespace, numbers = self._namespace, self._state[: state.NUMBERS].tolist()
         table, tree, info = namespace.table, namespace.tree, namespace.info
         table.count = table.row_of.count = numbers[state.ROWS_USED]
         table.names_used = numbers[state.NAMES_USED]
@@ -356,25 +357,45 @@ class CompiledReplay:
                     raise
 
     def _point(self) -> None:
-        """Tell the kernels where the arrays are; they stay there while a kernel runs."""
-        table, links, index, known = self._namespace.table, self._namespace.tree.links, self._index, self._known
-        early = self._namespace.history.diffs.early
+        """Tell the kernels where the arrays are that may have moved; they stay there while a kernel runs."""
+        table, links, known = self._namespace.table, self._namespace.tree.links, self._known
+        pool, early = table.pool, self._namespace.history.diffs.early
+        # in the order of `state.MOVING`
+        arrays: tuple[npt.NDArray[Any], ...] = (
+            table.rows,
+            table.names,
+            table.blocks,
+            table.row_of.slots,
+            links.links,
+            links.slots,
+            self._opened,
+            self._named,
+            pool.items,
+            pool.slots,
+            pool.arena,
+            known.items,
+            known.slots,
+            known.arena,
+            self._values,
+            early.items,
+            early.slots,
+            early.arena,
+            self._way_marks,
+        )
+        for number, (array, pointed) in enumerate(zip(arrays, self._pointed, strict=True)):
+            if array is not pointed():
+                self._point_to(number, array)
+                self._pointed[number] = weakref.ref(array)
+
+    def _point_to(self, number: int, array: npt.NDArray[Any]) -> None:
+        """Array `number` of `state.ARRAYS` is this one."""
+        place = state.NUMBERS + 2 * number
+        self._state[place : place + 2] = array.ctypes.data, array.shape[0]
+
+    def _point_to_fixed(self) -> None:
+        """Tell the kernels, once, where the arrays are that never move."""
+        index = self._index
         arrays: dict[str, npt.NDArray[Any]] = {
-            "rows": table.rows,
-            "names": table.names,
-            "blocks": table.blocks,
-            "ids": table.row_of.slots,
-            "links": links.links,
-            "link_slots": links.slots,
-            "opened": self._opened,
-            "named": self._named,
-            "pool": table.pool.items,
-            "pool_slots": table.pool.slots,
-            "pool_arena": table.pool.arena,
-            "known": known.items,
-            "known_slots": known.slots,
-            "known_arena": known.arena,
-            "known_values": self._values,
             **_columns("base_ids", index.arrays.ids),
             "base_slots": index.arrays.slots,
             **_columns("base_offsets", index.arrays.offsets),
@@ -385,22 +406,15 @@ class CompiledReplay:
             "directories": index.directory_buffer,
             "waiting": self._waiting,
             "special_ids": self._special_ids,
-            "way_marks": self._way_marks,
             "notes": self._notes,
             "copies": self._copies,
-            "early": early.items,
-            "early_slots": early.slots,
-            "early_arena": early.arena,
             "acls": self._acls,
             "paths": self._paths,
             "coming": self._coming,
             "unread": self._unread,
         }
-        for number, array in enumerate(arrays[name] for name in state.ARRAYS):
-            if array is not self._pointed[number]():
-                place = state.NUMBERS + 2 * number
-                self._state[place : place + 2] = array.ctypes.data, array.shape[0]
-                self._pointed[number] = weakref.ref(array)
+        for number, name in enumerate(state.ARRAYS[len(state.MOVING) :], len(state.MOVING)):
+            self._point_to(number, arrays[name])
 
     def _grow(self) -> None:
         """Make room for the next operations; tables double where they are full."""

@@ -82,7 +82,7 @@ PATH_DTYPE = np.dtype(
 """A directory's path that was looked up."""
 
 
-ARRAYS = (
+MOVING = (
     "rows",
     "names",
     "blocks",
@@ -98,6 +98,15 @@ ARRAYS = (
     "known_slots",
     "known_arena",
     "known_values",
+    "early",
+    "early_slots",
+    "early_arena",
+    "way_marks",
+)
+"""Arrays that others may take the place of while no kernel runs."""
+
+ARRAYS = (
+    *MOVING,
     "base_ids_low",
     "base_ids_bases",
     "base_ids_wide",
@@ -112,18 +121,14 @@ ARRAYS = (
     "directories",
     "waiting",
     "special_ids",
-    "way_marks",
     "notes",
     "copies",
-    "early",
-    "early_slots",
-    "early_arena",
     "acls",
     "paths",
     "coming",
     "unread",
 )
-"""The arrays; behind the numbers stand the address and the length of each, in this order."""
+"""All arrays; behind the numbers stand the address and the length of each, in this order."""
 
 
 def _view(name: str, dtype: Any, columns: int = 1) -> Any:
