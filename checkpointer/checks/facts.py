@@ -10,6 +10,7 @@ from checkpointer.config.checkpoint_config import Role
 from hadoop_common.storage_info import StorageInfo
 
 if TYPE_CHECKING:
+    from checkpointer.leadership.look import Holding
     from checkpointer.storage.inspector import StorageDirectory
     from journal.quorum.node_answers import NodeAnswer
     from servlets.node_state import NodeState
@@ -135,11 +136,29 @@ class LoginStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LockFacts:
+    """The lock by which daemons agree on the one that makes the checkpoints.
+
+    Attributes:
+        lock: what keeps it.
+        required: whether no checkpoint is made without it.
+        host: this one; `address`: of our own daemon's HTTP server. Both are in the lock where that one leads.
+        holding: who has it, None where nobody has.
+    """
+
+    lock: str
+    required: bool
+    host: str
+    address: str
+    holding: Answer[Holding | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """Everything the checks may look at; what no chosen check needs is left out.
 
     `now` is in seconds since the epoch, `period` in seconds, `reserved` in bytes. `edits_directories` are those that
-    hold edits only; `tls` is None where HTTPS is not used.
+    hold edits only; `tls` is None where HTTPS is not used, `lock` where every daemon is for itself.
     """
 
     role: Role
@@ -156,6 +175,7 @@ class Facts:
     daemon: DaemonFacts | None = None
     tls: tuple[TlsStep, ...] | None = None
     login: Answer[tuple[LoginStep, ...]] = Answer()
+    lock: LockFacts | None = None
 
 
 def active_of(facts: Facts) -> NameNodeFacts | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,12 +15,21 @@ from checkpointer.checks.ask_namenode import ask_daemon, ask_http, ask_rpc
 from checkpointer.checks.ask_storage import ask_directories, ask_image
 from checkpointer.checks.ask_tls import ask_files, ask_peer, peers
 from checkpointer.checks.bounded import ask_all
-from checkpointer.checks.facts import Answer, DaemonFacts, DirectoryFacts, Facts, NameNodeFacts, TlsStep
+from checkpointer.checks.facts import (
+    Answer,
+    DaemonFacts,
+    DirectoryFacts,
+    Facts,
+    LockFacts,
+    NameNodeFacts,
+    TlsStep,
+)
 from checkpointer.checks.registry import Part
 from checkpointer.config.addresses import identity
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.config.daemon_address import daemon_url
 from checkpointer.config.keys import DEFAULTS, RESOURCE_DU_RESERVED
+from checkpointer.leadership.look import Holding, look
 from hadoop_common.configuration import Configuration
 from hadoop_common.endpoint import host_port
 from hadoop_common.storage_info import StorageInfo
@@ -73,6 +83,8 @@ def gather(
         questions |= {f"tls {url}": partial(ask_peer, url, timeout=limit) for url in secure}
     if Part.LOGIN in parts:
         questions["login"] = partial(ask_kerberos, config, limit / _CALLS)
+    if Part.LOCK in parts and config.leader.lock:
+        questions["lock"] = partial(look, config.leader)
     answers = ask_all(questions, limit)
     facts = Facts(
         role=config.role,
@@ -85,6 +97,7 @@ def gather(
         daemon=_daemon(config, answers.get("daemon")),
         tls=None if secure is None else _tls(answers, secure),
         login=answers.get("login", Answer()),
+        lock=_lock(config, answers["lock"]) if "lock" in answers else None,
     )
     if Part.STORAGE in parts:
         directories = ask_directories(config.image_directories, limit)
@@ -131,6 +144,16 @@ def _daemon(config: CheckpointConfig, answer: Answer[DaemonFacts] | None) -> Dae
     if answer is None:
         return None
     return answer.value or DaemonFacts(url=daemon_url(config), live=Answer(error=answer.error))
+
+
+def _lock(config: CheckpointConfig, holding: Answer[Holding | None]) -> LockFacts:
+    return LockFacts(
+        lock=config.leader.lock,
+        required=config.leader.required,
+        host=socket.gethostname(),
+        address=host_port(*config.web.first),
+        holding=holding,
+    )
 
 
 def _version(directory: DirectoryFacts) -> StorageInfo | None:

@@ -15,6 +15,7 @@ from checkpointer.checks.cluster_checks import (
     check_version,
 )
 from checkpointer.checks.facts import Facts
+from checkpointer.checks.leader_checks import check_leader
 from checkpointer.checks.storage_checks import check_space, check_storage
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.tls_checks import check_tls
@@ -31,6 +32,7 @@ class Part(Enum):
     DAEMON = "daemon"
     TLS = "tls"
     LOGIN = "login"
+    LOCK = "lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,13 @@ CHECKS: tuple[Check, ...] = (
         "Check `systemctl status` and the daemon's log.",
         frozenset({Part.DAEMON}),
         check_daemon,
+    ),
+    Check(
+        "leader",
+        "of several daemons for one cluster one has the lock, and makes the checkpoints",
+        "Check what keeps the lock: the servers of ha.zookeeper.quorum, or the file of checkpointer.leader.lock.",
+        frozenset({Part.LOCK}),
+        check_leader,
     ),
     Check(
         "tls",

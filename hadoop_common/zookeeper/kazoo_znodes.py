@@ -106,6 +106,15 @@ class KazooZNodes:
     def exists(self, path: str) -> bool:
         return self._do(path, lambda client: client.exists_async(path)) is not None
 
+    def created(self, path: str) -> float:
+        """When the znode was made, by ZooKeeper's clock, seconds since the epoch.
+
+        Raises:
+            NoNodeError: there is none.
+        """
+        at: float = self._do(path, lambda client: client.get_async(path))[1].created
+        return at
+
     def commit(self, changes: list[Change]) -> None:
         def call(client: Any) -> Any:
             transaction = client.transaction()

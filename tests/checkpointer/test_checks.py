@@ -21,6 +21,7 @@ from checkpointer.checks.facts import (
     Facts,
     ImageFacts,
     JournalFacts,
+    LockFacts,
     NameNodeFacts,
     TxidRange,
 )
@@ -28,6 +29,8 @@ from checkpointer.checks.registry import CHECKS, Part, perform, state_of
 from checkpointer.checks.thresholds import MEASURED, Thresholds, parse_thresholds
 from checkpointer.checks.verdict import Metric, State, Verdict, worst
 from checkpointer.config.checkpoint_config import Role
+from checkpointer.leadership.leader import Leader
+from checkpointer.leadership.look import Holding
 from checkpointer.storage.inspector import StorageDirectory, StorageState
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.namenode_values import RemoteEditLog
@@ -499,6 +502,46 @@ def test_daemon(change: dict[str, Any], state: State, word: str) -> None:
     assert word in found.summary
 
 
+# ---- the leader ----------------------------------------------------------------------------------------------
+
+LEADER = Leader(host="b", pid=7, role="secondary", address="0.0.0.0:9868", since=NOW - 900)
+
+
+def lock(holding: Answer[Holding | None], *, host: str = "a", required: bool = False) -> Verdict:
+    found = LockFacts(
+        lock="ZooKeeper /hadoop-checkpointer/ns1/leader",
+        required=required,
+        host=host,
+        address="0.0.0.0:9868",
+        holding=holding,
+    )
+    return decide("leader", lock=found)
+
+
+def test_who_leads_since_when_and_by_what() -> None:
+    found = lock(Answer(Holding(LEADER, NOW - 600)))
+    assert found.state is State.OK
+    assert found.summary == (
+        "secondary on b (process 7, HTTP 0.0.0.0:9868) leads, for 10 min 0 s; the daemon of this configuration stands "
+        "by (best effort, lock: ZooKeeper /hadoop-checkpointer/ns1/leader)"
+    )
+    assert found.details[0] == "since 1970-01-12T13:36:40+00:00"
+    ours = lock(Answer(Holding(LEADER, NOW - 600)), host="b", required=True)
+    assert "that is the daemon of this configuration (required, lock:" in ours.summary
+    assert "somebody whose entry cannot be read leads" in lock(Answer(Holding(None, NOW))).summary
+
+
+def test_nobody_leads_or_nobody_knows() -> None:
+    assert decide("leader").summary.startswith("this daemon is for itself")
+    nobody = lock(Answer())
+    assert (nobody.state, nobody.summary.partition(" (")[0]) == (State.WARNING, "nobody leads")
+    assert lock(DOWN).state is State.WARNING
+    assert "checkpoints are made all the same: connection refused" in lock(DOWN).summary
+    required = lock(DOWN, required=True)
+    assert required.state is State.CRITICAL
+    assert "no checkpoint is made without it" in required.summary
+
+
 # ---- thresholds and the whole --------------------------------------------------------------------------------
 
 
@@ -517,7 +560,8 @@ def test_thresholds_that_are_none(text: str) -> None:
 
 
 def test_every_check_takes_its_thresholds_or_has_none() -> None:
-    assert MEASURED.keys() | {"namenode", "ha", "version", "storage", "edits", "daemon", "kerberos"} == BY_NAME.keys()
+    without = {"namenode", "ha", "version", "storage", "edits", "daemon", "leader", "kerberos"}
+    assert MEASURED.keys() | without == BY_NAME.keys()
     sources = [path.read_text() for path in Path(checks.__file__).parent.glob("*_checks.py")]
     assert {name for text in sources for name in re.findall(r'thresholds\.limits\("(\w+)"', text)} == MEASURED.keys()
     assert all(check.hint and check.purpose and check.needs <= set(Part) for check in CHECKS)

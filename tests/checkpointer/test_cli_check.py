@@ -34,6 +34,7 @@ from tests.checkpointer.cli_runner import Outcome, fingerprint, run_cli
 from tests.checkpointer.namenode_double import JsonServer, Running, double, json_server, write_site
 from tests.checkpointer.quorum_support import Quorum, write_recorded
 from tests.checkpointer.schemas import valid
+from tests.checkpointer.test_leadership import leading_process
 from tests.namenode_stub.stub_support import wait_until
 from tests.servlets.support import INFO, NEW_TXID, OLD_IMAGE, OLD_TXID, OTHER_INFO, SEGMENT
 
@@ -108,7 +109,7 @@ def test_all_is_well(site: Site) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     first, *lines = outcome.out.splitlines()
     summary, _, metrics = first.partition(" | ")
-    assert summary.startswith("CHECKPOINTER OK - 12 checks")
+    assert summary.startswith("CHECKPOINTER OK - 13 checks")
     values = dict(metric.split("=", 1) for metric in metrics.split())
     assert values["age"].split(";")[1:] == ["8640000000", "8640000000"]
     assert values["transactions"].startswith(f"{NEW_TXID - OLD_TXID};")
@@ -126,6 +127,7 @@ def test_all_is_well(site: Site) -> None:
             "edits",
             "journalnodes",
             "daemon",
+            "leader",
             "tls",
             "kerberos",
         )
@@ -142,6 +144,16 @@ def test_json(site: Site) -> None:
     assert storage["metrics"] == [
         {"name": "image", "value": OLD_IMAGE.stat().st_size, "unit": "B", "warning": None, "critical": None}
     ]
+
+
+def test_who_leads_by_a_lock_on_a_file(site: Site, tmp_path: Path) -> None:
+    site.values["checkpointer.leader.lock"] = (tmp_path / "lock").as_uri()
+    found = site.told("leader")
+    assert (found["state"], found["summary"].partition(" (")[0]) == ("WARNING", "nobody leads")
+    with leading_process(tmp_path / "lock"):
+        found = site.told("leader")
+        assert found["state"] == "OK"
+        assert found["summary"].startswith("standby on b (process 2, HTTP b:9870) leads, for ")
 
 
 def test_only_what_is_asked_for_is_looked_at(site: Site) -> None:
@@ -190,6 +202,7 @@ def test_the_namenode_is_down(site: Site, closed_port: int) -> None:
         "edits": "UNKNOWN",
         "journalnodes": "OK",
         "daemon": "OK",
+        "leader": "OK",
         "tls": "OK",
         "kerberos": "OK",
     }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from checkpointer.daemon.service import CheckpointService
 from checkpointer.leadership.keeper import FileKeeper, Held, Keeper, ZooKeeperKeeper
 from checkpointer.leadership.leader import Leader
 from checkpointer.leadership.leadership import Leadership
+from checkpointer.leadership.look import look
 from checkpointer.leadership.settings import LeaderSettings
 from checkpointer.roles.role import Upload
 from checkpointer.transfer.namenode_outlook import NamenodeOutlook
@@ -52,15 +54,35 @@ sys.stdin.read()
 # ---- a file ------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process that has the lock on `tmp_path/lock`."""
-    command = [sys.executable, "-c", _HOLDER, str(tmp_path / "lock")]
+@contextmanager
+def leading_process(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has the lock on `path`, as `OTHER`."""
+    command = [sys.executable, "-c", _HOLDER, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "TAKEN\n"
         yield process
         process.kill()
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Of `tmp_path/lock`."""
+    with leading_process(tmp_path / "lock") as process:
+        yield process
+
+
+def test_who_has_a_file_is_seen_without_taking_it(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    chosen = LeaderSettings(file=tmp_path / "lock")
+    found = look(chosen)
+    assert found is not None
+    assert (found.leader, found.since) == (OTHER, (tmp_path / "lock").stat().st_mtime)
+    holder.kill()
+    holder.wait()
+    assert look(chosen) is None
+    (tmp_path / "lock").unlink()
+    assert look(chosen) is None
+    assert not (tmp_path / "lock").exists()
 
 
 def test_a_file_goes_with_its_holder(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
@@ -110,6 +132,19 @@ def test_a_znode_goes_with_the_session_of_its_owner(zookeeper: ZooKeeperServer) 
         assert second.ask(OTHER) == (Held.THEIRS, ME)
         first.close()
         assert second.ask(OTHER) == (Held.TAKEN, None)
+
+
+def test_who_has_a_znode_is_seen_without_taking_it(zookeeper: ZooKeeperServer) -> None:
+    chosen = LeaderSettings(ensemble=ZooKeeperAddress(zookeeper.hosts, 1.0), znode="/hadoop-checkpointer/seen/leader")
+    assert look(chosen) is None
+    before = time.time()
+    with closing(keeper_of(zookeeper, "seen")) as keeper:
+        keeper.ask(ME)
+        found = look(chosen)
+    assert found is not None
+    assert found.leader == ME
+    assert before - 1 < found.since < time.time() + 1
+    assert look(chosen) is None
 
 
 def test_a_session_that_ended_is_made_anew_and_the_lock_with_it(zookeeper: ZooKeeperServer) -> None:

@@ -109,6 +109,7 @@ def test_the_other_takes_over(stub: tuple[NameNodeStub, Path, str, str], tmp_pat
         other.start()
 
 
+@pytest.mark.timeout(7200)
 @pytest.mark.skipif(not deep(), reason="six seconds a round")
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_kills_and_freezes_of_the_leader(tmp_path: Path) -> None:
