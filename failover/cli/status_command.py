@@ -49,4 +49,6 @@ def command(conf_dir: Path, as_json: bool) -> None:
 
 
 def _text(named: dict[str, Any] | None) -> str:
-    return "of nobody" if named is None else f"of {named['namenode']} ({named['address']})"
+    if named is None:
+        return "of nobody"
+    return f"of {named['namenode']} ({named['address']})" if named["namenode"] else "of somebody unknown"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -19,6 +20,7 @@ from hadoop_rpc.server import RpcServer
 from hadoop_rpc.zkfc_protocol import zkfc_service
 from namenode_stub.demo_zookeeper import ZooKeeperServer
 from tests.checkpointer.cli_runner import run_cli
+from tests.checkpointer.schemas import valid
 from tests.failover.failover_support import HERE, NAMESERVICE, FakeNameNode, namenode, properties
 from tests.interop.hadoop_conf import HadoopConf
 
@@ -47,6 +49,14 @@ class Site:
         done = run_cli("zkfc", *words, "--conf", self.conf.folder)
         assert done.code == code, done
         return done.err if code else done.out
+
+    def told(self, command: str, code: int = 0) -> dict[str, Any]:
+        """What it says with --json, in the shape that is promised of it, or of a failure."""
+        done = run_cli("zkfc", command, "--conf", self.conf.folder, "--json")
+        assert done.code == code, done
+        told: dict[str, Any] = json.loads(done.out)
+        valid("failure.json" if "error" in told else f"zkfc-{command}.json")(told)
+        return told
 
     def crumb(self, name: str = "nn2", host: str = "localhost", port: int = 0) -> None:
         data = ActiveNodeInfo(NAMESERVICE, name, host, port or self.node.port, 1).to_bytes()
@@ -139,7 +149,7 @@ def test_status(site: Site) -> None:
     site.zk.create(f"{site.znode}/{LOCK}", ActiveNodeInfo(NAMESERVICE, "nn2", "old.invalid", 1, 1).to_bytes())
     site.node.state = HAState.ACTIVE
     with namenode(site.node):
-        told = json.loads(site.run("status", "--json"))
+        told = site.told("status")
         text = site.run("status")
     assert (told["lock"]["namenode"], told["lock"]["address"]) == ("nn2", "old.invalid:1")
     assert "clear-breadcrumb" in told["lock"]["problem"]
@@ -149,11 +159,23 @@ def test_status(site: Site) -> None:
     assert f"breadcrumb of nn2 (localhost:{site.node.port})" in text
 
 
+def test_status_of_an_election_that_nobody_won(site: Site) -> None:
+    assert site.told("status", code=3)["code"] == 3
+    site.run("format")
+    told = site.told("status")
+    assert (told["lock"], told["breadcrumb"]) == (None, None)
+    site.zk.create(f"{site.znode}/{BREADCRUMB}", b"no controller wrote this")
+    told = site.told("status")
+    assert told["breadcrumb"]["namenode"] is None
+    assert told["breadcrumb"]["problem"]
+    assert "breadcrumb of somebody unknown" in site.run("status")
+
+
 def test_check_tries_each_way_to_fence(site: Site, tmp_path: Path) -> None:
     touched = tmp_path / "touched"
     site.conf.update({"dfs.ha.fencing.methods": f"shell(touch {touched})"})
     with namenode(site.node):
-        told = json.loads(site.run("check", "--json"))
+        told = site.told("check")
     assert told["ok"]
     ((name, ways),) = told["namenodes"].items()
     assert name.startswith("nn2")
@@ -161,6 +183,10 @@ def test_check_tries_each_way_to_fence(site: Site, tmp_path: Path) -> None:
     assert not touched.exists()
     site.conf.update({"dfs.ha.fencing.methods": "shell(/no/such/program)"})
     assert "could not be fenced" in site.run("check", code=1)
+    assert not site.told("check", code=1)["ok"]
+    del site.conf.properties["dfs.ha.fencing.methods"]
+    site.conf.write()
+    assert site.told("check", code=4)["code"] == 4
 
 
 def test_a_breadcrumb_goes_only_where_nobody_needs_it(site: Site) -> None:
