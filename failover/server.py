@@ -98,7 +98,8 @@ class FailoverServer:
             raise SecondControllerError(fault.message) from fault
         self._http.start()
         self._monitor.start()
-        _LOG.info("controller of %s on port %d, state at %s", self._settings.own, self._rpc.address[1], self._http.url)
+        where = " and ".join(self._http.urls)
+        _LOG.info("controller of %s on port %d, state at %s", self._settings.own, self._rpc.address[1], where)
 
     def stop(self) -> None:
         """Leave the election, and end; the NameNode stays as it is. A second call does nothing."""

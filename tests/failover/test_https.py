@@ -1,0 +1,101 @@
+"""The web server of a controller speaks what dfs.http.policy says, with the cluster's own ssl-server.xml."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+from kazoo.client import KazooClient
+
+from failover.server import FailoverServer
+from failover.settings import FailoverSettings
+from hadoop_common.cli.output import load_configuration
+from hadoop_common.tls.errors import TlsSetupError
+from hadoop_common.tls.process import use_client
+from hadoop_common.tls.settings import TlsConfig
+from namenode_stub.demo_zookeeper import ZooKeeperServer
+from servlets.bounded_answer import ask
+from tests.failover.failover_support import HERE, NAMESERVICE, FakeNameNode, namenode, properties
+from tests.interop.hadoop_conf import HadoopConf, free_port
+from tests.namenode_stub.stub_support import wait_until
+from tests.tls.certificates import Identity, authority, tls_folder
+
+WAIT = 30.0
+
+
+@pytest.fixture(scope="module")
+def ca() -> Identity:
+    return authority()
+
+
+@pytest.fixture
+def node() -> Iterator[FakeNameNode]:
+    with namenode() as running:
+        yield running
+    use_client(TlsConfig())
+
+
+class Site:
+    """A configuration with HTTPS for the controller beside nn1; `http` and `https` are where it may serve."""
+
+    def __init__(self, root: Path, zookeeper: ZooKeeperServer, node: FakeNameNode, ca: Identity, policy: str) -> None:
+        self.http, self.https = free_port(), free_port()
+        parent = f"/{policy}-{self.https}"
+        zk = KazooClient(zookeeper.hosts)
+        zk.start()
+        zk.ensure_path(f"{parent}/{NAMESERVICE}")
+        zk.stop()
+        values = {
+            "dfs.http.policy": policy,
+            "checkpointer.zkfc.http-address": f"{HERE}:{self.http}",
+            "checkpointer.zkfc.https-address": f"{HERE}:{self.https}",
+            f"dfs.namenode.https-address.{NAMESERVICE}.nn1": f"{HERE}:1",
+            f"dfs.namenode.https-address.{NAMESERVICE}.nn2": f"{HERE}:1",
+            "ha.zookeeper.quorum": zookeeper.hosts,
+            "ha.zookeeper.parent-znode": parent,
+        }
+        self.conf = HadoopConf(root, properties({"nn1": node.port, "nn2": 1}, "nn1", values))
+        tls_folder(self.conf.folder, ca.issue(), [ca])
+
+    def server(self) -> FailoverServer:
+        return FailoverServer(FailoverSettings.from_configuration(load_configuration(self.conf.folder)))
+
+
+def status_of(url: str) -> int:
+    return ask("GET", url, timeout=WAIT).status
+
+
+@pytest.mark.parametrize(
+    ("policy", "plain", "secure"),
+    [("HTTPS_ONLY", False, True), ("HTTP_AND_HTTPS", True, True), ("HTTP_ONLY", True, False)],
+)
+@pytest.mark.parameters(3)
+def test_state_and_health_by_the_policy(
+    tmp_path: Path, zookeeper: ZooKeeperServer, node: FakeNameNode, ca: Identity, policy: str, plain: bool, secure: bool
+) -> None:
+    site = Site(tmp_path, zookeeper, node, ca, policy)
+    urls = {f"http://localhost:{site.http}": plain, f"https://localhost:{site.https}": secure}
+    with site.server() as server:
+        assert server.url.startswith("http://" if plain else "https://")
+        for url, served in urls.items():
+            if not served:
+                with pytest.raises(requests.ConnectionError):
+                    status_of(f"{url}/health/live")
+                continue
+            wait_until("the controller to take part", lambda url=url: status_of(f"{url}/health/ready") == 200)
+            assert status_of(f"{url}/health/live") == 200
+            assert ask("GET", f"{url}/status", timeout=WAIT).json["namenode"] == "nn1"
+            metrics = ask("GET", f"{url}/metrics", timeout=WAIT).text
+            assert "hdfs_zkfc_ready 1.0" in metrics
+            assert ('hdfs_zkfc_tls_certificate_end_seconds{side="server"}' in metrics) == secure
+
+
+def test_without_a_key_it_does_not_start(
+    tmp_path: Path, zookeeper: ZooKeeperServer, node: FakeNameNode, ca: Identity
+) -> None:
+    site = Site(tmp_path, zookeeper, node, ca, "HTTPS_ONLY")
+    (site.conf.folder / "ssl-server.xml").write_text("<configuration/>")
+    with pytest.raises(TlsSetupError, match=r"ssl\.server\.keystore\.location"):
+        site.server()
