@@ -20,6 +20,7 @@ from kazoo.exceptions import (
     ConnectionClosedError,
     ConnectionLoss,
     KazooException,
+    NoAuthError,
     OperationTimeoutError,
     SessionExpiredError,
 )
@@ -62,7 +63,7 @@ from failover.elector import (
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import explained
 from hadoop_common.zookeeper.address import ZooKeeperAddress
-from hadoop_common.zookeeper.client import new_client, refused, told, was_refused
+from hadoop_common.zookeeper.client import Grants, new_client, refused, told, was_refused
 from hadoop_common.zookeeper.errors import NoNodeError
 from hadoop_common.zookeeper.kazoo_znodes import KazooZNodes
 
@@ -352,7 +353,7 @@ class _Session:
                 sent = client.delete_async(self._breadcrumb, request.version)
             case _:
                 raise AssertionError(request)
-        sent.rawlink(lambda answer: self._events.put(self._reply(request, answer)))
+        sent.rawlink(lambda answer: self._answered(request, answer))
 
     def close(self) -> None:
         """End the session, and with it the lock; a server that does not answer is not waited for long."""
@@ -390,6 +391,25 @@ class _Session:
         if event.type not in (EventType.NONE, EventType.CREATED):
             self._events.put(LockChanged(self._number))
 
+    def _answered(self, request: Request, answer: Any) -> None:
+        """Hand the answer on; one that is a refusal with the ACL that it is by, which is asked for first."""
+        if not isinstance(answer.exception, NoAuthError):
+            self._events.put(self._reply(request, answer))
+            return
+        path = self._path(request)
+        made_or_removed = isinstance(request, CreateLock | CreateBreadcrumb | DeleteBreadcrumb)
+        decides = self._parent if made_or_removed else path
+
+        def shown(acl: Any) -> None:
+            entries = None if acl.exception is not None else acl.value[0]
+            known = refused(self._address, path, Grants(decides, entries))
+            self._events.put(_other_failure(request, known))
+
+        self._client.get_acls_async(decides).rawlink(shown)
+
+    def _path(self, request: Request) -> str:
+        return self._lock if isinstance(request, CreateLock | LookAtLock) else self._breadcrumb
+
     def _reply(self, request: Request, answer: Any) -> Reply:
         fault = answer.exception
         absent = isinstance(request, ReadBreadcrumb) and isinstance(fault, NoSuchNodeError)
@@ -405,12 +425,14 @@ class _Session:
     def _failed(self, request: Request, fault: Exception) -> Reply:
         if isinstance(fault, _LOST):
             return Reply(request, Failure.LOST)
-        path = self._lock if isinstance(request, CreateLock | LookAtLock) else self._breadcrumb
         if isinstance(fault, NoSuchNodeError) and isinstance(request, CreateLock | CreateBreadcrumb):
             reason = f"{self._parent} is gone from ZooKeeper; make it by `checkpointer zkfc format`"
             return Reply(request, Failure.NO_NODE, reason)
         kind = next((ours for theirs, ours in _FAILURES.items() if isinstance(fault, theirs)), Failure.OTHER)
         if not isinstance(fault, KazooException):
             return Reply(request, kind, f"{type(fault).__name__}: {fault}")
-        known = told(fault, self._address, path)
-        return Reply(request, kind, f"{known.message}. {known.hint}".strip(". "))
+        return _other_failure(request, told(fault, self._address, self._path(request)), kind)
+
+
+def _other_failure(request: Request, known: HdfsError, kind: Failure = Failure.OTHER) -> Reply:
+    return Reply(request, kind, f"{known.message}. {known.hint}".strip(". "))

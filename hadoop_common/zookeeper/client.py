@@ -10,6 +10,8 @@ import importlib.util
 import socket
 import ssl
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -100,15 +102,46 @@ def why_away(
     return errors.ZooKeeperError(problem, path=path, hint=hint)
 
 
-def refused(address: ZooKeeperAddress, path: str) -> errors.ZooKeeperError:
-    """The error where we are not whom ZooKeeper lets do this."""
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """The ACL that something was refused by: whose it is, and its entries as kazoo has them.
+
+    `entries` is None where ZooKeeper does not show them: since 3.5 only those see an ACL whom it lets read the znode.
+    """
+
+    path: str
+    entries: Sequence[Any] | None
+
+    def __str__(self) -> str:
+        if self.entries is None:
+            return f"the ACL of {self.path} decides, which is not shown to us"
+        return f"{self.path} has the ACL {','.join(map(_entry, self.entries)) or '(nobody)'}"
+
+
+def refused(address: ZooKeeperAddress, path: str, grants: Grants | None = None) -> errors.ZooKeeperError:
+    """The error where we are not whom ZooKeeper lets do this, or where it does not take our login at all."""
     key = address.auth_key if address.sasl is None else f"{address.auth_key} or checkpointer.zookeeper.sasl.*"
     hint = f"Set {key} to what the ACL of the znode grants this to."
+    if grants is not None:
+        hint = f"Set {key} to one that it names, or have one of those change it: zkCli.sh, setAcl {grants.path} ACL."
     shown = [f"{scheme} {credential.partition(':')[0]}" for scheme, credential in address.auth]
     if address.sasl is not None:
         shown.append(f"{address.sasl.mechanism} {address.sasl.user}".strip())
     who = " and ".join(shown) or "nobody in particular"
-    return errors.ZooKeeperError(f"ZooKeeper refuses this to us, whom it knows as {who}", path=path, hint=hint)
+    problem = f"ZooKeeper refuses this to us, whom it knows as {who}"
+    return errors.ZooKeeperError(f"{problem}; {grants}" if grants else problem, path=path, hint=hint)
+
+
+def parent_of(path: str) -> str:
+    """The znode above; its ACL says who may make and remove those below it."""
+    return path.rpartition("/")[0] or "/"
+
+
+def _entry(entry: Any) -> str:
+    """As ha.zookeeper.acl has it, but for the digest of a password."""
+    who = entry.id.id.partition(":")[0] if entry.id.scheme == "digest" else entry.id.id
+    granted = "".join(letter for letter, bit in _LETTERS.items() if entry.perms & bit)
+    return f"{entry.id.scheme}:{who}:{granted}"
 
 
 def no_chroot(address: ZooKeeperAddress, path: str) -> errors.ZooKeeperError:

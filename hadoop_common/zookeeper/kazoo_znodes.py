@@ -20,16 +20,27 @@ from kazoo.exceptions import (
     ConnectionClosedError,
     ConnectionLoss,
     KazooException,
+    NoAuthError,
     OperationTimeoutError,
     RolledBackError,
     RuntimeInconsistency,
     SessionExpiredError,
 )
+from kazoo.exceptions import NoNodeError as KazooNoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 
 from hadoop_common.zookeeper.address import ZooKeeperAddress
-from hadoop_common.zookeeper.client import new_client, no_chroot, refused, told, was_refused, why_away
+from hadoop_common.zookeeper.client import (
+    Grants,
+    new_client,
+    no_chroot,
+    parent_of,
+    refused,
+    told,
+    was_refused,
+    why_away,
+)
 from hadoop_common.zookeeper.errors import NodeExistsError, NoNodeError, ZooKeeperError
 from hadoop_common.zookeeper.znodes import ANY_VERSION, Change, Create, Delete, Set
 
@@ -66,7 +77,11 @@ class KazooZNodes:
 
     def create(self, path: str, data: bytes | None, *, parents: bool = False, ephemeral: bool = False) -> None:
         try:
-            self._do(path, lambda client: client.create_async(path, data, makepath=parents, ephemeral=ephemeral))
+            self._do(
+                path,
+                lambda client: client.create_async(path, data, makepath=parents, ephemeral=ephemeral),
+                decides=parent_of(path),
+            )
         except NoNodeError as fault:
             if not parents:
                 raise
@@ -76,11 +91,11 @@ class KazooZNodes:
         def call(client: Any) -> Any:
             return client.create_async(prefix, b"", makepath=True, ephemeral=True, sequence=True)
 
-        made: str = self._do(prefix, call)
+        made: str = self._do(prefix, call, decides=parent_of(prefix))
         return made
 
     def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        self._do(path, lambda client: client.delete_async(path, version))
+        self._do(path, lambda client: client.delete_async(path, version), decides=parent_of(path))
 
     def delete_tree(self, path: str) -> None:
         """Remove a znode with all below it; nothing where there is none."""
@@ -155,7 +170,8 @@ class KazooZNodes:
 
     # ---- below: sessions ----
 
-    def _do(self, path: str, call: Callable[[Any], Any]) -> Any:
+    def _do(self, path: str, call: Callable[[Any], Any], *, decides: str = "") -> Any:
+        """Wait for the answer of a call; `decides` is the znode whose ACL it is subject to, "" for `path` itself."""
         deadline = time.monotonic() + self._patience
         while True:
             client = self._reached(path, deadline)
@@ -170,6 +186,8 @@ class KazooZNodes:
                 time.sleep(_AGAIN)
             except KazooTimeoutError as fault:
                 raise self._away(path) from fault
+            except NoAuthError as fault:
+                raise refused(self._address, path, _grants(client, decides or path)) from fault
             except KazooException as fault:
                 raise told(fault, self._address, path) from fault
 
@@ -212,6 +230,19 @@ class KazooZNodes:
         if self._refused:
             return refused(self._address, path)
         return why_away(self._client, self._address, self._patience, path)
+
+
+def _grants(client: Any, path: str) -> Grants:
+    """The ACL of the znode, or where it is not there of the one above that is."""
+    while True:
+        try:
+            return Grants(path, client.get_acls_async(path).get(timeout=_GRACE)[0])
+        except KazooNoNodeError:
+            if path == "/":
+                return Grants(path, None)
+            path = parent_of(path)
+        except (KazooException, KazooTimeoutError):
+            return Grants(path, None)
 
 
 def _end(client: Any) -> None:

@@ -25,9 +25,9 @@ class JournalZNodes(KazooZNodes):
         with _as_ours():
             super().commit(changes)
 
-    def _do(self, path: str, call: Callable[[Any], Any]) -> Any:
+    def _do(self, path: str, call: Callable[[Any], Any], *, decides: str = "") -> Any:
         with _as_ours():
-            return super()._do(path, call)
+            return super()._do(path, call, decides=decides)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
-from kazoo.security import make_digest_acl, make_digest_acl_credential
+from kazoo.security import READ_ACL_UNSAFE, make_digest_acl, make_digest_acl_credential
 
 from failover.active_node_info import ActiveNodeInfo
 from failover.election import BREADCRUMB, LOCK
@@ -103,13 +103,18 @@ def test_format_sets_the_acl(site: Site) -> None:
 
 def test_format_tells_what_is_refused(site: Site) -> None:
     """Which znode, and whose: where Hadoop's says that it could not create it."""
-    site.zk.create(f"/{site.parent}", b"", acl=[make_digest_acl("somebody", "else", all=True)])
+    acl = [make_digest_acl("somebody", "else", all=True)]
+    site.zk.create(f"/{site.parent}", b"", acl=acl)
     told = site.run("format", code=1)
-    assert f"/{site.parent}: ZooKeeper refuses this to us, whom it knows as nobody in particular" in told
+    assert f"/{site.parent}: ZooKeeper refuses this to us, whom it knows as nobody in particular; " in told
+    assert f"; the ACL of /{site.parent} decides, which is not shown to us\n" in told
     assert "ha.zookeeper.auth" in told
+    site.zk.add_auth("digest", "somebody:else")
+    site.zk.set_acls(f"/{site.parent}", [*acl, *READ_ACL_UNSAFE])
     site.conf.update({"ha.zookeeper.auth": "digest:me:secret"})
     told = site.run("format", code=1)
-    assert "as digest me\n" in told
+    assert f"as digest me; /{site.parent} has the ACL digest:somebody:rwcda,world:anyone:r\n" in told
+    assert f"setAcl /{site.parent} " in told
     assert "secret" not in told
 
 

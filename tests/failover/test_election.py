@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
+from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_digest_acl
 
 from failover.active_node_info import ActiveNodeInfo
 from failover.election import BREADCRUMB, LOCK, Election
@@ -219,6 +219,21 @@ def test_without_its_parent_the_election_says_so_and_goes_on_by_itself(scene: Sc
     wait_until("fatal", lambda: any("zkfc format" in each for each in scene.nodes[0].told))
     assert not scene.elections[0].parent_exists()
     scene.elections[1].format()
+    scene.settles(0, ElectorState.ACTIVE)
+
+
+def test_who_may_not_take_the_lock_is_told_by_which_acl(scene: Scene) -> None:
+    """Another one's znode: it can be read, but nothing be made below it."""
+    acl = [make_digest_acl("hadoop", "secret", all=True), *READ_ACL_UNSAFE]
+    scene.client.set_acls(scene.parent, acl)
+    scene.join(0)
+    named = f"{scene.parent} has the ACL digest:hadoop:rwcda,world:anyone:r"
+    wait_until("fatal", lambda: any(named in each for each in scene.nodes[0].told))
+    (reason, *_) = [each for each in scene.nodes[0].told if named in each]
+    assert reason.startswith(f"fatal {scene.parent}/{LOCK}: ZooKeeper refuses this to us, whom it knows as nobody")
+    assert "ha.zookeeper.auth" in reason
+    scene.client.add_auth("digest", "hadoop:secret")
+    scene.client.set_acls(scene.parent, OPEN_ACL_UNSAFE)
     scene.settles(0, ElectorState.ACTIVE)
 
 
