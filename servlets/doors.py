@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from hadoop_common.access import AccessControl, AccessRules
 from hadoop_common.port_limits import Refusals
+from hadoop_rpc.auth_to_local import NameRules
 from hadoop_rpc.errors import KerberosSetupError
 from hadoop_rpc.kerberos import RpcDoor, default_realm
 from hadoop_rpc.logins import LOGINS
@@ -45,32 +46,68 @@ class Doors:
             return
         kerberos.rpc.check()
         kerberos.http.check()
-        names = kerberos.rules.in_realm(default_realm())
-        own = kerberos.rpc.principal
-        try:
-            self.own_user = names.short_name(own)
-        except ValueError as fault:
-            raise KerberosSetupError(
-                f"our own principal {own} has no short name: {fault}",
-                hint="Correct hadoop.security.auth_to_local, or the default_realm of krb5.conf.",
-            ) from fault
+        self._names, self.own_user = _names(kerberos)
         self.access = AccessControl(replace(rules, doors=kerberos.doors, own_user=self.own_user), refusals)
-        self.security = RpcDoor(kerberos.rpc, kerberos.protections, names.short_name, self.access)
-        login = WebLogin(kerberos.http, names.short_name, _secret(kerberos), kerberos.validity, kerberos.open_paths)
-        self.entrance = Entrance(login, LOGINS)
+        self.security = RpcDoor(kerberos.rpc, kerberos.protections, self._short_name, self.access)
+        secret = _secret(kerberos) or secrets.token_bytes(_SECRET_BYTES)
+        self.entrance = Entrance(
+            WebLogin(kerberos.http, self._short_name, secret, kerberos.validity, kerberos.open_paths), LOGINS
+        )
         self.header_bytes = MAX_HEADER_BYTES
 
+    def _short_name(self, principal: str) -> str:
+        return self._names.short_name(principal)
+
     def take_over(self, rules: AccessRules, kerberos: ServerKerberos | None) -> list[str]:
-        """Go by the lists of both from now on, and not by anything else; a line for each list that is another one."""
+        """Go by the lists of both, and by how logins are read, from now on; a line for each that is another one.
+
+        Keys and protections stay. Who has logged in before keeps his short name, as long as his connection or cookie
+        counts.
+
+        Raises:
+            KerberosSetupError: this process would have no short name, or the secret cannot be read; nothing changed.
+        """
         if (kerberos is None) == self.access.by_name:
             return []
-        doors = None if kerberos is None else kerberos.doors
-        return self.access.take_over(replace(rules, doors=doors, own_user=self.own_user))
+        if kerberos is None or self.entrance is None:
+            return self.access.take_over(replace(rules, doors=None, own_user=self.own_user))
+        names, own_user = _names(kerberos)
+        before = self.entrance.login
+        after = replace(
+            before,
+            # without a file the random one stays
+            secret=_secret(kerberos) or before.secret,
+            validity=kerberos.validity,
+            open_paths=kerberos.open_paths,
+        )
+        differing = {
+            "hadoop.security.auth_to_local": names != self._names,
+            "hadoop.http.authentication.kerberos.endpoint.whitelist": after.open_paths != before.open_paths,
+            "hadoop.http.authentication.token.validity": after.validity != before.validity,
+            "the secret of cookies": after.secret != before.secret,
+        }
+        self._names, self.own_user, self.entrance.login = names, own_user, after
+        lines = self.access.take_over(replace(rules, doors=kerberos.doors, own_user=own_user))
+        return [*lines, *(name for name, differs in differing.items() if differs)]
+
+
+def _names(kerberos: ServerKerberos) -> tuple[NameRules, str]:
+    """The rules of short names, and that of our own principal."""
+    names = kerberos.rules.in_realm(default_realm())
+    own = kerberos.rpc.principal
+    try:
+        return names, names.short_name(own)
+    except ValueError as fault:
+        raise KerberosSetupError(
+            f"our own principal {own} has no short name: {fault}",
+            hint="Correct hadoop.security.auth_to_local, or the default_realm of krb5.conf.",
+        ) from fault
 
 
 def _secret(kerberos: ServerKerberos) -> bytes:
+    """What is in the file, b"" where none is named."""
     if kerberos.secret_file is None:
-        return secrets.token_bytes(_SECRET_BYTES)
+        return b""
     try:
         secret = kerberos.secret_file.read_bytes()
     except OSError as fault:

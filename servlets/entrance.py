@@ -65,10 +65,13 @@ class Entrance:
 
     Args:
         wall: seconds since the epoch.
+
+    Attributes:
+        login: may be another one at any time; each request goes by one of them.
     """
 
     def __init__(self, login: WebLogin, logins: LoginCounts, wall: Callable[[], float] = time.time) -> None:
-        self._login = login
+        self.login = login
         self._logins = logins
         self._wall = wall
 
@@ -78,12 +81,13 @@ class Entrance:
 
     def _enter(self) -> Response | None:
         g.headers = []
-        if request.path in self._login.open_paths or request.path.startswith(HEALTH):
+        login = self.login
+        if request.path in login.open_paths or request.path.startswith(HEALTH):
             g.open = True
             return None
-        known = read_cookie(request.headers.get("Cookie", ""), self._login.secret, self._wall())
+        known = read_cookie(request.headers.get("Cookie", ""), login.secret, self._wall())
         if known is None:
-            answer = self._negotiate(request.headers.get("Authorization", ""))
+            answer = self._negotiate(login, request.headers.get("Authorization", ""))
             if isinstance(answer, Response):
                 return answer
             known = answer
@@ -93,13 +97,13 @@ class Entrance:
             return Response(b"", HTTPStatus.OK)
         return None
 
-    def _negotiate(self, authorization: str) -> Login | Response:
+    def _negotiate(self, by: WebLogin, authorization: str) -> Login | Response:
         scheme, _, text = authorization.partition(" ")
         if scheme.lower() != _SCHEME:
             return _challenge("Negotiate")
         try:
             token = base64.b64decode(text.strip(), validate=True)
-            context = self._login.key.context()
+            context = by.key.context()
             reply = base64.b64encode(context.step(token)).decode()
             if not context.complete:
                 return _challenge(f"Negotiate {reply}")
@@ -108,8 +112,8 @@ class Entrance:
             said = fault.message if isinstance(fault, KerberosError) else "the token is no base64"
             return self._refused(FAILED, f"the Kerberos token proves nothing: {said}")
         try:
-            login = Login(self._login.user_of(principal), principal, int((self._wall() + self._login.validity) * 1000))
-            cookie = signed_cookie(login, self._login.secret)
+            login = Login(by.user_of(principal), principal, int((self._wall() + by.validity) * 1000))
+            cookie = signed_cookie(login, by.secret)
         except ValueError as fault:
             return self._refused(REFUSED, f"{principal} has no name here: {fault} (hadoop.security.auth_to_local)")
         self._logins.count("http", ACCEPTED)

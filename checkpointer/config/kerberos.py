@@ -101,10 +101,20 @@ class KerberosSettings:
         return self.server
 
     def with_lists_of(self, other: KerberosSettings) -> KerberosSettings:
-        """The same login, with what `other` says of who may log in here: this alone changes while a process runs."""
+        """The same login, with what `other` says of who may log in here, and how: this alone changes while a process
+        runs.
+        """
         server = self.server
         if server is not None and other.server is not None:
-            server = replace(server, doors=other.server.doors)
+            read = other.server
+            server = replace(
+                server,
+                doors=read.doors,
+                rules=read.rules,
+                secret_file=read.secret_file,
+                validity=read.validity,
+                open_paths=read.open_paths,
+            )
         return replace(self, takes_images=other.takes_images, administrators=other.administrators, server=server)
 
     @property

@@ -226,7 +226,9 @@ class _Daemon:
             _LOG.warning("there is no configuration to reload")
             return
         try:
-            read = self._read()
+            config, changed, kept = merged(self._config, self._read())
+            kerberos = config.kerberos
+            changed += self._doors.take_over(config.access, None if kerberos is None else kerberos.server)
         except (HdfsError, OSError) as error:
             fault = f"the configuration on disk is faulty, that of before stays in force: {told(error)}"
             hint = "Correct it and reload again (`checkpointer config` lists all faults); a restart would fail."
@@ -235,11 +237,9 @@ class _Daemon:
             return
         look_at_files()
         self._service.configuration_fault = ""
-        self._config, changed, kept = merged(self._config, read)
+        self._config = config
         self._service.reconfigure(self._config)
         self._role.reconfigure(self._config)
-        kerberos = self._config.kerberos
-        changed += self._doors.take_over(self._config.access, None if kerberos is None else kerberos.server)
         self._limits.change(self._config.transfer_bandwidth, self._config.bootstrap_bandwidth)
         # An interval that stays is left alone: setting it again would put the next run off.
         intervals = {_POLL: self._config.poll_interval} | {job.name: job.seconds for job in self._jobs()}

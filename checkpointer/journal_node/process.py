@@ -56,10 +56,11 @@ def _reload(server: JournalNodeServer, reload: Callable[[], JournalNodeConfig]) 
     look_at_files()
     try:
         read = reload()
+        changed = server.use_lists_of(read)
     except (HdfsError, OSError) as error:
         fault = f"the configuration on disk is faulty, that of before stays in force: {told(error)}"
         _LOG.error("%s", with_next(fault, "Correct it and reload again; a restart would fail."))
         return
-    _LOG.info("who may call was read anew: %s", ", ".join(server.use_lists_of(read)) or "nothing changed")
+    _LOG.info("who may call was read anew: %s", ", ".join(changed) or "nothing changed")
     if server.needs_restart(read):
         _LOG.warning("other settings changed too and need a restart")

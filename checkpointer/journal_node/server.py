@@ -161,10 +161,16 @@ class JournalNodeServer:
         return self._http.url
 
     def use_lists_of(self, read: JournalNodeConfig) -> list[str]:
-        """Let in whom `read` says from now on; a line for each list that is another one."""
-        self._config = config = self._config.with_lists_of(read)
+        """Let in whom `read` says from now on; a line for each list that is another one.
+
+        Raises:
+            KerberosSetupError: logins could not be taken then; nothing changed.
+        """
+        config = self._config.with_lists_of(read)
+        changed = self._doors.take_over(config.access, None if config.kerberos is None else config.kerberos.server)
+        self._config = config
         self._peers.take_over(_peers(config))
-        return self._doors.take_over(config.access, None if config.kerberos is None else config.kerberos.server)
+        return changed
 
     def needs_restart(self, read: JournalNodeConfig) -> bool:
         """Whether more than its lists is another one."""

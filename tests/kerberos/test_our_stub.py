@@ -158,8 +158,8 @@ def test_a_backup_gets_the_stream(realm: Kdc, tmp_path: Path) -> None:
 
 
 @pytest.mark.deep
-def test_administrators_of_a_daemon_are_read_anew(realm: Kdc, tmp_path: Path) -> None:
-    """By SIGHUP; the login is not touched."""
+def test_who_may_do_what_at_a_daemon_is_read_anew(realm: Kdc, tmp_path: Path) -> None:
+    """By SIGHUP; the login is not touched, and what cannot be used changes nothing."""
     conf = secure_conf(realm, tmp_path)
     with stub(conf), OurDaemon.secondary(conf) as daemon:
         daemon.checkpoint()
@@ -168,6 +168,32 @@ def test_administrators_of_a_daemon_are_read_anew(realm: Kdc, tmp_path: Path) ->
         daemon.signal(signal.SIGHUP)
         wait_until(lambda: get(realm, "alice", daemon.url, IMAGE)[0] == 200, "what alice may")
         assert "configuration read anew: dfs.cluster.administrators (nobody) → (alice)" in daemon.log.read_text()
+        # how principals are read, what is open, and what signs cookies
+        opened, whitelist = "/status,/jmx,/metrics", "hadoop.http.authentication.kerberos.endpoint.whitelist"
+        secret_file = "hadoop.http.authentication.signature.secret.file"
+        secret = tmp_path / "secret"
+        secret.write_text("of all servers")
+        conf.update(
+            {
+                "dfs.cluster.administrators": "lewis",
+                "hadoop.security.auth_to_local": "RULE:[1:$1](alice)s/alice/lewis/\nDEFAULT",
+                whitelist: "/status,/jmx",
+                secret_file: str(secret),
+            }
+        )
+        assert get(realm, "", daemon.url, "/metrics")[0] == 200
+        daemon.signal(signal.SIGHUP)
+        wait_until(lambda: get(realm, "", daemon.url, "/metrics")[0] == 401, "what is closed now")
+        assert get(realm, "alice", daemon.url, IMAGE)[0] == 200
+        assert f"hadoop.security.auth_to_local, {whitelist}, the secret of cookies" in daemon.log.read_text()
+        secret.write_text("")
+        conf.update({whitelist: opened})
+        daemon.signal(signal.SIGHUP)
+        wait_until(lambda: "it is empty" in daemon.log.read_text(), "the refusal")
+        assert get(realm, "", daemon.url, "/metrics")[0] == 401
+        conf.update({secret_file: ""})
+        daemon.signal(signal.SIGHUP)
+        wait_until(lambda: get(realm, "", daemon.url, "/metrics")[0] == 200, "what is open again")
         assert "need a restart" not in daemon.log.read_text()
         assert list(daemon.checkpoint()["uploads"].values()) == ["SUCCESS"]
         assert daemon.stop() == 0
