@@ -11,9 +11,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.schedulers.base import BaseScheduler
 
@@ -181,19 +183,21 @@ class _Daemon:
             self._service.stop()
 
     def poll_now(self) -> None:
-        """Let the next poll be the next thing that is done, once polls have begun."""
-        if self._scheduler.get_job(_POLL) is not None:
-            self._poll_in(0.0)
+        """Poll at once; one that runs looks itself whether it has to be done again."""
+        self._poll_in(0.0)
 
     def _poll(self) -> None:
         self._service.poll()
-        left = self._service.due_in()
+        while (left := self._service.due_in()) == 0:
+            self._service.poll()
         if left is not None and left < self._config.poll_interval:
             self._poll_in(left)
 
     def _poll_in(self, seconds: float) -> None:
         at = datetime.fromtimestamp(self._clocks.wall() + seconds, UTC)
-        self._scheduler.modify_job(_POLL, next_run_time=at)
+        # Polls may not have begun yet, or be over.
+        with suppress(JobLookupError):
+            self._scheduler.modify_job(_POLL, next_run_time=at)
 
     def _jobs(self) -> list[Job]:
         return [*self._role.jobs(), *self._service.jobs()]

@@ -257,6 +257,7 @@ class CheckpointService:
         self._held = False
         # what a fault belongs to, None while it is looked how it stands
         trouble: Trouble | None = None
+        before, self._ground = self._ground, None
         try:
             self._role.prepare()
             progress = self._known = self._role.progress()
@@ -269,6 +270,9 @@ class CheckpointService:
                 self._role.keep_up(self.cancelled)
                 return TriggerResult(TriggerState.UNAVAILABLE if force else TriggerState.SKIPPED, held_back)
             self._ground = self._leadership.ground()
+            if self._ground != before:
+                # Another one may have made images since: what is here must not be compared with a past long purged.
+                self._role.keep_up(self.cancelled)
             wait = self._retry_at - self._clock()
             if reason is not None and (force or wait <= 0):
                 trouble = self._failing

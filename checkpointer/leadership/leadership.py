@@ -112,7 +112,8 @@ class Leadership:
             return ""
         answers, now, settings = self._answers, self._clock(), self._settings
         patience = (1 + _PATIENCE) * period + settings.session_timeout + check_period
-        late = image_age is not None and image_age > patience
+        # Whoever has just begun to lead has not been late yet, however old the image is.
+        late = image_age is not None and min(image_age, now - answers.theirs_since) > patience
         cut_off = answers.mine and answers.claim(now) is Claim.AWAY and others()
         return held_back(answers, now, required=settings.required, late=late, others=cut_off)
 

@@ -36,6 +36,7 @@ class Answers:
         timeout: of a session.
         asked_at: when what it answered last was asked for.
         mine: whether the lock was ours then; `leader`: whose it was, as far as it could be read.
+        theirs_since: when `leader` was first seen to have it.
         silent_since: when a question was put that had no answer, None where the last one had one.
         problem: why it had none.
         terms: how often the lock came to us.
@@ -45,6 +46,7 @@ class Answers:
     asked_at: float = float("-inf")
     mine: bool = False
     leader: Leader | None = None
+    theirs_since: float = float("-inf")
     silent_since: float | None = None
     problem: str = ""
     terms: int = 0
@@ -56,7 +58,10 @@ class Answers:
 
     def theirs(self, asked_at: float, leader: Leader | None) -> Self:
         """It is somebody else's."""
-        return replace(self, asked_at=asked_at, mine=False, leader=leader, silent_since=None, problem="")
+        known = not self.mine and self.leader == leader and self.asked_at != float("-inf")
+        since = self.theirs_since if known else asked_at
+        found = replace(self, asked_at=asked_at, mine=False, leader=leader, theirs_since=since)
+        return replace(found, silent_since=None, problem="")
 
     def silent(self, asked_at: float, problem: str) -> Self:
         """A question had no answer."""

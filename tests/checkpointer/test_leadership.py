@@ -40,6 +40,7 @@ from tests.namenode_stub.stub_support import wait_until
 
 ME = Leader(host="a", pid=1, role="standby", address="a:9870", since=1.0)
 OTHER = Leader(host="b", pid=2, role="standby", address="b:9870", since=2.0)
+ANOTHER = replace(OTHER, pid=3)
 _HOLDER = """
 import sys
 from pathlib import Path
@@ -212,7 +213,7 @@ class WarmRole(FakeRole):
     """Counts how often it kept up; `sending` is done amid each upload, of which `cut` tells whether it has to end."""
 
     kept_up = 0
-    cut = False
+    to_end = cut = False
 
     def sending(self) -> None:
         """Nothing happens."""
@@ -224,8 +225,9 @@ class WarmRole(FakeRole):
             raise CheckpointCancelledError("cancelled during the upload")
         return super().upload(cancelled, force=force)
 
-    def keep_up(self, cancelled: object) -> None:
+    def keep_up(self, cancelled: Callable[[], bool]) -> None:
         self.kept_up += 1
+        self.to_end = cancelled()
 
 
 class Scene:
@@ -269,11 +271,33 @@ def test_only_the_leader_makes_checkpoints_and_the_others_keep_up() -> None:
 
 def test_a_leader_that_makes_none_is_not_waited_for_for_ever() -> None:
     scene = Scene()
-    scene.clock.now = 1.5 * PERIOD + standby_config().poll_interval + 9
+    patience = 1.5 * PERIOD + 10 + standby_config().poll_interval
+    scene.says((Held.THEIRS, OTHER))
+    scene.clock.now = patience - 1
     scene.says((Held.THEIRS, OTHER))
     assert scene.service.poll().state is TriggerState.SKIPPED
-    scene.clock.now += 2
+    scene.clock.now = patience + 1
+    # the image is as old, but this one has only begun
+    scene.says((Held.THEIRS, ANOTHER))
+    assert scene.service.poll().state is TriggerState.SKIPPED
+    scene.clock.now = 2 * patience + 2
+    scene.says((Held.THEIRS, ANOTHER))
     assert scene.service.poll().state is TriggerState.DONE
+
+
+def test_who_led_keeps_warm_once_another_one_does_and_looks_before_it_leads_again() -> None:
+    scene = Scene()
+    scene.says((Held.TAKEN, None))
+    scene.service.poll()
+    assert scene.role.kept_up == 1
+    scene.service.poll()
+    assert scene.role.kept_up == 1
+    scene.says((Held.THEIRS, OTHER))
+    scene.service.poll()
+    assert (scene.role.kept_up, scene.role.to_end) == (2, False)
+    scene.says((Held.TAKEN, None))
+    scene.service.poll()
+    assert scene.role.kept_up == 3
 
 
 def test_a_lock_that_goes_ends_the_merge() -> None:

@@ -22,7 +22,7 @@ from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import OurDaemon
 from tests.interop.upload_relay import Passage, UploadRelay
 
-PERIOD, SESSION_TIMEOUT, CHECK_PERIOD = 2.0, 2.0, 3.0
+PERIOD, SESSION_TIMEOUT, CHECK_PERIOD = 3.0, 2.0, 3.0
 BOUND = PERIOD + SESSION_TIMEOUT + CHECK_PERIOD
 # so many directories make an image whose upload takes about half a second at that bandwidth, in bytes a second
 _DIRECTORIES = 400
