@@ -15,13 +15,14 @@ from typing import IO
 _LOG = logging.getLogger(__name__)
 
 _LAST_OUTPUT_SECONDS = 1.0
+_KILLED_SECONDS = 5.0
 _MOST_LINE = 4096
 _MOST_LINES = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended: its exit code, None where it was killed or never began; `said` is its last line."""
+    """How a command ended: its exit code, None where it was given up or never began; `said` is why, or its last line."""
 
     code: int | None
     said: str = ""
@@ -30,7 +31,7 @@ class Ended:
 def run_command(
     words: Sequence[str], *, name: str, seconds: float, environment: Mapping[str, str] | None = None
 ) -> Ended:
-    """Run it without standard input, in a process group of its own, which is killed after `seconds`.
+    """Run it without standard input, in a process group of its own, which is killed after `seconds`, and left behind where that fails.
 
     Args:
         name: before each line of output in the log.
@@ -50,16 +51,24 @@ def run_command(
     last = [""]
     reader = threading.Thread(target=_log_lines, args=(process.stdout, name, last), name="fencing-output", daemon=True)
     reader.start()
+    problem = ""
     try:
         code: int | None = process.wait(seconds)
     except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        code, last[0] = None, f"it did not end within {seconds:g} s and was killed with all its processes"
+        how = "was killed with all its processes" if _killed(process) else "could not be killed: it runs still"
+        code, problem = None, f"it did not end within {seconds:g} s and {how}"
     # What it left running may keep the pipe open.
     reader.join(_LAST_OUTPUT_SECONDS)
-    return Ended(code, last[0])
+    return Ended(code, f"{problem}; it said {last[0]}" if problem and last[0] else problem or last[0])
+
+
+def _killed(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it is gone; one that runs as another user may not be killed, and one that waits for a disk cannot."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_KILLED_SECONDS)
+    return process.returncode is not None
 
 
 def _log_lines(output: IO[bytes], name: str, last: list[str]) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 import time
 from pathlib import Path
 
 import pytest
 
+from failover.fencing import command
 from failover.fencing.environment import fencing_environment
 from failover.fencing.fencer import Fencer, Outcome
 from failover.fencing.methods import ShellFencing, SshFencing, parse_methods
@@ -108,6 +110,35 @@ def test_a_command_that_hangs_is_killed_with_all_that_it_began(tmp_path: Path) -
     # killed, and perhaps waiting for whoever inherited it
     while child.exists() and child.read_text().rpartition(")")[2].split()[0] != "Z":
         assert time.monotonic() < deadline
+
+
+def test_a_command_that_hangs_and_talks_is_told_to_hang() -> None:
+    line = "shell(while :; do echo wait; done)"
+    given = settings(more={"dfs.ha.fencing.methods": line, "checkpointer.zkfc.fencing.timeout": "500ms"})
+    found = only(list(fencer(line, given).fence()))
+    assert "within 0.5 s" in found.reason
+    assert "wait" in found.reason
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_command_that_cannot_be_killed_is_left_behind(allowed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that runs as root by sudo, or waits for a disk that does not answer: the election is not to wait with it."""
+    left: list[int] = []
+
+    def killpg(group: int, _: int) -> None:
+        left.append(group)
+        if not allowed:
+            raise PermissionError
+
+    monkeypatch.setattr(os, "killpg", killpg)
+    monkeypatch.setattr(command, "_KILLED_SECONDS", 0.1)
+    line = "shell(exec sleep 300)"
+    given = settings(more={"dfs.ha.fencing.methods": line, "checkpointer.zkfc.fencing.timeout": "100ms"})
+    found = only(list(fencer(line, given).fence()))
+    assert len(left) == 1
+    os.kill(left[0], signal.SIGKILL)
+    assert not found.worked
+    assert "could not be killed" in found.reason
 
 
 def test_methods_are_tried_in_their_order_until_one_works(tmp_path: Path) -> None:
