@@ -13,13 +13,10 @@ from dataclasses import dataclass
 from enum import Enum
 from urllib.parse import urlsplit
 
-import requests
-import urllib3
-
 from failover.settings import HealthSettings
 from failover.target import Target
 from hadoop_common.file_faults import explained, network_reason
-from hadoop_rpc.errors import HealthCheckFailedError, KerberosError
+from hadoop_rpc.errors import HealthCheckFailedError
 from hadoop_rpc.ha_protocol import HAServiceClient, ServiceStatus
 from hadoop_rpc.retry import RetryPolicy
 from hadoop_rpc.spnego import Spnego
@@ -148,7 +145,8 @@ class HealthMonitor:
         try:
             spnego = Spnego(urlsplit(url).hostname or "")
             answer = ask("GET", url, headers=spnego.headers, timeout=self._settings.stacks_timeout)
-        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, KerberosError) as fault:
+        except Exception as fault:
+            # None is worth the thread.
             _LOG.warning("the stacks of %s cannot be had: %s", self._target, network_reason(fault))
             return
         _LOG.warning("the stacks of %s:\n%s", self._target, answer.text)

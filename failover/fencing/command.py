@@ -22,7 +22,7 @@ _MOST_LINES = 100
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended: its exit code, None where it was given up or never began; `said` is why, or its last line."""
+    """How a command ended: its exit code, None where it did not end or begin; `said` is why, or its last line."""
 
     code: int | None
     said: str = ""
@@ -31,7 +31,9 @@ class Ended:
 def run_command(
     words: Sequence[str], *, name: str, seconds: float, environment: Mapping[str, str] | None = None
 ) -> Ended:
-    """Run it without standard input, in a process group of its own, which is killed after `seconds`, and left behind where that fails.
+    """Run it without standard input, in a process group of its own, which is killed after `seconds`.
+
+    What cannot be killed is left behind.
 
     Args:
         name: before each line of output in the log.

@@ -9,9 +9,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from failover import health as monitoring
 from failover.electability import Expectation, Step, electability
 from failover.health import Health, HealthMonitor, Report, judge, pause_after
 from failover.settings import HealthSettings
+from hadoop_common.errors import HdfsError
 from hadoop_rpc.errors import (
     AccessControlError,
     HealthCheckFailedError,
@@ -137,6 +139,27 @@ def test_a_monitor_sees_a_namenode_fall_ill_and_go(caplog: pytest.LogCaptureFixt
     finally:
         monitor.stop()
     assert "a fault of the controller itself" in caplog.text
+
+
+def test_a_monitor_goes_on_whatever_becomes_of_the_stacks(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def ask(*_: object, **__: object) -> None:
+        raise HdfsError("the store of certificates cannot be read")
+
+    monkeypatch.setattr(monitoring, "ask", ask)
+    with namenode() as node:
+        own, heard = settings({"nn1": node.port, "nn2": 2}).own, Heard()
+        times = HealthSettings(check_interval=0.05)
+        monitor = HealthMonitor(replace(own, web=f"http://{HERE}:1"), times, "hdfs", heard)
+        monitor.start()
+        try:
+            for unwell in ("no room", "", "no room"):
+                node.unwell = unwell
+                heard.until(lambda each: each.reason == node.unwell)
+        finally:
+            monitor.stop()
+    assert "store of certificates" in caplog.text
 
 
 def test_what_an_unhealthy_namenode_does_goes_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
