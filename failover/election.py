@@ -32,6 +32,7 @@ from failover.elector import (
     Action,
     BecomeActive,
     BecomeStandby,
+    Broken,
     CloseSession,
     Connected,
     CreateBreadcrumb,
@@ -236,12 +237,23 @@ class Election:
             if isinstance(event, threading.Event):
                 waiting.append(event)
             else:
-                self._handle(event)
+                self._take(event)
             if not self._elector.busy:
                 while waiting:
                     waiting.pop().set()
         while waiting:
             waiting.pop().set()
+
+    def _take(self, event: Event) -> None:
+        """Handle it; no fault ends the thread, without which a session that lives on would keep the lock for nobody."""
+        try:
+            self._handle(event)
+        except Exception as fault:
+            _LOG.exception("a fault of the election itself; its session is closed, and another one begun")
+            try:
+                self._handle(Broken(f"{type(fault).__name__}: {fault}"))
+            except Exception:
+                _LOG.exception("a second fault; the election goes on with another session")
 
     def _handle(self, event: Event) -> None:
         """What follows from `event`; what a callback answers is handled before anything else."""
@@ -362,8 +374,13 @@ class _Session:
                 return
             self._ended = True
         closing = threading.Thread(target=self._stop, name="election-close", daemon=True)
-        closing.start()
-        closing.join(_CLOSE_SECONDS)
+        try:
+            closing.start()
+        except RuntimeError:
+            # There are no threads left, but the lock has to go.
+            self._stop()
+        else:
+            closing.join(_CLOSE_SECONDS)
 
     def _stop(self) -> None:
         try:

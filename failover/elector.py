@@ -133,11 +133,19 @@ class MadeActive:
 
 
 @dataclass(frozen=True, slots=True)
+class Broken:
+    """What was to be done was not done, by a fault of whoever does it; no session is relied on any more."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed."""
 
 
-Event = Join | Quit | Connected | Disconnected | Expired | Refused | LockChanged | Reply | Fenced | MadeActive | Tick
+SessionEvent = Connected | Disconnected | Expired | Refused | LockChanged
+Event = Join | Quit | SessionEvent | Reply | Fenced | MadeActive | Broken | Tick
 
 
 # ---- what is to be done ----------------------------------------------------------------------------------------
@@ -305,6 +313,8 @@ class Elector:
                 self._quit(need_fence=event.need_fence, now=now)
             case Tick():
                 self._tick(now)
+            case Broken():
+                self._give_up(event.reason, now)
             case Fenced():
                 self._fenced(event.problem, now)
             case MadeActive():
@@ -350,7 +360,7 @@ class Elector:
 
     # ---- sessions ------------------------------------------------------------------------------------------
 
-    def _session_event(self, event: Connected | Disconnected | Expired | Refused | LockChanged, now: float) -> None:
+    def _session_event(self, event: SessionEvent, now: float) -> None:
         match event:
             case Connected():
                 self.connected, self.owner = True, event.owner

@@ -12,9 +12,10 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_digest_acl
 
+from failover import election
 from failover.active_node_info import ActiveNodeInfo
 from failover.election import BREADCRUMB, LOCK, Election
-from failover.elector import ElectorState
+from failover.elector import ElectorState, Request
 from hadoop_common.zookeeper.address import ZooKeeperAddress
 from hadoop_common.zookeeper.errors import BadVersionError, ZooKeeperError
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer, free_port
@@ -170,6 +171,42 @@ def test_a_lock_that_was_deleted_is_taken_again(scene: Scene) -> None:
     scene.client.delete(f"{scene.parent}/{LOCK}")
     scene.hears(0, "active", "neutral", "active")
     assert scene.lock() == "nn1"
+
+
+@pytest.mark.parametrize("asked", ["LookAtLock", "CreateLock"])
+def test_a_fault_of_the_driver_itself_gives_the_lock_away_and_ends_nothing(
+    scene: Scene, asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that is gone, and a session that lives on, would be a lock that nobody ever gives up."""
+    faults = [ZeroDivisionError("a fault of ours")]
+    send = election._Session.send
+
+    def sent(session: election._Session, request: Request) -> None:
+        if type(request).__name__ == asked and faults:
+            raise faults.pop()
+        send(session, request)
+
+    monkeypatch.setattr(election._Session, "send", sent)
+    scene.join(0)
+    wait_until("the fault", lambda: not faults)
+    reason = "ZeroDivisionError: a fault of ours"
+    scene.hears(0, "neutral", f"fatal {reason}", "active")
+    scene.elections[0].quit(need_fence=True)
+    assert scene.elections[1].active_data() is None
+
+
+def test_a_session_ends_where_no_thread_can_be_had_for_it(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    both(scene)
+    begin = threading.Thread.start
+
+    def started(thread: threading.Thread) -> None:
+        if thread.name == "election-close":
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", started)
+    scene.elections[0].quit(need_fence=True)
+    scene.settles(1, ElectorState.ACTIVE)
 
 
 def test_who_cannot_fence_does_not_become_active_until_it_can(scene: Scene) -> None:
