@@ -4,8 +4,8 @@ It hears from three sides: the health monitor tells how the NameNode is, the ele
 and other controllers ask it to give way or to take over. What must never be:
 
 - The lock is given up with the breadcrumb taken away, and the NameNode is active still: readers would see two. The
-  breadcrumb goes only after the NameNode has said that it is a standby, and from then on `_out` keeps a transition that
-  the election might yet ask for from beginning.
+  breadcrumb goes only after the NameNode has said that it is a standby, and until the lock is gone `_held` keeps a
+  transition that the election might yet ask for from beginning.
 - Something is sent to the NameNode because ZooKeeper cannot be reached: a NameNode that works goes on working.
 - Two changes of the NameNode's state cross: `_changing` is held around each. Decisions about the election are made one
   at a time under `_deciding`. Callbacks of the election take the first lock, never the second, for `Election.quit`
@@ -107,6 +107,8 @@ class Controller:
         self._changes = False
         self._predecessor = False
         self._out: tuple[float, str] = (0.0, "")
+        # why no transition begins, however long that lasts
+        self._held = ""
         self._attempt = Attempt()
         self._fencing: Fencing | None = None
         self._fatal = ""
@@ -121,7 +123,7 @@ class Controller:
     def end(self) -> None:
         """Leave the election for good; whoever is next fences the NameNode, which stays as it is."""
         with self._deciding:
-            self._stay_out(float("inf"), "the controller is stopping")
+            self._hold("the controller is stopping")
             if self._election is not None:
                 self._election.quit(need_fence=True)
             self._joined = False
@@ -139,7 +141,7 @@ class Controller:
             _LOG.log(level, "%s is %s%s", self._own, report.health.value, why)
         if report.status is not None:
             self._compare(report.status.state)
-        if self._predecessor and self._holder() not in (self._data, None):
+        if self._predecessor and (holder := self._holder()) is not None and not self._is_ours(holder):
             # the election tells nothing when the lock goes from one that is not ours to another
             self.become_standby()
         self._decide()
@@ -167,8 +169,9 @@ class Controller:
         """Join or leave the election, as the NameNode's health says."""
         with self._deciding:
             with self._news:
-                out = self._out[1] if self._clock() < self._out[0] else ""
-                decision = electability(self._report, out=out, observer=self._observer, changing=self._changes)
+                decision = electability(
+                    self._report, out=self._why_out(), observer=self._observer, changing=self._changes
+                )
             told = f"{decision.step.value}: {decision.reason}"
             if told != self._told:
                 self._told = told
@@ -191,6 +194,14 @@ class Controller:
     def _stay_out(self, seconds: float, reason: str) -> None:
         with self._news:
             self._out = (self._clock() + seconds, reason)
+
+    def _hold(self, reason: str) -> None:
+        with self._news:
+            self._held = reason
+
+    def _why_out(self) -> str:
+        """For whoever has `_news`."""
+        return self._held or (self._out[1] if self._clock() < self._out[0] else "")
 
     # ---- what the election wants ---------------------------------------------------------------------------
 
@@ -219,8 +230,8 @@ class Controller:
     def _why_not_active(self, *, started: bool) -> str:
         """Why the NameNode is not to become active, "" where it is; one that has started to may be silent meanwhile."""
         with self._news:
-            if self._clock() < self._out[0]:
-                return self._out[1]
+            if out := self._why_out():
+                return out
             bad = (Health.UNHEALTHY,) if started else (Health.UNHEALTHY, Health.NOT_RESPONDING)
             if self._report.health in bad:
                 return f"it is {self._report.health.value}: {self._report.reason}"
@@ -234,7 +245,16 @@ class Controller:
             return f"the lock cannot be looked at: {fault.message}"
         if data is None:
             return "nobody has the lock any more"
-        return "" if data == self._data else "another one has the lock"
+        return "" if self._is_ours(data) else "another one has the lock"
+
+    def _is_ours(self, data: bytes) -> bool:
+        """Whether a lock is of this NameNode: ours, or that of a controller that wrote it in other words."""
+        if data == self._data:
+            return True
+        try:
+            return last_active(data, self._settings).ours
+        except HdfsError:
+            return False
 
     def _holder(self) -> bytes | None:
         """What lies in the lock; None where there is none, or it cannot be looked at."""
@@ -251,12 +271,12 @@ class Controller:
         Where the lock is that of an earlier controller of the same NameNode nothing is sent: nobody else is active.
         """
         self._goes_on()
-        if self._holder() == self._data:
-            _LOG.info("the lock is that of an earlier controller of %s, which stays as it is", self._own)
-            self._predecessor = True
-            return
-        self._predecessor = False
         with self._change():
+            holder = self._holder()
+            self._predecessor = holder is not None and self._is_ours(holder)
+            if self._predecessor:
+                _LOG.info("the lock is that of an earlier controller of %s, which stays as it is", self._own)
+                return
             self._expect(HAState.STANDBY)
             try:
                 self._transitions.to_standby(self._own)
@@ -363,19 +383,28 @@ class Controller:
     def cede_active(self, milliseconds: int) -> None:
         """Make the NameNode a standby, give up the lock and stay out so long; 0 or less ends a stay."""
         if milliseconds <= 0:
+            self._come_back()
             _LOG.info("%s may take part in the election again", self._own)
-            self._stay_out(0.0, "")
-            self._decide()
             return
         seconds = milliseconds / 1000
         reason = f"it was asked to give way for {seconds:g} s"
         with self._deciding:
             _LOG.info("%s stays out of the election: %s", self._own, reason)
-            # from here on no transition to active begins
-            self._stay_out(seconds, reason)
-            self._leave(need_fence=not self._stood_down())
-            self._told = ""
+            held, self._told = self._held, ""
+            # No transition to active begins before the lock is given up, however long that takes.
+            self._hold(reason)
+            try:
+                self._leave(need_fence=not self._stood_down())
+            finally:
+                self._stay_out(seconds, reason)
+                self._hold(held)
         self._decide()
+
+    def _come_back(self) -> None:
+        """End a stay, once whoever gives way has done so."""
+        with self._deciding:
+            self._stay_out(0.0, "")
+            self._decide()
 
     def _stood_down(self) -> bool:
         """Whether the NameNode is known not to be active from here on."""
@@ -430,8 +459,7 @@ class Controller:
 
     def _take_over(self, active: Target) -> None:
         """Ask all others to give way, the active one last (3.x); 2.7 asks that one alone, and has no other."""
-        self._stay_out(0.0, "")
-        self._decide()
+        self._come_back()
         with self._news:
             before = self._attempt.number
         others = [each for each in self._settings.others if each.namenode != active.namenode]

@@ -35,19 +35,26 @@ FAST = {
 
 @dataclass
 class Elections:
-    """Keeps what it was asked for; `lock` is what lies in the lock, `away` that ZooKeeper does not answer."""
+    """Keeps what it was asked for; `lock` is what lies in the lock, `away` that ZooKeeper does not answer.
+
+    `on_quit` and `on_look` happen amid what they are called after.
+    """
 
     lock: bytes | None = None
     away: bool = False
     asked: list[Any] = field(default_factory=list)
+    on_quit: Callable[[], object] = lambda: None
+    on_look: Callable[[], object] = lambda: None
 
     def join(self, data: bytes) -> None:
         self.asked.append("join")
 
     def quit(self, *, need_fence: bool) -> None:
         self.asked.append("quit to be fenced" if need_fence else "quit")
+        self.on_quit()
 
     def active_data(self) -> bytes | None:
+        self.on_look()
         if self.away:
             raise ZooKeeperError("ZooKeeper did not answer")
         return self.lock
@@ -137,6 +144,28 @@ def test_an_earlier_controllers_lock_is_waited_for(scene: Scene) -> None:
     scene.election.lock = scene.crumb("nn2")
     scene.hear(healthy(ACTIVE), 2)
     assert scene.node.told == [ACTIVE, STANDBY]
+
+
+def test_an_earlier_controllers_lock_may_have_other_words(scene: Scene) -> None:
+    """Such as Hadoop's, or one of ours that had another port."""
+    scene.node.state = ACTIVE
+    scene.hear(healthy(ACTIVE))
+    scene.election.lock = ActiveNodeInfo("ns1", "nn1", HERE, scene.node.port, 1).to_bytes()
+    scene.controller.become_standby()
+    scene.hear(healthy(ACTIVE), 3)
+    assert scene.node.told == []
+    scene.election.lock = b"no node"
+    scene.hear(healthy(ACTIVE))
+    assert scene.node.told == [STANDBY]
+
+
+def test_whose_the_lock_is_is_looked_at_while_nothing_else_is_told_to_the_namenode(scene: Scene) -> None:
+    """Else the lock may come to us in between, and the NameNode that became active by it is made a standby."""
+    changing: list[bool] = []
+    scene.election.on_look = lambda: changing.append(scene.controller._changing.locked())
+    scene.election.lock = scene.crumb("nn2")
+    scene.controller.become_standby()
+    assert changing == [True]
 
 
 def test_a_state_that_somebody_changed_ends_in_an_election(scene: Scene) -> None:
@@ -303,6 +332,41 @@ def test_a_stay_ends_at_once_when_it_is_called_off(scene: Scene) -> None:
     scene.election.asked.clear()
     scene.controller.cede_active(-1)
     assert scene.election.asked == ["join"]
+
+
+@pytest.mark.parametrize("called_off", [False, True])
+def test_no_transition_begins_before_the_lock_is_given_up(scene: Scene, called_off: bool) -> None:
+    """Its breadcrumb is taken away then, and nobody would fence the NameNode; however long all that takes."""
+    scene.hear(healthy())
+    scene.controller.become_active()
+    with ThreadPoolExecutor(1) as pool:
+
+        def late() -> None:
+            scene.clock.now += 11
+            if called_off:
+                pool.submit(scene.controller.cede_active, -1)
+            with pytest.raises(TransitionError, match="give way"):
+                scene.controller.become_active()
+
+        scene.election.on_quit = late
+        scene.election.asked.clear()
+        scene.controller.cede_active(10_000)
+    assert scene.node.state is STANDBY
+    assert scene.election.asked == (["quit", "join"] if called_off else ["quit"])
+    scene.clock.now += 10.1
+    assert scene.hear(healthy()) == ([] if called_off else ["join"])
+
+
+def test_who_stops_does_not_come_back(scene: Scene) -> None:
+    scene.hear(healthy())
+    scene.controller.end()
+    scene.election.asked.clear()
+    scene.controller.cede_active(-1)
+    scene.controller.cede_active(10_000)
+    scene.clock.now += 11
+    assert scene.hear(healthy(), 3) == []
+    with pytest.raises(TransitionError, match="stopping"):
+        scene.controller.become_active()
 
 
 class Theirs:
