@@ -64,7 +64,7 @@ from failover.elector import (
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import explained
 from hadoop_common.zookeeper.address import ZooKeeperAddress
-from hadoop_common.zookeeper.client import Grants, new_client, refused, told, was_refused
+from hadoop_common.zookeeper.client import Grants, given_timeout, new_client, refused, told, was_refused
 from hadoop_common.zookeeper.errors import NoNodeError
 from hadoop_common.zookeeper.kazoo_znodes import KazooZNodes
 
@@ -167,6 +167,7 @@ class Election:
             "sessionId": None if elector.owner is None else f"0x{elector.owner & (1 << 64) - 1:x}",
             "since": self._since,
             "lastContactSeconds": None if heard == float("-inf") else round(time.monotonic() - heard, 3),
+            "sessionTimeoutSeconds": elector.timeout,
             "problem": elector.problem,
             "lock": self._lock,
         }
@@ -395,7 +396,7 @@ class _Session:
         if not self._ended:
             _LOG.info("the session of the election with ZooKeeper at %s is %s", self._address.hosts, state.lower())
         if state == KazooState.CONNECTED:
-            self._events.put(Connected(self._number, self._client.client_id[0]))
+            self._events.put(Connected(self._number, self._client.client_id[0], given_timeout(self._client)))
         elif state == KazooState.SUSPENDED:
             self._events.put(Disconnected(self._number))
         elif was_refused(self._client):

@@ -59,10 +59,16 @@ class Quit:
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """A server answers; `owner` is the id of the session, as ZooKeeper has it."""
+    """A server answers.
+
+    Attributes:
+        owner: id of the session, as ZooKeeper has it.
+        timeout: of the session, which may be shorter than the one that was asked for.
+    """
 
     session: int
     owner: int
+    timeout: float = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,10 +255,11 @@ class Elector:
     """One participant; `handle` is called by one thread.
 
     Args:
-        timeout: of a session, seconds.
+        timeout: of a session, seconds, as it is asked for.
         retries: lost requests in a row after which the election is given up for a while.
 
     Attributes:
+        timeout: of the session, seconds; of one that is still to come what is asked for.
         problem: why the lock or the election was given up last, "" once that is past.
         connected: whether a server answers.
         owner: id of the session, None where there is none.
@@ -260,7 +267,7 @@ class Elector:
     """
 
     def __init__(self, timeout: float, retries: int = 3) -> None:
-        self._timeout = timeout
+        self._asked_timeout = self.timeout = timeout
         self._retries = retries
         self.state = ElectorState.INIT
         self.problem = ""
@@ -299,8 +306,8 @@ class Elector:
             return self._back_at
         if not (self._data is not None and self._open):
             return float("inf")
-        overdue = self.heard_at + self._timeout if self.state is ElectorState.ACTIVE else float("inf")
-        look = self._asked_at + self._timeout / _QUESTIONS if self.connected and self._pending is None else float("inf")
+        overdue = self.heard_at + self.timeout if self.state is ElectorState.ACTIVE else float("inf")
+        look = self._asked_at + self.timeout / _QUESTIONS if self.connected and self._pending is None else float("inf")
         return min(overdue, look)
 
     def handle(self, event: Event, now: float) -> list[Action]:
@@ -364,6 +371,7 @@ class Elector:
         match event:
             case Connected():
                 self.connected, self.owner = True, event.owner
+                self.timeout = min(self._asked_timeout, event.timeout)
                 self._pending = None
                 if self._data is not None and self._fresh:
                     self._create(now)
@@ -430,11 +438,11 @@ class Elector:
             return
         if self._data is None or not self._open:
             return
-        if self.state is ElectorState.ACTIVE and now >= self.heard_at + self._timeout:
+        if self.state is ElectorState.ACTIVE and now >= self.heard_at + self.timeout:
             # ZooKeeper may have given the lock to another one; it is looked at again once a server answers.
             self._step = None
             self._neutral()
-        if self.connected and self._pending is None and now >= self._asked_at + self._timeout / _QUESTIONS:
+        if self.connected and self._pending is None and now >= self._asked_at + self.timeout / _QUESTIONS:
             self._step = None
             self._look(now)
 
@@ -537,7 +545,7 @@ class Elector:
     def _ours_still(self, now: float) -> None:
         """The lock is ours, as was asked for at `_asked_at`."""
         assert self._step is not None
-        if now >= self._asked_at + self._timeout:
+        if now >= self._asked_at + self.timeout:
             self._look_before(self._step, now)
             return
         match self._step:
@@ -580,7 +588,7 @@ class Elector:
             # It may have become active all the same: once another one has the lock it is to be told.
             self._let_others(problem, now)
             self._neutral()
-        elif now < self._asked_at + self._timeout:
+        elif now < self._asked_at + self.timeout:
             self._active()
         else:
             self._neutral()

@@ -17,6 +17,7 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, BadVersionError, NoAuthError, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KeeperState
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, Id, Permissions
 
@@ -66,7 +67,27 @@ def new_client(address: ZooKeeperAddress) -> KazooClient:
         handler.refused = was_refused(client)
 
     client.add_listener(changed)
+    _keep_timeout(client)
     return client
+
+
+def given_timeout(client: KazooClient) -> float:
+    """Of the session, seconds, as the servers gave it, who clip what they are asked for to 2 to 20 of their ticks."""
+    timeout: float = client.handler.session_timeout
+    return timeout
+
+
+def _keep_timeout(client: KazooClient) -> None:
+    """Keep what kazoo tells nobody."""
+    invoke = client._connection._invoke
+
+    def invoked(timeout: float, request: Any, xid: int | None = None) -> Any:
+        answer = invoke(timeout, request, xid)
+        if isinstance(request, Connect) and answer[0].time_out > 0:
+            client.handler.session_timeout = answer[0].time_out / 1000
+        return answer
+
+    client._connection._invoke = invoked
 
 
 def was_refused(client: KazooClient) -> bool:
@@ -184,12 +205,14 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
     Attributes:
         fault: of TLS with the last connection, "" where there was none.
         refused: whether the login was, which has ended the client.
+        session_timeout: as the servers gave it, seconds; infinite before they did.
     """
 
     def __init__(self, stores: ClientStores | None) -> None:
         super().__init__()
         self.fault = ""
         self.refused = False
+        self.session_timeout = float("inf")
         self._tls = None if stores is None else ClientTls(TlsConfig(), lambda: stores_material(stores))
 
     def create_connection(

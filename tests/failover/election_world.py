@@ -111,9 +111,9 @@ class World:
         self.nodes = [Node(f"nn{at}", self._elector(ours)) for at, ours in enumerate(kinds)]
         self.counts = {"events": 0, "active": 0, "fence": 0, "expired": 0, "lost": 0}
 
-    @staticmethod
-    def _elector(ours: bool) -> Elector | HadoopElector:
-        return Elector(TIMEOUT) if ours else HadoopElector()
+    def _elector(self, ours: bool) -> Elector | HadoopElector:
+        # some ask for longer sessions than the servers give
+        return Elector(self.random.choice((TIMEOUT, 3 * TIMEOUT))) if ours else HadoopElector()
 
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
@@ -267,7 +267,7 @@ class World:
         assert link.owner is not None
         self.sessions[link.owner] = self.now
         link.up = link.noticed = True
-        node.notices.append(Connected(link.number, link.owner))
+        node.notices.append(Connected(link.number, link.owner, TIMEOUT))
 
     # ---- ZooKeeper -----------------------------------------------------------------------------------------
 

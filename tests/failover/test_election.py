@@ -165,6 +165,14 @@ def test_a_session_that_expires_ends_the_leadership(scene: Scene) -> None:
     scene.hears(1, "standby", "neutral", "standby", "fence nn1", "active", "neutral", "active")
 
 
+def test_servers_may_give_a_shorter_session_than_was_asked_for(scene: Scene) -> None:
+    """They clip it to 20 ticks of 500 ms; by what was asked for we would have the lock when another one has it."""
+    with closing(Election(ZooKeeperAddress(scene.hosts, 600.0), scene.parent, NameNode())) as patient:
+        patient.join(NN1.to_bytes())
+        wait_until("it", lambda: patient.state is ElectorState.ACTIVE)
+        assert patient.facts()["sessionTimeoutSeconds"] == 10.0
+
+
 def test_a_lock_that_was_deleted_is_taken_again(scene: Scene) -> None:
     scene.join(0)
     scene.settles(0, ElectorState.ACTIVE)
