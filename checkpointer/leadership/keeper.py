@@ -30,7 +30,14 @@ class Held(Enum):
 
 
 class Keeper(Protocol):
-    """Gives the lock to one daemon at a time."""
+    """Gives the lock to one daemon at a time.
+
+    Attributes:
+        holds: seconds for which an answer holds at most.
+    """
+
+    @property
+    def holds(self) -> float: ...
 
     def ask(self, me: Leader) -> tuple[Held, Leader | None]:
         """Take the lock if it is free; of another daemon's also who that is, as far as it can be read.
@@ -52,6 +59,10 @@ class ZooKeeperKeeper:
         self._path = path
         self._znodes = KazooZNodes(ensemble)
 
+    @property
+    def holds(self) -> float:
+        return self._znodes.session_timeout
+
     def ask(self, me: Leader) -> tuple[Held, Leader | None]:
         ours = Held.KEPT
         for _ in range(_ROUNDS):
@@ -72,6 +83,8 @@ class ZooKeeperKeeper:
 
 class FileKeeper:
     """A lock of the system on a file (fcntl), which goes with the process that has it."""
+
+    holds = float("inf")
 
     def __init__(self, path: Path) -> None:
         self._path = path

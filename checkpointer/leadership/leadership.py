@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from checkpointer.leadership.keeper import Held, Keeper, open_keeper
 from checkpointer.leadership.leader import Leader
@@ -178,11 +179,8 @@ class Leadership:
             answers = self._answers.silent(asked_at, known.message)
         else:
             ours = held is not Held.THEIRS
-            answers = (
-                self._answers.ours(asked_at, taken=held is Held.TAKEN)
-                if ours
-                else self._answers.theirs(asked_at, leader)
-            )
+            before = replace(self._answers, timeout=min(self._settings.session_timeout, self._keeper.holds))
+            answers = before.ours(asked_at, taken=held is Held.TAKEN) if ours else before.theirs(asked_at, leader)
         with self._asked:
             taken = answers.terms != self._answers.terms
             self._answers = answers

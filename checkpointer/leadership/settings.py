@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from hadoop_common.config_key import SWITCH, ConfigKey, text
@@ -59,7 +60,7 @@ class LeaderSettings:
 
 
 def leader_settings(
-    configuration: Configuration, scoped: Callable[[ConfigKey[str]], str], cluster: str
+    configuration: Configuration, scoped: Callable[[ConfigKey[Any]], str], cluster: str
 ) -> LeaderSettings:
     """Read all of it.
 
@@ -86,7 +87,7 @@ def leader_settings(
         ensemble=None if file is not None or lock == NONE else ensemble,
         file=file,
         required=REQUIRED.read(configuration),
-        session_timeout=SESSION_TIMEOUT.read(configuration),
+        session_timeout=SESSION_TIMEOUT.read(configuration, scoped(SESSION_TIMEOUT)),
         znode=f"{_absolute(PARENT.read(configuration))}/{cluster.replace('/', '_') or 'default'}/leader",
     )
 

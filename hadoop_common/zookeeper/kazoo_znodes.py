@@ -33,6 +33,7 @@ from kazoo.protocol.states import KazooState
 from hadoop_common.zookeeper.address import ZooKeeperAddress
 from hadoop_common.zookeeper.client import (
     Grants,
+    given_timeout,
     new_client,
     no_chroot,
     parent_of,
@@ -60,12 +61,18 @@ class KazooZNodes:
 
     def __init__(self, address: ZooKeeperAddress, *, grace: float = _GRACE) -> None:
         self._address = address
+        self._session_timeout = address.session_timeout
         self._patience = address.session_timeout + grace
         self._guard = threading.Lock()
         self._client: Any = None
         self._connected = threading.Event()
         self._closed = False
         self._refused = False
+
+    @property
+    def session_timeout(self) -> float:
+        """Seconds, as the servers gave it last, as it is asked for before."""
+        return self._session_timeout
 
     def get(self, path: str) -> tuple[bytes | None, int]:
         data, stat = self._do(path, lambda client: client.get_async(path))
@@ -177,6 +184,7 @@ class KazooZNodes:
             client = self._reached(path, deadline)
             try:
                 found = call(client).get(timeout=max(deadline - time.monotonic(), _AGAIN))
+                self._session_timeout = given_timeout(client)
                 self._refused = False
                 return found
             except (*_LOST, AuthFailedError) as fault:

@@ -148,6 +148,19 @@ def test_who_has_a_znode_is_seen_without_taking_it(zookeeper: ZooKeeperServer) -
     assert look(chosen) is None
 
 
+def test_an_answer_holds_no_longer_than_the_session_that_the_servers_gave(zookeeper: ZooKeeperServer) -> None:
+    """They clip it to 20 ticks of 500 ms."""
+    ensemble = ZooKeeperAddress(zookeeper.hosts, 600.0)
+    chosen = LeaderSettings(ensemble=ensemble, session_timeout=600.0, znode="/hadoop-checkpointer/clipped/leader")
+    clock = Clock()
+    with closing(ZooKeeperKeeper(ensemble, chosen.znode)) as keeper:
+        leadership = Leadership(chosen, ME, keeper=keeper, clock=clock)
+        leadership.ask()
+        assert leadership.leads
+        clock.now += 11
+        assert not leadership.leads
+
+
 def test_a_session_that_ended_is_made_anew_and_the_lock_with_it(zookeeper: ZooKeeperServer) -> None:
     with closing(keeper_of(zookeeper, "away")) as keeper:
         assert keeper.ask(ME)[0] is Held.TAKEN
@@ -179,10 +192,18 @@ def test_the_zookeeper_of_the_cluster_is_used_by_itself() -> None:
     found = standby_config(**named).leader
     assert found.ensemble is not None
     assert (found.ensemble.hosts, found.ensemble.session_timeout) == ("zk1:2181,zk2:2181/chroot", 4.0)
+    assert found.session_timeout == 4.0
     assert found.znode.startswith("/hadoop-checkpointer/")
     assert standby_config(**named, **{"checkpointer.leader.lock": "none"}).leader.lock == ""
     found = standby_config(**named, **{"checkpointer.leader.lock": "file:///shared/lock%201"}).leader
     assert (found.file, found.ensemble) == (Path("/shared/lock 1"), None)
+
+
+def test_the_timeout_is_that_of_the_nameservice() -> None:
+    scoped = {"ha.zookeeper.quorum.ns1": "zk1", "ha.zookeeper.session-timeout.ms.ns1": "4000"}
+    found = standby_config(**{"dfs.nameservices": "ns1"}, **scoped).leader
+    assert found.ensemble is not None
+    assert found.session_timeout == found.ensemble.session_timeout == 4.0
 
 
 @pytest.mark.parametrize("lock", ["zookeeper", "etcd", "file:relative", "file://host/path", "file:///"])
@@ -199,6 +220,7 @@ class FakeKeeper:
 
     def __init__(self) -> None:
         self.answer: tuple[Held, Leader | None] | None = (Held.TAKEN, None)
+        self.holds = float("inf")
 
     def ask(self, me: Leader) -> tuple[Held, Leader | None]:
         if self.answer is None:
