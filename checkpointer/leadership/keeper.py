@@ -82,7 +82,11 @@ class ZooKeeperKeeper:
 
 
 class FileKeeper:
-    """A lock of the system on a file (fcntl), which goes with the process that has it."""
+    """A lock of the system on a file (fcntl), which goes with the process that has it.
+
+    It is taken anew at each question, for NFS may have lost it: where another one was first, or has been since, that
+    shows by what is in the file.
+    """
 
     holds = float("inf")
 
@@ -92,28 +96,31 @@ class FileKeeper:
 
     def ask(self, me: Leader) -> tuple[Held, Leader | None]:
         if self._held is not None and self._in_place(self._held):
-            return Held.KEPT, None
+            # NFS answers with EIO on a file whose lock was lost.
+            with suppress(OSError):
+                return self._take(self._held, me)
         self.close()
         try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            try:
-                return self._take(descriptor, me)
-            finally:
-                if self._held != descriptor:
-                    os.close(descriptor)
+            self._held = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            return self._take(self._held, me)
         except OSError as fault:
+            self.close()
             raise StorageError(f"the lock of the leader cannot be had: {told(fault)}", hint=_HINT) from fault
 
     def _take(self, descriptor: int, me: Leader) -> tuple[Held, Leader | None]:
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
-            return Held.THEIRS, Leader.from_bytes(os.pread(descriptor, _MOST_BYTES, 0))
+            leader = Leader.from_bytes(os.pread(descriptor, _MOST_BYTES, 0))
+            self.close()
+            return Held.THEIRS, leader
         if not self._in_place(descriptor):
+            self.close()
             return Held.THEIRS, None
+        if os.pread(descriptor, _MOST_BYTES, 0) == me.to_bytes():
+            return Held.KEPT, None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, me.to_bytes(), 0)
-        self._held = descriptor
         return Held.TAKEN, None
 
     def _in_place(self, descriptor: int) -> bool:
@@ -125,9 +132,9 @@ class FileKeeper:
         return (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
 
     def close(self) -> None:
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
+        descriptor, self._held = self._held, None
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def open_keeper(settings: LeaderSettings) -> Keeper | None:

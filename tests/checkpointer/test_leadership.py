@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -103,6 +104,28 @@ def test_a_file_that_was_removed_or_replaced_is_locked_anew(tmp_path: Path) -> N
         path.unlink()
         assert keeper.ask(ME)[0] is Held.TAKEN
         assert Leader.from_bytes(path.read_bytes()) == ME
+
+
+def test_a_lock_that_was_lost_is_asked_for_again(tmp_path: Path) -> None:
+    """NFS loses locks when its server does not hear of their owner for long; here the system drops it."""
+    path = tmp_path / "lock"
+    with closing(FileKeeper(path)) as keeper:
+        assert keeper.ask(ME)[0] is Held.TAKEN
+        lose(path)
+        with leading_process(path):
+            assert keeper.ask(ME) == (Held.THEIRS, OTHER)
+        assert keeper.ask(ME)[0] is Held.TAKEN
+        lose(path)
+        with leading_process(path):
+            """Another one leads for a while."""
+        assert keeper.ask(ME)[0] is Held.TAKEN
+        assert Leader.from_bytes(path.read_bytes()) == ME
+        assert keeper.ask(ME)[0] is Held.KEPT
+
+
+def lose(path: Path) -> None:
+    """Whoever closes a file loses all locks that the process has on it."""
+    os.close(os.open(path, os.O_RDONLY))
 
 
 def test_without_its_directory_the_lock_cannot_be_had(tmp_path: Path) -> None:
