@@ -53,7 +53,10 @@ class Leadership:
         self._taken: Callable[[], None] = lambda: None
         self._asked = threading.Condition()
         self._stopping = threading.Event()
+        # the number of the question that waits for its answer, 0 where none does, and what it was at the last look
+        self._question = self._seen = self._questions = 0
         self._thread = threading.Thread(target=self._run, name="leadership", daemon=True)
+        self._watch = threading.Thread(target=self._look_on, name="leadership-watch", daemon=True)
 
     @classmethod
     def of(cls, settings: LeaderSettings, role: str, address: str) -> Leadership:
@@ -80,6 +83,7 @@ class Leadership:
             return
         self._taken = taken
         self._thread.start()
+        self._watch.start()
         with self._asked:
             self._asked.wait_for(lambda: self._told is not None, self._settings.session_timeout)
 
@@ -165,10 +169,17 @@ class Leadership:
             self.ask()
             self._stopping.wait(self._pause())
 
+    def _look_on(self) -> None:
+        while not self._stopping.wait(self._pause()):
+            self.look()
+
     def ask(self) -> None:
         """Ask for the lock once, and tell in the log what has changed."""
         assert self._keeper is not None
         asked_at = self._clock()
+        with self._asked:
+            self._questions += 1
+            self._question = self._questions
         try:
             held, leader = self._keeper.ask(self._me)
         except Exception as fault:
@@ -176,18 +187,34 @@ class Leadership:
             if known is None:
                 _LOG.exception("the lock of the leader cannot be asked for")
                 known = HdfsError(f"{type(fault).__name__}: {fault}")
-            answers = self._answers.silent(asked_at, known.message)
+            # Since now, as this process may have slept; one that hung is known to be silent since `look`.
+            answers = self._answers.silent(self._clock(), known.message)
         else:
             ours = held is not Held.THEIRS
             before = replace(self._answers, timeout=min(self._settings.session_timeout, self._keeper.holds))
             answers = before.ours(asked_at, taken=held is Held.TAKEN) if ours else before.theirs(asked_at, leader)
         with self._asked:
+            self._question = 0
             taken = answers.terms != self._answers.terms
-            self._answers = answers
-            self._tell(answers)
-            self._asked.notify_all()
+            self._hear(answers)
         if taken:
             self._taken()
+
+    def look(self) -> None:
+        """Look whether a question still waits that waited at the last look: its keeper hangs, and is silent from now.
+
+        From now, as this process may have slept between the two looks.
+        """
+        with self._asked:
+            if self._question and self._question == self._seen:
+                self._hear(self._answers.silent(self._clock(), "it does not answer"))
+            self._seen = self._question
+
+    def _hear(self, answers: Answers) -> None:
+        """For whoever has `_asked`."""
+        self._answers = answers
+        self._tell(answers)
+        self._asked.notify_all()
 
     def _tell(self, answers: Answers) -> None:
         now = answers.claim(self._clock()), answers.leader

@@ -37,7 +37,7 @@ class Answers:
         asked_at: when what it answered last was asked for.
         mine: whether the lock was ours then; `leader`: whose it was, as far as it could be read.
         theirs_since: when `leader` was first seen to have it.
-        silent_since: when a question was put that had no answer, None where the last one had one.
+        silent_since: since when a question is known to have no answer, None where the last one had one.
         problem: why it had none.
         terms: how often the lock came to us.
     """
@@ -63,9 +63,9 @@ class Answers:
         found = replace(self, asked_at=asked_at, mine=False, leader=leader, theirs_since=since)
         return replace(found, silent_since=None, problem="")
 
-    def silent(self, asked_at: float, problem: str) -> Self:
+    def silent(self, since: float, problem: str) -> Self:
         """A question had no answer."""
-        since = asked_at if self.silent_since is None else self.silent_since
+        since = since if self.silent_since is None else self.silent_since
         return replace(self, silent_since=since, problem=problem)
 
     def claim(self, now: float) -> Claim:

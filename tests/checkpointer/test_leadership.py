@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -244,8 +246,12 @@ class FakeKeeper:
     def __init__(self) -> None:
         self.answer: tuple[Held, Leader | None] | None = (Held.TAKEN, None)
         self.holds = float("inf")
+        self.asked = threading.Event()
+        self.on_ask: Callable[[], object] = lambda: None
 
     def ask(self, me: Leader) -> tuple[Held, Leader | None]:
+        self.asked.set()
+        self.on_ask()
         if self.answer is None:
             raise HdfsError("nobody answers")
         return self.answer
@@ -443,6 +449,59 @@ def test_who_takes_over_says_when_the_period_ends() -> None:
     assert scene.service.due_in() == 0
     assert scene.service.poll().state is TriggerState.DONE
     assert scene.service.due_in() == PERIOD
+
+
+def test_a_keeper_that_hangs_is_away() -> None:
+    """As a file on NFS does whose server is gone: no checkpoint is ever lost to politeness."""
+    scene = Scene()
+    scene.says((Held.TAKEN, None))
+    scene.keeper.asked.clear()
+    answer = threading.Event()
+    scene.keeper.on_ask = lambda: answer.wait(30)
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            pool.submit(scene.leadership.ask)
+            assert scene.keeper.asked.wait(30)
+            scene.clock.now += 5
+            scene.leadership.look()
+            # it slept: that it had no answer meanwhile is no silence
+            scene.clock.now += 100
+            assert scene.service.poll().state is TriggerState.SKIPPED
+            scene.leadership.look()
+            scene.clock.now += 5
+            assert scene.service.poll().state is TriggerState.SKIPPED
+            scene.clock.now += 6
+            assert scene.service.poll().state is TriggerState.DONE
+            assert "does not answer" in scene.service.status()["leader"]["problem"]
+        finally:
+            answer.set()
+    scene.says((Held.KEPT, None))
+    assert scene.service.status()["leader"]["claim"] == "leading"
+
+
+def test_who_slept_amid_a_question_takes_no_keeper_for_away() -> None:
+    """Another one may lead by now: that the question failed in the end says nothing of the time before."""
+    scene = Scene()
+    scene.says((Held.TAKEN, None))
+
+    def sleep() -> None:
+        scene.clock.now += 100
+
+    scene.keeper.on_ask = sleep
+    scene.says(None)
+    assert scene.service.status()["leader"]["claim"] == "uncertain"
+
+
+def test_a_thread_looks_whether_there_are_answers(tmp_path: Path) -> None:
+    keeper, answer = FakeKeeper(), threading.Event()
+    keeper.on_ask = lambda: answer.wait(30)
+    leadership = Leadership(LeaderSettings(file=tmp_path / "lock", session_timeout=0.2), ME, keeper=keeper)
+    leadership.start()
+    try:
+        wait_until("it", lambda: leadership.state().claim == "away")  # type: ignore[union-attr]
+    finally:
+        answer.set()
+        leadership.stop()
 
 
 def test_where_the_lock_is_required_nothing_is_made_without_it() -> None:
