@@ -100,8 +100,8 @@ class HealthMonitor:
             except Exception:
                 # Without this thread nobody would look after the NameNode, and nobody would say so.
                 _LOG.exception("a fault of the controller itself; the NameNode's health is asked for again")
-            if report.health is Health.UNHEALTHY and before is not Health.UNHEALTHY:
-                self._log_stacks()
+            if report.health not in (Health.HEALTHY, before):
+                self._fetch_stacks()
             self._stopping.wait(pause_after(report.health, before, self._settings))
             before = report.health
 
@@ -137,6 +137,13 @@ class HealthMonitor:
         if client is not None:
             client.close()
 
+    def _fetch_stacks(self) -> None:
+        """In a thread of its own: a NameNode that hangs lets it wait, and may be well again before."""
+        try:
+            threading.Thread(target=self._log_stacks, name="stacks", daemon=True).start()
+        except RuntimeError as fault:
+            _LOG.warning("the stacks of %s cannot be had: %s", self._target, fault)
+
     def _log_stacks(self) -> None:
         """What the NameNode's threads do, for whoever looks for the cause (DFSZKFailoverController)."""
         if not self._settings.stacks_timeout or not self._target.web:
@@ -146,7 +153,6 @@ class HealthMonitor:
             spnego = Spnego(urlsplit(url).hostname or "")
             answer = ask("GET", url, headers=spnego.headers, timeout=self._settings.stacks_timeout)
         except Exception as fault:
-            # None is worth the thread.
             _LOG.warning("the stacks of %s cannot be had: %s", self._target, network_reason(fault))
             return
         _LOG.warning("the stacks of %s:\n%s", self._target, answer.text)

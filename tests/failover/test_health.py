@@ -24,6 +24,7 @@ from hadoop_rpc.errors import (
 )
 from hadoop_rpc.ha_protocol import HAState, ServiceStatus
 from tests.failover.failover_support import HERE, FakeNameNode, namenode, settings
+from tests.namenode_stub.stub_support import wait_until
 
 STATUS = ServiceStatus(HAState.STANDBY, True)
 WRAPPED = remote_error("org.apache.hadoop.ha.HealthCheckFailedException", "no room")
@@ -162,7 +163,12 @@ def test_a_monitor_goes_on_whatever_becomes_of_the_stacks(
     assert "store of certificates" in caplog.text
 
 
-def test_what_an_unhealthy_namenode_does_goes_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("trouble", [Health.UNHEALTHY, Health.NOT_RESPONDING])
+def test_what_a_namenode_that_is_not_well_does_goes_to_the_log(
+    trouble: Health, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Above all of one that hangs."""
+
     class Web(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200 if self.path == "/stacks" else 404)
@@ -181,10 +187,13 @@ def test_what_an_unhealthy_namenode_does_goes_to_the_log(caplog: pytest.LogCaptu
         monitor.start()
         try:
             heard.until(lambda each: each.health is Health.HEALTHY)
-            node.unwell = "no room"
-            heard.until(lambda each: each.health is Health.UNHEALTHY)
-            node.unwell = ""
-            heard.until(lambda each: each.health is Health.HEALTHY)
+            if trouble is Health.UNHEALTHY:
+                node.unwell = "no room"
+            else:
+                node.stop()
+            heard.until(lambda each: each.health is trouble)
+            wait_until("the stacks", lambda: "Thread 1 waits for its disk" in caplog.text)
+            heard.until(lambda each: each.health is trouble)
         finally:
             monitor.stop()
             web.shutdown()
