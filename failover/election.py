@@ -168,6 +168,7 @@ class Election:
             "since": self._since,
             "lastContactSeconds": None if heard == float("-inf") else round(time.monotonic() - heard, 3),
             "sessionTimeoutSeconds": elector.timeout,
+            "doing": elector.doing,
             "problem": elector.problem,
             "lock": self._lock,
         }

@@ -296,6 +296,11 @@ class Elector:
         return self._data is not None
 
     @property
+    def doing(self) -> str:
+        """What it does on the way to being active, "" where it has not the lock or is active."""
+        return "" if self._step is None else self._step.value
+
+    @property
     def busy(self) -> bool:
         """Whether it is on its way out still."""
         return self._leaving

@@ -64,6 +64,9 @@ def readiness(facts: ControllerFacts) -> Probe:
         return Probe(True, f"{told['namenode']} is an observer, which takes no part in the election", details)
     if not told["takesPart"]:
         return Probe(False, f"{told['namenode']} {told['decision']}", details)
+    doing = str(facts.election.get("doing", ""))
+    if doing:
+        return Probe(False, f"{told['namenode']} has the lock, and {doing}", details)
     problem = str(facts.election.get("problem", ""))
     if problem or election not in ("active", "standby"):
         return Probe(False, problem or "ZooKeeper has not said who has the lock", details)
@@ -93,7 +96,7 @@ class _ControllerCollector(Collector):
         yield _gauge("takes_part", "1 while the NameNode takes part in the election.", told["takesPart"])
         yield _gauge("out_seconds", "How long it stays out of it, as it was asked to.", told["outSeconds"])
         yield _gauge("election_failed", "1 while the election does not go on.", bool(told["fatal"]))
-        yield _gauge("has_lock", "1 while it has the lock.", now.election.get("state") == "active")
+        yield _gauge("has_lock", "1 while it has the lock.", _has_lock(now.election))
         # until somebody has the lock and is well with it
         unsettled = bool(now.election.get("problem"))
         failing = unsettled and told["lastAttempt"] is not None and bool(told["lastAttempt"]["problem"])
@@ -107,6 +110,11 @@ class _ControllerCollector(Collector):
         yield refused_family(_PREFIX, now.refused)
         yield from tls_families(_PREFIX, time.time())
         yield from login_families(_PREFIX)
+
+
+def _has_lock(election: Mapping[str, Any]) -> bool:
+    """Also on the way to being active, which may last long."""
+    return election.get("state") == "active" or bool(election.get("doing"))
 
 
 def _gauge(name: str, documentation: str, value: float) -> Metric:

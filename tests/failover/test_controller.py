@@ -442,8 +442,9 @@ def test_a_graceful_failover_asks_all_others_and_the_active_one_last(scene: Scen
 # ---- what it tells -----------------------------------------------------------------------------------------
 
 
-def facts(scene: Scene, election: str, problem: str = "") -> ControllerFacts:
-    return ControllerFacts(scene.controller.facts(), {"state": election, "problem": problem}, {}, {}, {}, "1", 0.0)
+def facts(scene: Scene, election: str, problem: str = "", doing: str = "") -> ControllerFacts:
+    told = {"state": election, "problem": problem, "doing": doing}
+    return ControllerFacts(scene.controller.facts(), told, {}, {}, {}, "1", 0.0)
 
 
 def test_it_is_ready_while_there_would_be_a_failover(scene: Scene) -> None:
@@ -451,6 +452,8 @@ def test_it_is_ready_while_there_would_be_a_failover(scene: Scene) -> None:
     scene.hear(healthy())
     assert readiness(facts(scene, "standby")).ok
     assert not readiness(facts(scene, "neutral")).ok
+    # which may last long
+    assert "has the lock, and fences" in readiness(facts(scene, "standby", doing="fences")).message
     assert "cannot be fenced" in readiness(facts(scene, "standby", "nn2 cannot be fenced")).message
     scene.controller.become_active()
     assert readiness(facts(scene, "active")).ok

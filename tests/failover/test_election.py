@@ -46,6 +46,8 @@ class NameNode:
     told: list[str] = field(default_factory=list)
     fails: dict[str, Exception] = field(default_factory=dict)
     before_active: Callable[[], None] = lambda: None
+    look: Callable[[], dict[str, object]] = dict
+    doing: object = ""
 
     def _note(self, what: str, name: str = "") -> None:
         self.told.append(what)
@@ -63,6 +65,7 @@ class NameNode:
         self._note("neutral")
 
     def fence_old_active(self, breadcrumb: bytes) -> None:
+        self.doing = self.look().get("doing")
         self._note(f"fence {ActiveNodeInfo.from_bytes(breadcrumb).namenode}", "fence")
 
     def fatal(self, reason: str) -> None:
@@ -80,6 +83,8 @@ class Scene:
             stack.enter_context(closing(Election(ZooKeeperAddress(where, TIMEOUT), parent, node)))
             for where, node in zip(hosts, self.nodes, strict=True)
         ]
+        for node, each in zip(self.nodes, self.elections, strict=True):
+            node.look = each.facts
         self.client = KazooClient(zookeeper.hosts)
         self.client.start()
         stack.callback(self.client.close)
@@ -222,6 +227,7 @@ def test_who_cannot_fence_does_not_become_active_until_it_can(scene: Scene) -> N
     scene.nodes[1].fails["fence"] = OSError("no route")
     scene.elections[0].quit(need_fence=True)
     wait_until("two tries", lambda: scene.nodes[1].told.count("fence nn1") == 2)
+    assert scene.nodes[1].doing == "fences"
     assert "no route" in str(scene.elections[1].facts()["problem"])
     assert (scene.breadcrumb(), "active" in scene.nodes[1].told) == ("nn1", False)
     scene.nodes[1].fails.clear()
