@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 from google.protobuf.message import Message
 
 from engine.errors import UnsupportedNamespaceError
-from engine.namespace.diffs import NO_SNAPSHOT, DirectoryDiff, DirectoryDiffs, FileDiff, FileDiffs, LinkCopy, Node
+from engine.namespace.diffs import (
+    NO_SNAPSHOT,
+    DirectoryDiff,
+    DirectoryDiffs,
+    FileDiff,
+    FileDiffs,
+    LinkCopy,
+    Node,
+    row_of,
+)
 from engine.namespace.references import Hub, Numbering, References, WithName
 from image_format.bytes_table import BytesTable
 from image_format.errors import RecordError
@@ -67,7 +77,7 @@ class DiffStore:
         self._dirty: set[int] = set()
         self._removed: set[int] = set()
         self._place = base.place(_SECTION)
-        self._rows_at: dict[int, set[int]] = {}
+        self._rows_at: defaultdict[int, set[int]] = defaultdict(set)
         self.has_links = False
         self.early = BytesTable(table.room)
         self.directories_changed = 0
@@ -123,15 +133,17 @@ class DiffStore:
 
     def note(self, row: int, snapshot_id: int) -> None:
         """An inode got a diff of a snapshot, or for `NO_SNAPSHOT`, its last diff went."""
-        self._rows_at.setdefault(snapshot_id, set()).add(row)
+        self._rows_at[snapshot_id].add(row)
         diffs = self._loaded.get(row)
         self._count(row)
         if diffs is not None and self._references.hub(row) is None:
             last = diffs.last
             known = NO_SNAPSHOT if last is None else last.snapshot_id
             self._table.newest[row] = 0 if known > _LARGEST_ID else known + 1 or -1
-            copied = last is not None and last.copy is not None
-            self._table.marks[row] = self._table.marks[row] & (0xFF ^ COPIED) | (COPIED if copied else 0)
+            before = self._table.marks.item(row)
+            marks = before | COPIED if last is not None and last.copy is not None else before & (0xFF ^ COPIED)
+            if marks != before:
+                self._table.marks[row] = marks
 
     def _count(self, row: int) -> None:
         self.directories_changed += int(self._table.kind[row] != FILE)
@@ -139,7 +151,7 @@ class DiffStore:
     def rows_at(self, snapshot_id: int) -> list[int]:
         """Rows of the inodes with a diff of a snapshot, or for `NO_SNAPSHOT`, with none any more; less unread ones."""
         found = []
-        for row in self._rows_at.get(snapshot_id, ()):
+        for row in self._rows_at[snapshot_id]:
             diffs = self._loaded.get(row)
             if diffs is not None and (
                 not diffs.items if snapshot_id == NO_SNAPSHOT else diffs.of(snapshot_id) is not None
@@ -150,6 +162,8 @@ class DiffStore:
 
     def unread_at(self, snapshot_id: int) -> list[int]:
         """The same of inodes of the base image whose diffs nobody has read, by id."""
+        if not self._base.history.owners.size:
+            return []
         row_of = self._table.row_of
         owners = self._base.history.owners_at(snapshot_id).tolist()
         return [inode_id for inode_id in owners if row_of.get(inode_id) not in self._loaded]
@@ -213,7 +227,7 @@ class DiffStore:
 
     def reference(self, node: Node) -> WithName | Hub | None:
         """The reference that a deleted entry is, None for an inode's own id."""
-        if isinstance(node, LinkCopy) or self._table.flags[node if isinstance(node, int) else node.row] & DROPPED:
+        if isinstance(node, LinkCopy) or self._table.flags[row_of(node)] & DROPPED:
             return None
         if isinstance(node, WithName):
             return node
@@ -403,18 +417,14 @@ class DiffStore:
             if reference is not None:
                 message.deletedINodeRef.append(numbering.of(reference))
             elif not isinstance(node, WithName):
-                message.deletedINode.append(int(self._table.id[_row(node)]))
-                if self._table.flags[_row(node)] & DROPPED:
-                    self.lost.add(int(self._table.id[_row(node)]))
+                message.deletedINode.append(int(self._table.id[row_of(node)]))
+                if self._table.flags[row_of(node)] & DROPPED:
+                    self.lost.add(int(self._table.id[row_of(node)]))
         return message
 
     def written_name(self, node: Node) -> bytes:
         """What a loader will take for the name of a deleted entry: a copy of a link has the link's name of now."""
-        return node.name if isinstance(node, WithName) else self._table.name(_row(node))
-
-
-def _row(node: int | LinkCopy) -> int:
-    return node if isinstance(node, int) else node.row
+        return node.name if isinstance(node, WithName) else self._table.name(row_of(node))
 
 
 def _file_message(diff: FileDiff) -> pb.FileDiff:

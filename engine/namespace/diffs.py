@@ -35,6 +35,11 @@ Node = int | WithName | LinkCopy
 """What a directory or a deleted list holds: a row, or what an inode left in a snapshot."""
 
 
+def row_of(node: Node) -> int:
+    """Row of the inode that a node is or stands for."""
+    return node if isinstance(node, int) else node.row
+
+
 @dataclass(slots=True, eq=False)
 class FileDiff:
     """`fsimage.proto FileDiff`: a file at a snapshot.

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from engine.namespace.diffs import CURRENT_STATE
 from engine.namespace.history import History
 from engine.namespace.reclaim_files import FileReclaim
-from image_format.inode_table import NO_ROW, InodeTable
+from image_format.inode_table import InodeTable
 
 KEEP, CREATE, LEAVE, DELETE, MOVE = range(5)
 """What happened: an inode is as it was at a snapshot no more; a name came to a directory, or left it; a file that a
@@ -47,17 +47,16 @@ def take_up(
     """
     # Each name is needed as bytes; a view of the arena gives them quicker than an array does.
     names, diffs = table.names.data, history.diffs
-    holder, created = NO_ROW, {}
+    created: dict[int, dict[bytes, int | None]] = {}
     for kind, row, directory, offset, length, latest, amount, kept in notes.tolist():
         name = bytes(names[offset : offset + length])
         if kind == CREATE:
-            # Mostly one directory gets many names.
-            if directory != holder:
-                holder, created = directory, diffs.to_create(directory)
-            created[name] = None
-            continue
-        holder = NO_ROW
-        if kind == KEEP:
+            # A few directories get many names.
+            if directory not in created:
+                created[directory] = diffs.to_create(directory)
+            created[directory][name] = None
+        elif kind == KEEP:
+            created.pop(row, None)
             history.keep(row, latest - 1, amount, None if kept < 0 else copies[kept])
         elif kind == MOVE:
             history.leave_name(row, directory, name, latest - 1, amount - 1 if amount > 0 else CURRENT_STATE)

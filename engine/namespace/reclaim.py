@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 from engine.errors import InconsistentNamespaceError
 from engine.healing import Healed, Healing
-from engine.namespace.diffs import CURRENT_STATE, NO_SNAPSHOT, DirectoryDiff, DirectoryDiffs, FileDiffs, LinkCopy, Node
+from engine.namespace.diffs import (
+    CURRENT_STATE,
+    NO_SNAPSHOT,
+    DirectoryDiff,
+    DirectoryDiffs,
+    FileDiffs,
+    LinkCopy,
+    Node,
+    row_of,
+)
 from engine.namespace.reclaim_files import FileReclaim
 from engine.namespace.references import Hub, WithName
 from engine.namespace.snapshot_ways import Ways, find_ways
@@ -34,10 +44,11 @@ class Reclaim(FileReclaim):
     # ---- what is there -------------------------------------------------------------------------------------
 
     def _id(self, node: Node) -> int:
-        return int(self._table.id[node if isinstance(node, int) else node.row])
+        return int(self._table.id[row_of(node)])
 
-    def _ids(self, nodes: list[Node]) -> set[int]:
-        return {self._id(node) for node in nodes}
+    @staticmethod
+    def _rows(nodes: Iterable[Node]) -> set[int]:
+        return {row_of(node) for node in nodes}
 
     def _children_at(self, directory: int, snapshot_id: int) -> list[Node]:
         """What a directory held at a snapshot, in name order, as far as snapshots or edits ever touched it."""
@@ -117,7 +128,7 @@ class Reclaim(FileReclaim):
             if node is not None:
                 present = self._tree.child(directory, name)
                 self.destroy(node)
-                if present >= 0 and self._id(present) == self._id(node):
+                if present == row_of(node):
                     self._tree.unlink(directory, name)
         diff.created.clear()
         self._diffs.touch(directory)
@@ -161,7 +172,7 @@ class Reclaim(FileReclaim):
             return
         if isinstance(node, LinkCopy):
             return
-        row = node if isinstance(node, int) else node.row
+        row = row_of(node)
         if self._table.kind[row] == FILE:
             self.clean_inode(row, snapshot, prior)
         elif self._table.kind[row] == DIRECTORY:
@@ -170,14 +181,14 @@ class Reclaim(FileReclaim):
             if diffs is not None:
                 at_prior = diffs.of(prior)
                 if at_prior is not None:
-                    excluded = self._ids(list(at_prior.deleted.values()))
+                    excluded = self._rows(at_prior.deleted.values())
                 if snapshot != CURRENT_STATE:
                     self._take_out(row, diffs, snapshot, prior)
                 at_prior = diffs.of(prior)
                 if at_prior is not None:
                     self._destroy_created(row, at_prior)
             for child in self._children_at(row, prior):
-                if self._id(child) not in excluded:
+                if row_of(child) not in excluded:
                     self._destroy_dst_subtree(child, snapshot, prior)
 
     def _stops_at(self, row: int, what: str) -> None:
@@ -195,12 +206,12 @@ class Reclaim(FileReclaim):
 
     def clean(self, node: Node, snapshot: int, prior: int) -> None:
         """What stands in a directory loses what only `snapshot` needs; see the class."""
-        if isinstance(node, LinkCopy) or self._table.flags[node if isinstance(node, int) else node.row] & DROPPED:
+        if isinstance(node, LinkCopy) or self._table.flags[row_of(node)] & DROPPED:
             return
         if isinstance(node, int) and not self._references.is_dst(node):
             self.clean_inode(node, snapshot, prior)
             return
-        hub = self._hub(node if isinstance(node, int) else node.row)
+        hub = self._hub(row_of(node))
         if isinstance(node, WithName):
             if snapshot == CURRENT_STATE:
                 self._stops_at(node.row, "is only in snapshots, but is deleted now")
@@ -271,7 +282,7 @@ class Reclaim(FileReclaim):
             history = self._history
             children = [node for name, node in wanted if history.same_node(history.child_at(row, name, at), node)]
         for child in children:
-            if self._id(child) not in excluded:
+            if row_of(child) not in excluded:
                 self.clean(child, snapshot, prior)
 
     def _wanted(self, row: int, snapshot: int) -> list[tuple[bytes, Node]] | None:
@@ -297,8 +308,8 @@ class Reclaim(FileReclaim):
         deleted: set[int] = set()
         at_prior = diffs.of(prior) if prior != NO_SNAPSHOT else None
         if at_prior is not None:
-            created = self._ids(self._created_nodes(row, at_prior))
-            deleted = self._ids(list(at_prior.deleted.values()))
+            created = self._rows(self._created_nodes(row, at_prior))
+            deleted = self._rows(at_prior.deleted.values())
         self._take_out(row, diffs, snapshot, prior)
         self._clean_children(row, snapshot, prior, deleted)
         at_prior = diffs.of(prior) if prior != NO_SNAPSHOT else None
@@ -306,7 +317,7 @@ class Reclaim(FileReclaim):
             return
         forsaken = created and self._is_forsaken(row, diffs, prior)
         for node in self._created_nodes(row, at_prior):
-            if self._id(node) not in created:
+            if row_of(node) not in created:
                 continue
             if forsaken:
                 name = self._name(node)
@@ -318,7 +329,7 @@ class Reclaim(FileReclaim):
                 self.clean(node, snapshot, NO_SNAPSHOT)
         for name in sorted(at_prior.deleted, key=name_key):
             node = at_prior.deleted[name]
-            if self._id(node) not in deleted:
+            if row_of(node) not in deleted:
                 self._clean_deleted(node, snapshot, prior)
 
     def _clean_wanted(
@@ -330,21 +341,21 @@ class Reclaim(FileReclaim):
         created: set[int] = set()
         deleted: set[int] = set()
         if before is not None:
-            created = self._ids(self._created_among(row, before, names))
+            created = self._rows(self._created_among(row, before, names))
             asked = {*names, *self._other_names(going)}
-            deleted = self._ids([before.deleted[name] for name in asked if name in before.deleted])
+            deleted = self._rows([before.deleted[name] for name in asked if name in before.deleted])
         removed = self._take_out(row, diffs, snapshot, prior)
         self._clean_children(row, snapshot, prior, deleted)
         at_prior = diffs.of(prior) if prior != NO_SNAPSHOT else None
         if at_prior is None:
             return
         for node in self._created_among(row, at_prior, names):
-            if self._id(node) in created:
+            if row_of(node) in created:
                 self.clean(node, snapshot, NO_SNAPSHOT)
         moved = removed if removed is not None or before is not None else at_prior
         for name in sorted(() if moved is None else moved.deleted, key=name_key):
             gone = at_prior.deleted.get(name)
-            if gone is not None and self._id(gone) not in deleted:
+            if gone is not None and row_of(gone) not in deleted:
                 self._clean_deleted(gone, snapshot, prior)
 
     def _created_among(self, row: int, diff: DirectoryDiff, names: list[bytes]) -> list[Node]:
@@ -355,7 +366,7 @@ class Reclaim(FileReclaim):
         """All names of the inodes in a deleted list that were renamed out of snapshots."""
         found = []
         for node in () if diff is None else diff.deleted.values():
-            row = node if isinstance(node, int) else node.row
+            row = row_of(node)
             hub = self._references.hub(row)
             if hub is not None:
                 found += [self._table.name(row), *(named.name for named in hub.with_names)]
@@ -394,7 +405,7 @@ class Reclaim(FileReclaim):
                     else:
                         self.clean(node, after, prior)
                 continue
-            row = node if isinstance(node, int) else node.row
+            row = row_of(node)
             if self._table.kind[row] == FILE:
                 diffs = self._diffs.of_file(row)
                 if diffs is not None:
