@@ -17,6 +17,7 @@ from journal.ops import EditOp
 from tests.checkpointer.image_builder import LAYOUTS, OWNER, merge_bytes, merged
 from tests.checkpointer.op_makers import add, mkdir
 from tests.checkpointer.replay_scenes import base, block, rare, work
+from tests.checkpointer.snapshot_support import allow, create
 from tests.depth import examples
 
 COMPILED = [row for row in TABLE if row.kernel]
@@ -79,18 +80,23 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
 """By name of a field. An operation whose kernel is new may have a field that is not here: give it values."""
 
 
-def setting() -> list[EditOp]:
-    """Files that are open, with a block and without, below a directory with snapshots and elsewhere."""
-    return [
+def setting(*, in_snapshot: bool) -> list[EditOp]:
+    """Files that are open, with a block and without, below a directory with snapshots and elsewhere.
+
+    Args:
+        in_snapshot: whether a snapshot has the files of the base, too.
+    """
+    made = [
         add("/old/a/open", 20_001),
         ops.AddBlockOp(path="/old/a/open", blocks=(block(0),)),
         add("/old/open", 20_002),
         mkdir("/old/s", 20_003),
         add("/old/s/kept", 20_004),
-        ops.AllowSnapshotOp(snapshot_root="/old/s"),
-        ops.CreateSnapshotOp(snapshot_root="/old/s", snapshot_name="s0", mtime=4000),
+        allow("/old/s"),
+        create("s0", "/old/s"),
         add("/old/s/open", 20_005),
     ]
+    return [*made, allow("/old/a"), create("a0", "/old/a")] if in_snapshot else made
 
 
 @layouts
@@ -100,10 +106,10 @@ def test_a_kernel_does_what_the_plain_function_does(row: Operation, layout: int,
     operation = st.builds(row.kind, **{field.name: VALUES[field.name] for field in row.kind.fields})
 
     @examples(200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    @given(st.lists(operation, min_size=1, max_size=4))
-    def compare(given: list[EditOp]) -> None:
+    @given(st.booleans(), st.lists(operation, min_size=1, max_size=4))
+    def compare(in_snapshot: bool, given: list[EditOp]) -> None:
         # the comparison is in `merge_bytes`; an error counts as a result
         with suppress(HdfsError):
-            merge_bytes(path, [*setting(), *given])
+            merge_bytes(path, [*setting(in_snapshot=in_snapshot), *given])
 
     compare()
