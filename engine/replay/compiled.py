@@ -33,7 +33,7 @@ from engine.replay.kernels.frames import BODY, NO_END
 from engine.replay.kernels.layouts import FIRST_LAYOUT
 from engine.replay.kernels.lookup import find_rows
 from engine.replay.kernels.run import run
-from engine.replay.registry import errors_of
+from engine.replay.registry import ErrorsOf
 from engine.replay.table import REPLAYED
 from hadoop_common.errors import HdfsError
 from hadoop_common.inode_ids import ROOT_INODE_ID
@@ -173,7 +173,8 @@ class CompiledReplay:
                 self._point()
                 position, count, status = run(self._state, buffer, cursor.position, limit - applied, last_txid, checked)
                 self._leave()
-                self._give_acls(cursor)
+                if self._state[state.ACLS_USED]:
+                    self._give_acls(cursor)
                 applied += count
                 cursor.advance(position, self._namespace.last_txid + 1)
                 self._grow_named()
@@ -353,7 +354,7 @@ class CompiledReplay:
                     set_acl(namespace, row, ACL_ENTRIES.read(Reader(cursor.buffer, place)))
             except (HdfsError, ValueError, OverflowError):
                 op, _ = decode_op(cursor.buffer, body - BODY, cursor.layout_version)
-                with errors_of(op):
+                with ErrorsOf(op):
                     raise
 
     def _point(self) -> None:

@@ -5,9 +5,6 @@ An error may leave the operation half applied: whoever gets one lets go of the n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from engine.errors import (
     InconsistentNamespaceError,
     NamespaceError,
@@ -34,24 +31,39 @@ def apply(namespace: Namespace, op: EditOp) -> None:
     row = REPLAYED.get(type(op))
     if row is None:
         raise UnsupportedOperationError(op.name, op.txid, "it has no replay function", hint=_HINT)
-    with errors_of(op):
+    with ErrorsOf(op):
         row.plain(namespace, op)
     namespace.last_txid = op.txid
 
 
-@contextmanager
-def errors_of(op: EditOp) -> Iterator[None]:
-    """Errors of the namespace become errors of this operation, as `apply` raises them."""
-    try:
-        yield
-    except (NamespaceError, InconsistentNamespaceError) as error:
-        raise ReplayError(op.name, op.txid, error.message, hint=error.hint or _RECORD_HINT) from error
-    except UnsupportedNamespaceError as error:
-        raise UnsupportedOperationError(op.name, op.txid, error.message, hint=error.hint or _HINT) from error
-    except RecursionError as error:
-        raise UnsupportedOperationError(op.name, op.txid, "the tree is too deep", hint=_HINT) from error
-    except (OverflowError, ValueError) as error:
-        raise ReplayError(op.name, op.txid, f"a value does not fit the image: {error}", hint=_RECORD_HINT) from error
+class ErrorsOf:
+    """Errors of the namespace become errors of this operation, as `apply` raises them.
+
+    A class, for the generator of a context manager takes longer than many an operation.
+    """
+
+    __slots__ = ("_op",)
+
+    def __init__(self, op: EditOp) -> None:
+        self._op = op
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            return
+        op = self._op
+        if isinstance(error, NamespaceError | InconsistentNamespaceError):
+            raise ReplayError(op.name, op.txid, error.message, hint=error.hint or _RECORD_HINT) from error
+        if isinstance(error, UnsupportedNamespaceError):
+            raise UnsupportedOperationError(op.name, op.txid, error.message, hint=error.hint or _HINT) from error
+        if isinstance(error, RecursionError):
+            raise UnsupportedOperationError(op.name, op.txid, "the tree is too deep", hint=_HINT) from error
+        if isinstance(error, OverflowError | ValueError):
+            raise ReplayError(
+                op.name, op.txid, f"a value does not fit the image: {error}", hint=_RECORD_HINT
+            ) from error
 
 
 def check_end(namespace: Namespace, op: EditOp) -> None:

@@ -17,7 +17,7 @@ class Operation(NamedTuple):
 
     Attributes:
         kind: the class of the decoded record; opcode, name and fields are declared there (`journal.ops`).
-        plain: the replay function; it raises what `registry.errors_of` translates.
+        plain: the replay function; it raises what `registry.ErrorsOf` translates.
         kernel: module and name of its compiled twin in `engine.replay.kernels`, empty without one. It is named, for
             to import it is to load the compiler.
         keeps_paths: whether what kernels remember of paths is right after it was applied plainly, but for directories
