@@ -27,8 +27,9 @@ from engine.replay.kernels.state import (
 from image_format.kernels.inode import COPIED, DIRECTORY, FILE, SPECIAL
 from image_format.kernels.jit import step
 
-_MOST_NOTES = 7
-_MOST_COPIES = 3
+# RENAME in place of a file: two inodes with their names, what comes, and both directories once more.
+_MOST_NOTES = 9
+_MOST_COPIES = 4
 
 
 @step

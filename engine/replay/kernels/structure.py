@@ -153,10 +153,8 @@ def delete(a, buf, pos, end):
         changeable = room(a)
     if changeable != DONE:
         return changeable
-    if not may_leave(a, parent, row, latest, inside) or link_of(a, row) < 0:
-        return UNUSUAL
     is_held = in_latest(a, parent, row, latest, inside)
-    if not (_may_be_kept(a, row) if is_held else may_remove(a, row)):
+    if not _may_go(a, row, parent, latest, inside, is_held):
         return UNUSUAL
     timestamp = i64(buf, pos)
     leave(a, row, parent, latest, inside, is_held)
@@ -166,8 +164,17 @@ def delete(a, buf, pos, end):
 
 
 @step
-def _may_be_kept(a, row):
-    """Whether an inode that the newest snapshot has can leave its place without a look at what only Python knows."""
+def _may_go(a, row, parent, latest, inside, is_held):
+    """Whether a child can be deleted without a look at what only Python knows.
+
+    Args:
+        latest, inside: `LATEST` and `INSIDE` of the directory that it is in.
+        is_held: whether the newest snapshot has it.
+    """
+    if not may_leave(a, parent, row, latest, inside) or link_of(a, row) < 0:
+        return False
+    if not is_held:
+        return may_remove(a, row)
     entry = rows_of(a)[row]
     return (
         a[LEASES_PLAIN] != 0
@@ -206,8 +213,14 @@ def _move(a, row, parent, buf, start, size, timestamp, replaced, latest, inside)
     is_held = in_latest(a, old_parent, row, latest, inside)
     if source["kind"] != FILE and (is_held or source["kind"] != DIRECTORY or source["marks"] & SPECIAL):
         return UNUSUAL
-    if replaced >= 0 and (new_latest != 0 or rows_of(a)[replaced]["kind"] == DIRECTORY or not may_remove(a, replaced)):
-        return UNUSUAL
+    is_old_held = replaced >= 0 and in_latest(a, parent, replaced, new_latest, new_inside)
+    if replaced >= 0:
+        old = rows_of(a)[replaced]
+        # Without a diff, the snapshot keeps it as it is; whether one that lost its last diff is such a one, only Python
+        # knows.
+        may_go = old["kind"] != DIRECTORY and not (is_old_held and old["newest"] < 0)
+        if not may_go or not _may_go(a, replaced, parent, new_latest, new_inside, is_old_held):
+            return UNUSUAL
     if not has_room(a, 0, 1, size, 0):
         return AGAIN
     move_out(a, row, old_parent, latest, inside, is_held, new_latest)
@@ -215,6 +228,7 @@ def _move(a, row, parent, buf, start, size, timestamp, replaced, latest, inside)
     hashed = hash_name(parent, buf, start, size)
     link = find_link(link_slots_of(a), links_of(a), names_of(a), hashed, parent, buf, start, size)
     if replaced >= 0:
+        leave(a, replaced, parent, new_latest, new_inside, is_old_held and rows_of(a)[replaced]["newest"] != 0)
         set_link(a, link, parent, -1, 0, 0, 0)
     same = source["name_length"] == size
     offset = source["name_offset"]
@@ -232,7 +246,7 @@ def _move(a, row, parent, buf, start, size, timestamp, replaced, latest, inside)
     raise_mtime(a, parent, np.int64(source["mtime"]), 0)
     raise_mtime(a, old_parent, timestamp, latest if inside else 0)
     raise_mtime(a, parent, timestamp, new_latest if new_inside else 0)
-    if replaced >= 0:
+    if replaced >= 0 and not is_old_held:
         # a file, below which nothing can be damaged
         remove(a, replaced)
     # Paths of leased files may differ now.
@@ -301,7 +315,7 @@ def rename(a, buf, pos, end):
     name, size = slash + 1, pos - slash - 1
     if is_ancestor(rows_of(a), row, parent):
         return UNUSUAL
-    found = child(a, parent, buf, name, size, hash_name(parent, buf, name, size))
+    found = any_child(a, parent, buf, name, size, hash_name(parent, buf, name, size))
     if found == AGAIN:
         return AGAIN
     # A file takes the place of a file, and only where the operation says so.
