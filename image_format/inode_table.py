@@ -236,10 +236,7 @@ class InodeTable:
             if len(UnknownFieldSet(link)):
                 self.flags[row] |= UNKNOWN_FIELDS
         body: pb.INodeFile | pb.INodeDirectory = inode.file if inode.HasField("file") else inode.directory
-        if body.HasField("acl"):
-            found.acl = tuple(body.acl.entries)
-        if body.HasField("xAttrs"):
-            found.xattrs = tuple((x.name, x.value if x.HasField("value") else None) for x in body.xAttrs.xAttrs)
+        _take_lists(found, body)
         if isinstance(body, pb.INodeDirectory):
             found.type_quotas = {q.storageType: to_signed(q.quota) for q in body.typeQuotas.quotas}
         elif body.HasField("fileUC"):
@@ -250,6 +247,12 @@ class InodeTable:
         if not found.empty():
             self.features[row] = found
             self._mark_acl(row, found)
+
+    def read_features(self, row: int, buf: Bytes, offset: int) -> None:
+        """Read ACL and xattrs of a row that a kernel decoded from `offset`, see `features_mark`."""
+        inode = parse_message(pb.INode, read_record(buf.data, offset, self._place), self._place)
+        self.features[row] = Features()
+        _take_lists(self.features[row], inode.file if inode.HasField("file") else inode.directory)
 
     def _mark_acl(self, row: int, found: Features) -> None:
         self.marks[row] = self.marks[row] & (0xFF ^ NO_ACL) | (NO_ACL if found.acl is None else 0)
@@ -441,6 +444,13 @@ class InodeTable:
 
     def _encode_special(self, row: int) -> bytes:
         return encode_delimited(self.message(row))
+
+
+def _take_lists(found: Features, body: pb.INodeFile | pb.INodeDirectory) -> None:
+    if body.HasField("acl"):
+        found.acl = tuple(body.acl.entries)
+    if body.HasField("xAttrs"):
+        found.xattrs = tuple((x.name, x.value if x.HasField("value") else None) for x in body.xAttrs.xAttrs)
 
 
 def _fill_features(body: pb.INodeFile | pb.INodeDirectory, found: Features) -> None:

@@ -1,8 +1,8 @@
 """Replay of the frequent operations by kernels; what they leave is for the plain functions.
 
 A run goes to and fro: `_enter` tells the kernels the counters, `_point` where the arrays are, `run` applies
-operations, and `_leave` takes the counters back. `_give_acls` does what kernels only noted. Then Python sees the
-namespace as if it had applied the operations itself.
+operations, and `_leave` takes the counters back and reads the features of what was decoded. `_give_acls` does what
+kernels only noted. Then Python sees the namespace as if it had applied the operations itself.
 
     a run ends with AGAIN   arrays grow, and the run goes on. If it ends there a second time without having moved, the
                             operation is larger than what arrays grow by: it is left to the plain function.
@@ -41,7 +41,7 @@ from image_format.bytes_table import BytesTable
 from image_format.errors import ImageStorageError, RecordError
 from image_format.index import ImageIndex
 from image_format.inode_table import NO_ROW
-from image_format.kernels.inode import ACL_DUE, HOLDS, INODE_DTYPE
+from image_format.kernels.inode import ACL_DUE, FEATURES, HOLDS, INODE_DTYPE
 from image_format.messages import MessageReader
 from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
@@ -311,7 +311,9 @@ class CompiledReplay:
     def _leave(self) -> None:
         namespace, numbers = self._namespace, self._state[: state.NUMBERS].tolist()
         table, tree, info = namespace.table, namespace.tree, namespace.info
+        first = table.count
         table.count = table.row_of.count = numbers[state.ROWS_USED]
+        self._read_features(first)
         table.names_used = numbers[state.NAMES_USED]
         table.blocks_used = numbers[state.BLOCKS_USED]
         tree.links.count = numbers[state.LINKS_USED]
@@ -338,6 +340,12 @@ class CompiledReplay:
         namespace.take_up(self._notes[: numbers[state.NOTES_USED]], self._copies)
         # Paths lead on to where they led: a new diff is of the newest snapshot that they are in.
         self._directories += diffs.directories_changed - changed
+
+    def _read_features(self, first: int) -> None:
+        """Read the features of rows that kernels decoded, from row `first` on."""
+        table = self._namespace.table
+        for row in (first + np.flatnonzero(table.flags[first : table.count] & FEATURES)).tolist():
+            table.read_features(row, self._index.inode_buffer, self._index.inode_offset(int(table.slot[row])))
 
     def _give_acls(self, cursor: SegmentCursor) -> None:
         """Give new inodes their ACLs, in the order in which they were made: they inherit from each other.

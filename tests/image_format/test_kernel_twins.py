@@ -29,6 +29,7 @@ from image_format.kernels import (
     inode,
     inode_columns,
     jit,
+    kept_code,
     merge,
     open_files,
     packed,
@@ -606,10 +607,10 @@ def test_ids_increase_strictly(size: int, data: st.DataObject) -> None:
 
 
 def test_modules_are_the_ones_that_are_tested() -> None:
-    # `jit` and `tags` have no kernels of their own, and `prefetch` changes nothing.
+    # `jit`, `kept_code` and `tags` have no kernels of their own, and `prefetch` changes nothing.
     tested = (
         *(attributes, compare, convert, directory_tree, history, history_check, index_update, inode),
-        *(inode_columns, jit, merge, open_files, packed, prefetch, records, scan, tables, tags, wire),
+        *(inode_columns, jit, kept_code, merge, open_files, packed, prefetch, records, scan, tables, tags, wire),
     )
     assert {module.__name__ for module in MODULES} == {module.__name__ for module in tested}
 

@@ -8,7 +8,8 @@ two stages of a path others are at it, and operations are applied.
     HASH    the path's bytes; asks for the place of its directory in the table of paths.
     PATH    that place; asks for the directory's row, and for the place of the name among the links.
     LINK    that place; asks for the link, or, without one, for what is known of the directory's children in the base.
-    NAMED   the link, or the table of the children's names; asks for the row it leads to, or for the place in the table.
+    NAMED   the link, or what is known of the children; asks for the row it leads to, or for the place in the table of
+            their names; without a table, for the child in their middle.
     SLOT    that place; asks for the columns of the base image.
     RECORD  the columns; asks for the record, and for the place of its id.
 
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.replay.kernels.base_children import TABLE, TABLE_SIZE
+from engine.replay.kernels.base_children import BEHIND, FIRST, TABLE, TABLE_SIZE
 from engine.replay.kernels.frames import BODY, CHECKSUM, frame_end
 from engine.replay.kernels.layouts import PATH_FIRST, TARGET_NEXT
 from engine.replay.kernels.records import skip_string
@@ -34,6 +35,7 @@ from engine.replay.kernels.state import (
     base_offsets_wide_of,
     base_slots_of,
     coming_of,
+    directories_of,
     dropped_of,
     ids_of,
     inodes_of,
@@ -203,6 +205,8 @@ def _see_opened(a, buf, path):
         path[FOUND] = about[TABLE] + np.int64(at)
         prefetch(named_of(a), path[FOUND])
         path[STAGE] = _SLOT
+    else:
+        prefetch(directories_of(a), (about[FIRST] + about[BEHIND]) // 2)
 
 
 @step

@@ -124,21 +124,27 @@ def _children_span(buf, offset):
 
 
 @step
-def _slot_near(a, ids, inode_id, near):
-    """Slot of an inode of the base image, which most likely is `near`; negative where it has none of that id."""
-    slot = np.int64(near)
-    if base_slots_of(a).size or slot >= ids.low.size or packed_at(ids, slot) != inode_id:
-        slot = slot_of(a, inode_id)
-    return slot
+def _is_at(a, ids, inode_id, slot):
+    """Whether an inode of the base image is in a slot, as far as the columns tell."""
+    return base_slots_of(a).size == 0 and 0 <= slot < ids.low.size and packed_at(ids, slot) == inode_id
+
+
+@step
+def slot_near(a, inode_id, near):
+    """Slot of an inode of the base image, which most likely is `near`; negative where it has none of that id.
+
+    Children of a directory were mostly made together: from one to the next, slots differ as ids do.
+    """
+    return np.int64(near) if _is_at(a, _base_ids(a), inode_id, near) else slot_of(a, inode_id)
 
 
 @step
 def _name_of(a, inode_id, near):
     """(start, size, slot) of the name of an inode in INODE, size -1 for an id that the image does not have.
 
-    `near` is the slot where it most likely is, behind all slots where nobody knows.
+    `near` is the slot where it most likely is.
     """
-    slot = _slot_near(a, _base_ids(a), inode_id, near)
+    slot = slot_near(a, inode_id, near)
     if slot < 0:
         return np.int64(0), np.int64(-1), slot
     start, size = name_span(inodes_of(a), base_offset(a, slot))
@@ -152,12 +158,14 @@ def _in_order(a, first, behind):
     last_start = np.int64(0)
     last_size = np.int64(-1)
     slot = np.int64(0)
+    last = np.int64(0)
     pos = first
     while pos < behind:
         inode_id, pos = read_varint(buf, pos, behind)
         if pos < 0:
             return False
-        start, size, slot = _name_of(a, inode_id, slot + 1)
+        start, size, slot = _name_of(a, inode_id, slot + inode_id - last)
+        last = inode_id
         if size < 0:
             return False
         if last_size >= 0 and compare_names(inodes_of(a), last_start, last_size, inodes_of(a), start, size) >= 0:
@@ -204,31 +212,56 @@ def entry_may_change(a, directory):
 
 
 @step
-def _find_child(a, first, behind, buf, start, size):
-    """Id of the child called `buf[start:start + size]` among packed, sorted children; 0 where there is none.
+def _middle(packed, low, high):
+    """Where the number in the middle of packed ones begins: behind the last byte of the one before it."""
+    middle = low + (high - low) // 2
+    while middle > low and octet(packed, middle - 1) >= 0x80:
+        middle -= 1
+    return middle
 
-    It may be 0 where the children are not sorted, too, or one is not in the image.
+
+@step
+def _ask_for_middle(a, ids, low, high, known, slot):
+    """Ask for the record of the child in the middle of packed ones; `known` is an inode nearby, in `slot`."""
+    if low < high:
+        inode_id, _ = read_varint(directories_of(a), _middle(directories_of(a), low, high), high)
+        near = slot + inode_id - known
+        if _is_at(a, ids, inode_id, near):
+            prefetch(inodes_of(a), base_offset(a, near))
+
+
+@step
+def _find_child(a, first, behind, buf, start, size):
+    """(id, slot) of the child called `buf[start:start + size]` among packed, sorted children; id 0 for none.
+
+    It may be 0 where the children are not sorted, too, or one is not in the image. While a name is compared, the
+    records of both children that may come next are on their way.
     """
-    packed = directories_of(a)
+    packed, inodes, ids = directories_of(a), inodes_of(a), _base_ids(a)
     low = first
     high = behind
+    slot = np.int64(0)
+    known = np.int64(0)
     while low < high:
-        # a number begins behind the last byte of the one before it
-        middle = low + (high - low) // 2
-        while middle > low and packed[middle - 1] >= 0x80:
-            middle -= 1
+        middle = _middle(packed, low, high)
         inode_id, following = read_varint(packed, middle, behind)
-        name_start, name_size, _ = _name_of(a, inode_id, np.int64(base_ids_low_of(a).size))
-        if following < 0 or name_size < 0:
+        if following < 0:
             break
-        order = compare_names(inodes_of(a), name_start, name_size, buf, start, size)
+        slot = slot_near(a, inode_id, slot + inode_id - known)
+        if slot < 0:
+            break
+        known = inode_id
+        _ask_for_middle(a, ids, low, middle, known, slot)
+        _ask_for_middle(a, ids, following, high, known, slot)
+        name_start, name_size = name_span(inodes, base_offset(a, slot))
+        order = compare_names(inodes, name_start, name_size, buf, start, size)
         if order == 0:
-            return inode_id
+            return inode_id, slot
         if order < 0:
             low = following
         else:
             high = middle
-    return np.int64(0)
+    return np.int64(0), slot
 
 
 @step
@@ -275,17 +308,18 @@ def _fill_table(a, first, behind, table, size):
     packed, inodes, named, waiting = directories_of(a), inodes_of(a), named_of(a), unread_of(a)
     for place in range(table, min(table + size, table + _MOST_ASKED), _PLACES_A_LINE):
         prefetch(named, place)
-    ids = _base_ids(a)
     count = np.int64(0)
     read = np.int64(0)
-    slot = np.int64(-1)
+    slot = np.int64(0)
+    last = np.int64(0)
     pos = first
     while read < count or pos < behind:
         if pos < behind:
             inode_id, pos = read_varint(packed, pos, behind)
-            slot = _slot_near(a, ids, inode_id, slot + 1)
+            slot = slot_near(a, inode_id, slot + inode_id - last)
             if pos < 0 or slot < 0:
                 return False
+            last = inode_id
             offset = base_offset(a, slot)
             prefetch(inodes, offset)
             waiting[count & _MASK, 0] = slot
@@ -305,7 +339,7 @@ def _fill_table(a, first, behind, table, size):
 
 @step
 def _find_named(a, number, buf, start, size):
-    """Id of a child by the table of the names, 0 where there is none."""
+    """(id, slot) of a child by the table of the names, id 0 where there is none."""
     inodes, named = inodes_of(a), named_of(a)
     table, mask = np.uint64(opened_of(a)[number, TABLE]), np.uint64(opened_of(a)[number, TABLE_SIZE] - 1)
     at = hash_bytes(np.uint64(0), buf, start, size) & mask
@@ -313,9 +347,9 @@ def _find_named(a, number, buf, start, size):
         slot = np.int64(named[table + at]) - 1
         name_start, name_size = name_span(inodes, base_offset(a, slot))
         if name_size == size and same_bytes(inodes, name_start, buf, start, size):
-            return _id_at(a, slot)
+            return _id_at(a, slot), slot
         at = (at + np.uint64(1)) & mask
-    return np.int64(0)
+    return np.int64(0), np.int64(0)
 
 
 @step
@@ -338,7 +372,7 @@ def _id_at(a, slot):
 
 @step
 def base_child(a, directory, buf, start, size):
-    """Id of a child in the base image of a directory that is opened, 0 where there is none, `UNUSUAL` or `AGAIN`.
+    """(id, slot) of a child in the base image of a directory that is opened; id 0 for none, `UNUSUAL` or `AGAIN`.
 
     That all children are in order counts only where a search finds none of the name.
     """
@@ -348,15 +382,15 @@ def base_child(a, directory, buf, start, size):
         return _find_named(a, number, buf, start, size)
     about = opened_of(a)[number]
     first, behind = about[FIRST], about[BEHIND]
-    inode_id = _find_child(a, first, behind, buf, start, size)
+    inode_id, slot = _find_child(a, first, behind, buf, start, size)
     if inode_id == 0 and about[ORDERED] == 0:
         if about[TABLE_SIZE] == 0 and behind - first >= _LEAST_BYTES:
             if _make_table(a, number):
                 return _find_named(a, number, buf, start, size)
             if a[NAMED_WANTED] > 0:
-                return np.int64(AGAIN)
+                return np.int64(AGAIN), slot
         if not _in_order(a, first, behind):
             holder["entry"] = _ODD_ENTRY
-            return np.int64(UNUSUAL)
+            return np.int64(UNUSUAL), slot
         about[ORDERED] = 1
-    return inode_id
+    return inode_id, slot

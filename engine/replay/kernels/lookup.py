@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.replay.kernels.base_children import NO_ENTRY, base_child, base_offset, open_directory, slot_of
+from engine.replay.kernels.base_children import NO_ENTRY, base_child, base_offset, open_directory, slot_near, slot_of
+from engine.replay.kernels.features import features_mark
 from engine.replay.kernels.state import (
     ABSENT,
     AGAIN,
@@ -97,15 +98,16 @@ def is_new_id(a, inode_id):
 
 
 @step
-def load(a, inode_id):
-    """Row of an inode of the base image, decoded if need be; `UNUSUAL` for one with features, and where it is gone.
+def load(a, inode_id, near):
+    """Row of an inode of the base image, decoded if need be; `UNUSUAL` where it is gone, and as `features_mark` says.
 
-    A file under construction has none but that.
+    Args:
+        near: the slot where it most likely is.
     """
     known = find_number(ids_of(a), inode_id)
     if known != UNKNOWN:
         return known
-    slot = slot_of(a, inode_id)
+    slot = slot_near(a, inode_id, near)
     if slot < 0 or dropped_of(a)[slot]:
         return np.int64(UNUSUAL)
     offset = base_offset(a, slot)
@@ -118,8 +120,13 @@ def load(a, inode_id):
     names_used, blocks_used, flags = decode_inode(
         inodes_of(a), offset, rows_of(a), row, names_of(a), n[NAMES_USED], blocks_of(a), n[BLOCKS_USED]
     )
-    if flags < 0 or flags & FEATURES:
+    if flags < 0:
         return np.int64(UNUSUAL)
+    if flags & FEATURES:
+        mark = features_mark(inodes_of(a), offset)
+        if mark < 0:
+            return np.int64(UNUSUAL)
+        rows_of(a)[row]["marks"] = mark
     if flags & UNDER_CONSTRUCTION:
         read = read_client(a, offset, rows_of(a)[row])
         if read != DONE:
@@ -201,14 +208,14 @@ def any_child(a, directory, buf, start, size, hashed):
     entry = holder["entry"]
     if entry < 0:
         return np.int64(ABSENT if entry == NO_ENTRY else UNUSUAL)
-    inode_id = base_child(a, directory, buf, start, size)
+    inode_id, slot = base_child(a, directory, buf, start, size)
     if inode_id <= 0:
         return np.int64(ABSENT if inode_id == 0 else inode_id)
     if size > _LONGEST_NAME:
         return np.int64(UNUSUAL)
     if not has_room(a, 0, 1, 0, 0):
         return np.int64(AGAIN)
-    row = load(a, inode_id)
+    row = load(a, inode_id, slot)
     if row < 0:
         return row
     found = rows_of(a)[row]
