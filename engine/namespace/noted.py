@@ -24,13 +24,14 @@ snapshot has was deleted, or moved elsewhere."""
 NOTE_DTYPE = np.dtype(
     [
         ("kind", "i8"),
-        ("row", "i8"),  # of the inode; for `CREATE` and `LEAVE` not used
-        ("directory", "i8"),  # row of the directory; for `KEEP` not used
-        ("name_offset", "i8"),  # of the name in the directory, as in `InodeTable.names`
+        ("row", "i8"),  # of the inode
+        # The next three are not set for `KEEP`: row of the directory, and the name in it, see `InodeTable.names`.
+        ("directory", "i8"),
+        ("name_offset", "i8"),
         ("name_length", "i8"),
-        ("latest", "i8"),  # id of the newest snapshot that has the inode, plus one
+        ("latest", "i8"),  # id of the newest snapshot that the change is recorded for, plus one
         ("amount", "i8"),  # `KEEP`: bytes of a file, `growth` of a directory; `MOVE`: `latest` of the new place
-        ("kept", "i8"),  # `KEEP`: number of the copy of the row as it was, -1 without one
+        ("kept", "i8"),  # `KEEP` alone: number of the copy of the row as it was, -1 without one
     ]
 )
 
@@ -49,15 +50,17 @@ def take_up(
     names, diffs = table.names.data, history.diffs
     created: dict[int, dict[bytes, int | None]] = {}
     for kind, row, directory, offset, length, latest, amount, kept in notes.tolist():
+        if kind == KEEP:
+            # what its newest diff was until now
+            created.pop(row, None)
+            history.keep(row, latest - 1, amount, None if kept < 0 else copies[kept])
+            continue
         name = bytes(names[offset : offset + length])
         if kind == CREATE:
             # A few directories get many names.
             if directory not in created:
                 created[directory] = diffs.to_create(directory)
             created[directory][name] = None
-        elif kind == KEEP:
-            created.pop(row, None)
-            history.keep(row, latest - 1, amount, None if kept < 0 else copies[kept])
         elif kind == MOVE:
             history.leave_name(row, directory, name, latest - 1, amount - 1 if amount > 0 else CURRENT_STATE)
         else:
