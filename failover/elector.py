@@ -277,7 +277,7 @@ class Elector:
         self._data: bytes | None = None
         self._session = 0
         self._open = False
-        self._fresh = False
+        self._fresh = self._answered = False
         self._number = 0
         self._pending: Request | None = None
         self._asked_at = float("-inf")
@@ -389,6 +389,8 @@ class Elector:
                     return
                 self._step = None
                 self._neutral()
+            case Expired() if not self._answered:
+                self._give_up("the session with ZooKeeper ended before anything was answered", now)
             case Expired():
                 self._close()
                 if self._data is not None:
@@ -409,6 +411,7 @@ class Elector:
     def _open_session(self) -> None:
         self._session += 1
         self._open = self._fresh = True
+        self._answered = False
         self._actions.append(OpenSession(self._session))
 
     def _close(self) -> None:
@@ -485,6 +488,7 @@ class Elector:
             # else the lock is looked at once a server is connected, or by the next tick
             return
         self._lost = 0
+        self._answered = True
         self.heard_at = self._asked_at
         if self._again:
             # Something happened to the lock since this was asked.

@@ -6,11 +6,28 @@ from collections import Counter
 
 import pytest
 
+from failover.elector import Connected, Elector, Expired, Join, OpenSession, Tick
 from tests.depth import SEED, scaled
 from tests.failover.election_world import World
 
 KINDS = {"ours": (True, True, True), "one among Hadoop's": (True, False, False), "two": (True, True, False)}
 ROUNDS, STEPS = 10, 500
+
+
+def test_sessions_that_end_before_any_answer_are_not_asked_for_without_a_pause() -> None:
+    """As where each login fails by a fault on this side: every session is a write for all of the servers."""
+    elector, now, waits = Elector(10.0), 0.0, []
+    (opened,) = elector.handle(Join(b"nn1"), now)
+    for _ in range(8):
+        assert isinstance(opened, OpenSession)
+        elector.handle(Connected(opened.session, 7), now)
+        assert not any(isinstance(each, OpenSession) for each in elector.handle(Expired(opened.session), now))
+        waits.append(elector.wake_at() - now)
+        now = elector.wake_at()
+        (opened,) = elector.handle(Tick(), now)
+    assert waits[0] == 1.0
+    assert waits == sorted(waits)
+    assert waits[-1] == 30.0
 
 
 @pytest.mark.parametrize("wild", [False, True])
