@@ -30,6 +30,10 @@ from hadoop_common.zookeeper.address import DIGEST_MD5, SaslLogin, ZooKeeperAddr
 
 _BETWEEN_TRIES = 0.05
 _MOST_BETWEEN_TRIES = 1.0
+_TRIES_A_SESSION = 10
+# within a session's timeout all servers can be waited for so many times, but each for no less than this
+_ROUNDS_A_SESSION = 3
+_LEAST_SECONDS = 0.5
 _LETTERS = {
     "r": Permissions.READ,
     "w": Permissions.WRITE,
@@ -60,14 +64,19 @@ def new_client(address: ZooKeeperAddress) -> KazooClient:
         auth_data=list(address.auth) or None,
         sasl_options=None if address.sasl is None else _sasl_options(address.sasl),
         # it never gives up: whoever asks does
-        connection_retry={"max_tries": -1, "delay": _BETWEEN_TRIES, "max_delay": _MOST_BETWEEN_TRIES},
+        connection_retry={
+            "max_tries": -1,
+            "delay": _BETWEEN_TRIES,
+            "max_delay": min(_MOST_BETWEEN_TRIES, address.session_timeout / _TRIES_A_SESSION),
+        },
     )
 
     def changed(_: str) -> None:
         handler.refused = was_refused(client)
 
     client.add_listener(changed)
-    _keep_timeout(client)
+    handler.most_seconds = max(address.session_timeout / (_ROUNDS_A_SESSION * len(client.hosts)), _LEAST_SECONDS)
+    _watch_connecting(client)
     return client
 
 
@@ -77,11 +86,16 @@ def given_timeout(client: KazooClient) -> float:
     return timeout
 
 
-def _keep_timeout(client: KazooClient) -> None:
-    """Keep what kazoo tells nobody."""
+def _watch_connecting(client: KazooClient) -> None:
+    """Keep the timeout that kazoo tells nobody, and let no server that is silent cost us the session that we have.
+
+    A new session may take as long as kazoo lets it: it is a write for all servers.
+    """
     invoke = client._connection._invoke
 
     def invoked(timeout: float, request: Any, xid: int | None = None) -> Any:
+        if isinstance(request, Connect) and request.session_id:
+            timeout = min(timeout, client.handler.most_seconds)
         answer = invoke(timeout, request, xid)
         if isinstance(request, Connect) and answer[0].time_out > 0:
             client.handler.session_timeout = answer[0].time_out / 1000
@@ -206,6 +220,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         fault: of TLS with the last connection, "" where there was none.
         refused: whether the login was, which has ended the client.
         session_timeout: as the servers gave it, seconds; infinite before they did.
+        most_seconds: for which one server is waited for.
     """
 
     def __init__(self, stores: ClientStores | None) -> None:
@@ -213,21 +228,22 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         self.fault = ""
         self.refused = False
         self.session_timeout = float("inf")
+        self.most_seconds = float("inf")
         self._tls = None if stores is None else ClientTls(TlsConfig(), lambda: stores_material(stores))
 
     def create_connection(
         self, address: tuple[str, int], hostname: str | None = None, timeout: float | None = None, **others: Any
     ) -> Any:
+        timeout = self.most_seconds if timeout is None else min(timeout, self.most_seconds)
         if self._tls is None:
             return super().create_connection(address, hostname=hostname, timeout=timeout, **others)
         name = hostname or address[0]
         context = self._tls.context(name, ssl.SSLSocket)
-        end = None if timeout is None else time.monotonic() + timeout
+        end = time.monotonic() + timeout
         plain = socket.create_connection(address, timeout)
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if end is not None:
-                plain.settimeout(max(end - time.monotonic(), _BETWEEN_TRIES))
+            plain.settimeout(max(end - time.monotonic(), _BETWEEN_TRIES))
             secured = context.wrap_socket(plain, server_hostname=name)
         except OSError as fault:
             plain.close()

@@ -33,6 +33,13 @@ class CuttingProxy:
         self.session: tuple[int, bytes] | None = None
         self.passes = threading.Event()
         self.passes.set()
+        self._swallowed: list[socket.socket] = []
+        self._to_swallow = 0
+
+    def swallow(self, connections: int) -> None:
+        """So many more are taken, and nothing on them is answered."""
+        with self._lock:
+            self._to_swallow = connections
 
     def cut(self, kind: int, *, answered: bool) -> None:
         """The next request of that type ends its connection, before the server has it or once that has answered."""
@@ -64,11 +71,18 @@ class CuttingProxy:
     ) -> None:
         self._listener.close()
         self.passes.set()
+        for each in self._swallowed:
+            each.close()
 
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
+                with self._lock:
+                    self._to_swallow -= (swallows := self._to_swallow > 0)
+                if swallows:
+                    self._swallowed.append(client)
+                    continue
                 server = socket.create_connection(self._target)
                 link = _Link(self, client, server)
                 threading.Thread(target=link.requests, daemon=True).start()

@@ -305,6 +305,22 @@ def test_zookeeper_that_stops_and_comes_back_changes_nothing(tmp_path: Path) -> 
         scene.hears(1, "standby", "neutral", "standby")
 
 
+def test_a_server_that_takes_a_connection_and_says_nothing_costs_no_session(zookeeper: ZooKeeperServer) -> None:
+    """One that starts, or hangs: kazoo would wait for it for as long as the session lives."""
+    with ExitStack() as stack:
+        proxy = stack.enter_context(CuttingProxy(zookeeper.port))
+        node = NameNode()
+        election = stack.enter_context(closing(Election(ZooKeeperAddress(proxy.hosts, 6.0), "/hadoop-ha/mute", node)))
+        election.format()
+        election.join(NN1.to_bytes())
+        wait_until("it", lambda: election.state is ElectorState.ACTIVE)
+        session = election.facts()["sessionId"]
+        proxy.swallow(1)
+        proxy.cut(REQUESTS["exists"], answered=False)
+        wait_until("it again", lambda: node.told == ["active", "neutral", "active"])
+        assert election.facts()["sessionId"] == session
+
+
 def test_without_zookeeper_there_is_one_error_in_time() -> None:
     address = ZooKeeperAddress(f"127.0.0.1:{free_port()}", 0.3, named_by="ha.zookeeper.quorum.ns1")
     with closing(Election(address, "/hadoop-ha/ns1", NameNode())) as election:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.security import make_digest_acl_credential
 
 from hadoop_common.configuration import Configuration, ConfigurationError
@@ -21,6 +22,21 @@ from hadoop_common.zookeeper.kazoo_znodes import KazooZNodes
 from hadoop_common.zookeeper.settings import zookeeper_address
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer, free_port
 from tests.tls.certificates import STORE_PASSWORD, authority
+
+
+def test_no_server_that_is_gone_is_waited_for_as_long_as_a_session_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kazoo would, and one that lost its power would cost the session although the others are well."""
+    waited: list[float] = []
+
+    def create_connection(*_: object, timeout: float, **__: object) -> None:
+        waited.append(timeout)
+
+    monkeypatch.setattr(SequentialThreadingHandler, "create_connection", create_connection)
+    for hosts, seconds in (("a", 9.0), ("a,b,c", 9.0), ("a,b,c,d,e", 2.0)):
+        client = zookeeper_client.new_client(ZooKeeperAddress(hosts, seconds))
+        client.handler.create_connection(("a", 2181), timeout=seconds)
+    assert waited == [3.0, 1.0, 0.5]
+
 
 SERVER_AUTH = "org.apache.zookeeper.server.auth"
 
