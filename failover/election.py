@@ -64,7 +64,7 @@ from failover.elector import (
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import explained
 from hadoop_common.zookeeper.address import ZooKeeperAddress
-from hadoop_common.zookeeper.client import Grants, given_timeout, new_client, refused, told, was_refused
+from hadoop_common.zookeeper.client import Grants, given_timeout, new_client, on_end, refused, told, was_refused
 from hadoop_common.zookeeper.errors import NoNodeError
 from hadoop_common.zookeeper.kazoo_znodes import KazooZNodes
 
@@ -342,6 +342,7 @@ class _Session:
         self._events = events
         self._client = new_client(address)
         self._client.add_listener(self._changed)
+        on_end(self._client, lambda: events.put(Expired(number)))
         self._closing = threading.Lock()
         self._ended = False
         # One object: kazoo keeps watches in a set.

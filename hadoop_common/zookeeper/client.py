@@ -1,16 +1,18 @@
 """The one place that makes kazoo's clients, and what there is to know of them beyond kazoo.
 
 A client whose login was refused ends for good, as does one whose connection broke amid a login by SASL, which kazoo
-cannot tell from it: whoever wants to go on makes another one.
+cannot tell from it, and one whose thread met a fault that kazoo knows nothing of: whoever wants to go on makes another
+one.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import logging
 import socket
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +29,8 @@ from hadoop_common.tls.process import ClientTls
 from hadoop_common.tls.settings import TlsConfig
 from hadoop_common.zookeeper import errors
 from hadoop_common.zookeeper.address import DIGEST_MD5, SaslLogin, ZooKeeperAddress
+
+_LOG = logging.getLogger(__name__)
 
 _BETWEEN_TRIES = 0.05
 _MOST_BETWEEN_TRIES = 1.0
@@ -109,6 +113,16 @@ def was_refused(client: KazooClient) -> bool:
     return bool(client.handler.refused) or client.client_state == KeeperState.AUTH_FAILED
 
 
+def has_ended(client: KazooClient) -> bool:
+    """Whether `client` never connects again."""
+    return bool(client.handler.ended) or was_refused(client)
+
+
+def on_end(client: KazooClient, ended: Callable[[], None]) -> None:
+    """Have `ended` called, in a thread of kazoo's, when `client` never connects again; its listeners may not hear."""
+    client.handler.on_end = ended
+
+
 def acl_of(address: ZooKeeperAddress) -> list[Any]:
     """Of znodes that are made, as kazoo has it."""
     if not address.acl:
@@ -129,9 +143,13 @@ def why_away(
     if client is not None and was_refused(client):
         return refused(address, path)
     said = "" if client is None else client.handler.fault
+    died = "" if client is None else client.handler.died
     problem = f"ZooKeeper at {address.hosts} did not answer within {seconds:g} s"
     hint = f"Check that a majority of the servers in {address.named_by} is up."
-    if said:
+    if died:
+        problem += f" ({died})"
+        hint = "The log has the cause; it is tried again."
+    elif said:
         problem += f" ({said})"
         hint = "Check the stores that hadoop.zk.ssl.* names, and that its port speaks TLS."
     return errors.ZooKeeperError(problem, path=path, hint=hint)
@@ -218,6 +236,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
 
     Attributes:
         fault: of TLS with the last connection, "" where there was none.
+        ended: whether its thread has; `died`: by which fault, "" where by none.
         refused: whether the login was, which has ended the client.
         session_timeout: as the servers gave it, seconds; infinite before they did.
         most_seconds: for which one server is waited for.
@@ -227,9 +246,27 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         super().__init__()
         self.fault = ""
         self.refused = False
+        self.ended = False
+        self.died = ""
+        self.on_end: Callable[[], None] = lambda: None
         self.session_timeout = float("inf")
         self.most_seconds = float("inf")
         self._tls = None if stores is None else ClientTls(TlsConfig(), lambda: stores_material(stores))
+
+    def spawn(self, func: Callable[..., None], *given: Any, **more: Any) -> Any:
+        """Begin a thread: the one that keeps the connection, for there is no other."""
+
+        def run() -> None:
+            try:
+                func(*given, **more)
+            except Exception as fault:
+                _LOG.exception("a client of ZooKeeper ends by a fault")
+                self.died = f"{type(fault).__name__}: {fault}"
+            finally:
+                self.ended = True
+                self.on_end()
+
+        return super().spawn(run)
 
     def create_connection(
         self, address: tuple[str, int], hostname: str | None = None, timeout: float | None = None, **others: Any

@@ -34,6 +34,7 @@ from hadoop_common.zookeeper.address import ZooKeeperAddress
 from hadoop_common.zookeeper.client import (
     Grants,
     given_timeout,
+    has_ended,
     new_client,
     no_chroot,
     parent_of,
@@ -208,9 +209,10 @@ class KazooZNodes:
         with self._guard:
             if self._closed:
                 raise ZooKeeperError("the session is closed", path=path, hint="Open what it belongs to again.")
-            if self._client is not None and was_refused(self._client):
+            if self._client is not None and has_ended(self._client):
+                self._refused = was_refused(self._client)
                 _end(self._client)
-                self._client, self._refused = None, True
+                self._client = None
             if self._client is None:
                 self._client = self._made()
             client = self._client

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.security import make_digest_acl_credential
 
+from failover.election import Election
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.tls.client_stores import ClientStores
 from hadoop_common.tls.errors import TlsSetupError
@@ -21,6 +23,7 @@ from hadoop_common.zookeeper.errors import NodeExistsError, ZooKeeperError
 from hadoop_common.zookeeper.kazoo_znodes import KazooZNodes
 from hadoop_common.zookeeper.settings import zookeeper_address
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer, free_port
+from tests.namenode_stub.stub_support import wait_until
 from tests.tls.certificates import STORE_PASSWORD, authority
 
 
@@ -121,6 +124,45 @@ def test_a_chroot_moves_all_of_it_and_has_to_be_there(secured: Secured) -> None:
         assert below.owned("/hadoop-ha/ns1")
         with pytest.raises(NodeExistsError, match=r"^/hadoop-ha/ns1: "):
             below.create("/hadoop-ha/ns1", b"y")
+
+
+@pytest.fixture
+def faulty(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
+    """What the next connections end with: faults for which kazoo's thread ends, as of a mechanism of SASL."""
+    faults: list[Exception] = []
+    connect = SequentialThreadingHandler.create_connection
+
+    def create_connection(*given: object, **more: object) -> object:
+        if faults:
+            raise faults.pop()
+        return connect(*given, **more)
+
+    monkeypatch.setattr(SequentialThreadingHandler, "create_connection", create_connection)
+    return faults
+
+
+def test_a_client_that_died_is_followed_by_another(secured: Secured, faulty: list[Exception]) -> None:
+    faulty.append(ValueError("there is no credential"))
+    with znodes(ZooKeeperAddress(secured.server.hosts, 1.0)) as found:
+        found._patience = 0.5
+        with pytest.raises(ZooKeeperError, match=r"did not answer .* \(ValueError: there is no credential\)"):
+            found.exists("/")
+        found._patience = 20
+        assert found.exists("/")
+
+
+def test_an_election_goes_on_where_a_client_died(secured: Secured, faulty: list[Exception]) -> None:
+    told: list[str] = []
+    callbacks = SimpleNamespace(
+        become_active=lambda: told.append("active"), enter_neutral=lambda: None, fatal=told.append
+    )
+    address = ZooKeeperAddress(secured.server.hosts, 2.0)
+    with closing(Election(address, "/hadoop-ha/died", callbacks)) as election:
+        election.format()
+        faulty.append(ValueError("there is no credential"))
+        election.join(b"nn1")
+        wait_until("it", lambda: "active" in told)
+    assert told == ["the session with ZooKeeper ended before anything was answered", "active"]
 
 
 def test_tls_by_stores_and_whom_they_do_not_trust(secured: Secured, tmp_path: Path) -> None:
