@@ -313,7 +313,8 @@ class CompiledReplay:
         table, tree, info = namespace.table, namespace.tree, namespace.info
         first = table.count
         table.count = table.row_of.count = numbers[state.ROWS_USED]
-        self._read_features(first)
+        if table.count > first:
+            self._read_features(first)
         table.names_used = numbers[state.NAMES_USED]
         table.blocks_used = numbers[state.BLOCKS_USED]
         tree.links.count = numbers[state.LINKS_USED]

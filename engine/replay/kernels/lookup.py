@@ -56,6 +56,7 @@ from image_format.kernels.inode import (
     decode_inode,
 )
 from image_format.kernels.jit import kernel, step
+from image_format.kernels.prefetch import prefetch
 from image_format.kernels.scan import find_id
 from image_format.kernels.tables import (
     UNKNOWN,
@@ -63,6 +64,7 @@ from image_format.kernels.tables import (
     find_number,
     hash_bytes,
     hash_name,
+    place_of_number,
     put_link,
     put_number,
     same_bytes,
@@ -73,6 +75,7 @@ _ROOT_ROW = 0
 _SLASH = 47
 _SMALLEST_BLOCK = 6
 _LONGEST_NAME = 0xFFFF
+_LATER = 16
 
 
 @step
@@ -93,7 +96,8 @@ def has_room(a, rows, links, names, blocks):
 
 @step
 def is_new_id(a, inode_id):
-    """Whether no inode has or had this id."""
+    """Whether no inode has or had this id; where ids follow each other, one of the next is asked for."""
+    prefetch(ids_of(a), np.int64(place_of_number(ids_of(a), inode_id + _LATER)))
     return find_number(ids_of(a), inode_id) == UNKNOWN and slot_of(a, inode_id) < 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.replay.kernels.base_children import slot_of
+from engine.replay.kernels.base_children import slot_near
 from engine.replay.kernels.change import close_file
 from engine.replay.kernels.lookup import link_of
 from engine.replay.kernels.state import (
@@ -23,10 +23,14 @@ from engine.replay.kernels.state import (
 )
 from image_format.kernels.inode import DIRECTORY, DROPPED, HOLDS, SPECIAL
 from image_format.kernels.jit import step
+from image_format.kernels.prefetch import prefetch
 from image_format.kernels.scan import find_id
-from image_format.kernels.tables import UNKNOWN, find_number
+from image_format.kernels.tables import UNKNOWN, find_number, place_of_number
 from image_format.kernels.tags import DirEntry
 from image_format.kernels.wire import DELIMITED, read_varint, skip_field
+
+_AHEAD = 32
+"""Bytes of children between the one whose row is asked for, and the one that is looked up."""
 
 
 @step
@@ -75,14 +79,36 @@ def _drop(a, row):
 
 
 @step
+def _place_among(ids, inode_id, near):
+    """Place of the first of ascending ids that is not below one, which most likely is `near`."""
+    if (near == 0 or ids[near - 1] < inode_id) and (near == ids.size or ids[near] >= inode_id):
+        return np.int64(near)
+    low = np.int64(0)
+    high = np.int64(ids.size)
+    while low < high:
+        middle = (low + high) >> 1
+        if ids[middle] < inode_id:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@step
 def _drop_unread(a, directory_id):
-    """Drop the children in the base image that have no row, and all below them; False where an entry is damaged."""
-    buf = directories_of(a)
+    """Drop the children in the base image that have no row, and all below them; False where an entry is damaged.
+
+    Children were mostly made together: from one to the next, slots differ as ids do, and the same directories are near.
+    """
+    buf, directory_ids = directories_of(a), directory_ids_of(a)
     waiting_of(a)[0] = directory_id
     count = 1
+    slot = np.int64(0)
+    last = np.int64(0)
+    place = np.int64(0)
     while count:
         count -= 1
-        number = find_id(directory_ids_of(a), waiting_of(a)[count])
+        number = find_id(directory_ids, waiting_of(a)[count])
         if number < 0:
             continue
         length, pos = read_varint(buf, directory_offsets_of(a)[number], buf.size)
@@ -96,17 +122,27 @@ def _drop_unread(a, directory_id):
                 return False
             if tag == DirEntry.children:
                 _, pos = read_varint(buf, pos, end)
+            ahead = pos
             while tag | DELIMITED == DirEntry.children and pos < stop:
+                while ahead < min(pos + _AHEAD, stop):
+                    child_id, ahead = read_varint(buf, ahead, stop)
+                    if ahead < 0:
+                        return False
+                    prefetch(ids_of(a), np.int64(place_of_number(ids_of(a), child_id)))
                 child_id, pos = read_varint(buf, pos, stop)
-                slot = slot_of(a, child_id)
-                if pos < 0 or slot < 0:
+                if pos < 0:
                     return False
+                slot = slot_near(a, child_id, slot + child_id - last)
+                if slot < 0:
+                    return False
+                last = child_id
                 if dropped_of(a)[slot] or find_number(ids_of(a), child_id) != UNKNOWN:
                     continue
                 dropped_of(a)[slot] = True
                 a[INODES] -= 1
                 # No directory waits twice, so there is room for all.
-                if find_id(directory_ids_of(a), child_id) >= 0:
+                place = _place_among(directory_ids, child_id, place)
+                if place < directory_ids.size and directory_ids[place] == child_id:
                     waiting_of(a)[count] = child_id
                     count += 1
             pos = stop

@@ -178,8 +178,8 @@ links_of = _view("links", LINK_DTYPE)
 link_slots_of = _view("link_slots", np.int64)
 
 opened_of = _view("opened", np.int64, 6)
-"""By `entry` of a directory's row less one: start and end of its children in INODE_DIR; 1 if they are in order; how
-often one was asked for; where the table of their names starts in `named_of`; its size, 0 without one, -1 for never."""
+"""By `entry` of a directory's row less one: start and end of its children in INODE_DIR; 1 if they are in order; about
+how many names searches read; where the table of names starts in `named_of`; its size, 0 without one, -1 for never."""
 named_of = _view("named", np.uint32)
 """Tables of names in the base image: slots plus one at places that the names' hashes tell, 0 where there is none."""
 
