@@ -32,24 +32,34 @@ _TICK = 0.01
 _USUAL = 0.02
 
 
-class Load:
-    """A client that removes and makes directories as long as this is entered; `fault` is what ended it."""
+class _Beside:
+    """Runs in a thread of its own as long as it is entered, until `_ended` is set."""
 
-    def __init__(self, stub: NameNodeStub) -> None:
-        self.fault: BaseException | None = None
-        self._stub = stub
+    def __init__(self) -> None:
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="load")
+        self._thread = threading.Thread(target=self._run, name=type(self).__name__)
 
     def __enter__(self) -> Self:
-        for number in range(_DIRECTORIES):
-            self._stub.namespace.mkdirs(f"/load/{number}")
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+
+class Load(_Beside):
+    """A client that removes and makes directories; `fault` is what ended it too early."""
+
+    def __init__(self, stub: NameNodeStub) -> None:
+        super().__init__()
+        self.fault: BaseException | None = None
+        self._stub = stub
+        for number in range(_DIRECTORIES):
+            stub.namespace.mkdirs(f"/load/{number}")
 
     def _run(self) -> None:
         try:
@@ -64,21 +74,12 @@ class Load:
             raise
 
 
-class Stalls:
+class Stalls(_Beside):
     """How long this machine let a thread wait that only sleeps, for what took longer by no fault of a daemon."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._found: list[tuple[float, float]] = []
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="stalls")
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
 
     def _run(self) -> None:
         before = time.monotonic()
