@@ -53,7 +53,8 @@ class Cluster:
         Raises:
             ConfigurationError: all that is wrong.
         """
-        calls = not {Part.NAMENODES, Part.TLS}.isdisjoint(parts)
+        # Without HA the lock has the name of the NameNode.
+        calls = not {Part.NAMENODES, Part.TLS, Part.LOCK}.isdisjoint(parts)
         config = CheckpointConfig.from_configuration(configuration, role, namenodes=calls)
         settings = configuration.with_defaults(DEFAULTS)
         return cls(config, identity(settings).is_ha, RESOURCE_DU_RESERVED.read(settings))

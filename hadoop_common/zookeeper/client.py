@@ -31,6 +31,8 @@ from hadoop_common.zookeeper import errors
 from hadoop_common.zookeeper.address import DIGEST_MD5, SaslLogin, ZooKeeperAddress
 
 _LOG = logging.getLogger(__name__)
+# A command says in its own words what does not work; the lines of kazoo are for a process that has a log.
+logging.getLogger("kazoo").addHandler(logging.NullHandler())
 
 _BETWEEN_TRIES = 0.05
 _MOST_BETWEEN_TRIES = 1.0

@@ -9,6 +9,7 @@ import shutil
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +22,9 @@ from checkpointer.checks.ask_storage import lock_holder
 from checkpointer.checks.bounded import ask_all
 from checkpointer.checks.gather import Cluster, gather
 from checkpointer.checks.registry import Part
-from checkpointer.config.checkpoint_config import Role
+from checkpointer.config.checkpoint_config import CheckpointConfig, Role
+from checkpointer.leadership.keeper import open_keeper
+from checkpointer.leadership.leader import Leader
 from hadoop_common.configuration import Configuration
 from hadoop_common.names import segment_name
 from hadoop_common.storage_info import format_version
@@ -30,6 +33,7 @@ from hadoop_rpc.errors import StandbyError
 from hadoop_rpc.namenode_protocol import RemoteEditLog
 from image_format.md5_file import format_md5, md5_of_file
 from image_format.reader import ImageFile
+from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 from tests.checkpointer.cli_runner import Outcome, fingerprint, run_cli
 from tests.checkpointer.namenode_double import JsonServer, Running, double, json_server, write_site
 from tests.checkpointer.quorum_support import Quorum, write_recorded
@@ -154,6 +158,27 @@ def test_who_leads_by_a_lock_on_a_file(site: Site, tmp_path: Path) -> None:
         found = site.told("leader")
         assert found["state"] == "OK"
         assert found["summary"].startswith("standby on b (process 2, HTTP b:9870) leads, for ")
+
+
+def test_who_leads_by_the_lock_in_zookeeper(site: Site, tmp_path: Path) -> None:
+    """The znode is the one that the daemon of this configuration asks for, whatever else is looked at."""
+    if MISSING:
+        pytest.skip(MISSING)
+    with ZooKeeperServer(tmp_path / "zookeeper") as zookeeper:
+        more = {"ha.zookeeper.quorum": zookeeper.hosts, "ha.zookeeper.session-timeout.ms": "500"}
+        site.values |= {**more, "checkpointer.leader.required": "true"}
+        loaded = Configuration.load(write_site(tmp_path / "conf", site.values), {})
+        settings = CheckpointConfig.from_configuration(loaded, Role.SECONDARY).leader
+        leader = Leader(host="b", pid=2, role="secondary", address="b:9868", since=1.0)
+        keeper = open_keeper(settings)
+        assert keeper is not None
+        with closing(keeper):
+            keeper.ask(leader)
+            assert site.told("leader")["summary"].startswith(f"{leader} leads, for ")
+        assert site.told("leader")["state"] == "WARNING"
+    away = site.run("--only", "leader")
+    assert (away.code, away.err) == (2, "")
+    assert "no checkpoint is made without it" in away.out
 
 
 def test_only_what_is_asked_for_is_looked_at(site: Site) -> None:
