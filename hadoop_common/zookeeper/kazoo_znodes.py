@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from kazoo.exceptions import (
@@ -33,6 +32,7 @@ from kazoo.protocol.states import KazooState
 from hadoop_common.zookeeper.address import ZooKeeperAddress
 from hadoop_common.zookeeper.client import (
     Grants,
+    acl_of,
     given_timeout,
     has_ended,
     new_client,
@@ -120,7 +120,13 @@ class KazooZNodes:
             try:
                 self.create(above, b"", parents=True)
             except NodeExistsError:
-                self._do(above, partial(_set_acl, above))
+                self._take_over(above)
+
+    def _take_over(self, path: str) -> None:
+        """Give a znode our ACL, for which we need a right of its own, unless it has it."""
+        acls, _ = self._do(path, lambda client: client.get_acls_async(path))
+        if set(acls) != set(acl_of(self._address)):
+            self._do(path, lambda client: client.set_acls_async(path, client.default_acl))
 
     def children(self, path: str) -> list[str]:
         found: list[str] = self._do(path, lambda client: client.get_children_async(path))
@@ -258,7 +264,3 @@ def _grants(client: Any, path: str) -> Grants:
 def _end(client: Any) -> None:
     client.stop()
     client.close()
-
-
-def _set_acl(path: str, client: Any) -> Any:
-    return client.set_acls_async(path, client.default_acl)

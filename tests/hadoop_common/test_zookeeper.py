@@ -113,6 +113,15 @@ def test_an_empty_acl_leaves_all_to_who_made_it(secured: Secured) -> None:
         owner.delete("/creator")
 
 
+def test_parents_that_have_our_acl_already_are_left_as_they_are(secured: Secured) -> None:
+    """To set an ACL needs a right of its own, which one that formats a second nameservice may not have."""
+    address = ZooKeeperAddress(secured.server.hosts, 2.0, acl=parse_acl("world:anyone:rwcd"))
+    with znodes(address) as found:
+        for nameservice in ("ns1", "ns2"):
+            found.make_parents(f"/parents/{nameservice}")
+        assert sorted(found.children("/parents")) == ["ns1", "ns2"]
+
+
 def test_a_chroot_moves_all_of_it_and_has_to_be_there(secured: Secured) -> None:
     address = ZooKeeperAddress(secured.server.hosts, 2.0)
     with znodes(address) as plain, znodes(replace(address, hosts=f"{address.hosts}/a/b")) as below:
