@@ -11,7 +11,6 @@ import importlib.util
 import logging
 import socket
 import ssl
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -273,16 +272,16 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
     def create_connection(
         self, address: tuple[str, int], hostname: str | None = None, timeout: float | None = None, **others: Any
     ) -> Any:
-        timeout = self.most_seconds if timeout is None else min(timeout, self.most_seconds)
+        reached = self.most_seconds if timeout is None else min(timeout, self.most_seconds)
         if self._tls is None:
-            return super().create_connection(address, hostname=hostname, timeout=timeout, **others)
+            return super().create_connection(address, hostname=hostname, timeout=reached, **others)
         name = hostname or address[0]
         context = self._tls.context(name, ssl.SSLSocket)
-        end = time.monotonic() + timeout
-        plain = socket.create_connection(address, timeout)
+        plain = socket.create_connection(address, reached)
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            plain.settimeout(max(end - time.monotonic(), _BETWEEN_TRIES))
+            # a handshake is work for both sides
+            plain.settimeout(_ROUNDS_A_SESSION * reached)
             secured = context.wrap_socket(plain, server_hostname=name)
         except OSError as fault:
             plain.close()
