@@ -197,7 +197,8 @@ class Election:
         self._znodes.make_parents(self._parent)
 
     def active_data(self) -> bytes | None:
-        """What lies in the lock; None where there is no lock. Raises ZooKeeperError where that cannot be told."""
+        """What lies in the lock now; None where there is no lock. Raises ZooKeeperError where that cannot be told."""
+        self._znodes.sync(self._lock)
         with suppress(NoNodeError):
             return self._znodes.get(self._lock)[0] or b""
         return None

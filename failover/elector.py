@@ -11,7 +11,9 @@ session:
     breadcrumb -> [lock -> fence the node in it -> lock] -> write the breadcrumb -> lock -> make the NameNode active
 
 What the lock's owner is told by an answer holds for one session timeout from when it was asked for, for ZooKeeper ends
-no session earlier; nothing is begun on an answer that is older. What can never happen:
+no session earlier; nothing is begun on an answer that is older. A server that is cut off from the leader may answer
+what was, for a while: the write of the breadcrumb, which the leader has to take, stands before the NameNode is made
+active. What can never happen:
 
 - The NameNode is made active, or another one fenced, without such an answer.
 - The breadcrumb of another node is overwritten before that node was fenced.

@@ -144,6 +144,10 @@ class KazooZNodes:
         at: float = self._do(path, lambda client: client.get_async(path))[1].created
         return at
 
+    def sync(self, path: str) -> None:
+        """Wait until our server knows of `path` what the leader knows; one that is cut off from it may not for long."""
+        self._do(path, lambda client: client.sync_async(path))
+
     def commit(self, changes: list[Change]) -> None:
         def call(client: Any) -> Any:
             transaction = client.transaction()

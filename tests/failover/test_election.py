@@ -18,6 +18,7 @@ from failover.election import BREADCRUMB, LOCK, Election
 from failover.elector import ElectorState, Request
 from hadoop_common.zookeeper.address import ZooKeeperAddress
 from hadoop_common.zookeeper.errors import BadVersionError, ZooKeeperError
+from hadoop_common.zookeeper.kazoo_znodes import KazooZNodes
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer, free_port
 from tests.failover.cutting_proxy import CuttingProxy
 from tests.namenode_stub.stub_support import wait_until
@@ -303,6 +304,18 @@ def test_zookeeper_that_stops_and_comes_back_changes_nothing(tmp_path: Path) -> 
         scene.settles(1, ElectorState.STANDBY)
         scene.hears(0, "active", "neutral", "active")
         scene.hears(1, "standby", "neutral", "standby")
+
+
+def test_whose_the_lock_is_is_asked_of_the_leader(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that is cut off from it answers what was, for as long as its syncLimit."""
+    both(scene)
+
+    def sync(*_: object) -> None:
+        raise ZooKeeperError("the leader does not answer")
+
+    monkeypatch.setattr(KazooZNodes, "sync", sync)
+    with pytest.raises(ZooKeeperError, match="leader"):
+        scene.elections[1].active_data()
 
 
 def test_a_server_that_takes_a_connection_and_says_nothing_costs_no_session(zookeeper: ZooKeeperServer) -> None:
