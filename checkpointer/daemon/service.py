@@ -197,6 +197,7 @@ class CheckpointService:
 
     def poll(self) -> TriggerResult:
         """What the scheduler calls: checkpoint if one is due, then repeat uploads that are owed."""
+        self._passed_over = False
         return self._attempt(force=False, join=False)
 
     def request(self, *, force: bool, wait: bool) -> TriggerResult:
@@ -262,7 +263,6 @@ class CheckpointService:
             self._role.prepare()
             progress = self._known = self._role.progress()
             self._seen(progress)
-            reason = self._reason(progress, force=force)
             held_back = self._held_back(progress)
             self._passed_over = bool(held_back)
             if held_back:
@@ -273,6 +273,11 @@ class CheckpointService:
             if self._ground != before:
                 # Another one may have made images since: what is here must not be compared with a past long purged.
                 self._role.keep_up(self.cancelled)
+                progress = self._known = self._role.progress()
+                self._seen(progress)
+            reason = self._reason(progress, force=force)
+            # The period may end before this attempt does.
+            self._passed_over = reason is None and progress.behind > 0
             wait = self._retry_at - self._clock()
             if reason is not None and (force or wait <= 0):
                 trouble = self._failing
@@ -310,7 +315,7 @@ class CheckpointService:
         return self._outlook.others_image()
 
     def due_in(self) -> float | None:
-        """Seconds until the period of a leader ends, or 0 where what became due was left to one that led before.
+        """Seconds until the period of a leader ends, or 0 where a checkpoint has become due that none was tried of.
 
         None where there is nothing to be made sooner than by the next poll: whoever takes over has little time left.
         """

@@ -18,7 +18,8 @@ from engine.merge import merge
 from engine.merge_result import MergeResult
 from engine.observer import Observer
 from engine.settings import MergeSettings
-from hadoop_common.errors import EXIT_USAGE
+from hadoop_common.errors import EXIT_USAGE, HdfsError
+from hadoop_common.file_faults import told
 from journal.segment_file import EditLogSegment, read_transactions
 
 _LOG = logging.getLogger(__name__)
@@ -49,6 +50,17 @@ class MergeTask:
     last_txid: int
     folders: tuple[Path, ...]
     settings: MergeSettings = MergeSettings()
+
+
+def load_ahead() -> None:
+    """Have the compiled code of the local engine in memory, so that the next merge begins at once; it takes seconds."""
+    # Importing it loads the compiler.
+    from engine.warm_up import warm_up
+
+    try:
+        _LOG.info("the code of merges is loaded, which took %.1f s", warm_up(first=True))
+    except (HdfsError, OSError) as fault:
+        _LOG.warning("the code of merges could not be loaded ahead, the next merge does it: %s", told(fault))
 
 
 class MergeEngine(Protocol):

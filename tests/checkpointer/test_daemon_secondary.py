@@ -60,6 +60,23 @@ def test_checkpoints_one_after_the_other(node: FakeNamenode, secondary: Secondar
     assert sound(secondary.folder)
 
 
+def test_who_kept_up_goes_on_where_another_one_stopped(
+    node: FakeNamenode, secondary: Secondary, tmp_path: Path
+) -> None:
+    """What the NameNode had of its image is purged by then: without the newest one here it would start over."""
+    done(secondary)
+    with Secondary.of(tmp_path / "other", node) as other:
+        assert [done(other) for _ in range(2)] == [151, 172]
+    secondary.role.keep_up(lambda: False)
+    assert image_txids(secondary.folder)[-1] == 172
+    transfers = len(node.transfers())
+    secondary.role.keep_up(lambda: False)
+    assert len(node.transfers()) == transfers
+    done(secondary)
+    assert secondary.role.details().lost_past is None
+    assert sound(secondary.folder)
+
+
 def test_only_what_is_missing_is_fetched(node: FakeNamenode, secondary: Secondary) -> None:
     done(secondary)
     assert node.steps[: len(HEAD)] == HEAD

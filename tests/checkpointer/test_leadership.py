@@ -447,8 +447,18 @@ def test_who_takes_over_says_when_the_period_ends() -> None:
     assert scene.service.poll().state is TriggerState.SKIPPED
     scene.says((Held.TAKEN, None))
     assert scene.service.due_in() == 0
+    # what cannot be made now is for the next poll
+    scene.role.read_fault = StorageError("it is away")
+    assert scene.service.poll().state is TriggerState.FAILED
+    assert scene.service.due_in() is None
+    scene.role.read_fault = None
     assert scene.service.poll().state is TriggerState.DONE
     assert scene.service.due_in() == PERIOD
+    scene.role.journal += 1
+    assert scene.service.poll().state is TriggerState.SKIPPED
+    scene.clock.now += PERIOD
+    scene.says((Held.KEPT, None))
+    assert scene.service.due_in() == 0
 
 
 def test_a_keeper_that_hangs_is_away() -> None:

@@ -24,9 +24,9 @@ from tests.interop.upload_relay import Passage, UploadRelay
 
 PERIOD, SESSION_TIMEOUT, CHECK_PERIOD = 3.0, 2.0, 3.0
 BOUND = PERIOD + SESSION_TIMEOUT + CHECK_PERIOD
-# so many directories make an image whose upload takes about half a second at that bandwidth, in bytes a second
+# so many directories make an image whose upload takes about a quarter of a second at that bandwidth, in bytes a second
 _DIRECTORIES = 400
-_BANDWIDTH = 50_000
+_BANDWIDTH = 100_000
 _TICK = 0.01
 # what a sleep may take longer without a word of the machine
 _USUAL = 0.02
@@ -188,7 +188,7 @@ class Rounds:
         self.counts[way] = self.counts.get(way, 0) + 1
         if self.choose.random() < 0.5:
             wait_until(lambda: leader.uploads or leader.claim != "leading", "an upload")
-            self._pass(self.choose.uniform(0, 0.3))
+            self._pass(self.choose.uniform(0, 0.2))
         else:
             self._pass(self.choose.uniform(0, PERIOD))
         ways[way](leader, other)

@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 
 from checkpointer.config.checkpoint_config import CheckpointConfig
-from checkpointer.merging.engines import MergeTask, choose_engine
+from checkpointer.merging.engines import MergeTask, choose_engine, load_ahead
 from checkpointer.past.bounds import contradiction
 from checkpointer.past.lost import LostPast
 from checkpointer.past.namenode_witness import NamenodeWitness
@@ -137,6 +137,8 @@ class SecondaryRole:
         # Why the NameNode is not ours, "" while it is.
         self._stranger = ""
         self._stopping: Callable[[], bool] = lambda: False
+        # whether the code that merges was loaded ahead
+        self._is_warm = False
 
     # ---- life ----------------------------------------------------------------------------------------------
 
@@ -255,7 +257,13 @@ class SecondaryRole:
             self._set_aside(f"our newest image is of txid {ours}, but it has written no more than {theirs}")
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
-        """Fetch the NameNode's newest image, once there is a first of ours; edits are small beside it."""
+        """Fetch the NameNode's newest image, once there is a first of ours; edits are small beside it.
+
+        The code that merges is loaded the first time.
+        """
+        if not self._is_warm:
+            self._is_warm = True
+            load_ahead()
         with _cancellation():
             info = self._check_namespace(cancelled)
             if self._storage.versions() != {info}:
