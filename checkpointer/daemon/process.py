@@ -167,7 +167,8 @@ class _Daemon:
         self._scheduler = clocks.scheduler()
 
     def run(self, control: Control) -> None:
-        self._schedule(_POLL, self._config.poll_interval, self._poll, at_once=False)
+        # Whoever stands by may have to take over soon, and is to be warm then.
+        self._schedule(_POLL, self._config.poll_interval, self._poll, at_once=self._service.shares)
         for job in self._jobs():
             self._schedule(job.name, job.seconds, _worker(job, self._service), at_once=True)
         if self._service.switched_off:

@@ -314,6 +314,11 @@ class CheckpointService:
         self._look()
         return self._outlook.others_image()
 
+    @property
+    def shares(self) -> bool:
+        """Whether several daemons agree on the one that makes the checkpoints."""
+        return self._leadership.shared
+
     def due_in(self) -> float | None:
         """Seconds until the period of a leader ends, or 0 where a checkpoint has become due that none was tried of.
 
