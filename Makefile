@@ -137,7 +137,7 @@ bench-shapes: setup ## time unlike namespaces beside that of jobs, to bench/shap
 bench-standby: setup ## a standby's checkpoint of a warm namespace of 10 million inodes beside the floor, and what following costs; BENCH="--rounds 50"
 	$(BIN)/python -m bench.standby $(BENCH)
 
-bench-scale: setup ## time an inode and a transaction from 1 to 50 million inodes, to bench/scale.md
+bench-scale: setup ## time and memory an inode and a transaction from 1 to 50 million inodes, with a linear model, to bench/scale.md
 	$(BIN)/python -m bench.scale $(BENCH)
 
 bench-compress: setup ## seconds to write an image with each codec: on all cores, in one thread, as one zlib stream

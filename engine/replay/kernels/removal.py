@@ -83,15 +83,7 @@ def _place_among(ids, inode_id, near):
     """Place of the first of ascending ids that is not below one, which most likely is `near`."""
     if (near == 0 or ids[near - 1] < inode_id) and (near == ids.size or ids[near] >= inode_id):
         return np.int64(near)
-    low = np.int64(0)
-    high = np.int64(ids.size)
-    while low < high:
-        middle = (low + high) >> 1
-        if ids[middle] < inode_id:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return np.int64(np.searchsorted(ids, inode_id))
 
 
 @step
