@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from hadoop_common.access import Caller
 from hadoop_common.config_key import parsed
+
+if TYPE_CHECKING:
+    from hadoop_common.access import Caller
 
 
 class Protection(Enum):

@@ -17,8 +17,6 @@ from hadoop_common.cli.existing_path import EXISTING_FOLDER
 from hadoop_common.cli.json_failure import printed
 from hadoop_common.configuration import Configuration, FaultCollector
 from hadoop_common.printable import escaped
-from hadoop_common.tls.process import use_client
-from hadoop_common.tls.settings import TlsConfig, tls_config
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,6 +42,10 @@ def conf_option(*, required: bool) -> Callable[[F], F]:
 
 def load_configuration(conf_dir: Path) -> Configuration:
     """Hadoop's configuration, by which this process connects over TLS from now on; here the environment is read."""
+    # most commands read no configuration, and certificates take a while to load
+    from hadoop_common.tls.process import use_client
+    from hadoop_common.tls.settings import TlsConfig, tls_config
+
     # A service manager may set no USER, and Hadoop's default directories hold the user's name.
     user = {"USER": pwd.getpwuid(os.geteuid()).pw_name}
     found = Configuration.load(conf_dir, environment=user | dict(os.environ))
