@@ -15,7 +15,6 @@ from pathlib import Path
 from bench.edits import MIXES
 from bench.phases import Run, run_phases
 from bench.plot import lines
-from bench.scale_model import fit
 from bench.scene import CONSOLE, machine, make_edits, make_image, read_all
 
 _HERE = Path(__file__).parent
@@ -23,7 +22,6 @@ _SIZES = (1_000_000, 3_000_000, 10_000_000, 50_000_000)
 _INODES_A_TRANSACTION = 100
 _TRANSACTIONS = 1_000_000
 _MARGIN = 0.2
-_PLANNED = 300_000_000
 _SERIES = {
     "load": "load, ns an inode",
     "write": "write, ns an inode",
@@ -32,7 +30,7 @@ _SERIES = {
 }
 _COLUMNS = (
     *("inodes", "image bytes/inode", "load ns/inode", "write ns/inode", "both ns/inode"),
-    *("replay ns/transaction", "memory bytes/inode", "resident bytes/inode"),
+    *("replay ns/transaction", "memory bytes/inode"),
 )
 _PARTS = {"load": "load", "write": "write", "inode": "load and write", "replay": "replay"}
 
@@ -43,8 +41,6 @@ class Point:
 
     Attributes:
         image: bytes of the image an inode.
-        memory: anonymous memory.
-        resident: that and the pages of the images which were mapped at once; these go whenever others need memory.
     """
 
     inodes: int
@@ -53,7 +49,6 @@ class Point:
     write: float
     replay: float
     memory: float
-    resident: float
 
     @property
     def inode(self) -> float:
@@ -102,7 +97,6 @@ class _Size:
             cost("write", own, inodes),
             cost("replay", given, self._transactions[1]),
             plain.parts["whole"].anonymous / inodes,
-            plain.resident / inodes,
         )
 
 
@@ -153,7 +147,7 @@ def page(points: Sequence[Point], arguments: argparse.Namespace, picture: str) -
         f"|{'---:|' * len(_COLUMNS)}",
     ]
     for point in points:
-        numbers = point.image, point.load, point.write, point.inode, point.replay, point.memory, point.resident
+        numbers = point.image, point.load, point.write, point.inode, point.replay, point.memory
         out.append(f"| {point.inodes:,} | {' | '.join(f'{number:.0f}' for number in numbers)} |")
     out.append("")
     for part, more in spread(points).items():
@@ -162,31 +156,7 @@ def page(points: Sequence[Point], arguments: argparse.Namespace, picture: str) -
             f"- {_PARTS[part]}: the most expensive size costs {more:.0%} more than the cheapest, "
             f"{verdict} {_MARGIN:.0%}"
         )
-    if len(points) > 1:
-        out += ["", *_model(points)]
     return "\n".join(out) + "\n"
-
-
-def _model(points: Sequence[Point]) -> list[str]:
-    """A line through each cost, and what it says of a size that no machine here holds."""
-    sizes = [point.inodes for point in points]
-    costs = {
-        "load, s": (1, [1e-9 * point.load * point.inodes for point in points]),
-        "write, s": (1, [1e-9 * point.write * point.inodes for point in points]),
-        "anonymous memory, MB": (1e6, [point.memory * point.inodes for point in points]),
-    }
-    out = [
-        f"A line through each cost, and what it says of {_PLANNED:,} inodes:",
-        "",
-        f"| | fixed | 1,000,000 inodes more | largest deviation | {_PLANNED:,} inodes |",
-        "|---|---:|---:|---:|---:|",
-    ]
-    for what, (unit, values) in costs.items():
-        line = fit(sizes, values)
-        numbers = line.fixed / unit, 1e6 * line.slope / unit
-        told = " | ".join(f"{number:,.2f}" for number in numbers)
-        out.append(f"| {what} | {told} | {line.deviation:.0%} | {line.at(_PLANNED) / unit:,.0f} |")
-    return out
 
 
 def main() -> None:

@@ -9,15 +9,12 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bench import __main__ as bench_main
 from bench import scale, shapes
 from bench.floor import run_floor
 from bench.phases import Part, Run, run_phases
 from bench.plot import bars, lines
-from bench.scale_model import fit
 from bench.table import MixResult, chart, markdown, numbers
 from tests.bench.made import make
 from tests.depth import sample
@@ -127,23 +124,10 @@ def test_each_shape_is_measured(
 
 
 def test_growth_is_told() -> None:
-    points = [scale.Point(10, 90, 100, 50, 1000, 24, 60), scale.Point(100, 91, 115, 75, 1000, 20, 50)]
+    points = [scale.Point(10, 90, 100, 50, 1000, 24), scale.Point(100, 91, 115, 75, 1000, 20)]
     assert scale.spread(points) == pytest.approx({"load": 0.15, "write": 0.5, "inode": 40 / 150, "replay": 0})
     page = scale.page(points, Namespace(rounds=3, transactions=7, mix="jobs"), "scale.svg")
-    assert "| 100 | 91 | 115 | 75 | 190 | 1000 | 20 | 50 |" in page
+    assert "| 100 | 91 | 115 | 75 | 190 | 1000 | 20 |" in page
     assert "load: the most expensive size costs 15% more than the cheapest, within 20%" in page
     assert "load and write: the most expensive size costs 27% more than the cheapest, more than 20%" in page
     assert "write: the most expensive size costs 50% more than the cheapest, more than 20%" in page
-    # 240 bytes and 2000: 44.4 and 19.56 an inode
-    assert "| anonymous memory, MB | 0.00 | 19.56 | 0% | 5,867 |" in page
-
-
-@given(
-    st.floats(1, 1e9),
-    st.floats(1e-3, 1e3),
-    st.lists(st.integers(1, 300), min_size=2, max_size=6, unique=True),
-)
-def test_a_line_is_found_again(fixed: float, slope: float, sizes: list[int]) -> None:
-    line = fit([1e6 * size for size in sizes], [fixed + slope * 1e6 * size for size in sizes])
-    assert line.deviation < 1e-6
-    assert line.at(3e8) == pytest.approx(fixed + slope * 3e8, rel=1e-6)
