@@ -1,8 +1,12 @@
-"""`python -m bench.scale`: what an inode and a transaction cost over sizes of an image; it is to stay within 20 %."""
+"""`python -m bench.scale`: what an inode and a transaction cost over sizes of an image; it is to stay within 20 %.
+
+A linear model of all merges says what a larger image takes (`bench.cost_model`).
+"""
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import sys
@@ -12,8 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.cost_model import Measurement, model_section
 from bench.edits import MIXES
-from bench.phases import Run, run_phases
+from bench.phases import PARTS, Run, run_phases
 from bench.plot import lines
 from bench.scene import CONSOLE, machine, make_edits, make_image, read_all
 
@@ -80,28 +85,33 @@ class _Size:
         read_all(Path(command[3]))
         return run_phases(command)
 
-    def point(self) -> Point:
-        """Medians of the runs: load and write of those with its own edits, replay of the others."""
+    def measured(self) -> tuple[Point, list[Measurement]]:
+        """Medians of the runs: load and write of those with its own edits, replay and memory of the others; and all."""
         own, given = (self._runs[number] for number in self._transactions)
-        # nothing is done for this one, for what was touched before counts too
-        plain = self._merge(self._commands[self._transactions[1]])
+        # nothing is done for these, for what was touched before counts too
+        memory = {number: self._merge(command).parts["whole"].anonymous for number, command in self._commands.items()}
         inodes = self._base.tree.inodes
 
         def cost(part: str, runs: Sequence[Run], number: int) -> float:
             return 1e9 * statistics.median(run.parts[part].seconds for run in runs) / number
 
-        return Point(
+        point = Point(
             inodes,
             self._base.path.stat().st_size / inodes,
             cost("load", own, inodes),
             cost("write", own, inodes),
             cost("replay", given, self._transactions[1]),
-            plain.parts["whole"].anonymous / inodes,
+            memory[self._transactions[1]] / inodes,
         )
+        seconds = {
+            number: statistics.median(sum(run.parts[part].seconds for part in PARTS) for run in runs)
+            for number, runs in self._runs.items()
+        }
+        return point, [Measurement(inodes, number, seconds[number], memory[number]) for number in seconds]
 
 
-def _measure(arguments: argparse.Namespace) -> list[Point]:
-    """A point for each size; in a round all sizes take their turn, for a machine has quick and slow minutes."""
+def _measure(arguments: argparse.Namespace) -> tuple[list[Point], list[Measurement]]:
+    """A point for each size, and its merges; in a round all sizes take their turn, as a machine has slow minutes."""
     with tempfile.TemporaryDirectory(dir=arguments.work_dir, prefix="bench-") as scratch:
         sizes = {
             inodes: _Size(Path(scratch) / str(inodes), inodes, arguments.transactions, arguments.mix)
@@ -111,7 +121,8 @@ def _measure(arguments: argparse.Namespace) -> list[Point]:
             for inodes, size in sizes.items():
                 with CONSOLE.status(f"round {number + 1}: {inodes:,} inodes"):
                     size.run()
-        return [size.point() for size in sizes.values()]
+        points, measured = zip(*(size.measured() for size in sizes.values()), strict=True)
+        return list(points), list(itertools.chain(*measured))
 
 
 def _reserves(inodes: int, transactions: int) -> tuple[int, int, int]:
@@ -128,7 +139,7 @@ def spread(points: Sequence[Point]) -> dict[str, float]:
     return found
 
 
-def page(points: Sequence[Point], arguments: argparse.Namespace, picture: str) -> str:
+def page(points: Sequence[Point], measured: Sequence[Measurement], arguments: argparse.Namespace, picture: str) -> str:
     """The results as Markdown."""
     introduction = (
         f"`python -m bench.scale` on {machine()}; medians of {arguments.rounds} rounds. In each round all sizes ran "
@@ -156,6 +167,8 @@ def page(points: Sequence[Point], arguments: argparse.Namespace, picture: str) -
             f"- {_PARTS[part]}: the most expensive size costs {more:.0%} more than the cheapest, "
             f"{verdict} {_MARGIN:.0%}"
         )
+    if len(points) > 1:
+        out += ["", *model_section(measured)]
     return "\n".join(out) + "\n"
 
 
@@ -171,14 +184,16 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=_HERE / "scale.md", help="Markdown (default: bench/scale.md)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
-    points = _measure(arguments)
+    points, measured = _measure(arguments)
     picture = arguments.output.with_suffix(".svg")
     xs = [float(point.inodes) for point in points]
     series = {name: [getattr(point, part) for point in points] for part, name in _SERIES.items()}
     picture.write_text(lines("Cost by size", "", xs, series))
-    arguments.output.write_text(page(points, arguments, picture.name))
+    arguments.output.write_text(page(points, measured, arguments, picture.name))
     if arguments.json:
-        print(json.dumps({"points": [vars(point) for point in points], "spread": spread(points)}))
+        told = {"points": points, "measurements": measured}
+        lists = {name: [vars(each) for each in listed] for name, listed in told.items()}
+        print(json.dumps(lists | {"spread": spread(points)}))
     else:
         print(arguments.output.read_text())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from argparse import Namespace
@@ -12,6 +13,7 @@ import pytest
 
 from bench import __main__ as bench_main
 from bench import scale, shapes
+from bench.cost_model import Measurement, model_section
 from bench.floor import run_floor
 from bench.phases import Part, Run, run_phases
 from bench.plot import bars, lines
@@ -126,8 +128,25 @@ def test_each_shape_is_measured(
 def test_growth_is_told() -> None:
     points = [scale.Point(10, 90, 100, 50, 1000, 24), scale.Point(100, 91, 115, 75, 1000, 20)]
     assert scale.spread(points) == pytest.approx({"load": 0.15, "write": 0.5, "inode": 40 / 150, "replay": 0})
-    page = scale.page(points, Namespace(rounds=3, transactions=7, mix="jobs"), "scale.svg")
+    measured = [
+        Measurement(n, t, 1 + 2e-7 * n + 1e-6 * t, 9e7 + 4 * n + 300 * t) for n in (10, 10**7) for t in (0, 10**6)
+    ]
+    page = scale.page(points, measured, Namespace(rounds=3, transactions=7, mix="jobs"), "scale.svg")
     assert "| 100 | 91 | 115 | 75 | 190 | 1000 | 20 |" in page
     assert "load: the most expensive size costs 15% more than the cheapest, within 20%" in page
     assert "load and write: the most expensive size costs 27% more than the cheapest, more than 20%" in page
     assert "write: the most expensive size costs 50% more than the cheapest, more than 20%" in page
+    assert "- load, replay and write: 1.00 s, 200 ns an inode, 1000 ns a transaction" in page
+    assert "- anonymous memory: 90 MB, 4.0 bytes an inode, 300 bytes a transaction" in page
+    assert "| 10,000,000 | 0 | 3.00 | 3.00 | +0% | 130 | 130 | +0% |" in page
+    assert "| 300,000,000 | 1,000,000 | | 62 | predicted | | 1,590 | predicted |" in page
+
+
+def test_a_model_tells_what_does_not_fit_it() -> None:
+    steady = [Measurement(n, t, 1 + 1e-6 * n, 1e8 + n) for n in (10**6, 10**7) for t in (10, 10**5)]
+    slow = dataclasses.replace(steady[0], seconds=3.0)
+    rows = [line for line in model_section([slow, *steady]) if line.startswith("| 1,000,000 | 10 |")]
+    residuals = [row.split(" | ")[4] for row in rows]
+    assert [each[0] for each in residuals] == ["+", "-"]
+    with pytest.raises(ValueError, match="2 measurements do not tell three constants"):
+        model_section(steady[:2])

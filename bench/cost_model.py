@@ -1,0 +1,76 @@
+"""What merges take as a linear function of inodes and transactions, fitted to measured ones: for sizes beyond them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+_PREDICTED = 300_000_000
+_LEAST = 3
+"""Measurements that a function with as many constants needs."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One merge: seconds of load, replay and write, and the peak of anonymous memory in bytes."""
+
+    inodes: int
+    transactions: int
+    seconds: float
+    memory: float
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """What a merge of no inodes takes, and what each inode and each transaction adds."""
+
+    constant: float
+    inode: float
+    transaction: float
+
+    def at(self, inodes: int, transactions: int) -> float:
+        return self.constant + self.inode * inodes + self.transaction * transactions
+
+    @classmethod
+    def fitted(cls, measured: Sequence[Measurement], cost: Callable[[Measurement], float]) -> CostModel:
+        """The one whose relative errors have the least squares.
+
+        Raises:
+            ValueError: there are fewer than three measurements.
+        """
+        if len(measured) < _LEAST:
+            raise ValueError(f"{len(measured)} measurements do not tell three constants")
+        costs = np.array([cost(each) for each in measured])
+        terms = np.array([(1, each.inodes, each.transactions) for each in measured], np.float64)
+        # columns of about the same size, for the numbers of inodes are large
+        scale = terms.max(axis=0)
+        found, *_ = np.linalg.lstsq(terms / scale / costs[:, None], np.ones(costs.size), rcond=None)
+        return cls(*(found / scale).tolist())
+
+
+def model_section(measured: Sequence[Measurement]) -> list[str]:
+    """Both models as Markdown: slopes, what they miss of each measurement, and what they predict."""
+    seconds = CostModel.fitted(measured, lambda each: each.seconds)
+    memory = CostModel.fitted(measured, lambda each: each.memory)
+    time = f"{seconds.constant:.2f} s, {1e9 * seconds.inode:.0f} ns an inode, {1e9 * seconds.transaction:.0f} ns"
+    size = f"{memory.constant / 1e6:.0f} MB, {memory.inode:.1f} bytes an inode, {memory.transaction:.0f} bytes"
+    out = [
+        "## A linear model",
+        "",
+        f"- load, replay and write: {time} a transaction",
+        f"- anonymous memory: {size} a transaction",
+        "",
+        "| inodes | transactions | seconds | model | residual | memory MB | model | residual |",
+        "|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for each in sorted(measured, key=lambda each: (each.inodes, each.transactions)):
+        clock, room = (model.at(each.inodes, each.transactions) for model in (seconds, memory))
+        time = f"{each.seconds:.2f} | {clock:.2f} | {each.seconds / clock - 1:+.0%}"
+        size = f"{each.memory / 1e6:.0f} | {room / 1e6:.0f} | {each.memory / room - 1:+.0%}"
+        out.append(f"| {each.inodes:,} | {each.transactions:,} | {time} | {size} |")
+    transactions = max(each.transactions for each in measured)
+    clock, room = (model.at(_PREDICTED, transactions) for model in (seconds, memory))
+    out.append(f"| {_PREDICTED:,} | {transactions:,} | | {clock:.0f} | predicted | | {room / 1e6:,.0f} | predicted |")
+    return out
