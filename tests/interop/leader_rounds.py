@@ -28,6 +28,7 @@ BOUND = PERIOD + SESSION_TIMEOUT + CHECK_PERIOD
 _DIRECTORIES = 400
 _BANDWIDTH = 100_000
 _TICK = 0.01
+_WARM = b"the code of merges is loaded"
 # what a sleep may take longer without a word of the machine
 _USUAL = 0.02
 
@@ -135,6 +136,16 @@ class WatchedDaemon:
     ) -> None:
         self._closing.__exit__(kind, error, trace)
 
+    def restart(self) -> None:
+        """Start it again, until it is warm: nobody is promised that it takes over in time before."""
+        logged = self.process.log.stat().st_size
+        self.process.start()
+        self.gets_warm(logged)
+
+    def gets_warm(self, logged: int = 0) -> None:
+        """Wait until its log says so, behind the first `logged` bytes."""
+        wait_until(lambda: _WARM in self.process.log.read_bytes()[logged:], f"{self.name} to be warm")
+
     @property
     def claim(self) -> str:
         return str(self.process.status()["leader"]["claim"])
@@ -164,6 +175,8 @@ class Rounds:
         with ExitStack() as entered:
             for daemon in self.daemons:
                 entered.enter_context(daemon)
+            for daemon in self.daemons:
+                daemon.gets_warm()
             self._closing = entered.pop_all()
         wait_until(lambda: bool(self.taken()), "the first image")
         return self
@@ -206,12 +219,12 @@ class Rounds:
     def _kill(self, leader: WatchedDaemon, other: WatchedDaemon) -> None:
         leader.process.kill()
         self._goes_on(other)
-        leader.process.start()
+        leader.restart()
 
     def _stop(self, leader: WatchedDaemon, other: WatchedDaemon) -> None:
         assert leader.process.stop() == 0
         self._goes_on(other)
-        leader.process.start()
+        leader.restart()
 
     def _freeze(self, leader: WatchedDaemon, other: WatchedDaemon) -> None:
         since = time.monotonic()
