@@ -10,22 +10,23 @@ import struct
 import threading
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
 
 from kazoo.client import KazooClient
 
+from tests.loopback_relay import HERE, LoopbackRelay
 
-class CuttingProxy:
+
+class CuttingProxy(LoopbackRelay):
     """Hands frames on; `hosts` is where clients connect to.
 
     Attributes:
         session: id and password of the last session that was made through it, None before the first.
+        passes: set unless all is held back.
     """
 
     def __init__(self, port: int) -> None:
-        self._target = ("127.0.0.1", port)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.hosts = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        super().__init__((HERE, port))
+        self.hosts = self.address
         self._kind: int | None = None
         self._answered = False
         self._lock = threading.Lock()
@@ -57,36 +58,29 @@ class CuttingProxy:
     def expire(self) -> None:
         """End the session of the client at the server, as if it had been silent for its timeout."""
         assert self.session is not None
-        taken_over = KazooClient(f"{self._target[0]}:{self._target[1]}", client_id=self.session)
+        taken_over = KazooClient(f"{self.target[0]}:{self.target[1]}", client_id=self.session)
         taken_over.start()
         taken_over.stop()
         taken_over.close()
 
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, daemon=True).start()
-        return self
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._listener.close()
+        super().__exit__(kind, error, trace)
         self.passes.set()
         for each in self._swallowed:
             each.close()
 
-    def _accept(self) -> None:
+    def serve(self, client: socket.socket) -> None:
         with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                with self._lock:
-                    self._to_swallow -= (swallows := self._to_swallow > 0)
-                if swallows:
-                    self._swallowed.append(client)
-                    continue
-                server = socket.create_connection(self._target)
-                link = _Link(self, client, server)
-                threading.Thread(target=link.requests, daemon=True).start()
-                threading.Thread(target=link.answers, daemon=True).start()
+            with self._lock:
+                self._to_swallow -= (swallows := self._to_swallow > 0)
+            if swallows:
+                self._swallowed.append(client)
+                return
+            link = _Link(self, client, socket.create_connection(self.target))
+            threading.Thread(target=link.answers, daemon=True).start()
+            link.requests()
 
     def chosen(self, kind: int) -> bool | None:
         """Whether a request of that type is let through to the server before the cut; None: it is not cut."""

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.interop]
 NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 CHECKS = (
     *("namenode", "ha", "version", "storage", "space", "age", "transactions", "edits", "journalnodes", "daemon"),
-    *("tls", "kerberos"),
+    *("leader", "tls", "kerberos"),
 )
 
 

@@ -10,10 +10,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
-from types import TracebackType
-from typing import Self
 
-_HERE = "127.0.0.1"
+from tests.loopback_relay import LoopbackRelay
+
 _UPLOAD = re.compile(rb"PUT /imagetransfer\?\S*\btxid=(\d+)")
 _ANSWER = re.compile(rb"HTTP/1\.[01] (\d{3})")
 _TAKEN = 200
@@ -45,7 +44,7 @@ class Passage:
             self.status, self.ended = status, time.monotonic()
 
 
-class UploadRelay:
+class UploadRelay(LoopbackRelay):
     """Hands on all that one daemon says to the web server at `target`, and what that answers.
 
     Args:
@@ -54,28 +53,12 @@ class UploadRelay:
     """
 
     def __init__(self, sender: str, target: tuple[str, int], passages: list[Passage]) -> None:
-        self._sender, self._target, self._passages = sender, target, passages
-        self._listener = socket.create_server((_HERE, 0))
-        self.address = f"{_HERE}:{self._listener.getsockname()[1]}"
+        super().__init__(target)
+        self._sender, self._passages = sender, passages
 
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._listener.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
-
-    def _serve(self, client: socket.socket) -> None:
+    def serve(self, client: socket.socket) -> None:
         passage: Passage | None = None
-        with client, suppress(OSError), socket.create_connection(self._target) as server:
+        with client, suppress(OSError), socket.create_connection(self.target) as server:
             head = client.recv(_PIECE)
             if asked := _UPLOAD.match(head):
                 passage = Passage(self._sender, int(asked[1]), time.monotonic())

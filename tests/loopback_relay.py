@@ -1,0 +1,43 @@
+"""Something between clients and a server on loopback that may look at what goes by."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+HERE = "127.0.0.1"
+
+
+class LoopbackRelay:
+    """A context manager that takes connections for `target`; what becomes of each is said by `serve`.
+
+    Attributes:
+        address: host:port where clients connect to.
+    """
+
+    def __init__(self, target: tuple[str, int]) -> None:
+        self.target = target
+        self._listener = socket.create_server((HERE, 0))
+        self.address = f"{HERE}:{self._listener.getsockname()[1]}"
+
+    def serve(self, client: socket.socket) -> None:
+        """Take over a connection; in a thread of its own."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                threading.Thread(target=self.serve, args=(client,), daemon=True).start()
