@@ -33,9 +33,9 @@ def _processor() -> str:
     """Its name, and whether it has AVX-512, which tells it from others of that name."""
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        known = dict(line.split("\t: ", 1) for line in lines if "\t: " in line)
-        wide = "with" if "avx512f" in known.get("flags", "") else "without"
-        return f"{known.get('model name', 'unknown')} {wide} AVX-512"
+        known = {key.strip(): value for key, _, value in (line.partition(":") for line in lines)}
+        wide = "with" if "avx512f" in known.get("flags", "").split() else "without"
+        return f"{known.get('model name', ' unknown').strip()} {wide} AVX-512"
     return "an unknown processor"
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from engine.errors import CheckpointCancelledError
 from engine.namespace import Namespace
 from engine.replay.checks_ahead import checks_ahead
+from engine.replay.names_ahead import names_ahead
 from engine.replay.registry import apply, check_end
 from journal.errors import TransactionGapError
 from journal.ops import EditOp
@@ -116,16 +117,21 @@ class _Run:
 
     def _segment(self, cursor: SegmentCursor, compiled: CompiledReplay) -> bool:
         """Apply a segment; False where `watch` ended it."""
-        fits, limit = compiled.begin(cursor), min(_FIRST_RUN, _KERNEL_RUN)
-        with checks_ahead(cursor) if fits else nullcontext() as ahead:
+        fits, allowed, before = compiled.begin(cursor), min(_FIRST_RUN, _KERNEL_RUN), self.count
+        with (
+            checks_ahead(cursor) if fits else nullcontext() as ahead,
+            names_ahead(cursor, compiled) if fits else nullcontext() as names,
+        ):
             while True:
                 while fits and cursor.expected == self._namespace.last_txid + 1:
                     checked = 0 if ahead is None else ahead.known(cursor.position)
-                    applied = compiled.run(cursor, limit, checked)
+                    piece, most = (None, allowed) if names is None else names.at(self.count - before)
+                    limit = min(allowed, most)
+                    applied = compiled.run(cursor, limit, checked, *([piece.found] if piece else []))
                     self._counted(applied)
                     if applied < limit:
                         break
-                    limit = min(2 * limit, _KERNEL_RUN)
+                    allowed = min(2 * allowed, _KERNEL_RUN)
                 op = next(cursor, None)
                 if op is None:
                     return True

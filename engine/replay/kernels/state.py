@@ -62,8 +62,9 @@ ABSENT = -1
     NAMED_WANTED,  # places that lacked for a table of names; -1 if there are to be no new tables
     LAYOUT,  # version of the segment's layout
     SKIPS_ACCESS_TIMES,  # `ReplayRules.skip_access_time_changes`
+    FOUND_AT,  # the first row of `found_ahead_of` that is for the operation at hand or one behind it
     NUMBERS,
-) = range(31)
+) = range(32)
 
 PATH_DTYPE = np.dtype(
     [
@@ -102,6 +103,7 @@ MOVING = (
     "early_slots",
     "early_arena",
     "way_marks",
+    "found_ahead",
 )
 """Arrays that others may take the place of while no kernel runs."""
 
@@ -127,6 +129,8 @@ ARRAYS = (
     "paths",
     "coming",
     "unread",
+    "seen_paths",
+    "opened_at",
 )
 """All arrays; behind the numbers stand the address and the length of each, in this order."""
 
@@ -246,3 +250,11 @@ coming_of = _view("coming", np.int64, 8)
 
 unread_of = _view("unread", np.int64, 2)
 """Children of a directory whose names are read next: slot, and offset of the record."""
+
+found_ahead_of = _view("found_ahead", np.int64, 6)
+"""Paths that were followed ahead, in the order of the segment, see `kernels.names_ahead`; it may be empty."""
+
+seen_paths_of = _view("seen_paths", np.int64, 4)
+"""What the look-up ahead knows instead of rows: paths of directories, at places that their hashes tell."""
+opened_at_of = _view("opened_at", np.int32)
+"""By number of a directory's entry: its row of `opened_of`, plus one; 0 where nobody asked, -1 where none is of use."""
