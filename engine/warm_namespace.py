@@ -277,6 +277,7 @@ class WarmNamespace:
                     progress=watcher.advance,
                     cancelled=watcher.cancelled,
                     watch=watch,
+                    core_free=lambda: not opened.digest.runs,
                 )
             finally:
                 self._replay_seconds += time.monotonic() - started

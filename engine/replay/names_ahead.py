@@ -10,12 +10,17 @@ The thread takes operations piece by piece. The replay asks for the piece that i
 
 A piece that comes too late is thrown away. A thread that is late, ends, or never began costs time and nothing else:
 what it says is true of the base image, whatever edits do (`kernels.names_ahead`).
+
+It does work that the replay does anyway, and some of it twice, so it pays only on a core that has nothing else to do.
+It begins when such a core is there, and ends with the segment or once it got less than half of a core's time.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
@@ -32,6 +37,8 @@ _WORTH_A_THREAD = 1 << 20
 _PIECE = 1 << 11
 """Operations."""
 _LEAD = 8
+_PAUSE = 0.01
+"""Seconds between two questions for a free core, and before the thread looks at how much of one it got."""
 
 
 class Names(Protocol):
@@ -42,10 +49,15 @@ class Names(Protocol):
 
 
 class NamesAhead:
-    """A thread that looks names of a segment up; a context manager, at whose end it looks at none any more."""
+    """A thread that looks names of a segment up; a context manager, at whose end it looks at none any more.
 
-    def __init__(self, lookup: NameLookup) -> None:
+    Args:
+        core_free: asked now and then, until it says so, whether a core has nothing else to do.
+    """
+
+    def __init__(self, lookup: NameLookup, core_free: Callable[[], bool]) -> None:
         self._lookup = lookup
+        self._core_free = core_free
         self._ready: deque[Piece] = deque()
         # up to it the replay is by itself
         self._begin = 0
@@ -67,16 +79,26 @@ class NamesAhead:
         return (piece, piece.behind - done) if piece.first <= done else (None, piece.first - done)
 
     def _walk(self) -> None:
+        with self._changed:
+            while not self._ended and not self._core_free():
+                self._changed.wait(_PAUSE)
         # without room for more the replay looks all names up itself
         with suppress(ImageStorageError, MemoryError):
-            while (begin := self._may_go_on()) is not None:
-                piece = self._lookup.next_piece(begin, _PIECE)
-                if piece is None:
-                    break
-                with self._changed:
-                    if piece.behind > self._begin:
-                        self._ready.append(piece)
+            self._look_up()
         self._lookup.end()
+
+    def _look_up(self) -> None:
+        wanted = got = 0.0
+        while (begin := self._may_go_on()) is not None and (wanted < _PAUSE or got > wanted / 2):
+            clock, processor = time.monotonic(), time.thread_time()
+            piece = self._lookup.next_piece(begin, _PIECE)
+            if piece is None:
+                break
+            wanted += time.monotonic() - clock
+            got += time.thread_time() - processor
+            with self._changed:
+                if piece.behind > self._begin:
+                    self._ready.append(piece)
 
     def _may_go_on(self) -> int | None:
         """Wait while enough is ready; the operation to begin with, None at the end."""
@@ -101,9 +123,11 @@ class NamesAhead:
             self._thread.join()
 
 
-def names_ahead(cursor: SegmentCursor, compiled: CompiledReplay) -> AbstractContextManager[Names | None]:
+def names_ahead(
+    cursor: SegmentCursor, compiled: CompiledReplay, core_free: Callable[[], bool]
+) -> AbstractContextManager[Names | None]:
     """None where a thread is of no use: for a short segment, and on one core."""
     if len(cursor.buffer) - cursor.position < _WORTH_A_THREAD or available_cores() == 1:
         return nullcontext()
     lookup = compiled.name_lookup(cursor)
-    return nullcontext() if lookup is None else NamesAhead(lookup)
+    return nullcontext() if lookup is None else NamesAhead(lookup, core_free)

@@ -43,6 +43,7 @@ def replay(
     progress: Callable[[int], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
     watch: Callable[[EditOp], bool] | None = None,
+    core_free: Callable[[], bool] = lambda: True,
 ) -> int:
     """Apply `ops`, which follow the namespace's txid without a gap.
 
@@ -52,6 +53,7 @@ def replay(
         cancelled: asked now and then whether to stop.
         watch: told of each rare operation before it is applied, and of others where no kernel applies them; False
             ends the replay before it.
+        core_free: tells whether this process leaves a core for `names_ahead`; asked by another thread.
 
     Returns:
         Number of operations applied.
@@ -61,7 +63,7 @@ def replay(
         NamespaceError, UnsupportedNamespaceError: an operation could not be applied.
         CheckpointCancelledError: `cancelled` said so.
     """
-    run = _Run(namespace, progress, cancelled, watch)
+    run = _Run(namespace, progress, cancelled, watch, core_free)
     compiled = compiled_replay(namespace) if isinstance(ops, Transactions) else None
     if compiled is not None and isinstance(ops, Transactions):
         run.segments(ops, compiled)
@@ -93,6 +95,7 @@ class _Run:
         progress: Callable[[int], None] | None,
         cancelled: Callable[[], bool] | None,
         watch: Callable[[EditOp], bool] | None,
+        core_free: Callable[[], bool],
     ) -> None:
         self.count = 0
         self.last: EditOp | None = None
@@ -100,6 +103,7 @@ class _Run:
         self._progress = progress
         self._cancelled = cancelled
         self._watch = watch
+        self._core_free = core_free
         self._report_at = _REPORT_EVERY
 
     def plainly(self, ops: Iterable[EditOp]) -> None:
@@ -120,7 +124,7 @@ class _Run:
         fits, allowed, before = compiled.begin(cursor), min(_FIRST_RUN, _KERNEL_RUN), self.count
         with (
             checks_ahead(cursor) if fits else nullcontext() as ahead,
-            names_ahead(cursor, compiled) if fits else nullcontext() as names,
+            names_ahead(cursor, compiled, self._core_free) if fits else nullcontext() as names,
         ):
             while True:
                 while fits and cursor.expected == self._namespace.last_txid + 1:

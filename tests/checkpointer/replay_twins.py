@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import copy
 from pathlib import Path
@@ -49,7 +49,7 @@ def names_at_once() -> Iterator[None]:
     """Whatever is replayed by kernels is told of all names ahead, of short segments too."""
 
     @contextmanager
-    def ahead(cursor: SegmentCursor, compiled: CompiledReplay) -> Iterator[NamesAtOnce]:
+    def ahead(cursor: SegmentCursor, compiled: CompiledReplay, core_free: Callable[[], bool]) -> Iterator[NamesAtOnce]:
         lookup = compiled.name_lookup(cursor)
         assert lookup is not None
         yield NamesAtOnce(lookup)

@@ -224,7 +224,7 @@ def test_pieces_are_in_order_and_its_lead_is_limited(index: ImageIndex, monkeypa
     lookup = NameLookup(index, Room())
     lookup.begin(SegmentCursor(data))
     done = ready = 0
-    with NamesAhead(lookup) as names:
+    with NamesAhead(lookup, lambda: True) as names:
         while done < count:
             piece, most = names.at(done)
             if piece is None:
@@ -245,7 +245,7 @@ def test_a_replay_that_stops_often_is_told_of_the_same_piece(
     monkeypatch.setattr(module, "_PIECE", 10)
     lookup = NameLookup(index, Room())
     lookup.begin(SegmentCursor(segment([delete(f"/d{n % DIRECTORIES}/f1") for n in range(100)])))
-    with NamesAhead(lookup) as names:
+    with NamesAhead(lookup, lambda: True) as names:
         while len(names._ready) < module._LEAD:
             os.sched_yield()
         for done in range(10 * module._LEAD):
@@ -253,6 +253,38 @@ def test_a_replay_that_stops_often_is_told_of_the_same_piece(
             assert piece is not None
             assert (piece.first, piece.behind) == (done // 10 * 10, done + most)
             assert most == 10 - done % 10
+
+
+def test_it_waits_for_a_free_core_and_ends_while_it_does(index: ImageIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PIECE", 10)
+    asked, free = threading.Event(), threading.Event()
+
+    def core_free() -> bool:
+        asked.set()
+        return free.is_set()
+
+    lookup = NameLookup(index, Room())
+    for waits_for_ever in (True, False):
+        lookup.begin(SegmentCursor(segment([delete("/d1/f1") for _ in range(100)])))
+        with NamesAhead(lookup, core_free) as names:
+            asked.wait()
+            assert not names._ready
+            if not waits_for_ever:
+                free.set()
+                while len(names._ready) < module._LEAD:
+                    os.sched_yield()
+
+
+def test_it_ends_where_others_take_the_core(index: ImageIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PIECE", 10)
+    # a clock that runs so much quicker than the thread does
+    ticks = iter(range(10**6))
+    monkeypatch.setattr(module.time, "monotonic", lambda: float(next(ticks)))
+    lookup = NameLookup(index, Room())
+    lookup.begin(SegmentCursor(segment([delete("/d1/f1") for _ in range(100)])))
+    names = NamesAhead(lookup, lambda: True)
+    names._walk()
+    assert len(names._ready) == 1
 
 
 @pytest.mark.parametrize("error", [MemoryError(), ImageStorageError("no room")])
@@ -267,7 +299,7 @@ def test_without_room_or_threads_nothing_is_said(
 
     with monkeypatch.context() as patched:
         patched.setattr(lookup, "next_piece", fail)
-        with NamesAhead(lookup) as names:
+        with NamesAhead(lookup, lambda: True) as names:
             assert names.at(0)[0] is None
 
     def start(thread: threading.Thread) -> None:
@@ -275,7 +307,7 @@ def test_without_room_or_threads_nothing_is_said(
 
     monkeypatch.setattr(threading.Thread, "start", start)
     lookup.begin(SegmentCursor(segment([delete("/d1/f1") for _ in range(50)])))
-    with NamesAhead(lookup) as names:
+    with NamesAhead(lookup, lambda: True) as names:
         assert names.at(0)[0] is None
 
 
@@ -284,11 +316,11 @@ def test_no_thread_for_a_few_operations_and_none_on_one_core(tmp_path: Path, mon
     with ImageFile.open(save(tmp_path)) as image:
         compiled = CompiledReplay.of(load_image(image).namespace)
         assert compiled is not None
-        with names_ahead(cursor, compiled) as names:
+        with names_ahead(cursor, compiled, lambda: True) as names:
             assert names is None
         monkeypatch.setattr(module, "_WORTH_A_THREAD", 0)
-        with names_ahead(cursor, compiled) as names:
+        with names_ahead(cursor, compiled, lambda: True) as names:
             assert isinstance(names, NamesAhead)
         monkeypatch.setattr(module, "available_cores", lambda: 1)
-        with names_ahead(cursor, compiled) as names:
+        with names_ahead(cursor, compiled, lambda: True) as names:
             assert names is None
