@@ -379,7 +379,7 @@ class InodeTable:
         special = (self.flags[wanted] & (FEATURES | UNDER_CONSTRUCTION)) != 0
         plain = wanted[~special]
         policies, block_types = self._writes_policy, self._writes_block_type
-        size = encoded_size(self.rows, plain, self.blocks, policies, block_types)
+        size = encoded_size(self.rows, plain, self.names, self.blocks, policies, block_types)
         rare = [self._encode_special(row) for row in wanted[special].tolist()]
         data: Bytes = self.room.zeros(size + sum(map(len, rare)), np.uint8)
         starts: Rows = self.room.zeros(plain.size + 1, np.int64)

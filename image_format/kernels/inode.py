@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from image_format.kernels.jit import kernel, lean_kernel
+from image_format.kernels.prefetch import prefetch
 from image_format.kernels.tags import BlockProto, INode, INodeDirectory, INodeFile
 from image_format.kernels.wire import (
     DELIMITED,
@@ -87,6 +88,10 @@ INODE_DTYPE = np.dtype(
     align=True,
 )
 BLOCK_DTYPE = np.dtype([("id", "i8"), ("num_bytes", "i8"), ("genstamp", "i8")])
+
+_APART = 8
+"""Rows between the one that is asked for, the one whose name and blocks are asked for, and the one that is read."""
+_LINE = 64
 
 
 @lean_kernel
@@ -323,10 +328,25 @@ def _body_size(row, blocks, policies, block_types):
 
 
 @lean_kernel
-def encoded_size(rows, wanted, blocks, policies, block_types):
+def _ask_for(rows, wanted, k, names, blocks):
+    """Ask for what is read of rows in the order in which edits touched them: the row, then its name and blocks."""
+    far = k + 2 * _APART
+    if far < wanted.size:
+        for byte in range(0, rows.itemsize, _LINE):
+            prefetch(rows, wanted[far], byte)
+    near = k + _APART
+    if near < wanted.size:
+        row = rows[wanted[near]]
+        prefetch(names, row["name_offset"])
+        prefetch(blocks, row["blocks_offset"])
+
+
+@lean_kernel
+def encoded_size(rows, wanted, names, blocks, policies, block_types):
     """Bytes that `encode_inodes` writes for the rows `wanted`."""
     total = 0
     for k in range(wanted.size):
+        _ask_for(rows, wanted, k, names, blocks)
         row = rows[wanted[k]]
         body = _body_size(row, blocks, policies, block_types)
         size = 5 + varint_size(row["id"]) + varint_size(np.int64(row["name_length"])) + row["name_length"]
@@ -402,6 +422,7 @@ def encode_inodes(rows, wanted, names, blocks, policies, block_types, out, start
     pos = 0
     for k in range(wanted.size):
         starts[k] = pos
+        _ask_for(rows, wanted, k, names, blocks)
         row = rows[wanted[k]]
         body = _body_size(row, blocks, policies, block_types)
         name_length = np.int64(row["name_length"])

@@ -303,7 +303,7 @@ def count_children(buf, offset):
         if tag & WIRE_TYPE == DELIMITED:
             _, start = read_varint(buf, start, end)
             for i in range(start, pos):
-                found += buf[i] < 0x80
+                found += octet(buf, i) < 0x80
         else:
             found = 1
         if tag | DELIMITED == DirEntry.children:

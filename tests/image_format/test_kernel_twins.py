@@ -152,7 +152,7 @@ def table() -> InodeTable:
 
 TABLE = table()
 PLAIN = numbers(1, 2, 3, 5, 6)
-SIZE = int(inode.encoded_size(TABLE.rows, PLAIN, TABLE.blocks, True, True))
+SIZE = int(inode.encoded_size(TABLE.rows, PLAIN, TABLE.names, TABLE.blocks, True, True))
 FILE_BODY = INODES[1].file.SerializeToString()
 DIRECTORY_BODY = INODES[4].directory.SerializeToString()
 BLOCK = INODES[1].file.blocks[0].SerializeToString()
@@ -457,9 +457,11 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
     ],
     "inode._block_size": [lambda i=i: (TABLE.blocks[i],) for i in range(2)],
     "inode._body_size": [lambda r=r: (TABLE.rows[r], TABLE.blocks, r % 2 == 0, r % 3 == 0) for r in PLAIN.tolist()],
+    "inode._ask_for": [lambda: (TABLE.rows, np.tile(PLAIN, 9), 0, TABLE.names, TABLE.blocks)],
     "inode.encoded_size": [
-        lambda: (TABLE.rows, PLAIN, TABLE.blocks, True, True),
-        lambda: (TABLE.rows, PLAIN[:0], TABLE.blocks, False, False),
+        lambda: (TABLE.rows, PLAIN, TABLE.names, TABLE.blocks, True, True),
+        lambda: (TABLE.rows, np.tile(PLAIN, 9), TABLE.names, TABLE.blocks, True, True),
+        lambda: (TABLE.rows, PLAIN[:0], TABLE.names, TABLE.blocks, False, False),
     ],
     "compare._permission_in": [lambda t=t: (octets(OWNED_BODY), 0, len(OWNED_BODY), *t) for t in PERMISSION_TAGS],
     "compare._permission_offset": [lambda p=p: (OWNED, p) for p in (*OWNED_BOUNDS[:, 0].tolist(), 1)],
