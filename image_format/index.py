@@ -70,6 +70,9 @@ class BaseImage(Protocol):
         """Slot of an inode, -1 where the image has none of that id."""
 
     def inode_offset(self, slot: int) -> int: ...
+    def inode_offsets(self, slots: Ids) -> Ids:
+        """`inode_offset` of each."""
+
     def child(self, directory_id: int, name: bytes) -> int:
         """Inode id of the child called `name`, 0 where there is none."""
 
@@ -244,6 +247,9 @@ class ImageIndex:
 
     def inode_offset(self, slot: int) -> int:
         return self._offsets.item(slot)
+
+    def inode_offsets(self, slots: Ids) -> Ids:
+        return self._offsets.at(slots)
 
     @property
     def offsets(self) -> Packed:

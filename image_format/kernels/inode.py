@@ -6,6 +6,7 @@ import numpy as np
 
 from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.prefetch import prefetch
+from image_format.kernels.tables import put_number
 from image_format.kernels.tags import BlockProto, INode, INodeDirectory, INodeFile
 from image_format.kernels.wire import (
     DELIMITED,
@@ -300,6 +301,42 @@ def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_use
     if kind != body or row["id"] <= 0:
         return names_used, blocks_used, -1
     return names_used, blocks_used, flags
+
+
+@lean_kernel
+def record_bytes(buf, offsets):
+    """Bytes of the delimited records at `offsets`, as far as their lengths can be."""
+    total = np.int64(0)
+    for k in range(offsets.size):
+        length, pos = read_varint(buf, offsets[k], buf.size)
+        if pos >= 0 and 0 <= length <= buf.size - pos:
+            total += length
+    return total
+
+
+@lean_kernel
+def decode_inodes(buf, offsets, slots, rows, first, names, names_used, blocks, blocks_used, ids):
+    """Fill the rows from `first` on from the delimited INode at each of `offsets`; their ids are in no row.
+
+    Args:
+        slots: position of each in the base image; ids: of `IdTable`; the caller has room in all, see `decode_inode`.
+
+    Returns:
+        (records that were decoded, name bytes used, blocks used): fewer than there are where the next is damaged.
+    """
+    for k in range(offsets.size):
+        if k + _APART < offsets.size:
+            prefetch(buf, offsets[k + _APART])
+        row = first + k
+        names_after, blocks_after, flags = decode_inode(
+            buf, offsets[k], rows, row, names, names_used, blocks, blocks_used
+        )
+        if flags < 0:
+            return k, names_used, blocks_used
+        names_used, blocks_used = names_after, blocks_after
+        rows[row]["slot"] = slots[k]
+        put_number(ids, rows[row]["id"], row)
+    return offsets.size, names_used, blocks_used
 
 
 @lean_kernel

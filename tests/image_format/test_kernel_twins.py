@@ -246,6 +246,7 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
     "scan._behind_inode": [lambda n=n: (SECTION, n) for n in range(SECTION.size)],
     "tables._spread": [lambda n=n: (n,) for n in (0, 1, 1 << 62)],
     "tables.place_of_number": [lambda n=n: (PAIRS, n) for n in (0, 1, 9, 1 << 62)],
+    "tables.find_numbers": [lambda: (np.array([[0, 0], [0, 0], [5, 7], [0, 0]]), numbers(5, 6))],
     "tables.find_number": [lambda n=n: (PAIRS, n) for n in range(8)],
     "tables.put_number": [lambda n=n: (PAIRS.copy(), n, 5) for n in (3, 4, 7)],
     "tables.move_numbers": [lambda: (PAIRS, np.zeros((16, 2), np.int64))],
@@ -454,6 +455,14 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         lambda: decoding(WRONG, 0),
         lambda: decoding(octets(b"\x04\x08\x01\x10\x05"), 0),
         lambda: decoding(octets(b"\x06\x08\x03\x10\x05\x32\x00"), 0),
+    ],
+    "inode.record_bytes": [lambda: (SECTION, OFFSETS), lambda: (WRONG, zeros(1))],
+    "inode.decode_inodes": [
+        lambda section=section, offsets=offsets: (
+            *(section, offsets, np.arange(offsets.size), new_rows(9), 2),
+            *(np.zeros(300, np.uint8), 3, new_blocks(20), 1, np.zeros((32, 2), np.int64)),
+        )
+        for section, offsets in ((SECTION, OFFSETS), (SECTION, OFFSETS[:0]), (WRONG, zeros(1)))
     ],
     "inode._block_size": [lambda i=i: (TABLE.blocks[i],) for i in range(2)],
     "inode._body_size": [lambda r=r: (TABLE.rows[r], TABLE.blocks, r % 2 == 0, r % 3 == 0) for r in PLAIN.tolist()],
