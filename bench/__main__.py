@@ -21,7 +21,8 @@ from bench.floor import run_floor
 from bench.hadoop_merge import heap_for, merge_by_hadoop
 from bench.phases import Run, run_phases, run_process
 from bench.scene import CONSOLE, machine, make_edits, make_image, read_all
-from bench.shapes import SHAPES, make_shape
+from bench.shape_layout import SHAPES
+from bench.shapes import make_shape
 from bench.table import MixResult, chart, markdown, numbers
 from engine.warm_up import warm_up
 

@@ -108,7 +108,7 @@ def encode_rows(
 ) -> tuple[memoryview, npt.NDArray[np.int64]]:
     """Delimited INode records, and where each starts, one more at the end."""
     wanted = np.arange(rows.size)
-    out = np.empty(encoded_size(rows, wanted, blocks, True, False), np.uint8)
+    out = np.empty(encoded_size(rows, wanted, names, blocks, True, False), np.uint8)
     starts = np.empty(rows.size + 1, np.int64)
     encode_inodes(rows, wanted, names, blocks, True, False, out, starts)
     return memoryview(out), starts

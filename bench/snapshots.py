@@ -1,18 +1,21 @@
-"""Snapshots in a generated image: a few directories have two each, with files made, changed and deleted since."""
+"""Snapshots in a generated image: directories have some each, with files made, changed and deleted since."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from bench.kernels.records import BLOCK_SIZE, CLOCK
 from bench.tree import Tree
+from image_format.name_order import name_key
 from image_format.permission import pack_permission
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 
 _DIRECTORIES = 4
+_SNAPSHOTS = 2
 _MOST_CHANGES = 200
 _LEAST_FILES = 6
 _FIRST_BLOCK = 1 << 28  # far below those of the files that are there
@@ -36,23 +39,34 @@ class SnapshotSections:
 NO_SNAPSHOTS = SnapshotSections((), (encode_delimited(pb.SnapshotSection(snapshotCounter=0, numSnapshots=0)),), (), ())
 
 
+@dataclass(frozen=True)
+class Snapshotted:
+    """A directory of an image that gets snapshots.
+
+    Attributes:
+        number: of the directory, see `SnapshotSections.directories`.
+        files: how many it has; children: these and its sub-directories.
+        file_id, file_name: of its file of a number; the last ones were made last.
+    """
+
+    number: int
+    inode_id: int
+    files: int
+    children: int
+    file_id: Callable[[int], int]
+    file_name: Callable[[int], bytes]
+
+
 def build_snapshots(tree: Tree) -> SnapshotSections:
     """Snapshots s1 and s2 of a few directories of one depth, so that none is below another.
 
     Since each of the two, a tenth of the files were made; as many were deleted, and others got another mode.
     """
-    builder = _Builder(tree)
-    chosen = choose_directories(tree)
-    for number, directory in enumerate(chosen):
-        builder.add(directory, first=2 * number)
-    header = pb.SnapshotSection(
-        snapshotCounter=2 * len(chosen),
-        numSnapshots=2 * len(chosen),
-        snapshottableDir=[tree.id_at(int(tree.arrays.ranks[directory])) for directory in chosen],
-    )
-    return SnapshotSections(
-        chosen, (encode_delimited(header), *builder.snapshots), tuple(builder.diffs), tuple(builder.deleted)
-    )
+    builder = SnapshotBuilder(lambda number: tree.id_at(tree.inodes + number), _PERMISSION)
+    for directory in choose_directories(tree):
+        place = _in_tree(tree, directory)
+        builder.add(place, _SNAPSHOTS, min(_MOST_CHANGES, max(1, place.files // 10)))
+    return builder.sections()
 
 
 def choose_directories(tree: Tree) -> tuple[int, ...]:
@@ -66,93 +80,117 @@ def choose_directories(tree: Tree) -> tuple[int, ...]:
     return ()
 
 
-class _Builder:
-    """Gathers records; inodes that only snapshots have get the ids behind all others."""
+def _in_tree(tree: Tree, directory: int) -> Snapshotted:
+    start, end = (int(rank) for rank in tree.arrays.ranks[directory : directory + 2])
+    below = int(tree.arrays.first_child[directory + 1] - tree.arrays.first_child[directory])
+    return Snapshotted(
+        number=directory,
+        inode_id=tree.id_at(start),
+        files=end - start - 1,
+        children=end - start - 1 + below,
+        file_id=lambda number: tree.id_at(start + 1 + number),
+        file_name=lambda number: tree.file_name(directory, number),
+    )
 
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
-        self.snapshots: list[bytes] = []
-        self.diffs: list[bytes] = []
-        self.deleted: list[bytes] = []
 
-    def add(self, directory: int, first: int) -> None:
-        """Snapshots `first` and `first` + 1 of a directory."""
-        tree = self._tree
-        start, end = (int(rank) for rank in tree.arrays.ranks[directory : directory + 2])
-        files = end - start - 1
-        made = min(_MOST_CHANGES, max(1, files // 10))
-        inode_id = tree.id_at(start)
-        size = files + int(tree.arrays.first_child[directory + 1] - tree.arrays.first_child[directory])
-        entry = pb.DiffEntry(type=pb.DiffEntry.DIRECTORYDIFF, inodeId=inode_id, numOfDiff=2)
-        self.diffs.append(encode_delimited(entry))
+class SnapshotBuilder:
+    """Gathers records of directories, none of which is below another.
+
+    Args:
+        gone_id: the id of an inode that only snapshots have, by its number; behind those of all others.
+        permission: of all that snapshots have, packed.
+    """
+
+    def __init__(self, gone_id: Callable[[int], int], permission: int) -> None:
+        self._gone_id = gone_id
+        self._permission = permission
+        self._directories: list[Snapshotted] = []
+        self._snapshots: list[bytes] = []
+        self._diffs: list[bytes] = []
+        self._deleted: list[bytes] = []
+
+    def add(self, directory: Snapshotted, snapshots: int, changes: int) -> None:
+        """A directory has snapshots s1, s2 ..., behind each of which so many files were made, and as many deleted.
+
+        Where there are other files, so many of them got another mode behind the last one. Of files that were made
+        there are no more than it has.
+        """
+        first = len(self._snapshots)
+        self._directories.append(directory)
+        size = directory.children
+        entry = pb.DiffEntry(type=pb.DiffEntry.DIRECTORYDIFF, inodeId=directory.inode_id, numOfDiff=snapshots)
+        self._diffs.append(encode_delimited(entry))
+        start = len(self._deleted)
         # the newest diff comes first; the files made last are the last ones
-        for number, snapshot in enumerate((first + 1, first)):
-            names = [tree.file_name(directory, files - 1 - number * made - k) for k in range(made)]
-            gone = [self._gone(directory, snapshot, k) for k in range(made)]
+        for number in range(snapshots):
+            snapshot = first + snapshots - 1 - number
+            names = [directory.file_name(directory.files - 1 - number * changes - k) for k in range(changes)]
+            gone = [self._gone(snapshot, k) for k in range(changes)]
             size += len(gone) - len(names)
             diff = pb.DirectoryDiff(
-                snapshotId=snapshot, childrenSize=size, isSnapshotRoot=True, createdListSize=made, deletedINode=gone
+                snapshotId=snapshot, childrenSize=size, isSnapshotRoot=True, createdListSize=changes, deletedINode=gone
             )
-            self.diffs.append(encode_delimited(diff))
-            self.diffs += [encode_delimited(pb.CreatedListEntry(name=name)) for name in sorted(names, key=_order)]
-        for name, snapshot in ((b"s1", first), (b"s2", first + 1)):
-            root = pb.INode(type=pb.INode.DIRECTORY, id=inode_id, name=name)
-            root.directory.CopyFrom(_attributes(snapshot))
-            self.snapshots.append(encode_delimited(pb.Snapshot(snapshotId=snapshot, root=root)))
-        self._changes(directory, first + 1, min(made, files - 2 * made))
-        self._file_diffs_of_deleted(first, made)
+            self._diffs.append(encode_delimited(diff))
+            self._diffs += [encode_delimited(pb.CreatedListEntry(name=name)) for name in sorted(names, key=name_key)]
+        for snapshot in range(first, first + snapshots):
+            # names of one length, which are in order
+            name = f"s{snapshot - first + 1:0{len(str(snapshots))}d}".encode()
+            root = pb.INode(type=pb.INode.DIRECTORY, id=directory.inode_id, name=name)
+            root.directory.CopyFrom(self._attributes(snapshot))
+            self._snapshots.append(encode_delimited(pb.Snapshot(snapshotId=snapshot, root=root)))
+        newest = first + snapshots - 1
+        for number in range(min(changes, directory.files - snapshots * changes)):
+            self._file_diff(directory.file_id(number), newest, directory.file_name(number), 1)
+        # a file that is deleted while a snapshot has it gets a diff with its attributes
+        for number in range(snapshots * changes):
+            snapshot, place = newest - number // changes, number % changes
+            self._file_diff(self._gone_id(start + number), snapshot, _gone_name(snapshot, place), place + 1)
 
-    def _gone(self, directory: int, snapshot: int, number: int) -> int:
+    def sections(self) -> SnapshotSections:
+        """All that was added."""
+        header = pb.SnapshotSection(
+            snapshotCounter=len(self._snapshots),
+            numSnapshots=len(self._snapshots),
+            snapshottableDir=[directory.inode_id for directory in self._directories],
+        )
+        return SnapshotSections(
+            tuple(directory.number for directory in self._directories),
+            (encode_delimited(header), *self._snapshots),
+            tuple(self._diffs),
+            tuple(self._deleted),
+        )
+
+    def _gone(self, snapshot: int, number: int) -> int:
         """The id of a new inode of a file that was deleted after `snapshot`."""
-        inode_id = self._tree.id_at(self._tree.inodes + len(self.deleted))
-        name = f"deleted-{snapshot:04d}-{number:05d}".encode()
-        inode = pb.INode(type=pb.INode.FILE, id=inode_id, name=name)
-        inode.file.CopyFrom(_file())
-        inode.file.blocks.add(blockId=_FIRST_BLOCK + len(self.deleted), genStamp=1001, numBytes=number + 1)
+        inode_id = self._gone_id(len(self._deleted))
+        inode = pb.INode(type=pb.INode.FILE, id=inode_id, name=_gone_name(snapshot, number))
+        inode.file.CopyFrom(self._file())
+        inode.file.blocks.add(blockId=_FIRST_BLOCK + len(self._deleted), genStamp=1001, numBytes=number + 1)
         inode.file.storagePolicyID = 0
-        self.deleted.append(encode_delimited(inode))
+        self._deleted.append(encode_delimited(inode))
         return inode_id
 
-    def _file_diffs_of_deleted(self, first: int, made: int) -> None:
-        """A file that is deleted while a snapshot has it gets a diff with its attributes."""
-        start = len(self.deleted) - 2 * made
-        for number in range(2 * made):
-            snapshot, place = first + 1 - number // made, number % made
-            name = f"deleted-{snapshot:04d}-{place:05d}".encode()
-            inode_id = self._tree.id_at(self._tree.inodes + start + number)
-            self._file_diff(inode_id, snapshot, name, place + 1)
-
-    def _changes(self, directory: int, snapshot: int, count: int) -> None:
-        """The first files of a directory have other attributes in its snapshot."""
-        start = int(self._tree.arrays.ranks[directory])
-        for number in range(count):
-            name = self._tree.file_name(directory, number)
-            self._file_diff(self._tree.id_at(start + 1 + number), snapshot, name, 1)
-
     def _file_diff(self, inode_id: int, snapshot: int, name: bytes, size: int) -> None:
-        self.diffs.append(encode_delimited(pb.DiffEntry(type=pb.DiffEntry.FILEDIFF, inodeId=inode_id, numOfDiff=1)))
-        diff = pb.FileDiff(snapshotId=snapshot, fileSize=size, name=name, snapshotCopy=_file())
+        self._diffs.append(encode_delimited(pb.DiffEntry(type=pb.DiffEntry.FILEDIFF, inodeId=inode_id, numOfDiff=1)))
+        diff = pb.FileDiff(snapshotId=snapshot, fileSize=size, name=name, snapshotCopy=self._file())
         diff.snapshotCopy.storagePolicyID = 0
-        self.diffs.append(encode_delimited(diff))
+        self._diffs.append(encode_delimited(diff))
+
+    def _file(self) -> pb.INodeFile:
+        return pb.INodeFile(
+            replication=3,
+            modificationTime=CLOCK - 1,
+            accessTime=CLOCK - 1,
+            preferredBlockSize=BLOCK_SIZE,
+            permission=self._permission,
+        )
+
+    def _attributes(self, snapshot: int) -> pb.INodeDirectory:
+        unlimited = (1 << 64) - 1
+        return pb.INodeDirectory(
+            modificationTime=CLOCK + snapshot, nsQuota=unlimited, dsQuota=unlimited, permission=self._permission
+        )
 
 
-def _order(name: bytes) -> list[int]:
-    """Hadoop's name order: bytes compared with their sign."""
-    return [byte - 256 if byte > 127 else byte for byte in name]
-
-
-def _file() -> pb.INodeFile:
-    return pb.INodeFile(
-        replication=3,
-        modificationTime=CLOCK - 1,
-        accessTime=CLOCK - 1,
-        preferredBlockSize=BLOCK_SIZE,
-        permission=_PERMISSION,
-    )
-
-
-def _attributes(snapshot: int) -> pb.INodeDirectory:
-    unlimited = (1 << 64) - 1
-    return pb.INodeDirectory(
-        modificationTime=CLOCK + snapshot, nsQuota=unlimited, dsQuota=unlimited, permission=_PERMISSION
-    )
+def _gone_name(snapshot: int, number: int) -> bytes:
+    return f"deleted-{snapshot:04d}-{number:05d}".encode()

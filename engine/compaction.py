@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -65,12 +65,20 @@ from image_format.summary import Section, is_sub_section
 from image_format.varint import encode_delimited
 from image_format.writer import ImageWriter
 
+_GATHERED = 1 << 10
+
 
 def _runs(view: memoryview, start: int, end: int) -> Iterator[memoryview]:
     while start < end:
         stop = min(end, start + COPY_CHUNK)
         yield view[start:stop]
         start = stop
+
+
+def _gathered(records: Iterator[bytes]) -> Iterator[bytes]:
+    """Records, some of them in one piece: to write each takes as long as to make it."""
+    while piece := b"".join(islice(records, _GATHERED)):
+        yield piece
 
 
 class SectionMerger(Protocol):
@@ -270,8 +278,8 @@ class Compaction:
         section = self._base.section("SNAPSHOT_DIFF")
         if section is not None:
             yield from spliced(section, 0, Cuts(places, section[:0], np.zeros_like(places)))
-        yield from diffs.encode_patched(self._patched_diffs, self._numbering)
-        yield from diffs.encode_changed(self._numbering, self._namespace.history.created_names)
+        yield from _gathered(diffs.encode_patched(self._patched_diffs, self._numbering))
+        yield from _gathered(diffs.encode_changed(self._numbering, self._namespace.history.created_names))
 
     @cached_property
     def _changed(self) -> ChangedNames:

@@ -203,8 +203,7 @@ def _entries(index: ImageIndex, delta: DirectoryDelta, wanted: npt.NDArray[np.bo
     count = delta.changes.directory_ids.size
     chosen = np.flatnonzero(wanted[:count])
     changes = delta.changes if chosen.size == count else delta.changes.select(chosen)
-    data, starts = index.merge_directories(changes)
-    spans = np.stack([starts[:-1], starts[1:]], axis=1)
+    data, spans = index.merge_directories(changes, places[:count][wanted[:count]])
     if delta.references:
         data, spans = _with_references(index, changes.directory_ids, delta.references, data, spans)
     return _with_patched(index, places[count:][wanted[count:]], delta.moved, data, spans)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from image_format.kernels.tables import UNKNOWN, find_number, move_numbers, put_number
+from image_format.kernels.tables import UNKNOWN, find_number, find_numbers, move_numbers, put_number
 from image_format.room import Room
 
 _FIRST_SIZE = 1 << 10
@@ -30,6 +30,11 @@ class IdTable:
         """The row, None where the id has none."""
         row = int(find_number(self.slots, inode_id))
         return None if row == UNKNOWN else row
+
+    def get_all(self, inode_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The row of each, `UNKNOWN` where an id has none."""
+        found: npt.NDArray[np.int64] = find_numbers(self.slots, inode_ids)
+        return found
 
     def __contains__(self, inode_id: int) -> bool:
         return int(find_number(self.slots, inode_id)) != UNKNOWN

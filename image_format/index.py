@@ -14,7 +14,7 @@ from image_format.history_index import BaseHistory, HistoryIndex
 from image_format.index_arrays import IndexArrays
 from image_format.inode_scan import inode_section, read_inode_header
 from image_format.kernels.history import open_files
-from image_format.kernels.merge import merge_directories
+from image_format.kernels.merge import measure_entries, merge_directories
 from image_format.kernels.scan import (
     DAMAGED,
     MISSING,
@@ -70,6 +70,9 @@ class BaseImage(Protocol):
         """Slot of an inode, -1 where the image has none of that id."""
 
     def inode_offset(self, slot: int) -> int: ...
+    def inode_offsets(self, slots: Ids) -> Ids:
+        """`inode_offset` of each."""
+
     def child(self, directory_id: int, name: bytes) -> int:
         """Inode id of the child called `name`, 0 where there is none."""
 
@@ -245,6 +248,9 @@ class ImageIndex:
     def inode_offset(self, slot: int) -> int:
         return self._offsets.item(slot)
 
+    def inode_offsets(self, slots: Ids) -> Ids:
+        return self._offsets.at(slots)
+
     @property
     def offsets(self) -> Packed:
         """Offset of each record in the INODE section, by slot."""
@@ -381,41 +387,56 @@ class ImageIndex:
             raise self._damaged("INODE_DIR", 0, f"directory {directory_id} has a child that is not an inode")
         return positions, found
 
-    def merge_directories(self, changes: DirectoryChanges) -> tuple[Bytes, Ids]:
+    def merge_directories(self, changes: DirectoryChanges, places: Ids) -> tuple[Bytes, Ids]:
         """New DirEntry records of changed directories.
 
+        Args:
+            places: of their entries, as `directory_spans` tells them.
+
         Returns:
-            The records in one array, and the start of each, one more; a directory without children has none.
+            The records in one array, about in the order of their places, and a row of (start, end) in it for each
+            directory, empty where it has no children.
 
         Raises:
-            RecordError: a child of the image is no inode.
+            RecordError: an entry is damaged, or a child of the image is no inode.
         """
-        bases = [self.children(directory_id) for directory_id in changes.directory_ids.tolist()]
-        child_bounds = _bounds([base.size for base in bases])
-        largest = max((base.size for base in bases), default=0) + int(np.diff(changes.bounds).max(initial=0))
-        total = int(child_bounds[-1]) + changes.ids.size
-        out: Bytes = self._room.zeros(32 * len(bases) + 10 * total, np.uint8)
-        starts = np.empty(len(bases) + 1, np.int64)
-        complete = merge_directories(
-            changes.directory_ids,
-            np.concatenate([*bases, _EMPTY_IDS]),
-            child_bounds,
-            changes.names,
-            changes.spans,
-            changes.ids,
-            changes.bounds,
-            self._ids,
-            self._slots,
-            self._offsets,
-            self.inode_buffer,
-            np.empty(largest, np.int64),
-            np.empty((2, changes.ids.size), np.int64),
-            out,
-            starts,
-        )
-        if not complete:
-            raise self._damaged("INODE_DIR", 0, "a changed directory has a child that is not an inode")
-        return out[: starts[-1]], starts
+        starts = np.ascontiguousarray(places[:, 0])
+        turns = np.argsort(starts, kind="stable")
+        most, most_references = measure_entries(self.directory_buffer, starts, changes.bounds)
+        most_names = int(np.diff(changes.bounds).max(initial=0))
+        sizes = int(np.diff(places).sum()) + 32 * starts.size + 10 * changes.ids.size
+        out: Bytes = self._room.zeros(sizes, np.uint8)
+        spans = np.zeros((starts.size, 2), np.int64)
+        given, done = _EMPTY_IDS, 0
+        while True:
+            reached = merge_directories(
+                changes.directory_ids,
+                self.directory_buffer,
+                starts,
+                turns,
+                changes.names,
+                changes.spans,
+                changes.ids,
+                changes.bounds,
+                self._ids,
+                self._slots,
+                self._offsets,
+                self.inode_buffer,
+                done,
+                given,
+                np.empty((3, max(most, most_references)), np.int64),
+                np.empty((2, most_names), np.int64),
+                out,
+                spans,
+            )
+            if reached == turns.size:
+                break
+            directory_id = int(changes.directory_ids[turns[reached]])
+            if given.size and reached == done:
+                raise self._damaged("INODE_DIR", int(starts[turns[reached]]), f"directory {directory_id} has no order")
+            # raises, unless only the order is odd
+            given, done = self.children(directory_id), reached
+        return out[: spans.max(initial=0)], spans
 
     def child_count(self, directory_id: int) -> int:
         children, references = self._entry(directory_id)

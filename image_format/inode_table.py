@@ -31,8 +31,10 @@ from image_format.kernels.inode import (
     UNDER_CONSTRUCTION,
     UNKNOWN_FIELDS,
     decode_inode,
+    decode_inodes,
     encode_inodes,
     encoded_size,
+    record_bytes,
 )
 from image_format.layout import LayoutVersion, supports
 from image_format.proto import fsimage_pb2 as pb
@@ -225,6 +227,26 @@ class InodeTable:
         self.row_of.add(int(self.id[row]), row)
         return row
 
+    def load_all(self, buf: Bytes, offsets: Rows, slots: Rows) -> None:
+        """`load` of each, in that order; no row has one of these inodes."""
+        first, size = self.count, int(record_bytes(buf, offsets))
+        self.reserve_names(size)
+        self.reserve_blocks(size // _MIN_BLOCK_RECORD + offsets.size)
+        self.reserve_rows(offsets.size)
+        decoded, names_used, blocks_used = decode_inodes(
+            *(buf, offsets, slots, self.rows, first),
+            *(self.names, self.names_used, self.blocks, self.blocks_used, self.row_of.slots),
+        )
+        self.count += int(decoded)
+        self.row_of.count += int(decoded)
+        self.names_used, self.blocks_used = int(names_used), int(blocks_used)
+        more = np.flatnonzero(self.flags[first : self.count] & (FEATURES | UNDER_CONSTRUCTION))
+        for number in more.tolist():
+            record = read_record(buf.data, int(offsets[number]), self._place)
+            self._load_features(first + number, parse_message(pb.INode, record, self._place))
+        if decoded < offsets.size:
+            raise self._place.error(RecordError, "no inode record", int(offsets[decoded]))
+
     def _load_features(self, row: int, inode: pb.INode) -> None:
         found = Features()
         if inode.HasField("symlink"):
@@ -379,7 +401,7 @@ class InodeTable:
         special = (self.flags[wanted] & (FEATURES | UNDER_CONSTRUCTION)) != 0
         plain = wanted[~special]
         policies, block_types = self._writes_policy, self._writes_block_type
-        size = encoded_size(self.rows, plain, self.blocks, policies, block_types)
+        size = encoded_size(self.rows, plain, self.names, self.blocks, policies, block_types)
         rare = [self._encode_special(row) for row in wanted[special].tolist()]
         data: Bytes = self.room.zeros(size + sum(map(len, rare)), np.uint8)
         starts: Rows = self.room.zeros(plain.size + 1, np.int64)

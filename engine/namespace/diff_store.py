@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 
 from google.protobuf.message import Message
 
@@ -21,7 +22,7 @@ from engine.namespace.diffs import (
 from engine.namespace.references import Hub, Numbering, References, WithName
 from image_format.bytes_table import BytesTable
 from image_format.errors import RecordError
-from image_format.index import BaseImage
+from image_format.index import BaseImage, Ids
 from image_format.inode_table import DIRECTORY, FILE, NO_ROW, SYMLINK, Block, InodeTable, has_unknown_fields, to_signed
 from image_format.kernels.inode import COPIED, DROPPED, SPECIAL
 from image_format.layout import LayoutVersion, supports
@@ -46,7 +47,7 @@ class DiffStore:
 
     Args:
         base: the image below.
-        table, load, place: rows of inodes, the row of an inode id, and where it is.
+        table, load, place: rows of inodes, the rows of inode ids, and where one is.
         references: what deleted lists refer to.
         snapshot: gives the root of a snapshot by its id.
 
@@ -62,14 +63,14 @@ class DiffStore:
         self,
         base: BaseImage,
         table: InodeTable,
-        load: Callable[[int], int],
+        load: Callable[[Iterable[int]], Ids],
         place: Callable[[int, int], None],
         references: References,
         snapshot: Callable[[int], pb.INode],
     ) -> None:
         self._base = base
         self._table = table
-        self._load_row = load
+        self._load_rows = load
         self._place_row = place
         self._references = references
         self._snapshot = snapshot
@@ -271,7 +272,14 @@ class DiffStore:
             diffs.items = newest_first[::-1]
             return diffs
         directory = DirectoryDiffs()
-        directory.items = [self._directory_diff(row, reader, span[0]) for _ in range(entry.numOfDiff)][::-1]
+        newest = [self._directory_diff(row, reader, span[0]) for _ in range(entry.numOfDiff)]
+        # all at once, for there may be many
+        gone = self._deleted_inodes(row, [i for _, message in newest for i in message.deletedINode], span[0])
+        for diff, message in newest:
+            nodes = list(islice(gone, len(message.deletedINode)))
+            nodes += [self._references.resolve(number, row) for number in message.deletedINodeRef]
+            self._set_deleted(row, diff, nodes, span[0])
+        directory.items = [diff for diff, _ in reversed(newest)]
         return directory
 
     def _check_known(self, message: Message, row: int, offset: int) -> None:
@@ -298,7 +306,8 @@ class DiffStore:
             diff.set_blocks([present.get(block.block_id, block) for block in blocks])
         return diff
 
-    def _directory_diff(self, row: int, reader: MessageReader, offset: int) -> DirectoryDiff:
+    def _directory_diff(self, row: int, reader: MessageReader, offset: int) -> tuple[DirectoryDiff, pb.DirectoryDiff]:
+        """A diff that lacks its deleted entries yet, and the message that tells them."""
         message = reader.read(pb.DirectoryDiff)
         self._check_known(message, row, offset)
         diff = DirectoryDiff(message.snapshotId, message.childrenSize, message.isSnapshotRoot)
@@ -312,15 +321,15 @@ class DiffStore:
             entry = reader.read(pb.CreatedListEntry)
             self._check_known(entry, row, offset)
             diff.create(entry.name)
-        nodes = [self._deleted(row, inode_id, offset) for inode_id in message.deletedINode]
-        nodes += [self._references.resolve(number, row) for number in message.deletedINodeRef]
+        return diff, message
+
+    def _set_deleted(self, row: int, diff: DirectoryDiff, nodes: Iterable[Node], offset: int) -> None:
         for node in nodes:
             name = self._table.name(node) if isinstance(node, int) else node.name
             if name in diff.deleted:
                 owner = int(self._table.id[row])
                 raise self._damaged(f"a diff of inode {owner} has {name!r} twice in its deleted list", offset)
             diff.deleted[name] = node
-        return diff
 
     def _default_type_quotas(self, copy: pb.INodeDirectory) -> None:
         """Hadoop's loader gives a copy with other quotas a quota of 0 for every storage type that may have one."""
@@ -329,8 +338,17 @@ class DiffStore:
             for storage_type in self._storage_types:
                 copy.typeQuotas.quotas.add(storageType=storage_type, quota=0)
 
-    def _deleted(self, row: int, inode_id: int, offset: int) -> Node:
-        found = self._load_row(inode_id)
+    def _deleted_inodes(self, row: int, inode_ids: Sequence[int], offset: int) -> Iterator[Node]:
+        """What deleted lists say of inodes that stand there by their own ids."""
+        rows = self._load_rows(inode_ids)
+        if (rows != NO_ROW).all() and (self._table.kind[rows] == FILE).all():
+            self._table.parent[rows] = row
+            yield from rows.tolist()
+        else:
+            for inode_id, found in zip(inode_ids, rows.tolist(), strict=True):
+                yield self._deleted(row, inode_id, found, offset)
+
+    def _deleted(self, row: int, inode_id: int, found: int, offset: int) -> Node:
         if found == NO_ROW:
             owner = int(self._table.id[row])
             what = f"a diff of inode {owner} has inode {inode_id} in its deleted list, which does not exist"

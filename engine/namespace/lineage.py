@@ -34,7 +34,7 @@ class Lineage:
         self._snapshots = snapshots
         self._link_holders: dict[int, int] = {}
         self.has_early_names = False
-        self.diffs = DiffStore(tree.base, tree.table, tree.load, tree.place, tree.references, snapshots.root)
+        self.diffs = DiffStore(tree.base, tree.table, tree.load_all, tree.place, tree.references, snapshots.root)
 
     @property
     def active(self) -> bool:

@@ -16,10 +16,12 @@ from image_format.errors import ImageFormatError, RecordError
 from image_format.index import BaseImage, Ids
 from image_format.inode_table import DIRECTORY, NO_ROW, InodeTable
 from image_format.kernels.inode import DIRTY, DROPPED, OPENED, SPECIAL, UNKNOWN_FIELDS
-from image_format.kernels.scan import find_id
+from image_format.kernels.scan import find_id, find_ids
+from image_format.kernels.tables import UNKNOWN
 
 ROOT_ROW = 0
 LARGEST_QUOTA = (1 << 63) - 1
+_LARGEST_INODE_ID = (1 << 63) - 1
 
 
 def encode_name(name: str) -> bytes:
@@ -100,6 +102,25 @@ class Tree:
         _default_namespace_quota(self.table, row)
         self._mark_special(row)
         return row
+
+    def load_all(self, inode_ids: Iterable[int]) -> Ids:
+        """`load` of each, with one look at all that were not read before."""
+        wanted = np.array([i if i <= _LARGEST_INODE_ID else 0 for i in inode_ids], np.int64)
+        unread = np.array(list(dict.fromkeys(wanted[self.table.row_of.get_all(wanted) == UNKNOWN].tolist())), np.int64)
+        slots = self.base.slots_of(unread)
+        slots = slots[slots >= 0]
+        slots = slots[~self.dropped[slots]]
+        first = self.table.count
+        offsets = self.base.inode_offsets(slots)
+        self.table.load_all(self.base.inode_buffer, offsets, slots)
+        for row in range(first, self.table.count):
+            if row in self.table.features:
+                _default_namespace_quota(self.table, row)
+        if self._special_ids.size:
+            special = find_ids(self._special_ids, self.table.id[first : self.table.count]) >= 0
+            self.table.marks[first : self.table.count][special] |= SPECIAL
+        rows = self.table.row_of.get_all(wanted)
+        return np.where(rows == UNKNOWN, NO_ROW, rows)
 
     def mark_special(self, inode_ids: Ids) -> None:
         """Rows of these inodes of the base, whose ids ascend, get the mark `SPECIAL`, at once or when they are read."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from image_format.kernels.jit import kernel, lean_kernel
+from image_format.kernels.prefetch import prefetch
+from image_format.kernels.tables import put_number
 from image_format.kernels.tags import BlockProto, INode, INodeDirectory, INodeFile
 from image_format.kernels.wire import (
     DELIMITED,
@@ -87,6 +89,10 @@ INODE_DTYPE = np.dtype(
     align=True,
 )
 BLOCK_DTYPE = np.dtype([("id", "i8"), ("num_bytes", "i8"), ("genstamp", "i8")])
+
+_APART = 8
+"""Rows between the one that is asked for, the one whose name and blocks are asked for, and the one that is read."""
+_LINE = 64
 
 
 @lean_kernel
@@ -298,6 +304,42 @@ def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_use
 
 
 @lean_kernel
+def record_bytes(buf, offsets):
+    """Bytes of the delimited records at `offsets`, as far as their lengths can be."""
+    total = np.int64(0)
+    for k in range(offsets.size):
+        length, pos = read_varint(buf, offsets[k], buf.size)
+        if pos >= 0 and 0 <= length <= buf.size - pos:
+            total += length
+    return total
+
+
+@lean_kernel
+def decode_inodes(buf, offsets, slots, rows, first, names, names_used, blocks, blocks_used, ids):
+    """Fill the rows from `first` on from the delimited INode at each of `offsets`; their ids are in no row.
+
+    Args:
+        slots: position of each in the base image; ids: of `IdTable`; the caller has room in all, see `decode_inode`.
+
+    Returns:
+        (records that were decoded, name bytes used, blocks used): fewer than there are where the next is damaged.
+    """
+    for k in range(offsets.size):
+        if k + _APART < offsets.size:
+            prefetch(buf, offsets[k + _APART])
+        row = first + k
+        names_after, blocks_after, flags = decode_inode(
+            buf, offsets[k], rows, row, names, names_used, blocks, blocks_used
+        )
+        if flags < 0:
+            return k, names_used, blocks_used
+        names_used, blocks_used = names_after, blocks_after
+        rows[row]["slot"] = slots[k]
+        put_number(ids, rows[row]["id"], row)
+    return offsets.size, names_used, blocks_used
+
+
+@lean_kernel
 def _block_size(block):
     return 3 + varint_size(block["id"]) + varint_size(block["genstamp"]) + varint_size(block["num_bytes"])
 
@@ -323,10 +365,25 @@ def _body_size(row, blocks, policies, block_types):
 
 
 @lean_kernel
-def encoded_size(rows, wanted, blocks, policies, block_types):
+def _ask_for(rows, wanted, k, names, blocks):
+    """Ask for what is read of rows in the order in which edits touched them: the row, then its name and blocks."""
+    far = k + 2 * _APART
+    if far < wanted.size:
+        for byte in range(0, rows.itemsize, _LINE):
+            prefetch(rows, wanted[far], byte)
+    near = k + _APART
+    if near < wanted.size:
+        row = rows[wanted[near]]
+        prefetch(names, row["name_offset"])
+        prefetch(blocks, row["blocks_offset"])
+
+
+@lean_kernel
+def encoded_size(rows, wanted, names, blocks, policies, block_types):
     """Bytes that `encode_inodes` writes for the rows `wanted`."""
     total = 0
     for k in range(wanted.size):
+        _ask_for(rows, wanted, k, names, blocks)
         row = rows[wanted[k]]
         body = _body_size(row, blocks, policies, block_types)
         size = 5 + varint_size(row["id"]) + varint_size(np.int64(row["name_length"])) + row["name_length"]
@@ -402,6 +459,7 @@ def encode_inodes(rows, wanted, names, blocks, policies, block_types, out, start
     pos = 0
     for k in range(wanted.size):
         starts[k] = pos
+        _ask_for(rows, wanted, k, names, blocks)
         row = rows[wanted[k]]
         body = _body_size(row, blocks, policies, block_types)
         name_length = np.int64(row["name_length"])

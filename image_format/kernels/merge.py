@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from image_format.kernels.jit import kernel
-from image_format.kernels.scan import compare_names, locate_name
+import numpy as np
+
+from image_format.kernels.jit import kernel, lean_kernel
+from image_format.kernels.packed import find_slot_near, packed_at
+from image_format.kernels.prefetch import prefetch
+from image_format.kernels.scan import collect_children, compare_names, count_children, name_span
 from image_format.kernels.tags import DirEntry
 from image_format.kernels.wire import copy_bytes, put_varint, varint_size
+
+_APART = 16
+"""Children between the one whose record is asked for, and the one that is read: they may lie anywhere."""
 
 
 @kernel
@@ -83,10 +90,105 @@ def sort_names(names, spans, first, order):
 
 
 @kernel
+def measure_entries(buf, starts, name_bounds):
+    """(most children, most references) that entries of a section have or get; nothing counts of what is damaged.
+
+    Args:
+        buf: INODE_DIR; starts: of each entry in it, negative for none.
+        name_bounds: where the names that may come to each entry start, one more.
+    """
+    most = np.int64(0)
+    most_references = np.int64(0)
+    for d in range(starts.size):
+        children = np.int64(0)
+        if starts[d] >= 0:
+            children, references = count_children(buf, starts[d])
+            most_references = max(most_references, references)
+        most = max(most, children + name_bounds[d + 1] - name_bounds[d])
+    return most, most_references
+
+
+@lean_kernel
+def _locate_children(base, count, ids, slots, offsets, buf, places):
+    """Fill `places` with where the records of the first `count` inodes of `base` start; whether all have one."""
+    slot = np.int64(0)
+    last = np.int64(0)
+    for i in range(count):
+        slot = find_slot_near(ids, slots, base[i], slot + base[i] - last)
+        if slot < 0:
+            return False
+        last = base[i]
+        places[i] = packed_at(offsets, slot)
+        if i < _APART:
+            prefetch(buf, places[i])
+    return True
+
+
+@lean_kernel
+def _merge_children(base, places, count, buf, names, spans, name_ids, order, merged):
+    """Merge children, sorted by name, with names in that order; how many `merged` takes, -1 if they are not sorted.
+
+    Args:
+        base, places: the first `count` are inode ids of the children, and where their records start in `buf`.
+        names, spans, name_ids: as for `merge_directories`; order: the names' numbers.
+    """
+    used = np.int64(0)
+    n = np.int64(0)
+    last_start = np.int64(0)
+    last_size = np.int64(0)
+    for i in range(count):
+        if i + _APART < count:
+            prefetch(buf, places[i + _APART])
+        start, size = name_span(buf, places[i])
+        if i > 0 and compare_names(buf, last_start, last_size, buf, start, size) >= 0:
+            return np.int64(-1)
+        last_start = np.int64(start)
+        last_size = np.int64(size)
+        stays = True
+        while n < order.size:
+            k = order[n]
+            rank = compare_names(names, spans[k, 0], spans[k, 1], buf, start, size)
+            if rank > 0:
+                break
+            stays = rank < 0
+            if name_ids[k] != 0:
+                merged[used] = name_ids[k]
+                used += 1
+            n += 1
+        if stays:
+            merged[used] = base[i]
+            used += 1
+    while n < order.size:
+        if name_ids[order[n]] != 0:
+            merged[used] = name_ids[order[n]]
+            used += 1
+        n += 1
+    return used
+
+
+@lean_kernel
+def _put_entry(out, pos, parent, children, count):
+    """Write the delimited DirEntry of the first `count` of `children`; returns the next position."""
+    packed = 0
+    for i in range(count):
+        packed += varint_size(children[i])
+    size = 2 + varint_size(parent) + varint_size(packed) + packed
+    pos = put_varint(out, pos, size)
+    out[pos] = DirEntry.parent
+    pos = put_varint(out, pos + 1, parent)
+    out[pos] = DirEntry.children
+    pos = put_varint(out, pos + 1, packed)
+    for i in range(count):
+        pos = put_varint(out, pos, children[i])
+    return pos
+
+
+@kernel
 def merge_directories(
     parents,
-    children,
-    child_bounds,
+    buf,
+    starts,
+    turns,
     names,
     name_spans,
     name_ids,
@@ -94,65 +196,61 @@ def merge_directories(
     ids,
     slots,
     offsets,
-    buf,
-    merged,
+    inodes,
+    done,
+    given,
+    scratch,
     order,
     out,
-    bounds,
+    spans,
 ):
     """Write the delimited DirEntry of each changed directory, nothing where it has no children left.
 
     Args:
         parents: inode id of each directory.
-        children, child_bounds: children in the base image, by name, of all directories one after another.
+        buf, starts: INODE_DIR, and where each directory has its entry in it, negative for none.
+        turns: numbers of the directories in the order in which they are written.
         names, name_spans, name_ids, name_bounds: what the delta says of names, distinct within a directory: the
             inode id that has it now, 0 where none has.
-        ids, slots, offsets: of `IndexArrays`; buf: the INODE section.
-        merged: scratch for the children of the largest directory; order: two rows of scratch for the names.
-        out: room for 20 bytes a directory and 12 a child; bounds: result, where each entry starts, one more.
+        ids, slots, offsets: of `IndexArrays`; inodes: the INODE section.
+        done: how many turns are over; given: children of the directory whose turn is next, sorted by name, where an
+            earlier call found its entry odd, else empty.
+        scratch: three rows for what `measure_entries` counted, the first of them for references too.
+        order: two rows for the most names of a directory.
+        out: room for the old entries, 32 bytes a directory and 10 a name.
+        spans: result, (start, end) of each entry in `out`.
 
     Returns:
-        Whether every child has a record.
+        How many turns are over: fewer than there are where the entry whose turn it is, is damaged, has a child without
+        a record, or children in no order.
     """
-    pos = 0
-    for d in range(parents.size):
-        bounds[d] = pos
-        base = children[child_bounds[d] : child_bounds[d + 1]]
-        count = 0
-        taken = 0
+    base = scratch[0]
+    places = scratch[1]
+    merged = scratch[2]
+    pos = np.int64(0) if done == 0 else spans[turns[done - 1], 1]
+    for turn in range(done, turns.size):
+        d = turns[turn]
+        count = np.int64(0)
+        if turn == done and given.size:
+            count = np.int64(given.size)
+            base[:count] = given
+        elif starts[d] >= 0:
+            count, _ = count_children(buf, starts[d])
+            if count < 0:
+                return turn
+            _, damaged = collect_children(buf, starts[d], base, merged)
+            if damaged:
+                return turn
+        if not _locate_children(base, count, ids, slots, offsets, inodes, places):
+            return turn
         first = name_bounds[d]
-        behind = name_bounds[d + 1]
-        sort_names(names, name_spans, first, order[:, first:behind])
-        for n in range(first, behind):
-            k = order[0, n]
-            at, found = locate_name(base, ids, slots, offsets, buf, names, name_spans[k, 0], name_spans[k, 1])
-            if at < 0:
-                return False
-            while taken < at:
-                merged[count] = base[taken]
-                count += 1
-                taken += 1
-            if found:
-                taken += 1
-            if name_ids[k] != 0:
-                merged[count] = name_ids[k]
-                count += 1
-        while taken < base.size:
-            merged[count] = base[taken]
-            count += 1
-            taken += 1
-        if count == 0:
-            continue
-        packed = 0
-        for i in range(count):
-            packed += varint_size(merged[i])
-        size = 2 + varint_size(parents[d]) + varint_size(packed) + packed
-        pos = put_varint(out, pos, size)
-        out[pos] = DirEntry.parent
-        pos = put_varint(out, pos + 1, parents[d])
-        out[pos] = DirEntry.children
-        pos = put_varint(out, pos + 1, packed)
-        for i in range(count):
-            pos = put_varint(out, pos, merged[i])
-    bounds[parents.size] = pos
-    return True
+        more = name_bounds[d + 1] - first
+        sort_names(names, name_spans, first, order[:, :more])
+        count = _merge_children(base, places, count, inodes, names, name_spans, name_ids, order[0, :more], merged)
+        if count < 0:
+            return turn
+        spans[d, 0] = pos
+        if count:
+            pos = _put_entry(out, pos, parents[d], merged, count)
+        spans[d, 1] = pos
+    return turns.size

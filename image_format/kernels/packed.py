@@ -90,6 +90,21 @@ def find_slot(ids, slots, inode_id):
     return np.int64(slots[row]) if row >= 0 and slots.size else row
 
 
+@lean_kernel
+def is_in_slot(ids, slots, inode_id, slot):
+    """Whether an inode is in a slot, as far as the columns tell: where the slots are the order of the ids."""
+    return slots.size == 0 and 0 <= slot < ids.low.size and packed_at(ids, slot) == inode_id
+
+
+@lean_kernel
+def find_slot_near(ids, slots, inode_id, near):
+    """`find_slot` of an inode that most likely is in the slot `near`.
+
+    Children of a directory were mostly made together: from one to the next, slots differ as ids do.
+    """
+    return np.int64(near) if is_in_slot(ids, slots, inode_id, near) else find_slot(ids, slots, inode_id)
+
+
 @kernel
 def find_packed_all(packed, wanted):
     """`find_packed` for each of `wanted`."""

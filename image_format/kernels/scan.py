@@ -8,7 +8,7 @@ from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.packed import find_packed, find_slot, packed_at
 from image_format.kernels.prefetch import prefetch
 from image_format.kernels.tags import DirEntry, INode, INodeDirectory
-from image_format.kernels.wire import DELIMITED, WIRE_TYPE, octet, read_varint, skip_field
+from image_format.kernels.wire import DELIMITED, WIRE_TYPE, fixed64, octet, read_varint, skip_field
 
 MISSING = -1
 """A look-up found nothing."""
@@ -303,7 +303,7 @@ def count_children(buf, offset):
         if tag & WIRE_TYPE == DELIMITED:
             _, start = read_varint(buf, start, end)
             for i in range(start, pos):
-                found += buf[i] < 0x80
+                found += octet(buf, i) < 0x80
         else:
             found = 1
         if tag | DELIMITED == DirEntry.children:
@@ -349,6 +349,55 @@ def collect_children(buf, offset, children, references):
 @lean_kernel
 def name_span(buf, offset):
     """(start, length) of INode.name in the delimited record at `offset`."""
+    start, size = _plain_name(buf, offset)
+    return (start, size) if size >= 0 else _any_name(buf, offset)
+
+
+@lean_kernel
+def _plain_name(buf, offset):
+    """`name_span` of a record as Hadoop writes most: type, id, name and one field more; size -1 for all others."""
+    none = np.int64(0), np.int64(-1)
+    if buf.size - offset < _LONGEST_HEAD:
+        return none
+    length = np.int64(octet(buf, offset))
+    pos = offset + 1
+    if length >= 0x80:
+        high = np.int64(octet(buf, pos))
+        length = (length & 0x7F) | high << 7
+        pos += 1
+        if high >= 0x80:
+            return none
+    end = pos + length
+    if octet(buf, pos) != INode.type or octet(buf, pos + 1) >= 0x80 or octet(buf, pos + 2) != INode.id:
+        return none
+    pos += 3
+    last = pos + 4
+    while pos < last and octet(buf, pos) >= 0x80:
+        pos += 1
+    size = np.int64(octet(buf, pos + 2))
+    start = np.int64(pos + 3)
+    if octet(buf, pos) >= 0x80 or octet(buf, pos + 1) != INode.name or size >= 0x80:
+        return none
+    pos = start + size
+    if pos + 3 > end or end > buf.size:
+        return none
+    body = np.int64(octet(buf, pos + 1))
+    tag = octet(buf, pos)
+    pos += 2
+    if body >= 0x80:
+        high = np.int64(octet(buf, pos))
+        body = (body & 0x7F) | high << 7
+        pos += 1
+        if high >= 0x80:
+            return none
+    if (tag != INode.file and tag != INode.directory) or pos + body != end:
+        return none
+    return start, size
+
+
+@lean_kernel
+def _any_name(buf, offset):
+    """`name_span` of any record."""
     length, pos = read_varint(buf, offset, buf.size)
     end = pos + length
     start = pos
@@ -366,11 +415,17 @@ def name_span(buf, offset):
 @lean_kernel
 def compare_names(a, a_start, a_size, b, b_start, b_size):
     """Order of two names as Hadoop sorts them, byte by byte as signed values: negative, zero or positive."""
-    for i in range(min(a_size, b_size)):
+    size = min(a_size, b_size)
+    i = 0
+    # neighbours begin alike
+    while i + 8 <= size and fixed64(a, a_start + i) == fixed64(b, b_start + i):
+        i += 8
+    while i < size:
         x = octet(a, a_start + i)
         y = octet(b, b_start + i)
         if x != y:
             return np.int64(x ^ np.uint8(0x80)) - np.int64(y ^ np.uint8(0x80))
+        i += 1
     return a_size - b_size
 
 

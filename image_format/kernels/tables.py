@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from image_format.kernels.jit import lean_kernel
+from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.wire import fixed64, octet
 
 UNKNOWN = -2
@@ -55,6 +55,15 @@ def find_number(slots, key):
             return slots[at, 1]
         at = (at + np.uint64(1)) & mask
     return np.int64(UNKNOWN)
+
+
+@kernel
+def find_numbers(slots, keys):
+    """`find_number` of each."""
+    found = np.empty(keys.size, np.int64)
+    for i in range(keys.size):
+        found[i] = find_number(slots, keys[i])
+    return found
 
 
 @lean_kernel

@@ -137,6 +137,12 @@ class FetchedImage:
             offset = self._offset_of[slot]
         return offset
 
+    def inode_offsets(self, slots: Ids) -> Ids:
+        unknown = [slot for slot in slots.tolist() if slot not in self._offset_of]
+        if unknown:
+            self._fetch(Wanted(slots=unknown))
+        return np.array([self._offset_of[slot] for slot in slots.tolist()], np.int64)
+
     def slots_of(self, inode_ids: Ids) -> Ids:
         slots = self._slots.many(inode_ids)
         unknown = slots == KnownSlots.UNKNOWN

@@ -133,11 +133,11 @@ def _check_directory(index: ImageIndex, directory_id: int, names: dict[int, byte
             _NO_IDS,
             np.zeros(2, np.int64),
         )
-        data, starts = index.merge_directories(unchanged)
+        data, spans = index.merge_directories(unchanged, index.directory_spans(unchanged.directory_ids))
         entry = pb.DirEntry()
         if data.size:
             entry = parse_message(type(entry), read_record(data.data))
             assert entry.parent == directory_id
         assert list(entry.children) == children
-        assert starts.tolist() == [0, data.size]
+        assert spans.tolist() == [[0, data.size]]
     index.forget_directory(directory_id)

@@ -128,6 +128,29 @@ def test_a_row_encodes_to_the_record_it_was_decoded_from(messages: list[pb.INode
     assert encoded(table, rows) == data
 
 
+@given(st.lists(inodes(), min_size=1, max_size=6), st.data())
+def test_many_rows_are_read_as_one_by_one(messages: list[pb.INode], drawn: st.DataObject) -> None:
+    for number, message in enumerate(messages):
+        message.id = number + 1
+    records = [*map(encode_delimited, messages), b"\x04\x08\x01\x10\x05"]
+    data, offsets = readonly(b"".join(records)), np.cumsum([0, *map(len, records)], dtype=np.int64)[:-1]
+    order = np.array(drawn.draw(st.permutations(range(len(messages)))), np.int64)
+    each, at_once = InodeTable(-63), InodeTable(-63)
+    for slot in order.tolist():
+        each.load(data, int(offsets[slot]), slot)
+    at_once.load_all(data, offsets[order], order)
+    # what is damaged ends it, and what was read before stays
+    with pytest.raises(RecordError, match="no inode record"):
+        at_once.load_all(data, offsets[-1:], order[:1])
+    assert at_once.count == each.count == order.size
+    assert at_once.rows[: order.size].tobytes() == each.rows[: order.size].tobytes()
+    assert at_once.features == each.features
+    ids = np.arange(8)
+    assert at_once.row_of.get_all(ids).tolist() == each.row_of.get_all(ids).tolist()
+    assert at_once.row_of.count == each.row_of.count
+    assert encoded(at_once, range(order.size)) == b"".join(records[slot] for slot in order.tolist())
+
+
 @given(inodes())
 def test_unknown_fields_are_noticed(message: pb.INode) -> None:
     body = message.SerializeToString() + encode_varint(99 << 3) + b"\x05"

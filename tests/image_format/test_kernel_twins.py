@@ -40,6 +40,7 @@ from image_format.kernels import (
     tags,
     wire,
 )
+from image_format.name_order import name_key
 from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited, encode_varint, read_record
@@ -114,6 +115,9 @@ ENTRIES = [
     pb.DirEntry(parent=6, refChildren=[1]),
 ]
 DIRECTORIES = octets(*map(encode_delimited, ENTRIES))
+SORTED_ENTRY = octets(encode_delimited(pb.DirEntry(parent=1, children=[2, 3, 4, 6])))
+UNSORTED_ENTRY = octets(encode_delimited(pb.DirEntry(parent=1, children=[3, 2, 6, 4])))
+LOST_CHILD = octets(encode_delimited(pb.DirEntry(parent=1, children=[2, 77])))
 NAMES = octets(b"aababz\xc3\xa9")
 SPANS = np.array([[0, 1], [1, 2], [3, 1], [4, 2], [6, 2]], np.int64)
 LONG = octets(b"part-00001.parquet", b"part-00002.parquet", b"part-00001.parquet")
@@ -148,7 +152,7 @@ def table() -> InodeTable:
 
 TABLE = table()
 PLAIN = numbers(1, 2, 3, 5, 6)
-SIZE = int(inode.encoded_size(TABLE.rows, PLAIN, TABLE.blocks, True, True))
+SIZE = int(inode.encoded_size(TABLE.rows, PLAIN, TABLE.names, TABLE.blocks, True, True))
 FILE_BODY = INODES[1].file.SerializeToString()
 DIRECTORY_BODY = INODES[4].directory.SerializeToString()
 BLOCK = INODES[1].file.blocks[0].SerializeToString()
@@ -242,6 +246,7 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
     "scan._behind_inode": [lambda n=n: (SECTION, n) for n in range(SECTION.size)],
     "tables._spread": [lambda n=n: (n,) for n in (0, 1, 1 << 62)],
     "tables.place_of_number": [lambda n=n: (PAIRS, n) for n in (0, 1, 9, 1 << 62)],
+    "tables.find_numbers": [lambda: (np.array([[0, 0], [0, 0], [5, 7], [0, 0]]), numbers(5, 6))],
     "tables.find_number": [lambda n=n: (PAIRS, n) for n in range(8)],
     "tables.put_number": [lambda n=n: (PAIRS.copy(), n, 5) for n in (3, 4, 7)],
     "tables.move_numbers": [lambda: (PAIRS, np.zeros((16, 2), np.int64))],
@@ -280,6 +285,11 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         lambda: (octets(b"\x06\x08\x01\x10\x07\x38\x01"), 0, zeros(1), zeros(0)),
     ],
     "scan.name_span": [lambda i=i: (SECTION, int(OFFSETS[i])) for i in range(5)],
+    "scan._any_name": [lambda i=i: (SECTION, int(OFFSETS[i])) for i in range(5)],
+    "scan._plain_name": [
+        *(lambda r=r: (octets(r, bytes(16)), 0) for r in PLAIN_FILES),
+        *(lambda r=r, n=n: (octets(r[:n]), 0) for r in PLAIN_FILES[:1] for n in range(len(r) + 1)),
+    ],
     "scan.compare_names": [
         lambda i=i, j=j: (NAMES, *SPANS[i].tolist(), NAMES, *SPANS[j].tolist()) for i in range(5) for j in range(5)
     ],
@@ -297,6 +307,12 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
     "packed.find_packed_all": [lambda c=c: (c, numbers(0, c.item(70), c.item(9), 1 << 50)) for c in COLUMNS],
     "packed.find_slot": [
         *(lambda i=i, slots=slots: (PACKED_IDS, slots, i) for i in range(8) for slots in (NO_SLOTS, REVERSED)),
+    ],
+    "packed.is_in_slot": [
+        lambda at=at, slots=slots: (PACKED_IDS, slots, 6, at) for at in (-1, 3, 4, 5) for slots in (NO_SLOTS, REVERSED)
+    ],
+    "packed.find_slot_near": [
+        lambda i=i, slots=slots: (PACKED_IDS, slots, i, 2) for i in (3, 4, 5) for slots in (NO_SLOTS, REVERSED)
     ],
     "packed.pack_blocks": [
         lambda v=v: (
@@ -377,25 +393,46 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         lambda: (NAMES, SPANS, 3, np.zeros((2, 2), np.int64)),
         lambda: (NAMES, SPANS, 0, np.zeros((2, 0), np.int64)),
     ],
-    "merge.merge_directories": [
-        lambda children=children: (
-            numbers(1, 6),
-            numbers(*children),
-            numbers(0, len(children), len(children)),
-            NAMES,
-            SPANS,
-            numbers(0, 40, 41, 42, 43),
-            numbers(0, 4, 5),
-            PACKED_IDS,
-            NO_SLOTS,
-            PACKED_OFFSETS,
-            SECTION,
-            zeros(9),
-            np.zeros((2, 5), np.int64),
-            np.zeros(300, np.uint8),
-            zeros(3),
+    "merge.measure_entries": [
+        lambda: (DIRECTORIES, numbers(0, -1, ENTRY_OFFSETS[1]), numbers(0, 2, 2, 9)),
+        lambda: (WRONG, zeros(1), numbers(0, 3)),
+        lambda: (WRONG, zeros(0), zeros(1)),
+    ],
+    "merge._locate_children": [
+        lambda c=c, slots=slots: (*(numbers(*c), len(c), PACKED_IDS, slots, PACKED_OFFSETS, SECTION, zeros(5)),)
+        for c in ((), (2, 3, 4, 6), (3, 2), (2, 77))
+        for slots in (NO_SLOTS, REVERSED)
+    ],
+    "merge._merge_children": [
+        lambda c=c, order=order: (
+            *(numbers(*c), OFFSETS[np.searchsorted(IDS, c)], len(c), SECTION),
+            *(NAMES, SPANS, numbers(0, 40, 41, 42, 43), numbers(*order), zeros(9)),
         )
-        for children in ((2, 3, 4, 6), (), (77,))
+        for c in ((), (2, 3, 4, 6), (3, 2), (3, 3))
+        for order in ((), (4, 0, 1, 2, 3), (3,))
+    ],
+    "merge._put_entry": [
+        lambda c=c: (np.zeros(99, np.uint8), 3, 1 << 20, numbers(*c), len(c)) for c in ((), (2, 300, 1 << 40))
+    ],
+    "merge.merge_directories": [
+        lambda done=done, given=given, section=section, starts=starts, slots=slots: (
+            *(numbers(1, 6, 9), section, numbers(*starts), numbers(2, 0, 1)),
+            *(NAMES, SPANS, numbers(0, 40, 41, 42, 43), numbers(0, 3, 4, 5)),
+            *(PACKED_IDS, slots, PACKED_OFFSETS, SECTION, done, numbers(*given)),
+            *(np.zeros((3, 9), np.int64), np.zeros((2, 3), np.int64), np.zeros(300, np.uint8)),
+            np.zeros((3, 2), np.int64),
+        )
+        for done, given, section, starts, slots in (
+            (0, (), SORTED_ENTRY, (0, -1, -1), NO_SLOTS),
+            (1, (), SORTED_ENTRY, (0, -1, -1), REVERSED),
+            # in no order, and told in which
+            (0, (), UNSORTED_ENTRY, (0, -1, -1), NO_SLOTS),
+            (1, (2, 3, 4, 6), UNSORTED_ENTRY, (0, -1, -1), NO_SLOTS),
+            (0, (), DIRECTORIES, (0, ENTRY_OFFSETS[1], -1), NO_SLOTS),
+            # a child that is no inode, and a damaged entry
+            (0, (), LOST_CHILD, (0, -1, -1), NO_SLOTS),
+            (0, (), WRONG, (0, -1, -1), NO_SLOTS),
+        )
     ],
     "wire.copy_bytes": [lambda n=n: (np.zeros(9, np.uint8), 2, octets(b"abcdefg"), 1, n) for n in (0, 1, 6)],
     "wire.octet": [lambda: (octets(b"\x01\xff"), 1)],
@@ -419,11 +456,21 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         lambda: decoding(octets(b"\x04\x08\x01\x10\x05"), 0),
         lambda: decoding(octets(b"\x06\x08\x03\x10\x05\x32\x00"), 0),
     ],
+    "inode.record_bytes": [lambda: (SECTION, OFFSETS), lambda: (WRONG, zeros(1))],
+    "inode.decode_inodes": [
+        lambda section=section, offsets=offsets: (
+            *(section, offsets, np.arange(offsets.size), new_rows(9), 2),
+            *(np.zeros(300, np.uint8), 3, new_blocks(20), 1, np.zeros((32, 2), np.int64)),
+        )
+        for section, offsets in ((SECTION, OFFSETS), (SECTION, OFFSETS[:0]), (WRONG, zeros(1)))
+    ],
     "inode._block_size": [lambda i=i: (TABLE.blocks[i],) for i in range(2)],
     "inode._body_size": [lambda r=r: (TABLE.rows[r], TABLE.blocks, r % 2 == 0, r % 3 == 0) for r in PLAIN.tolist()],
+    "inode._ask_for": [lambda: (TABLE.rows, np.tile(PLAIN, 9), 0, TABLE.names, TABLE.blocks)],
     "inode.encoded_size": [
-        lambda: (TABLE.rows, PLAIN, TABLE.blocks, True, True),
-        lambda: (TABLE.rows, PLAIN[:0], TABLE.blocks, False, False),
+        lambda: (TABLE.rows, PLAIN, TABLE.names, TABLE.blocks, True, True),
+        lambda: (TABLE.rows, np.tile(PLAIN, 9), TABLE.names, TABLE.blocks, True, True),
+        lambda: (TABLE.rows, PLAIN[:0], TABLE.names, TABLE.blocks, False, False),
     ],
     "compare._permission_in": [lambda t=t: (octets(OWNED_BODY), 0, len(OWNED_BODY), *t) for t in PERMISSION_TAGS],
     "compare._permission_offset": [lambda p=p: (OWNED, p) for p in (*OWNED_BOUNDS[:, 0].tolist(), 1)],
@@ -590,6 +637,29 @@ def test_a_scan_is_the_same_with_and_without_plain_files(ids: list[int], data: s
         assert offsets[: len(ids)].tolist() == [0, *itertools.accumulate(map(len, chosen[:-1]))]
         found.append(slots[: len(ids)].tolist())
     assert found == [ids, ids]
+
+
+@given(st.binary(max_size=140), st.integers(1, 1 << 62), st.data())
+def test_a_name_is_found_in_one_step_or_the_long_way(name: bytes, inode_id: int, data: st.DataObject) -> None:
+    """A field that no inode has sends the same record the long way, and so does a name in another place."""
+    body = _body(encode_delimited(data.draw(st.sampled_from([a_file, a_directory]))(inode_id, name)))
+    again = b"\x1a" + encode_varint(19) + b"the last one counts"
+    bodies = {body: name, body + b"\xf8\x07\x01": name, body + again: b"the last one counts"}
+    for each, expected in bodies.items():
+        record = octets(encode_varint(len(each)), each, data.draw(st.binary(max_size=20)))
+        start, size = scan.name_span(record, 0)
+        assert record[start : start + size].tobytes() == expected
+        short = scan._plain_name(record, 0)
+        assert short in ((start, size), (0, -1))
+        if each != body:
+            assert short == (0, -1)
+
+
+@given(st.binary(max_size=40), st.binary(max_size=40), st.binary(max_size=40))
+def test_names_are_in_the_order_of_signed_bytes(common: bytes, a: bytes, b: bytes) -> None:
+    a, b = common + a, common + b
+    found = scan.compare_names(octets(b"x", a), 1, len(a), octets(b), 0, len(b))
+    assert np.sign(found) == (name_key(a) > name_key(b)) - (name_key(a) < name_key(b))
 
 
 def _body(record: bytes) -> bytes:

@@ -47,7 +47,7 @@ from engine.replay.kernels.state import (
 )
 from image_format.kernels.inode import OPENED, UNKNOWN_FIELDS
 from image_format.kernels.jit import step
-from image_format.kernels.packed import Columns, find_slot, packed_at
+from image_format.kernels.packed import Columns, find_slot, find_slot_near, is_in_slot, packed_at
 from image_format.kernels.prefetch import prefetch
 from image_format.kernels.scan import compare_names, find_id, name_span
 from image_format.kernels.tables import hash_bytes, same_bytes
@@ -138,18 +138,9 @@ def _children_span(buf, offset):
 
 
 @step
-def _is_at(a, ids, inode_id, slot):
-    """Whether an inode of the base image is in a slot, as far as the columns tell."""
-    return base_slots_of(a).size == 0 and 0 <= slot < ids.low.size and packed_at(ids, slot) == inode_id
-
-
-@step
 def slot_near(a, inode_id, near):
-    """Slot of an inode of the base image, which most likely is `near`; negative where it has none of that id.
-
-    Children of a directory were mostly made together: from one to the next, slots differ as ids do.
-    """
-    return np.int64(near) if _is_at(a, _base_ids(a), inode_id, near) else slot_of(a, inode_id)
+    """Slot of an inode of the base image, which most likely is `near`; negative where it has none of that id."""
+    return find_slot_near(_base_ids(a), base_slots_of(a), inode_id, near)
 
 
 @step
@@ -247,7 +238,7 @@ def _ask_for_middle(a, ids, low, high, known, slot):
     if low < high:
         inode_id, _ = read_varint(directories_of(a), _middle(directories_of(a), low, high), high)
         near = slot + inode_id - known
-        if _is_at(a, ids, inode_id, near):
+        if is_in_slot(ids, base_slots_of(a), inode_id, near):
             prefetch(inodes_of(a), base_offset(a, near))
 
 

@@ -1,0 +1,76 @@
+"""Edits that are scattered over all of a namespace of some shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from bench.generate import BLOCK_SIZE, CLOCK, FIRST_BLOCK, LAYOUT
+from bench.shape_image import TXID
+from bench.shape_layout import Layout
+from hadoop_common.names import SEEN_TXID, segment_name
+from journal import ops
+from journal.binary_codec import encode_op
+from journal.segment import encode_header
+
+_JOBS, _PERMISSIONS, _TIMES = 0.6, 0.15, 0.15
+
+
+def write_scattered(current: Path, layout: Layout, transactions: int, *, seed: int = 2) -> Path:
+    """Write one finalized segment behind the image: each transaction in another directory, on another file.
+
+    Jobs write a file in one directory and rename it into another; modes and times of files of the image change, and
+    some of these files are renamed.
+    """
+    first, last = TXID + 1, TXID + transactions
+    path = current / segment_name(first, last)
+    mix = _scattered(layout, seed)
+    with path.open("wb") as out:
+        out.write(encode_header(LAYOUT))
+        out.write(encode_op(ops.StartLogSegmentOp(txid=first), LAYOUT))
+        for txid in range(first + 1, last):
+            op = next(mix)
+            op.txid = txid
+            out.write(encode_op(op, LAYOUT))
+        out.write(encode_op(ops.EndLogSegmentOp(txid=last), LAYOUT))
+    (current / SEEN_TXID).write_text(f"{last}\n")
+    return path
+
+
+def _scattered(layout: Layout, seed: int) -> Iterator[ops.EditOp]:
+    random = np.random.default_rng(seed)
+    permissions = ops.PermissionStatus("hdfs", "supergroup", 0o644)
+    inode, block, genstamp = layout.last_id, FIRST_BLOCK + 3 * layout.files + 1, 1001 + 3 * layout.files
+    now = CLOCK + 10_000_000_000
+    # even ones are renamed, each once; of odd ones the attributes change
+    moved = iter((random.permutation(layout.files // 2) * 2).tolist())
+    while True:
+        draws = random.random(1 << 12).tolist()
+        places = random.integers(layout.leaves, size=(1 << 12, 2)).tolist()
+        chosen = (random.integers(layout.files // 2, size=1 << 12) * 2 + 1).tolist()
+        for draw, (home, other), file in zip(draws, places, chosen, strict=True):
+            now += 1
+            if draw < _JOBS:
+                inode, block, genstamp = inode + 1, block + 1, genstamp + 1
+                path, final = f"{layout.folder(home)}/_tmp-{inode}", f"{layout.folder(other)}/new-{inode}"
+                yield ops.AddOp(
+                    inode_id=inode, path=path, replication=3, mtime=now, atime=now, block_size=BLOCK_SIZE,
+                    permissions=permissions, client_name="DFSClient_1", client_machine="10.0.0.1",
+                )  # fmt: skip
+                yield ops.AllocateBlockIdOp(block_id=block)
+                yield ops.SetGenstampV2Op(genstamp=genstamp)
+                yield ops.AddBlockOp(path=path, blocks=(ops.Block(block, 0, genstamp),))
+                yield ops.CloseOp(
+                    path=path, replication=3, mtime=now, atime=now, block_size=BLOCK_SIZE, permissions=permissions,
+                    blocks=(ops.Block(block, 1 << 20, genstamp),),
+                )  # fmt: skip
+                yield ops.RenameOp(src=path, dst=final, timestamp=now, options=b"\0")
+            elif draw < _JOBS + _PERMISSIONS:
+                yield ops.SetPermissionsOp(src=layout.path(file), mode=0o600)
+            elif draw < _JOBS + _PERMISSIONS + _TIMES:
+                yield ops.TimesOp(path=layout.path(file), mtime=-1, atime=now)
+            elif (source := next(moved, None)) is not None:
+                target = f"{layout.folder(other)}/moved-{source}"
+                yield ops.RenameOldOp(src=layout.path(source), dst=target, timestamp=now)
