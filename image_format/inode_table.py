@@ -424,8 +424,12 @@ class InodeTable:
     def directory_copy(self, row: int, entry: np.void) -> pb.INodeDirectory:
         """The same of a directory."""
         copy = pb.INodeDirectory()
-        _fill_directory(copy, entry, self.feature(row))
+        self.fill_directory(copy, row, entry)
         return copy
+
+    def fill_directory(self, directory: pb.INodeDirectory, row: int, entry: np.void) -> None:
+        """Give `directory` the attributes of a directory: those of `entry`, its row as it is or was."""
+        _fill_directory(directory, entry, self.feature(row))
 
     def _fill_file(self, file: pb.INodeFile, entry: np.void, found: Features) -> None:
         if entry["replication"] >= 0:

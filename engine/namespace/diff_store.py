@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 
 from engine.errors import UnsupportedNamespaceError
 from engine.namespace.diffs import (
+    LARGEST_ID,
     NO_SNAPSHOT,
     DirectoryDiff,
     DirectoryDiffs,
@@ -32,8 +33,6 @@ from image_format.varint import encode_delimited
 
 _SECTION = "SNAPSHOT_DIFF"
 _UINT64 = (1 << 64) - 1
-# what a row can hold
-_LARGEST_ID = (1 << 31) - 3
 # what `early` can hold, and no operation has a longer one
 _LONGEST_NAME = 0xFFFF
 
@@ -124,7 +123,7 @@ class DiffStore:
         """The names in the diffs that a directory has in the image go into `early`."""
         newest: dict[bytes, int] = {}
         for diff in diffs.items:
-            if diff.snapshot_id <= _LARGEST_ID:
+            if diff.snapshot_id <= LARGEST_ID:
                 names = (name for name in (*diff.created, *diff.deleted) if len(name) <= _LONGEST_NAME)
                 newest.update(dict.fromkeys(names, diff.snapshot_id + 1))
         first = self.early.count
@@ -139,7 +138,7 @@ class DiffStore:
         if diffs is not None and self._references.hub(row) is None:
             last = diffs.last
             known = NO_SNAPSHOT if last is None else last.snapshot_id
-            self._table.newest[row] = 0 if known > _LARGEST_ID else known + 1 or -1
+            self._table.newest[row] = 0 if known > LARGEST_ID else known + 1 or -1
             before = self._table.marks.item(row)
             marks = before | COPIED if last is not None and last.copy is not None else before & (0xFF ^ COPIED)
             if marks != before:

@@ -15,6 +15,8 @@ from image_format.proto import fsimage_pb2 as pb
 CURRENT_STATE = 2147483646
 """Snapshot id that stands for the tree as it is now (Snapshot.CURRENT_STATE_ID)."""
 NO_SNAPSHOT = -1
+LARGEST_ID = (1 << 31) - 3
+"""The largest id of a snapshot that a row can hold."""
 _UINT64 = (1 << 64) - 1
 
 
