@@ -44,6 +44,7 @@ class Snapshots:
             self._by_id[snapshot.snapshotId] = snapshot
             self._of.setdefault(snapshot.root.id, {})[snapshot.root.name] = snapshot
         reader.finish()
+        self._read = frozenset(self._by_id)
 
     def _default_namespace_quota(self, root: pb.INodeDirectory) -> None:
         """As `Tree` does for directories: Hadoop's loader sets it beside storage type quotas alone."""
@@ -143,7 +144,8 @@ class Snapshots:
 
     def check_writable(self, snapshot: pb.Snapshot) -> None:
         """Raises UnsupportedNamespaceError where the record has fields that this version does not know."""
-        if has_unknown_fields(snapshot):
+        # those that replay made have none
+        if snapshot.snapshotId in self._read and has_unknown_fields(snapshot):
             raise UnsupportedNamespaceError(
                 f"snapshot {snapshot.snapshotId} ({self._file}, section {_SECTION}) "
                 "has fields this version does not know"

@@ -353,7 +353,7 @@ class CompiledReplay:
             ReplayError, UnsupportedOperationError: see `registry.apply`; later operations may have been applied.
         """
         namespace, diffs = self._namespace, self._namespace.history.diffs
-        notes, taken = self._notes[: self._state[state.NOTES_USED]], 0
+        notes, taken = self._notes[: self._state[state.NOTES_USED]].tolist(), 0
         changed = diffs.directories_changed
         changes = self._snapshot_changes[: self._state[state.SNAPSHOT_CHANGES_USED]]
         for until, row, kept, body, place, mtime in changes.tolist():
