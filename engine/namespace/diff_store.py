@@ -45,6 +45,8 @@ _SECTION = "SNAPSHOT_DIFF"
 _UINT64 = (1 << 64) - 1
 # what `early` can hold, and no operation has a longer one
 _LONGEST_NAME = 0xFFFF
+_TOGETHER = 1 << 10
+"""Created names that are encoded at a time."""
 
 Diffs = FileDiffs | DirectoryDiffs
 CreatedNames = Callable[[int, int], list[bytes]]
@@ -438,8 +440,10 @@ class DiffStore:
                 for index, diff in reversed(list(enumerate(diffs.items))):
                     created = created_names(row, index)
                     yield encode_delimited(self._directory_message(diff, len(created), numbering))
-                    for name in created:
-                        yield encode_delimited(pb.CreatedListEntry(name=name))
+                    # what takes them minds their number
+                    for start in range(0, len(created), _TOGETHER):
+                        names = created[start : start + _TOGETHER]
+                        yield b"".join([encode_delimited(pb.CreatedListEntry(name=name)) for name in names])
 
     def _file_message(self, diff: FileDiff) -> pb.FileDiff:
         message = pb.FileDiff(snapshotId=diff.snapshot_id, fileSize=diff.file_size & _UINT64)

@@ -93,6 +93,16 @@ class Links:
             number = following - 1
         yield from reversed(found)
 
+    def rows(self, directory: int) -> Iterator[int]:
+        """Rows of the children that a directory has by its links, in no order."""
+        following = self.links["next"]
+        number = self._table.rows["first_link"].item(directory)
+        while number:
+            row = self._holders.item(number - 1)
+            if row != NO_ROW:
+                yield row
+            number = following.item(number - 1)
+
     def reserve(self, more: int) -> None:
         """Make room for so many more links."""
         needed = self.count + more
