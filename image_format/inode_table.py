@@ -105,6 +105,24 @@ class Features:
     def empty(self) -> bool:
         return self.acl is None and self.xattrs is None and not self.type_quotas and self.target is None
 
+    def copy(self) -> Features:
+        return Features(self.acl, self.xattrs, dict(self.type_quotas), self.target)
+
+
+_NO_FEATURES = Features()
+
+
+class RowCopy(NamedTuple):
+    """An inode as it was, of which a message is made when somebody looks at it: the bytes of its row, its features."""
+
+    data: bytes
+    features: Features
+
+    @property
+    def entry(self) -> np.void:
+        entry: np.void = np.frombuffer(self.data, INODE_DTYPE)[0]
+        return entry
+
 
 def to_signed(value: int) -> int:
     """A protobuf uint64 as the Java long it stands for."""
@@ -299,8 +317,9 @@ class InodeTable:
         start = self._name_offsets.item(row)
         return self.names[start : start + self._name_lengths.item(row)].tobytes()
 
-    def name_of(self, entry: np.void) -> bytes:
-        """Name of a row as it is or was."""
+    def name_of(self, kept: RowCopy) -> bytes:
+        """Name that an inode had when it was copied."""
+        entry = kept.entry
         start = int(entry["name_offset"])
         return self.names[start : start + int(entry["name_length"])].tobytes()
 
@@ -386,7 +405,7 @@ class InodeTable:
             self._mark_acl(row, features)
 
     def is_under_construction(self, row: int) -> bool:
-        return bool(self.flags[row] & UNDER_CONSTRUCTION)
+        return bool(self.flags.item(row) & UNDER_CONSTRUCTION)
 
     # ---- records -------------------------------------------------------------------------------------------
 
@@ -437,17 +456,27 @@ class InodeTable:
             inode.symlink.accessTime = int(entry["atime"]) & _UINT64
         return inode
 
-    def file_copy(self, row: int, entry: np.void) -> pb.INodeFile:
-        """What a snapshot keeps of the attributes of a file: those of `entry`, its row as it is or was."""
-        copy = pb.INodeFile()
-        self._fill_file(copy, entry, self.feature(row))
-        return copy
+    def copy_row(self, row: int, entry: np.void) -> RowCopy:
+        """What a snapshot keeps of an inode: `entry`, its row as it is or was, and its features as they are."""
+        found = self.features.get(row)
+        return RowCopy(entry.tobytes(), _NO_FEATURES if found is None else found.copy())
 
-    def directory_copy(self, row: int, entry: np.void) -> pb.INodeDirectory:
+    def file_message(self, kept: RowCopy) -> pb.INodeFile:
+        """The attributes of a file that was copied; no blocks."""
+        message = pb.INodeFile()
+        self._fill_file(message, kept.entry, kept.features)
+        return message
+
+    @staticmethod
+    def directory_message(kept: RowCopy) -> pb.INodeDirectory:
         """The same of a directory."""
-        copy = pb.INodeDirectory()
-        _fill_directory(copy, entry, self.feature(row))
-        return copy
+        message = pb.INodeDirectory()
+        _fill_directory(message, kept.entry, kept.features)
+        return message
+
+    def fill_directory(self, directory: pb.INodeDirectory, row: int, entry: np.void) -> None:
+        """Give `directory` the attributes of `row`, which are those of `entry`, the row as it is or was."""
+        _fill_directory(directory, entry, self.feature(row))
 
     def _fill_file(self, file: pb.INodeFile, entry: np.void, found: Features) -> None:
         if entry["replication"] >= 0:

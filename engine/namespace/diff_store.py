@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 
 from engine.errors import UnsupportedNamespaceError
 from engine.namespace.diffs import (
+    LARGEST_ID,
     NO_SNAPSHOT,
     DirectoryDiff,
     DirectoryDiffs,
@@ -23,7 +24,17 @@ from engine.namespace.references import Hub, Numbering, References, WithName
 from image_format.bytes_table import BytesTable
 from image_format.errors import RecordError
 from image_format.index import BaseImage, Ids
-from image_format.inode_table import DIRECTORY, FILE, NO_ROW, SYMLINK, Block, InodeTable, has_unknown_fields, to_signed
+from image_format.inode_table import (
+    DIRECTORY,
+    FILE,
+    NO_ROW,
+    SYMLINK,
+    Block,
+    InodeTable,
+    RowCopy,
+    has_unknown_fields,
+    to_signed,
+)
 from image_format.kernels.inode import COPIED, DROPPED, SPECIAL
 from image_format.layout import LayoutVersion, supports
 from image_format.messages import MessageReader
@@ -33,10 +44,10 @@ from image_format.varint import encode_delimited
 
 _SECTION = "SNAPSHOT_DIFF"
 _UINT64 = (1 << 64) - 1
-# what a row can hold
-_LARGEST_ID = (1 << 31) - 3
 # what `early` can hold, and no operation has a longer one
 _LONGEST_NAME = 0xFFFF
+_TOGETHER = 1 << 10
+"""Created names that are encoded at a time."""
 
 Diffs = FileDiffs | DirectoryDiffs
 CreatedNames = Callable[[int, int], list[bytes]]
@@ -125,7 +136,7 @@ class DiffStore:
         """The names in the diffs that a directory has in the image go into `early`."""
         newest: dict[bytes, int] = {}
         for diff in diffs.items:
-            if diff.snapshot_id <= _LARGEST_ID:
+            if diff.snapshot_id <= LARGEST_ID:
                 names = (name for name in (*diff.created, *diff.deleted) if len(name) <= _LONGEST_NAME)
                 newest.update(dict.fromkeys(names, diff.snapshot_id + 1))
         first = self.early.count
@@ -140,14 +151,14 @@ class DiffStore:
         if diffs is not None and self._references.hub(row) is None:
             last = diffs.last
             known = NO_SNAPSHOT if last is None else last.snapshot_id
-            self._table.newest[row] = 0 if known > _LARGEST_ID else known + 1 or -1
+            self._table.newest[row] = 0 if known > LARGEST_ID else known + 1 or -1
             before = self._table.marks.item(row)
             marks = before | COPIED if last is not None and last.copy is not None else before & (0xFF ^ COPIED)
             if marks != before:
                 self._table.marks[row] = marks
 
     def _count(self, row: int) -> None:
-        self.directories_changed += int(self._table.kind[row] != FILE)
+        self.directories_changed += self._table.kind.item(row) != FILE
 
     def rows_at(self, snapshot_id: int) -> list[int]:
         """Rows of the inodes with a diff of a snapshot, or for `NO_SNAPSHOT`, with none any more; less unread ones."""
@@ -198,6 +209,20 @@ class DiffStore:
         self._dirty.add(row)
         return diffs
 
+    def to_keep(self, row: int) -> Diffs:
+        """The diffs of a file or directory, which change as a kernel noted; the row is as if they had."""
+        diffs = self._loaded.get(row)
+        if diffs is None:
+            diffs = self.get(row)
+        if diffs is None:
+            diffs = self._loaded[row] = FileDiffs() if self._table.kind.item(row) == FILE else DirectoryDiffs()
+        self._dirty.add(row)
+        return diffs
+
+    def note_kept(self, row: int, snapshot_id: int) -> None:
+        """`note` of a diff that the row of the inode tells of already."""
+        self._rows_at[snapshot_id].add(row)
+
     def to_create(self, row: int) -> dict[bytes, int | None]:
         """The created names of a directory's newest diff, which gets more."""
         diffs = self._loaded[row]
@@ -211,6 +236,22 @@ class DiffStore:
         assert isinstance(diffs, DirectoryDiffs)
         diffs.items[-1].delete(name, node)
         self._dirty.add(row)
+
+    def file_copy(self, diff: FileDiff) -> pb.INodeFile | None:
+        """Attributes of a file at a snapshot, a message from here on; None where they did not change since."""
+        kept = diff.copy
+        if isinstance(kept, RowCopy):
+            diff.name, diff.copy = self._table.name_of(kept), self._table.file_message(kept)
+            return diff.copy
+        return kept
+
+    def directory_copy(self, diff: DirectoryDiff) -> pb.INodeDirectory | None:
+        """The same of a directory."""
+        kept = diff.copy
+        if isinstance(kept, RowCopy):
+            diff.name, diff.copy = self._table.name_of(kept), self._table.directory_message(kept)
+            return diff.copy
+        return kept
 
     def is_loaded(self, row: int) -> bool:
         return row in self._loaded
@@ -315,8 +356,8 @@ class DiffStore:
             root = self._snapshot(diff.snapshot_id)
             diff.name, diff.copy = root.name, root.directory
         elif message.HasField("snapshotCopy"):
+            self._default_type_quotas(message.snapshotCopy)
             diff.name, diff.copy = message.name, message.snapshotCopy
-            self._default_type_quotas(diff.copy)
         for _ in range(message.createdListSize):
             entry = reader.read(pb.CreatedListEntry)
             self._check_known(entry, row, offset)
@@ -412,13 +453,27 @@ class DiffStore:
             )
             yield encode_delimited(entry)
             if isinstance(diffs, FileDiffs):
-                yield from (encode_delimited(_file_message(diff)) for diff in reversed(diffs.items))
+                yield from (encode_delimited(self._file_message(diff)) for diff in reversed(diffs.items))
             else:
                 for index, diff in reversed(list(enumerate(diffs.items))):
                     created = created_names(row, index)
                     yield encode_delimited(self._directory_message(diff, len(created), numbering))
-                    for name in created:
-                        yield encode_delimited(pb.CreatedListEntry(name=name))
+                    # what takes them minds their number
+                    for start in range(0, len(created), _TOGETHER):
+                        names = created[start : start + _TOGETHER]
+                        yield b"".join([encode_delimited(pb.CreatedListEntry(name=name)) for name in names])
+
+    def _file_message(self, diff: FileDiff) -> pb.FileDiff:
+        message = pb.FileDiff(snapshotId=diff.snapshot_id, fileSize=diff.file_size & _UINT64)
+        copy = self.file_copy(diff)
+        if copy is not None:
+            message.name = diff.name
+            message.snapshotCopy.CopyFrom(copy)
+        for block in diff.blocks or ():
+            message.blocks.add(
+                blockId=block.block_id & _UINT64, genStamp=block.genstamp & _UINT64, numBytes=block.num_bytes & _UINT64
+            )
+        return message
 
     def _directory_message(self, diff: DirectoryDiff, created: int, numbering: Numbering) -> pb.DirectoryDiff:
         message = pb.DirectoryDiff(
@@ -427,9 +482,10 @@ class DiffStore:
             isSnapshotRoot=diff.is_root,
             createdListSize=created,
         )
-        if diff.copy is not None and not diff.is_root:
+        copy = self.directory_copy(diff)
+        if copy is not None and not diff.is_root:
             message.name = diff.name
-            message.snapshotCopy.CopyFrom(diff.copy)
+            message.snapshotCopy.CopyFrom(copy)
         for node in sorted(diff.deleted.values(), key=lambda node: name_key(self.written_name(node))):
             reference = self.reference(node)
             if reference is not None:
@@ -443,15 +499,3 @@ class DiffStore:
     def written_name(self, node: Node) -> bytes:
         """What a loader will take for the name of a deleted entry: a copy of a link has the link's name of now."""
         return node.name if isinstance(node, WithName) else self._table.name(row_of(node))
-
-
-def _file_message(diff: FileDiff) -> pb.FileDiff:
-    message = pb.FileDiff(snapshotId=diff.snapshot_id, fileSize=diff.file_size & _UINT64)
-    if diff.copy is not None:
-        message.name = diff.name
-        message.snapshotCopy.CopyFrom(diff.copy)
-    for block in diff.blocks or ():
-        message.blocks.add(
-            blockId=block.block_id & _UINT64, genStamp=block.genstamp & _UINT64, numBytes=block.num_bytes & _UINT64
-        )
-    return message

@@ -5,17 +5,23 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Generic, TypeVar
 
 from engine.namespace.references import WithName
-from image_format.inode_table import Block, to_signed
+from image_format.inode_table import Block, RowCopy, to_signed
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
 
 CURRENT_STATE = 2147483646
 """Snapshot id that stands for the tree as it is now (Snapshot.CURRENT_STATE_ID)."""
 NO_SNAPSHOT = -1
+LARGEST_ID = (1 << 31) - 3
+"""The largest id of a snapshot that a row can hold."""
 _UINT64 = (1 << 64) - 1
+
+
+_id_of = attrgetter("snapshot_id")
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +52,8 @@ class FileDiff:
 
     Attributes:
         file_size: bytes it had.
-        name, copy: its attributes then, None where they did not change since.
+        name, copy: its attributes then, None where they did not change since; the name may be in the copy still, see
+            `DiffStore.file_copy`.
         blocks: its blocks then, None where they are those of the next diff that has some, or the present ones.
         detached: ids in `blocks` that do not follow the file's own block of that id any more.
     """
@@ -54,7 +61,7 @@ class FileDiff:
     snapshot_id: int
     file_size: int
     name: bytes = b""
-    copy: pb.INodeFile | None = None
+    copy: pb.INodeFile | RowCopy | None = None
     blocks: list[Block] | None = None
     detached: set[int] = field(default_factory=set)
 
@@ -81,8 +88,8 @@ class DirectoryDiff:
 
     Attributes:
         children_size: children it had when the diff was made.
-        is_root: the snapshot was taken of this very directory; then `copy` is the snapshot's.
-        name, copy: its attributes then, None where they did not change since.
+        is_root: the snapshot was taken of this very directory; then `name` and `copy` are the snapshot's.
+        name, copy: as those of `FileDiff`.
         created: names that are there after but not at the snapshot. Who has one, the next diff or the directory
             tells, unless it is a stray: then its row stands here.
         deleted: what was there at the snapshot and is not after, by name.
@@ -92,7 +99,7 @@ class DirectoryDiff:
     children_size: int
     is_root: bool = False
     name: bytes = b""
-    copy: pb.INodeDirectory | None = None
+    copy: pb.INodeDirectory | RowCopy | None = None
     created: dict[bytes, int | None] = field(default_factory=dict)
     deleted: dict[bytes, Node] = field(default_factory=dict)
 
@@ -166,7 +173,7 @@ class DiffList(Generic[D]):
             return len(items), False
         if items[-1].snapshot_id == snapshot_id and (len(items) == 1 or items[-2].snapshot_id < snapshot_id):
             return len(items) - 1, True
-        at = bisect_left(items, snapshot_id, key=lambda diff: diff.snapshot_id)
+        at = bisect_left(items, snapshot_id, key=_id_of)
         return at, at < len(items) and items[at].snapshot_id == snapshot_id
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.namespace.created_lists import CreatedLists
-from engine.namespace.diffs import CURRENT_STATE, NO_SNAPSHOT, DirectoryDiff, FileDiff, LinkCopy
+from engine.namespace.diffs import CURRENT_STATE, NO_SNAPSHOT, DirectoryDiff, FileDiff, FileDiffs, LinkCopy
 from engine.namespace.references import WithName
 from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK, to_signed
 from image_format.kernels.inode import COPIED, LAST_COMPLETE
@@ -39,34 +39,35 @@ class History(CreatedLists):
         if self._table.kind[row] == DIRECTORY:
             diff = self.directory_diff(row, latest)
             if diff.copy is None:
-                diff.name, diff.copy = self._table.name(row), self._table.directory_copy(row, self._table.rows[row])
+                diff.copy = self._table.copy_row(row, self._table.rows[row])
                 self._table.marks[row] |= COPIED
             return
         file_diff = self._file_diff(row, latest)
         if file_diff.copy is None:
-            file_diff.name, file_diff.copy = self._table.name(row), self._table.file_copy(row, self._table.rows[row])
+            file_diff.copy = self._table.copy_row(row, self._table.rows[row])
             self._table.marks[row] |= COPIED
         if with_blocks:
             file_diff.set_blocks(self._table.file_blocks(row))
 
     def keep(self, row: int, latest: int, amount: int, entry: np.void | None) -> None:
-        """`record_in` of what was so before kernels changed it.
+        """`record_in` of what was so before kernels changed it; the row tells of the diff already.
 
         Args:
             amount: bytes of a file, or how many children more than in the base image a directory had.
             entry: the row as it was; None where only the diff is wanted.
         """
-        table = self._table
-        if table.kind[row] == DIRECTORY:
-            diff = self.directory_diff(row, latest, amount)
-            if entry is not None and diff.copy is None:
-                diff.name, diff.copy = table.name_of(entry), table.directory_copy(row, entry)
-                table.marks[row] |= COPIED
-            return
-        file_diff = self._file_diff(row, latest, amount)
-        if file_diff.copy is None and entry is not None:
-            file_diff.name, file_diff.copy = table.name_of(entry), table.file_copy(row, entry)
-            table.marks[row] |= COPIED
+        diffs = self.diffs.to_keep(row)
+        last = diffs.last
+        if last is None or last.snapshot_id < latest:
+            if isinstance(diffs, FileDiffs):
+                last = FileDiff(latest, to_signed(amount & _UINT64))
+                diffs.items.append(last)
+            else:
+                last = DirectoryDiff(latest, self._tree.child_count(row, amount))
+                diffs.items.append(last)
+            self.diffs.note_kept(row, latest)
+        if entry is not None and last.copy is None:
+            last.copy = self._table.copy_row(row, entry)
 
     def _record_link(self, row: int, latest: int) -> None:
         holder = self.link_holder(row)
@@ -79,19 +80,18 @@ class History(CreatedLists):
             diff.deleted[name] = LinkCopy(row, name)
             self.diffs.has_links = True
 
-    def directory_diff(self, row: int, latest: int, growth: int | None = None) -> DirectoryDiff:
-        """The diff of a directory that takes changes since a snapshot, made if need be; see `Tree.child_count`."""
+    def directory_diff(self, row: int, latest: int) -> DirectoryDiff:
+        """The diff of a directory that takes changes since a snapshot, made if need be."""
         diffs = self.diffs.directory(row)
         if diffs.last is None or diffs.last.snapshot_id < latest:
-            diffs.items.append(DirectoryDiff(latest, self._tree.child_count(row, growth)))
+            diffs.items.append(DirectoryDiff(latest, self._tree.child_count(row)))
             self.diffs.note(row, latest)
         return diffs.items[-1]
 
-    def _file_diff(self, row: int, latest: int, size: int | None = None) -> FileDiff:
+    def _file_diff(self, row: int, latest: int) -> FileDiff:
         diffs = self.diffs.file(row)
         if diffs.last is None or diffs.last.snapshot_id < latest:
-            if size is None:
-                size = sum(block.num_bytes for block in self._table.file_blocks(row))
+            size = sum(block.num_bytes for block in self._table.file_blocks(row))
             diffs.items.append(FileDiff(latest, to_signed(size & _UINT64)))
             self.diffs.note(row, latest)
         return diffs.items[-1]

@@ -33,6 +33,7 @@ class Lineage:
         self._references = tree.references
         self._snapshots = snapshots
         self._link_holders: dict[int, int] = {}
+        self._snapshottable_rows: dict[int, int] = {}
         self.has_early_names = False
         self.diffs = DiffStore(tree.base, tree.table, tree.load_all, tree.place, tree.references, snapshots.root)
 
@@ -102,18 +103,28 @@ class Lineage:
         """
         wanted = [snapshot_id, NO_SNAPSHOT] if self._tree.hadoop3 else [snapshot_id]
         unread = [inode_id for each in wanted for inode_id in self.diffs.unread_at(each)]
-        known = {inode_id: self._table.row_of.get(inode_id) for inode_id in self._snapshots.snapshottable_ids}
-        unread += [inode_id for inode_id, row in known.items() if row is None]
         for inode_id in unread:
             row = self.load_detached(inode_id)
             if row != NO_ROW:
                 self.diffs.get(row)
+        snapshottable = [self._row_of_snapshottable(inode_id) for inode_id in self._snapshots.snapshottable_ids]
         rows = [row for each in wanted for row in self.diffs.rows_at(each)]
-        for inode_id, found in known.items():
-            row = self._tree.row(inode_id) if found is None else found
-            if row != NO_ROW and not self._table.flags[row] & DROPPED and self.diffs.get(row) is None:
-                rows.append(row)
+        flags = self._table.flags
+        rows += [
+            row
+            for row in snapshottable
+            if row != NO_ROW and self.diffs.get(row) is None and not flags.item(row) & DROPPED
+        ]
         return rows
+
+    def _row_of_snapshottable(self, inode_id: int) -> int:
+        """Row of a snapshottable directory, with its diffs read; once it has one, it keeps it."""
+        row = self._snapshottable_rows.get(inode_id, NO_ROW)
+        if row == NO_ROW:
+            row = self._snapshottable_rows[inode_id] = self.load_detached(inode_id)
+            if row != NO_ROW:
+                self.diffs.get(row)
+        return row
 
     def latest(self, row: int) -> int:
         """Newest snapshot that the path of an existing inode is in (INodesInPath.resolve)."""
@@ -159,8 +170,7 @@ class Lineage:
             directory = self.link_holder(row) if moved else int(self._table.parent[row])
             if directory == NO_ROW:
                 return True
-            if not self._table.born[row]:
-                self._table.born[row] = self._born(directory, row)
+            self._find_born(directory, row)
             found = self.child_at(directory, self._table.name(row), latest)
             # What leads to a renamed link in its directory is a reference, and no link.
             is_link = isinstance(found, LinkCopy) and found.loaded and found.row == row
@@ -169,13 +179,15 @@ class Lineage:
             row = directory
         return True
 
-    def _born(self, directory: int, row: int) -> int:
-        """See `INODE_DTYPE`."""
-        name, diffs = self._table.name(row), self.diffs.of_directory(directory)
-        for diff in () if diffs is None else reversed(diffs.items):
-            if name in diff.created:
-                return diff.snapshot_id + 1
-        return NO_SNAPSHOT
+    def _find_born(self, directory: int, row: int) -> int:
+        """`born` of a child of a directory, see `INODE_DTYPE`."""
+        born: int = self._table.born.item(row)
+        if born == 0:
+            name, diffs = self._table.name(row), self.diffs.of_directory(directory)
+            items = [] if diffs is None else diffs.items
+            born = next((diff.snapshot_id + 1 for diff in reversed(items) if name in diff.created), NO_SNAPSHOT)
+            self._table.born[row] = born
+        return born
 
     def node_in_latest(self, node: int | WithName, latest: int) -> bool:
         """The same of what stands in a directory: a plain inode, or a reference to one."""

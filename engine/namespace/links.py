@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -51,16 +51,20 @@ class Links:
     def __init__(self, table: InodeTable) -> None:
         self._table = table
         self._links = Growing(table.room, LINK_DTYPE, _FIRST_SIZE)
-        self.links = self._links.array
+        self._bind(self._links.array)
         self.slots: npt.NDArray[np.int64] = table.room.zeros(2 * _FIRST_SIZE, np.int64)
         self.count = 0
         # a link keeps its number; to call a kernel takes longer than all else
         self._numbers: dict[tuple[int, bytes], int] = {}
 
+    def _bind(self, links: npt.NDArray[Any]) -> None:
+        self.links = links
+        self._holders: npt.NDArray[np.int64] = links["row"]
+
     def get(self, directory: int, name: bytes) -> int | None:
         """Row of the child, `NO_ROW` where the directory has none; None where nobody has asked yet."""
         number = self._find(directory, name)
-        return None if number < 0 else int(self.links["row"][number])
+        return None if number < 0 else self._holders.item(number)
 
     def set(self, directory: int, name: bytes, row: int, *, changed: bool = False) -> None:
         """A directory has `row` under a name, or `NO_ROW`; once `changed`, a name stays so.
@@ -89,15 +93,25 @@ class Links:
             number = following - 1
         yield from reversed(found)
 
+    def rows(self, directory: int) -> Iterator[int]:
+        """Rows of the children that a directory has by its links, in no order."""
+        following = self.links["next"]
+        number = self._table.rows["first_link"].item(directory)
+        while number:
+            row = self._holders.item(number - 1)
+            if row != NO_ROW:
+                yield row
+            number = following.item(number - 1)
+
     def reserve(self, more: int) -> None:
         """Make room for so many more links."""
         needed = self.count + more
         if needed > self.links.size:
-            self.links = _NO_LINKS
+            self._bind(_NO_LINKS)
             try:
                 self._links.grow(self.count, needed)
             finally:
-                self.links = self._links.array
+                self._bind(self._links.array)
         self.reserve_slots(more)
 
     def reserve_slots(self, more: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from engine.namespace.diffs import CURRENT_STATE
 from engine.namespace.erasure_coding import ErasureCodingPolicies
 from engine.namespace.history import History
 from engine.namespace.leases import FindRows, Leases
-from engine.namespace.noted import take_up
+from engine.namespace.noted import Notes, take_up
 from engine.namespace.reclaim import Reclaim
 from engine.namespace.secrets import SecretManager
 from engine.namespace.settling import Settling
@@ -230,11 +231,14 @@ class Namespace:
         else:
             reclaim.destroy_inode(row)
 
-    def take_up(self, notes: npt.NDArray[Any], copies: npt.NDArray[Any]) -> None:
+    def take_up(self, notes: Notes, copies: npt.NDArray[Any]) -> None:
         """Apply to the snapshot diffs what kernels noted; see `noted`."""
-        if notes.size:
-            reclaim = Reclaim(self.tree, self.history, gone=self.forget, closed=_leave)
-            take_up(self.table, self.history, reclaim, notes, copies)
+        if notes:
+            take_up(self.table, self.history, self._reclaim_noted, notes, copies)
+
+    @cached_property
+    def _reclaim_noted(self) -> Reclaim:
+        return Reclaim(self.tree, self.history, gone=self.forget, closed=_leave)
 
     def remove_snapshot(self, row: int, snapshot_id: int) -> None:
         """Drop what only this snapshot of a directory needs."""

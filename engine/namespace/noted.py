@@ -34,22 +34,21 @@ NOTE_DTYPE = np.dtype(
         ("kept", "i8"),  # `KEEP` alone: number of the copy of the row as it was, -1 without one
     ]
 )
+Notes = list[tuple[int, int, int, int, int, int, int, int]]
 
 
-def take_up(
-    table: InodeTable, history: History, reclaim: FileReclaim, notes: npt.NDArray[Any], copies: npt.NDArray[Any]
-) -> None:
+def take_up(table: InodeTable, history: History, reclaim: FileReclaim, notes: Notes, copies: npt.NDArray[Any]) -> None:
     """Apply notes to the diffs.
 
     Args:
         reclaim: cuts the blocks of deleted files that no snapshot needs.
-        notes: of `NOTE_DTYPE`.
+        notes: items of `NOTE_DTYPE`.
         copies: the rows that they refer to.
     """
     # Each name is needed as bytes; a view of the arena gives them quicker than an array does.
     names, diffs = table.names.data, history.diffs
     created: dict[int, dict[bytes, int | None]] = {}
-    for kind, row, directory, offset, length, latest, amount, kept in notes.tolist():
+    for kind, row, directory, offset, length, latest, amount, kept in notes:
         if kind == KEEP:
             # what its newest diff was until now
             created.pop(row, None)

@@ -37,8 +37,12 @@ class Reclaim(FileReclaim):
 
     def remove_snapshot(self, row: int, prior: int) -> None:
         """Drop what only the deleted snapshot of a directory needs."""
-        self._ways = find_ways(self._tree, self._history, self._deleted_snapshot)
         self._wanted_in = {}
+        # A NameNode may trip over something beside the ways.
+        if not self._history.may_be_inconsistent:
+            flags = self._table.flags
+            rows = [at for at in self._history.rows_with_diffs(self._deleted_snapshot) if not flags.item(at) & DROPPED]
+            self._ways = find_ways(self._tree, row, rows)
         self.clean_inode(row, self._deleted_snapshot, prior)
 
     # ---- what is there -------------------------------------------------------------------------------------
@@ -206,7 +210,7 @@ class Reclaim(FileReclaim):
 
     def clean(self, node: Node, snapshot: int, prior: int) -> None:
         """What stands in a directory loses what only `snapshot` needs; see the class."""
-        if isinstance(node, LinkCopy) or self._table.flags[row_of(node)] & DROPPED:
+        if isinstance(node, LinkCopy) or self._table.flags.item(row_of(node)) & DROPPED:
             return
         if isinstance(node, int) and not self._references.is_dst(node):
             self.clean_inode(node, snapshot, prior)
@@ -229,7 +233,7 @@ class Reclaim(FileReclaim):
 
     def clean_inode(self, row: int, snapshot: int, prior: int) -> None:
         """`clean` of an inode itself, whatever refers to it."""
-        kind = self._table.kind[row]
+        kind = self._table.kind.item(row)
         if kind == FILE:
             self.clean_file(row, snapshot, prior)
         elif kind == DIRECTORY:
@@ -406,7 +410,7 @@ class Reclaim(FileReclaim):
                         self.clean(node, after, prior)
                 continue
             row = row_of(node)
-            if self._table.kind[row] == FILE:
+            if self._table.kind.item(row) == FILE:
                 diffs = self._diffs.of_file(row)
                 if diffs is not None:
                     self.take_out_of_file(row, diffs, after, prior)

@@ -64,7 +64,7 @@ class FileReclaim(ABC):
             self._keep_needed_blocks(row, diffs)
         else:
             self.take_out_of_file(row, diffs, snapshot, diffs.update_prior(snapshot, prior))
-        if self._table.flags[row] & DROPPED:
+        if self._table.flags.item(row) & DROPPED:
             return
         if self._table.is_under_construction(row):
             self._closed(row)
@@ -115,6 +115,8 @@ class FileReclaim(ABC):
     def take_out_of_file(self, row: int, diffs: FileDiffs, snapshot: int, prior: int) -> None:
         """Delete the diff of a snapshot; the one before takes up its blocks."""
         self._diffs.touch(row)
+        if diffs.of(snapshot) is None:
+            return
         removed, _ = diffs.take_out(snapshot, prior)
         self._diffs.note(row, prior if diffs.items else NO_SNAPSHOT)
         if removed is None:

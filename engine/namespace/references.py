@@ -116,6 +116,7 @@ class References:
         self._table = table
         self._load = load
         self._place = place
+        self._in_base = base.reference_count > 0
         self._hubs: dict[int, Hub | None] = {}
         self._named: dict[int, WithName] = {}
         self.changed = False
@@ -123,15 +124,13 @@ class References:
     @property
     def any(self) -> bool:
         """Whether there may be references."""
-        return self._base.reference_count > 0 or bool(self._hubs)
+        return self._in_base or bool(self._hubs)
 
     def hub(self, row: int) -> Hub | None:
         """The hub of an inode that was renamed out of a snapshot, None for any other."""
-        if row in self._hubs:
-            return self._hubs[row]
-        if not self._base.reference_count or self._table.slot[row] < 0:
-            return None
-        hub = None
+        hub = self._hubs.get(row)
+        if hub is not None or not self._in_base or row in self._hubs or self._table.slot.item(row) < 0:
+            return hub
         for number in self._base.references_to(int(self._table.id[row])).tolist():
             hub = hub or Hub(row)
             record = self._base.reference(number)

@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-from engine.namespace.history import History
 from engine.namespace.references import WithName
 from engine.namespace.tree import ROOT_ROW, Tree
 from image_format.inode_table import NO_ROW
-from image_format.kernels.inode import DROPPED
 
 Ways = dict[int, list[int | WithName]]
 """By row of a directory: what it has or had on the ways."""
 
 
-def find_ways(tree: Tree, history: History, snapshot_id: int) -> Ways | None:
-    """Where the deletion of a snapshot has something to do: all that is not on these ways would stay as it is.
+def find_ways(tree: Tree, root: int, rows: list[int]) -> Ways | None:
+    """Ways from `root`, whose snapshot is deleted, to `rows`: all that is not on them stays as it is.
 
     Returns:
-        None where the ways are not known, or where a NameNode may trip over something beside them.
+        None where the ways are not known.
     """
-    if history.may_be_inconsistent:
-        return None
-    table, references = tree.table, tree.references
-    waiting = [row for row in history.rows_with_diffs(snapshot_id) if not table.flags[row] & DROPPED]
+    references, parents = tree.references, tree.table.parent
+    waiting = list(rows)
     seen = set(waiting)
     ways: Ways = {}
     while waiting:
         row = waiting.pop()
-        if row == ROOT_ROW:
+        if row in (ROOT_ROW, root):
+            # what is above is not looked at
             continue
         hub = references.hub(row)
-        places: list[tuple[int, int | WithName]] = [(int(table.parent[row]), row)]
+        places: list[tuple[int, int | WithName]] = [(parents.item(row), row)]
         if hub is not None:
             places += [(named.parent, named) for named in hub.with_names]
         for directory, node in places:

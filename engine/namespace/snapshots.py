@@ -44,6 +44,7 @@ class Snapshots:
             self._by_id[snapshot.snapshotId] = snapshot
             self._of.setdefault(snapshot.root.id, {})[snapshot.root.name] = snapshot
         reader.finish()
+        self._read = frozenset(self._by_id)
 
     def _default_namespace_quota(self, root: pb.INodeDirectory) -> None:
         """As `Tree` does for directories: Hadoop's loader sets it beside storage type quotas alone."""
@@ -101,21 +102,25 @@ class Snapshots:
             del self._snapshottable[directory_id]
             self.changed = True
 
-    def create(self, name: bytes, root: pb.INode) -> pb.Snapshot:
-        """A new snapshot of the directory `root`, whose name becomes the snapshot's.
+    @property
+    def next_id(self) -> int:
+        """Id of the next snapshot that is made."""
+        return self._header.snapshotCounter
+
+    def create(self, directory_id: int, name: bytes) -> pb.Snapshot:
+        """A new snapshot of a directory, whose attributes it does not have yet.
 
         Raises:
             NamespaceError: the directory is not snapshottable, or has a snapshot of that name.
         """
-        self.check_snapshottable(root.id)
-        siblings = self._of.setdefault(root.id, {})
+        self.check_snapshottable(directory_id)
+        siblings = self._of.setdefault(directory_id, {})
         if name in siblings:
-            raise NamespaceError(f"directory {root.id} has a snapshot {name.decode('utf-8', 'replace')!r} already")
-        root.name = name
-        snapshot = pb.Snapshot(snapshotId=self._header.snapshotCounter)
-        snapshot.root.CopyFrom(root)
-        self._header.snapshotCounter += 1
-        self._by_id[snapshot.snapshotId] = siblings[name] = snapshot
+            raise NamespaceError(f"directory {directory_id} has a snapshot {name.decode('utf-8', 'replace')!r} already")
+        number = self.next_id
+        snapshot = pb.Snapshot(snapshotId=number, root=pb.INode(type=pb.INode.DIRECTORY, id=directory_id, name=name))
+        self._header.snapshotCounter = number + 1
+        self._by_id[number] = siblings[name] = snapshot
         self.changed = True
         return snapshot
 
@@ -139,7 +144,8 @@ class Snapshots:
 
     def check_writable(self, snapshot: pb.Snapshot) -> None:
         """Raises UnsupportedNamespaceError where the record has fields that this version does not know."""
-        if has_unknown_fields(snapshot):
+        # those that replay made have none
+        if snapshot.snapshotId in self._read and has_unknown_fields(snapshot):
             raise UnsupportedNamespaceError(
                 f"snapshot {snapshot.snapshotId} ({self._file}, section {_SECTION}) "
                 "has fields this version does not know"

@@ -348,7 +348,7 @@ class Tree:
     def references_in(self, directory: int) -> list[WithName | Hub]:
         """References that a directory has as children, by id."""
         self.open_directory(directory)
-        hubs = (self.references.hub(row) for _, row in self.links.items(directory) if row != NO_ROW)
+        hubs = map(self.references.hub, self.links.rows(directory))
         known = [hub for hub in hubs if hub is not None and hub.dst_snapshot is not None]
         return [
             *sorted(known, key=lambda hub: int(self.table.id[hub.row])),

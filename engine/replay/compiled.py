@@ -1,8 +1,8 @@
 """Replay of the frequent operations by kernels; what they leave is for the plain functions.
 
 A run goes to and fro: `_enter` tells the kernels the counters, `_point` where the arrays are, `run` applies
-operations, and `_leave` takes the counters back and reads the features of what was decoded. `_give_acls` does what
-kernels only noted. Then Python sees the namespace as if it had applied the operations itself.
+operations, and `_leave` takes the counters back and reads the features of what was decoded. `_settle` and `_give_acls`
+do what kernels only noted. Then Python sees the namespace as if it had applied the operations itself.
 
     a run ends with AGAIN   arrays grow, and the run goes on. If it ends there a second time without having moved, the
                             operation is larger than what arrays grow by: it is left to the plain function.
@@ -18,13 +18,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from engine.namespace import Namespace
 from engine.namespace.noted import NOTE_DTYPE
+from engine.replay import snapshots
 from engine.replay.acls import inherit_default_acl, set_acl
 from engine.replay.base_arrays import base_arrays, new_state, point_to
 from engine.replay.kernels import state
@@ -62,6 +63,7 @@ _BLOCKS = 1 << 12
 _STRINGS = 1 << 8
 _NOTES = 1 << 12
 _ACLS = 1 << 12
+_SNAPSHOT_CHANGES = 1 << 10
 _FEWEST_PATHS, _MOST_PATHS = 1 << 12, 1 << 18
 _NAMES = 1 << 6
 _LONGEST_NAME = 0xFFFF
@@ -105,6 +107,7 @@ class CompiledReplay:
         self._notes: npt.NDArray[np.void] = np.zeros(_NOTES, NOTE_DTYPE)
         self._copies: npt.NDArray[np.void] = np.zeros(_NOTES, INODE_DTYPE)
         self._acls: npt.NDArray[np.int64] = np.empty((_ACLS, 4), np.int64)
+        self._snapshot_changes: npt.NDArray[np.int64] = np.empty((_SNAPSHOT_CHANGES, 6), np.int64)
         # its entries begin where cache lines do
         self._paths: npt.NDArray[np.void] = Room().zeros(_places_for_paths(index), state.PATH_DTYPE)
         self._coming: npt.NDArray[np.int64] = np.zeros((COMING + 1, COMING_COLUMNS), np.int64)
@@ -185,6 +188,7 @@ class CompiledReplay:
                 self._point()
                 position, count, status = run(self._state, buffer, cursor.position, limit - applied, last_txid, checked)
                 self._leave()
+                self._settle(cursor)
                 if self._state[state.ACLS_USED]:
                     self._give_acls(cursor)
                 applied += count
@@ -319,6 +323,10 @@ class CompiledReplay:
             self._layout,
             rules.skip_access_time_changes,
             0,
+            -1 if rules.capture_open_files else namespace.snapshots.next_id,
+            0 if namespace.hadoop3 else snapshots.now(),
+            0,
+            0,
         )
 
     def _leave(self) -> None:
@@ -326,7 +334,7 @@ class CompiledReplay:
         table, tree, info = namespace.table, namespace.tree, namespace.info
         first = table.count
         table.count = table.row_of.count = numbers[state.ROWS_USED]
-        if table.count > first:
+        if numbers[state.FEATURES_READ]:
             self._read_features(first)
         table.names_used = numbers[state.NAMES_USED]
         table.blocks_used = numbers[state.BLOCKS_USED]
@@ -347,14 +355,42 @@ class CompiledReplay:
         if info.genstampV2 != numbers[state.GENERATION_STAMP]:
             info.genstampV2 = numbers[state.GENERATION_STAMP]
         namespace.leases.changed = bool(numbers[state.LEASES_CHANGED])
+        self._era = numbers[state.ERA]
         if numbers[state.DIRECTORIES_MOVED] != tree.moved:
             tree.moved = self._moved = numbers[state.DIRECTORIES_MOVED]
             tree.forget_paths()
-        diffs = namespace.history.diffs
+
+    def _settle(self, cursor: SegmentCursor) -> None:
+        """Make diffs of what kernels noted, and the snapshots that they made and renamed in between.
+
+        Raises:
+            ReplayError, UnsupportedOperationError: see `registry.apply`; later operations may have been applied.
+        """
+        namespace, diffs = self._namespace, self._namespace.history.diffs
+        notes, taken = self._notes[: self._state[state.NOTES_USED]].tolist(), 0
         changed = diffs.directories_changed
-        namespace.take_up(self._notes[: numbers[state.NOTES_USED]], self._copies)
+        changes = self._snapshot_changes[: self._state[state.SNAPSHOT_CHANGES_USED]]
+        for until, row, kept, body, place, mtime in changes.tolist():
+            namespace.take_up(notes[taken:until], self._copies)
+            taken = until
+            reader = Reader(cursor.buffer, place)
+            try:
+                if kept < 0:
+                    snapshots.retitle(namespace, row, reader.string(), reader.string(), mtime)
+                else:
+                    snapshots.make(namespace, row, reader.string(), mtime, self._copies[kept])
+            except (HdfsError, ValueError, OverflowError) as error:
+                self._fail(cursor, body, error)
+        namespace.take_up(notes[taken:], self._copies)
         # Paths lead on to where they led: a new diff is of the newest snapshot that they are in.
         self._directories += diffs.directories_changed - changed
+
+    @staticmethod
+    def _fail(cursor: SegmentCursor, body: int, error: Exception) -> NoReturn:
+        """Raise an error as one of the operation whose body stands there."""
+        op, _ = decode_op(cursor.buffer, body - BODY, cursor.layout_version)
+        with ErrorsOf(op):
+            raise error
 
     def _read_features(self, first: int) -> None:
         """Read the features of rows that kernels decoded, from row `first` on."""
@@ -375,10 +411,8 @@ class CompiledReplay:
                 inherit_default_acl(namespace, directory, row)
                 if place >= 0:
                     set_acl(namespace, row, ACL_ENTRIES.read(Reader(cursor.buffer, place)))
-            except (HdfsError, ValueError, OverflowError):
-                op, _ = decode_op(cursor.buffer, body - BODY, cursor.layout_version)
-                with ErrorsOf(op):
-                    raise
+            except (HdfsError, ValueError, OverflowError) as error:
+                self._fail(cursor, body, error)
 
     def _point(self) -> None:
         """Tell the kernels where the arrays are that may have moved; they stay there while a kernel runs."""
@@ -422,6 +456,7 @@ class CompiledReplay:
             "notes": self._notes,
             "copies": self._copies,
             "acls": self._acls,
+            "snapshot_changes": self._snapshot_changes,
             "paths": self._paths,
             "coming": self._coming,
             "unread": self._unread,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
+
 from engine.namespace import Namespace
 from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff
 from engine.namespace.tree import encode_name
@@ -22,7 +24,8 @@ _UINT64 = (1 << 64) - 1
 _DELETED_XATTR = "hdfs.snapshot.deleted"
 
 
-def _now() -> int:
+def now() -> int:
+    """Milliseconds that the clock shows, which Hadoop 2.7 takes for the time of a snapshot."""
     return time.time_ns() // 1_000_000
 
 
@@ -40,30 +43,37 @@ def disallow(namespace: Namespace, op: DisallowSnapshotOp) -> None:
 
 
 def create(namespace: Namespace, op: CreateSnapshotOp) -> None:
-    table, history = namespace.table, namespace.history
     row = namespace.directory(op.snapshot_root)
     namespace.tree.check_known(row)
-    root = table.message(row)
-    # Hadoop 2.7 takes the clock of the replay, and leaves quotas out.
-    mtime = op.mtime if namespace.hadoop3 else _now()
-    if not namespace.hadoop3:
-        root.directory.nsQuota = root.directory.dsQuota = _UINT64
-        root.directory.ClearField("typeQuotas")
-    root.directory.modificationTime = mtime & _UINT64
-    snapshot = namespace.snapshots.create(encode_name(op.snapshot_name), root)
-    history.diffs.directory(row).items.append(
-        DirectoryDiff(
-            snapshot.snapshotId,
-            namespace.tree.child_count(row),
-            is_root=True,
-            name=snapshot.root.name,
-            copy=snapshot.root.directory,
-        )
-    )
-    history.diffs.note(row, snapshot.snapshotId)
-    history.raise_mtime(row, mtime, CURRENT_STATE)
+    mtime = op.mtime if namespace.hadoop3 else now()
+    make(namespace, row, op.snapshot_name, mtime, namespace.table.rows[row])
+    namespace.history.raise_mtime(row, mtime, CURRENT_STATE)
     if namespace.rules.capture_open_files:
         _capture_open_files(namespace, row)
+
+
+def make(namespace: Namespace, row: int, name: str, mtime: int, entry: np.void) -> None:
+    """Make a snapshot of a directory.
+
+    Args:
+        entry: its row as it was then.
+
+    Raises:
+        NamespaceError: as `Snapshots.create`.
+    """
+    diffs = namespace.history.diffs
+    encoded = encode_name(name)
+    snapshot = namespace.snapshots.create(int(entry["id"]), encoded)
+    copy = snapshot.root.directory
+    namespace.table.fill_directory(copy, row, entry)
+    if not namespace.hadoop3:
+        # Hadoop 2.7 leaves quotas out.
+        copy.nsQuota = copy.dsQuota = _UINT64
+        copy.ClearField("typeQuotas")
+    copy.modificationTime = mtime & _UINT64
+    size = namespace.tree.child_count(row, int(entry["growth"]))
+    diffs.directory(row).items.append(DirectoryDiff(snapshot.snapshotId, size, is_root=True, name=encoded, copy=copy))
+    diffs.note(row, snapshot.snapshotId)
 
 
 def _capture_open_files(namespace: Namespace, root: int) -> None:
@@ -102,15 +112,23 @@ def _mark_deleted(namespace: Namespace, row: int, snapshot: pb.Snapshot) -> None
     if all(xattr.name != packed for xattr in attributes):
         attributes.insert(0, pb.XAttrCompactProto(name=packed))
     name = snapshot.root.name + b"#" + str(snapshot.snapshotId).encode()
-    _rename_to(namespace, row, snapshot, name, _now())
+    _rename_to(namespace, row, snapshot, name, now())
 
 
 def rename(namespace: Namespace, op: RenameSnapshotOp) -> None:
     row = namespace.directory(op.snapshot_root)
-    snapshot = namespace.snapshots.find(int(namespace.table.id[row]), encode_name(op.snapshot_old_name))
-    if op.snapshot_new_name != op.snapshot_old_name:
-        mtime = op.mtime if namespace.hadoop3 else None
-        _rename_to(namespace, row, snapshot, encode_name(op.snapshot_new_name), mtime)
+    retitle(namespace, row, op.snapshot_old_name, op.snapshot_new_name, op.mtime)
+
+
+def retitle(namespace: Namespace, row: int, old: str, new: str, mtime: int) -> None:
+    """Give a snapshot of a directory another name.
+
+    Raises:
+        NamespaceError: as `Snapshots.find` and `Snapshots.rename`.
+    """
+    snapshot = namespace.snapshots.find(int(namespace.table.id[row]), encode_name(old))
+    if new != old:
+        _rename_to(namespace, row, snapshot, encode_name(new), mtime if namespace.hadoop3 else None)
 
 
 def _rename_to(namespace: Namespace, row: int, snapshot: pb.Snapshot, name: bytes, mtime: int | None) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.namespace import ROOT_ROW, Namespace
-from engine.namespace.diffs import CURRENT_STATE, Node
+from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff, FileDiff, Node
 from engine.namespace.tree import encode_name
 from image_format.inode_table import DIRECTORY, SYMLINK
 from image_format.name_order import name_key
@@ -112,8 +112,18 @@ def copy_at(namespace: Namespace, place: Place) -> pb.INodeFile | pb.INodeDirect
     diffs = namespace.history.diffs.get(place.row)
     if diffs is None:
         return None
-    later = diffs.items[diffs.index_at(place.snapshot_id) :]
-    return next((diff.copy for diff in later if diff.copy is not None), None)
+    return next(copies(namespace, diffs.items[diffs.index_at(place.snapshot_id) :]), None)
+
+
+def copies(
+    namespace: Namespace, diffs: Sequence[FileDiff | DirectoryDiff]
+) -> Iterator[pb.INodeFile | pb.INodeDirectory]:
+    """Attributes that diffs have of their inode, of those that have some."""
+    store = namespace.history.diffs
+    for diff in diffs:
+        copy = store.file_copy(diff) if isinstance(diff, FileDiff) else store.directory_copy(diff)
+        if copy is not None:
+            yield copy
 
 
 def size_at(namespace: Namespace, place: Place) -> int:

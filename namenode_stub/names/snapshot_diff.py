@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from engine.namespace import ROOT_ROW, Namespace
-from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff, DirectoryDiffs, FileDiffs, Node
+from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff, DirectoryDiffs, FileDiff, FileDiffs, Node
 from engine.namespace.references import WithName
 from engine.namespace.tree import encode_name
 from image_format.inode_table import DIRECTORY, FILE, NO_ROW
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
-from namenode_stub.names.past_states import Place, copy_at, nodes_at, row_of, size_at
+from namenode_stub.names.past_states import Place, copies, copy_at, nodes_at, row_of, size_at
 from namenode_stub.names.paths import find, is_directory
 from namenode_stub.names.snapshot_operations import snapshot_names
 from namenode_stub.names.transactions import Transactions
@@ -183,8 +183,8 @@ class _Walk:
             return None
         for each in diffs.items[slice(*span)]:
             diff.combine(each, _look_on)
-        copies = [each.copy for each in diffs.items[slice(*span)]]
-        if not diff.created and not diff.deleted and not self._has_changed(row, copies, _directory_attributes):
+        among = diffs.items[slice(*span)]
+        if not diff.created and not diff.deleted and not self._has_changed(row, among, _directory_attributes):
             return None
         return Change(
             int(self._table.id[row]),
@@ -206,11 +206,11 @@ class _Walk:
     def _has_changed(
         self,
         row: int,
-        copies: Sequence[pb.INodeDirectory | pb.INodeFile | None],
+        among: Sequence[DirectoryDiff | FileDiff],
         attributes: Callable[[pb.INodeDirectory | pb.INodeFile], object],
     ) -> bool:
         """Whether attributes differ within the time in between; times of change do not count."""
-        known = [attributes(copy) for copy in copies if copy is not None]
+        known = [attributes(copy) for copy in copies(self._namespace, among)]
         if not known:
             return False
         later = copy_at(self._namespace, Place(row, self._later))
@@ -227,8 +227,7 @@ class _Walk:
         if diffs is None or span is None:
             return None
         same_size = diffs.items[span[0]].file_size == size_at(self._namespace, Place(row, self._later))
-        copies = [each.copy for each in diffs.items[slice(*span)]]
-        if same_size and not self._has_changed(row, copies, _file_attributes):
+        if same_size and not self._has_changed(row, diffs.items[slice(*span)], _file_attributes):
             return None
         return Change(int(self._table.id[row]), path, False, self._order(row))
 

@@ -215,7 +215,7 @@ def numbered(ops: Sequence[EditOp], after: int) -> Sequence[EditOp]:
 def merge_bytes(path: Path, ops: Sequence[EditOp], codec: str | None = None, rules: ReplayRules | None = None) -> bytes:
     """The image that `ops`, which get their txids here, make of the one at `path`; kernels have to make the same."""
     now = time.time_ns() // 1_000_000
-    with patch("engine.replay.snapshots._now", lambda: now):
+    with patch("engine.replay.snapshots.now", lambda: now):
         out = bytearray()
         with ImageFile.open(path) as image:
             with patch.dict(os.environ, {PLAIN: "1"}):

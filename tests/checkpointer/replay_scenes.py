@@ -13,6 +13,7 @@ from journal.ops import EditOp
 from tests.checkpointer.image_builder import ImageBuilder, numbered
 from tests.checkpointer.op_makers import add, close, delete, mkdir, rename, rename_old, set_permissions, times
 from tests.checkpointer.replay_twins import encoded
+from tests.checkpointer.snapshot_support import allow, create, retitle
 
 
 def block(number: int, size: int = 7) -> ops.Block:
@@ -54,6 +55,10 @@ def work(count: int) -> list[EditOp]:
         rename("/jobs/out/part-0", "/jobs/out/part-1", overwrite=True),
         delete("/old/a"),
         delete("/nowhere"),
+        mkdir("/shots", 20_004),
+        allow("/shots"),
+        create("s1", "/shots"),
+        retitle("s1", "s2", "/shots"),
         ops.EndLogSegmentOp(),
     ]
 

@@ -110,7 +110,7 @@ def test_kernels_and_plain_functions_make_the_same_bytes(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Hadoop 2.7 gives snapshots the time of their replay
-    monkeypatch.setattr("engine.replay.snapshots._now", lambda: 1_400_000_000_000)
+    monkeypatch.setattr("engine.replay.snapshots.now", lambda: 1_400_000_000_000)
     made = []
     for plain in ("", "1"):
         monkeypatch.setenv(PLAIN, plain)

@@ -51,6 +51,7 @@ PATHS = st.sampled_from(
         *("/old//a", "/old/a/", "", "old", "/old/a/\U0001f600", "/old/a/\u4e2d"),
     ]
 )
+SNAPSHOTS = st.sampled_from(["s0", "a0", "new", "", "\U0001f600", "\u4e2d"])
 TIMES = st.sampled_from([5000, 1, 0, -1, -7, (1 << 63) - 1])
 NAMES = st.sampled_from(["hdfs", "supergroup", "bob", "\U0001f600", ""])
 CLIENTS = st.sampled_from(["client", "other", "", "\u4e2d"])
@@ -58,7 +59,8 @@ NUMBERS = st.sampled_from([20_100, 20_101, 16_390, 16_385, 0, -1, (2 << 30) + 50
 BLOCKS = st.lists(st.sampled_from([block(0), block(0, 0), block(1), block(0)._replace(genstamp=99)]), max_size=3)
 ENTRIES = [ops.AclEntry(0, 0, 7, None), ops.AclEntry(1, 0, 5, None), ops.AclEntry(3, 0, 1, None)]
 VALUES: dict[str, st.SearchStrategy[object]] = {
-    **dict.fromkeys(("path", "src", "dst"), PATHS),
+    **dict.fromkeys(("path", "src", "dst", "snapshot_root"), PATHS),
+    **dict.fromkeys(("snapshot_name", "snapshot_old_name", "snapshot_new_name"), SNAPSHOTS),
     **dict.fromkeys(("mtime", "atime", "timestamp"), TIMES),
     **dict.fromkeys(("inode_id", "block_id", "genstamp"), NUMBERS),
     **dict.fromkeys(("client_name", "client_machine", "lease_holder", "new_holder"), CLIENTS),

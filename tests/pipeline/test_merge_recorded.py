@@ -29,7 +29,7 @@ def test_the_image_is_hadoop_s_and_the_local_engine_s(
 ) -> None:
     # Hadoop 2.7 gives snapshots the time of their replay: both engines are to have the same one.
     now = time.time_ns() // 1_000_000
-    monkeypatch.setattr("engine.replay.snapshots._now", lambda: now)
+    monkeypatch.setattr("engine.replay.snapshots.now", lambda: now)
     rules = replay_rules(Configuration.load(case.write_configuration(tmp_path / "conf"), environment={}))
     for engine in ("spark", "local"):
         case.copy_to(tmp_path / engine)

@@ -20,6 +20,8 @@ FIRST_LAYOUT: Final = -60
 """Older edit logs have operations in other forms; the plain functions read those."""
 ERASURE_CODING: Final = next(field.since or 0 for field in ops.AddOp.fields if field.name == "erasure_coding_policy_id")
 """The layout from which on OP_ADD has the field."""
+SNAPSHOT_TIMES: Final = next(field.since or 0 for field in ops.CreateSnapshotOp.fields if field.name == "mtime")
+"""The layout from which on operations on snapshots have their time."""
 
 _SIZES = {kinds.BYTE: 1, kinds.BOOL: 1, kinds.SHORT: 2, kinds.MODE: 2, kinds.INT: 4, kinds.LONG: 8}
 COUNT: Final = _SIZES[kinds.INT]
@@ -59,6 +61,8 @@ RENAME = _behind(ops.RenameOp, "dst")
 TIMES = _behind(ops.TimesOp, "path")
 SET_REPLICATION = _behind(ops.SetReplicationOp, "path")
 SET_PERMISSIONS = _behind(ops.SetPermissionsOp, "src")
+CREATE_SNAPSHOT = _behind(ops.CreateSnapshotOp, "snapshot_name", SNAPSHOT_TIMES)
+RENAME_SNAPSHOT = _behind(ops.RenameSnapshotOp, "snapshot_new_name", SNAPSHOT_TIMES)
 ALLOCATE_BLOCK_ID = _behind(ops.AllocateBlockIdOp)
 SET_GENSTAMP_V2 = _behind(ops.SetGenstampV2Op)
 

@@ -34,6 +34,7 @@ from engine.replay.kernels.state import (
     DIRECTORIES_MOVED,
     DONE,
     ERA,
+    FEATURES_READ,
     INSIDE,
     LATEST,
     LINKS_USED,
@@ -142,6 +143,7 @@ def load(a, inode_id, near):
         if mark < 0:
             return np.int64(UNUSUAL)
         rows_of(a)[row]["marks"] = mark
+        n[FEATURES_READ] += 1
     if flags & UNDER_CONSTRUCTION:
         read = read_client(a, offset, rows_of(a)[row])
         if read != DONE:

@@ -103,11 +103,17 @@ def keep(a, row, latest, copied):
         note["amount"] = size
     note["kept"] = -1
     if copied:
-        used = a[COPIES_USED]
-        copies_of(a)[used] = entry
-        a[COPIES_USED] = used + 1
-        note["kept"] = used
+        note["kept"] = copy_row(a, row)
         entry["marks"] |= COPIED
+
+
+@step
+def copy_row(a, row):
+    """Number of a copy of a row as it is; there is room."""
+    used = a[COPIES_USED]
+    copies_of(a)[used] = rows_of(a)[row]
+    a[COPIES_USED] = used + 1
+    return used
 
 
 @step

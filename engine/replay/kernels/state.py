@@ -63,8 +63,12 @@ ABSENT = -1
     LAYOUT,  # version of the segment's layout
     SKIPS_ACCESS_TIMES,  # `ReplayRules.skip_access_time_changes`
     FOUND_AT,  # the first row of `found_ahead_of` that is for the operation at hand or one behind it
+    NEXT_SNAPSHOT,  # id of the next snapshot that is made; -1 if kernels are to make none
+    CLOCK,  # what Hadoop 2.7 takes for the time of a snapshot
+    SNAPSHOT_CHANGES_USED,
+    FEATURES_READ,  # how many rows were decoded that have features
     NUMBERS,
-) = range(32)
+) = range(36)
 
 PATH_DTYPE = np.dtype(
     [
@@ -126,6 +130,7 @@ ARRAYS = (
     "notes",
     "copies",
     "acls",
+    "snapshot_changes",
     "paths",
     "coming",
     "unread",
@@ -241,6 +246,11 @@ acls_of = _view("acls", np.int64, 4)
 
 An inode that inherits its ACL has -1 for the last.
 """
+
+snapshot_changes_of = _view("snapshot_changes", np.int64, 6)
+"""Snapshots that were made or renamed: how many notes came before; row of the directory; number of its copy, -1 for a
+snapshot that is renamed; where in the segment the operation's body and the field with the snapshot's name stand; the
+time."""
 
 paths_of = _view("paths", PATH_DTYPE)
 """Paths of directories, at places that their hashes tell; a power of two."""
