@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.namespace.diff_store import DiffStore
-from engine.namespace.diffs import CURRENT_STATE, NO_SNAPSHOT, LinkCopy, Node
+from engine.namespace.diffs import CURRENT_STATE, NO_SNAPSHOT, DirectoryDiff, LinkCopy, Node
 from engine.namespace.references import WithName
 from engine.namespace.snapshots import Snapshots
 from engine.namespace.tree import ROOT_ROW, Tree
@@ -41,6 +41,22 @@ class Lineage:
     def active(self) -> bool:
         """Whether there are snapshots, or traces of them."""
         return self._snapshots.any or self.diffs.any or self._references.any
+
+    def lost_roots(self) -> list[tuple[int, DirectoryDiff]]:
+        """Directories with a diff that is of a snapshot's root where there is no such snapshot any more.
+
+        A NameNode that merges diffs may give the root's diff of one snapshot the id of another, which is of a directory
+        above; where that one is deleted while the directory is elsewhere, the diff stays.
+        """
+        if not self._snapshots.any_gone:
+            return []
+        rows = (row for row in self.diffs.directories_read() if not self._table.flags[row] & DROPPED)
+        return [
+            (row, diff)
+            for row in rows
+            for diff in self.diffs.directory(row).items
+            if diff.is_root and not self._snapshots.exists(diff.snapshot_id)
+        ]
 
     def is_snapshottable(self, row: int) -> bool:
         """Whether a directory may have snapshots; the root always counts as one."""

@@ -175,6 +175,7 @@ class Namespace:
         if self.heals.mode is Healing.AS_HADOOP:
             return
         suspicious = suspicious or self.history.may_be_inconsistent or bool(self.heals)
+        suspicious = suspicious or bool(self.history.lost_roots())
         if suspicious or (self.history.active and self.tree.links.lost()):
             Settling(self.tree, self.history).run()
 

@@ -50,6 +50,7 @@ class Settling:
         Raises:
             InconsistentNamespaceError: nothing is to be healed.
         """
+        self._make_plain_diffs()
         self._read_lists_of_lost_links()
         self._revive_children()
         uses = self._uses()
@@ -94,6 +95,18 @@ class Settling:
     def _path(self, directory: int, name: bytes) -> str:
         above = self._history.full_path(directory)
         return f"{above}/{name.decode('utf-8', 'replace')}"
+
+    # ---- diffs of snapshots that are gone ------------------------------------------------------------------
+
+    def _make_plain_diffs(self) -> None:
+        """A root's diff takes its attributes from the snapshot: without that one it has them itself."""
+        for directory, diff in self._history.lost_roots():
+            text = f"the diff of snapshot {diff.snapshot_id}, which does not exist, was its root's: made a plain one"
+            self._note("diff-root", _DIFFS, directory, self._history.full_path(directory), text)
+            # as it is to be written
+            self._diffs.directory_copy(diff)
+            diff.is_root, diff.name = False, self._table.name(directory)
+            self._diffs.touch(directory)
 
     # ---- inodes that are gone, but led to ------------------------------------------------------------------
 

@@ -45,6 +45,7 @@ class Snapshots:
             self._of.setdefault(snapshot.root.id, {})[snapshot.root.name] = snapshot
         reader.finish()
         self._read = frozenset(self._by_id)
+        self._gone: dict[int, pb.Snapshot] = {}
 
     def _default_namespace_quota(self, root: pb.INodeDirectory) -> None:
         """As `Tree` does for directories: Hadoop's loader sets it beside storage type quotas alone."""
@@ -66,9 +67,20 @@ class Snapshots:
     def has_snapshots(self, directory_id: int) -> bool:
         return bool(self._of.get(directory_id))
 
+    @property
+    def any_gone(self) -> bool:
+        """Whether a snapshot was deleted."""
+        return bool(self._gone)
+
+    def exists(self, snapshot_id: int) -> bool:
+        return snapshot_id in self._by_id
+
     def root(self, snapshot_id: int) -> pb.INode:
-        """The directory as it was at a snapshot, under the snapshot's name; raises NamespaceError without one."""
-        snapshot = self._by_id.get(snapshot_id)
+        """The directory as it was at a snapshot, under the snapshot's name; raises NamespaceError without one.
+
+        A deleted snapshot counts: diffs of the image that nobody read yet may be of its root.
+        """
+        snapshot = self._by_id.get(snapshot_id) or self._gone.get(snapshot_id)
         if snapshot is None:
             raise NamespaceError(f"a snapshot diff belongs to snapshot {snapshot_id}, which does not exist")
         return snapshot.root
@@ -125,7 +137,7 @@ class Snapshots:
         return snapshot
 
     def delete(self, snapshot: pb.Snapshot) -> None:
-        del self._by_id[snapshot.snapshotId]
+        self._gone[snapshot.snapshotId] = self._by_id.pop(snapshot.snapshotId)
         del self._of[snapshot.root.id][snapshot.root.name]
         self.changed = True
 
