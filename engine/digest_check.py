@@ -42,11 +42,6 @@ class DigestCheck:
         if self._thread.ident is None:
             self._thread.start()
 
-    @property
-    def runs(self) -> bool:
-        """Whether it takes a core now."""
-        return self._thread.is_alive()
-
     def confirm(self) -> None:
         """Wait for the verdict.
 

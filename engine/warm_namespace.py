@@ -36,7 +36,6 @@ from engine.saver import Sink, save_image
 from engine.saving import cancellable, image_warnings, sound
 from engine.settings import MergeSettings
 from engine.stretches import Recorder
-from hadoop_common.cores import available_cores
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
 from image_format.errors import InconsistentHistoryError
@@ -53,8 +52,6 @@ __all__ = ["MergeResult", "WarmNamespace"]
 
 _LOG = logging.getLogger(__name__)
 
-_CORES_IN_USE = 2
-"""By a replay and the digest of the image, while that runs."""
 _LARGEST_UPDATE = 1 << 30
 """Bytes of an index that may be in memory twice for a while, a quarter of a memory limit at most; a larger one is let
 go of, and its image scanned."""
@@ -280,7 +277,6 @@ class WarmNamespace:
                     progress=watcher.advance,
                     cancelled=watcher.cancelled,
                     watch=watch,
-                    core_free=lambda: not opened.digest.runs or available_cores() > _CORES_IN_USE,
                 )
             finally:
                 self._replay_seconds += time.monotonic() - started

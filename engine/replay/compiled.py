@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -27,17 +26,14 @@ from engine.namespace import Namespace
 from engine.namespace.noted import NOTE_DTYPE
 from engine.replay import snapshots
 from engine.replay.acls import inherit_default_acl, set_acl
-from engine.replay.base_arrays import base_arrays, new_state, point_to
 from engine.replay.kernels import state
 from engine.replay.kernels.ahead import COLUMNS as COMING_COLUMNS
-from engine.replay.kernels.ahead import COMING, FOUND_SEEN
+from engine.replay.kernels.ahead import COMING
 from engine.replay.kernels.base_children import UNREAD
 from engine.replay.kernels.frames import BODY, NO_END
 from engine.replay.kernels.layouts import FIRST_LAYOUT
 from engine.replay.kernels.lookup import find_rows
 from engine.replay.kernels.run import run
-from engine.replay.name_lookup import NOTHING_FOUND, Found, NameLookup
-from engine.replay.opened_directories import OpenedDirectories
 from engine.replay.registry import ErrorsOf
 from engine.replay.table import REPLAYED
 from hadoop_common.errors import HdfsError
@@ -48,8 +44,9 @@ from image_format.index import ImageIndex
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import ACL_DUE, FEATURES, HOLDS, INODE_DTYPE
 from image_format.messages import MessageReader
+from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
-from image_format.room import Room
+from image_format.room import Growing, Room
 from image_format.string_table import MAX_SERIAL, StringKind
 from journal.attribute_kinds import ACL_ENTRIES
 from journal.binary_codec import decode_op
@@ -65,8 +62,12 @@ _NOTES = 1 << 12
 _ACLS = 1 << 12
 _SNAPSHOT_CHANGES = 1 << 10
 _FEWEST_PATHS, _MOST_PATHS = 1 << 12, 1 << 18
+_NAMED = 1 << 14
 _NAMES = 1 << 6
 _LONGEST_NAME = 0xFFFF
+_OPENED_COLUMNS = 6
+_NO_NAMES = np.zeros(0, np.uint32)
+_NO_ROOM = -1
 _BYTES_A_ROW = 700
 """Of edits to each inode that they touch, about."""
 _MOST_EXPECTED = 1 << 20
@@ -95,11 +96,13 @@ class CompiledReplay:
     def __init__(self, namespace: Namespace, index: ImageIndex) -> None:
         self._namespace = namespace
         self._index = index
-        self._state = new_state()
+        self._state = np.zeros(state.NUMBERS + 2 * len(state.ARRAYS), np.int64)
         room = namespace.table.room
-        self._directories_opened = OpenedDirectories(room)
-        self._lookup: NameLookup | None = None
-        self._found: Found = NOTHING_FOUND
+        self._opened: npt.NDArray[np.int64] = room.zeros((1 << 8, _OPENED_COLUMNS), np.int64)
+        self._opened_used = 0
+        self._named_room = Growing(room, np.uint32, _NAMED)
+        self._named: npt.NDArray[np.uint32] = self._named_room.array
+        self._named_used = self._named_wanted = 0
         self._waiting: npt.NDArray[np.int64] = room.zeros(index.directory_ids.size + 1, np.int64)
         self._special_ids = _special_ids(index)
         namespace.tree.mark_special(self._special_ids)
@@ -124,16 +127,7 @@ class CompiledReplay:
     @property
     def table_places(self) -> int:
         """Places in the tables of names, see `kernels.base_children`."""
-        return self._directories_opened.named_used
-
-    def name_lookup(self, cursor: SegmentCursor) -> NameLookup | None:
-        """What looks names of the operations behind a cursor up ahead; None where there is no room for it."""
-        if self._lookup is None:
-            with suppress(ImageStorageError, MemoryError):
-                self._lookup = NameLookup(self._index, self._namespace.table.room)
-        if self._lookup is not None:
-            self._lookup.begin(cursor)
-        return self._lookup
+        return self._named_used
 
     def begin(self, cursor: SegmentCursor) -> bool:
         """Begin a segment; whether its operations have the form that kernels know, and all counters are positive."""
@@ -151,14 +145,13 @@ class CompiledReplay:
         counters = (info.genstampV2, info.lastAllocatedBlockId, info.transactionId, namespace.last_inode_id)
         return max(counters) <= NO_END
 
-    def run(self, cursor: SegmentCursor, limit: int, checked: int, found: Found = NOTHING_FOUND) -> int:
+    def run(self, cursor: SegmentCursor, limit: int, checked: int) -> int:
         """Apply at most `limit` operations from the cursor on, and move it; returns how many were applied.
 
         Fewer than `limit` mean that the plain function has to look at the next one.
 
         Args:
             checked: position in the segment before which all checksums are known to be right.
-            found: names that were looked up ahead.
 
         Raises:
             RecordError: the base image is damaged; the namespace is of no use any more.
@@ -166,12 +159,7 @@ class CompiledReplay:
         """
         if not self._holders_known:
             self._mark_holders()
-        self._found = found
-        self._coming[COMING, FOUND_SEEN] = 0
-        try:
-            applied, status = self._run(cursor, limit, checked)
-        finally:
-            self._found = NOTHING_FOUND
+        applied, status = self._run(cursor, limit, checked)
         if status == state.DAMAGED:
             what = "an entry of a directory that is deleted is damaged"
             raise self._index.place("INODE_DIR").error(RecordError, what, 0)
@@ -193,7 +181,7 @@ class CompiledReplay:
                     self._give_acls(cursor)
                 applied += count
                 cursor.advance(position, self._namespace.last_txid + 1)
-                self._directories_opened.grow_named()
+                self._grow_named()
                 if self._state[state.WANTS_MARKS] and not self._way_marks.size:
                     self._way_marks = self._namespace.tree.way_marks()
                 elif status != state.AGAIN or position == grown_at:
@@ -228,7 +216,7 @@ class CompiledReplay:
             self._point()
             number = find_rows(self._state, buffer, spans, number, found)
             self._leave()
-            self._directories_opened.grow_named()
+            self._grow_named()
             if number == grown_at:
                 # a record larger than what a table grows by
                 number += 1
@@ -289,14 +277,14 @@ class CompiledReplay:
     # ---- to and fro ----------------------------------------------------------------------------------------
 
     def _enter(self) -> None:
-        namespace, opened = self._namespace, self._directories_opened
+        namespace = self._namespace
         table, tree, rules, info = namespace.table, namespace.tree, namespace.rules, namespace.info
         self._state[: state.NUMBERS] = (
             table.count,
             table.names_used,
             table.blocks_used,
             tree.links.count,
-            opened.opened_used,
+            self._opened_used,
             table.pool.count,
             table.pool.used,
             tree.inode_count,
@@ -318,11 +306,10 @@ class CompiledReplay:
             not namespace.history.may_be_inconsistent,
             tree.moved,
             0,
-            opened.named_used,
-            opened.named_wanted,
+            self._named_used,
+            self._named_wanted,
             self._layout,
             rules.skip_access_time_changes,
-            0,
             -1 if rules.capture_open_files else namespace.snapshots.next_id,
             0 if namespace.hadoop3 else snapshots.now(),
             0,
@@ -339,10 +326,9 @@ class CompiledReplay:
         table.names_used = numbers[state.NAMES_USED]
         table.blocks_used = numbers[state.BLOCKS_USED]
         tree.links.count = numbers[state.LINKS_USED]
-        opened = self._directories_opened
-        opened.opened_used = numbers[state.OPENED_USED]
-        opened.named_used = numbers[state.NAMED_USED]
-        opened.named_wanted = numbers[state.NAMED_WANTED]
+        self._opened_used = numbers[state.OPENED_USED]
+        self._named_used = numbers[state.NAMED_USED]
+        self._named_wanted = numbers[state.NAMED_WANTED]
         table.pool.count = numbers[state.POOL_USED]
         table.pool.used = numbers[state.POOL_BYTES_USED]
         tree.inode_count = numbers[state.INODES]
@@ -426,8 +412,8 @@ class CompiledReplay:
             table.row_of.slots,
             links.links,
             links.slots,
-            self._directories_opened.opened,
-            self._directories_opened.named,
+            self._opened,
+            self._named,
             pool.items,
             pool.slots,
             pool.arena,
@@ -439,18 +425,29 @@ class CompiledReplay:
             early.slots,
             early.arena,
             self._way_marks,
-            self._found,
         )
         for number, (array, pointed) in enumerate(zip(arrays, self._pointed, strict=True)):
             if array is not pointed():
-                point_to(self._state, state.MOVING[number], array)
+                self._point_to(number, array)
                 self._pointed[number] = weakref.ref(array)
+
+    def _point_to(self, number: int, array: npt.NDArray[Any]) -> None:
+        """Array `number` of `state.ARRAYS` is this one."""
+        place = state.NUMBERS + 2 * number
+        self._state[place : place + 2] = array.ctypes.data, array.shape[0]
 
     def _point_to_fixed(self) -> None:
         """Tell the kernels, once, where the arrays are that never move."""
+        index = self._index
         arrays: dict[str, npt.NDArray[Any]] = {
-            **base_arrays(self._index),
+            **_columns("base_ids", index.arrays.ids),
+            "base_slots": index.arrays.slots,
+            **_columns("base_offsets", index.arrays.offsets),
+            "inodes": index.inode_buffer,
             "dropped": self._namespace.tree.dropped,
+            "directory_ids": index.arrays.directory_ids,
+            "directory_offsets": index.arrays.directory_offsets,
+            "directories": index.directory_buffer,
             "waiting": self._waiting,
             "special_ids": self._special_ids,
             "notes": self._notes,
@@ -461,8 +458,8 @@ class CompiledReplay:
             "coming": self._coming,
             "unread": self._unread,
         }
-        for name, array in arrays.items():
-            point_to(self._state, name, array)
+        for number, name in enumerate(state.ARRAYS[len(state.MOVING) :], len(state.MOVING)):
+            self._point_to(number, arrays[name])
 
     def _grow(self) -> None:
         """Make room for the next operations; tables double where they are full."""
@@ -472,13 +469,34 @@ class CompiledReplay:
         table.reserve_blocks(_BLOCKS)
         table.pool.reserve(_STRINGS, _NAME_BYTES)
         links.reserve(_ROWS)
-        self._directories_opened.grow_opened()
+        if self._opened_used == self._opened.shape[0]:
+            wider = table.room.zeros((2 * self._opened_used, _OPENED_COLUMNS), np.int64)
+            wider[: self._opened_used] = self._opened
+            self._opened = wider
+
+    def _grow_named(self) -> None:
+        """Make room for a table of names that found none."""
+        if self._named_wanted <= 0:
+            return
+        self._named = _NO_NAMES
+        try:
+            self._named_room.grow(self._named_used, self._named_used + self._named_wanted)
+            self._named_wanted = 0
+        except (ImageStorageError, MemoryError):
+            # Names are found without tables as well, so there are no new ones from here on.
+            self._named_wanted = _NO_ROOM
+        finally:
+            self._named = self._named_room.array
 
 
 def _places_for_paths(index: ImageIndex) -> int:
     """A power of two: twice the directories there are with children, so that few paths drive others out."""
     wanted = 1 << (2 * index.arrays.directory_ids.size).bit_length()
     return min(max(wanted, _FEWEST_PATHS), _MOST_PATHS)
+
+
+def _columns(name: str, column: Packed) -> dict[str, npt.NDArray[Any]]:
+    return {f"{name}_{key}": array for key, array in column._asdict().items()}
 
 
 def _name_key(text: str) -> bytes | None:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 from engine.errors import CheckpointCancelledError
 from engine.namespace import Namespace
 from engine.replay.checks_ahead import checks_ahead
-from engine.replay.names_ahead import names_ahead
 from engine.replay.registry import apply, check_end
 from journal.errors import TransactionGapError
 from journal.ops import EditOp
@@ -43,7 +42,6 @@ def replay(
     progress: Callable[[int], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
     watch: Callable[[EditOp], bool] | None = None,
-    core_free: Callable[[], bool] = lambda: True,
 ) -> int:
     """Apply `ops`, which follow the namespace's txid without a gap.
 
@@ -53,7 +51,6 @@ def replay(
         cancelled: asked now and then whether to stop.
         watch: told of each rare operation before it is applied, and of others where no kernel applies them; False
             ends the replay before it.
-        core_free: tells whether this process leaves a core for `names_ahead`; asked by another thread.
 
     Returns:
         Number of operations applied.
@@ -63,7 +60,7 @@ def replay(
         NamespaceError, UnsupportedNamespaceError: an operation could not be applied.
         CheckpointCancelledError: `cancelled` said so.
     """
-    run = _Run(namespace, progress, cancelled, watch, core_free)
+    run = _Run(namespace, progress, cancelled, watch)
     compiled = compiled_replay(namespace) if isinstance(ops, Transactions) else None
     if compiled is not None and isinstance(ops, Transactions):
         run.segments(ops, compiled)
@@ -95,7 +92,6 @@ class _Run:
         progress: Callable[[int], None] | None,
         cancelled: Callable[[], bool] | None,
         watch: Callable[[EditOp], bool] | None,
-        core_free: Callable[[], bool],
     ) -> None:
         self.count = 0
         self.last: EditOp | None = None
@@ -103,7 +99,6 @@ class _Run:
         self._progress = progress
         self._cancelled = cancelled
         self._watch = watch
-        self._core_free = core_free
         self._report_at = _REPORT_EVERY
 
     def plainly(self, ops: Iterable[EditOp]) -> None:
@@ -121,21 +116,16 @@ class _Run:
 
     def _segment(self, cursor: SegmentCursor, compiled: CompiledReplay) -> bool:
         """Apply a segment; False where `watch` ended it."""
-        fits, allowed, before = compiled.begin(cursor), min(_FIRST_RUN, _KERNEL_RUN), self.count
-        with (
-            checks_ahead(cursor) if fits else nullcontext() as ahead,
-            names_ahead(cursor, compiled, self._core_free) if fits else nullcontext() as names,
-        ):
+        fits, limit = compiled.begin(cursor), min(_FIRST_RUN, _KERNEL_RUN)
+        with checks_ahead(cursor) if fits else nullcontext() as ahead:
             while True:
                 while fits and cursor.expected == self._namespace.last_txid + 1:
                     checked = 0 if ahead is None else ahead.known(cursor.position)
-                    piece, most = (None, allowed) if names is None else names.at(self.count - before)
-                    limit = min(allowed, most)
-                    applied = compiled.run(cursor, limit, checked, *([piece.found] if piece else []))
+                    applied = compiled.run(cursor, limit, checked)
                     self._counted(applied)
                     if applied < limit:
                         break
-                    allowed = min(2 * allowed, _KERNEL_RUN)
+                    limit = min(2 * limit, _KERNEL_RUN)
                 op = next(cursor, None)
                 if op is None:
                     return True

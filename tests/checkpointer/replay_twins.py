@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
 from copy import copy
 from pathlib import Path
-from unittest.mock import patch
 
 from engine.loaded_image import load_image
-from engine.replay import replay, replayer
-from engine.replay.compiled import CompiledReplay
-from engine.replay.name_lookup import NameLookup, Piece
+from engine.replay import replay
 from engine.replay_rules import ReplayRules
 from hadoop_common.errors import HdfsError
 from image_format.index_arrays import IndexArrays
@@ -24,39 +20,6 @@ from journal.errors import JournalError
 from journal.ops import OPERATIONS, CreateSnapshotOp, DeleteSnapshotOp, EditOp, RenameSnapshotOp
 from journal.segment import SegmentCursor, encode_header
 from journal.segment_file import Transactions
-
-_PIECE = 3
-
-
-class NamesAtOnce:
-    """`NamesAhead` without a thread: a piece of a few operations is looked up when the replay asks for it."""
-
-    def __init__(self, lookup: NameLookup) -> None:
-        self._lookup = lookup
-        self._piece: Piece | None = None
-
-    def at(self, done: int) -> tuple[Piece | None, int]:
-        if self._piece is None or self._piece.behind <= done:
-            self._piece = self._lookup.next_piece(done, _PIECE)
-        if self._piece is None:
-            return None, _PIECE
-        assert self._piece.first <= done
-        return self._piece, self._piece.behind - done
-
-
-@contextmanager
-def names_at_once() -> Iterator[None]:
-    """Whatever is replayed by kernels is told of all names ahead, of short segments too."""
-
-    @contextmanager
-    def ahead(cursor: SegmentCursor, compiled: CompiledReplay, core_free: Callable[[], bool]) -> Iterator[NamesAtOnce]:
-        lookup = compiled.name_lookup(cursor)
-        assert lookup is not None
-        yield NamesAtOnce(lookup)
-        lookup.end()
-
-    with patch.object(replayer, "names_ahead", ahead):
-        yield
 
 
 class EncodedOps(Transactions):
@@ -101,7 +64,7 @@ def as_held(op: EditOp, layout_version: int) -> EditOp:
 def check_twins(path: Path, ops: Sequence[EditOp], rules: ReplayRules | None, plainly: bytes | HdfsError) -> None:
     """Replay numbered operations by kernels and compare with the image, or the error, that came of them plainly.
 
-    All arrays lie in files, as they do beyond a limit of memory. Every other time paths are followed ahead.
+    All arrays lie in files, as they do beyond a limit of memory.
     """
     with ImageFile.open(path) as image:
         segment = encoded(ops, image.layout_version)
@@ -111,8 +74,7 @@ def check_twins(path: Path, ops: Sequence[EditOp], rules: ReplayRules | None, pl
         out = bytearray()
         failure = None
         try:
-            with names_at_once() if len(ops) % 2 else nullcontext():
-                replay(loaded.namespace, segment)
+            replay(loaded.namespace, segment)
             update = loaded.write(out.extend, codec="")
         except HdfsError as error:
             failure = error

@@ -7,8 +7,7 @@ two stages of a path others are at it, and operations are applied.
 
     HASH    the path's bytes; asks for the place of its directory in the table of paths.
     PATH    that place; asks for the directory's row, and for the place of the name among the links.
-    LINK    that place; asks for the link; without one, for the columns of the base image if another core has found the
-            name there (`kernels.names_ahead`), else for what is known of the directory's children in the base.
+    LINK    that place; asks for the link, or, without one, for what is known of the directory's children in the base.
     NAMED   the link, or what is known of the children; asks for the row it leads to, or for the place in the table of
             their names; without a table, for the child in their middle.
     SLOT    that place; asks for the columns of the base image.
@@ -22,24 +21,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.replay.kernels.base_children import (
-    BEHIND,
-    FIRST,
-    NAME_AT,
-    NOT_LOOKED_UP,
-    PATH_END,
-    PATH_HASH,
-    PATH_START,
-    SLOT,
-    TABLE,
-    TABLE_SIZE,
-)
+from engine.replay.kernels.base_children import BEHIND, FIRST, TABLE, TABLE_SIZE
 from engine.replay.kernels.frames import BODY, CHECKSUM, frame_end
-from engine.replay.kernels.layouts import PATH_AT, TARGET_NEXT
+from engine.replay.kernels.layouts import PATH_FIRST, TARGET_NEXT
 from engine.replay.kernels.records import skip_string
 from engine.replay.kernels.state import (
     ERA,
-    FOUND_AT,
     base_ids_bases_of,
     base_ids_low_of,
     base_ids_wide_of,
@@ -50,7 +37,6 @@ from engine.replay.kernels.state import (
     coming_of,
     directories_of,
     dropped_of,
-    found_ahead_of,
     ids_of,
     inodes_of,
     link_slots_of,
@@ -71,11 +57,10 @@ _FAR = 4096
 COMING = 32
 """Paths that are remembered; a power of two, and more than are on their way through the stages."""
 START, SLASH, END, HASHED, DIRECTORY, NAME, FOUND, STAGE = range(8)
-"""Columns of a path on its way; `FOUND` is a link's number or a slot, see `STAGE`, at first one that is known ahead."""
+"""Columns of a path on its way; `FOUND` is a link's number or a slot, see `STAGE`."""
 COLUMNS = 8
-SEEN, HEADS, FOUND_SEEN = range(3)
-"""Columns of the row behind all paths: up to where operations were looked at, how many paths were taken up, and which
-row of `found_ahead_of` is the first that may be for the last path or one behind it."""
+SEEN, HEADS = range(2)
+"""Columns of the row behind all paths: up to where operations were looked at, and how many paths were taken up."""
 _APART = 2
 """Paths between two stages."""
 _LOST, _PATH, _LINK, _LINKED, _NAMED, _SLOT, _RECORD = range(7)
@@ -88,9 +73,6 @@ _PROBES = 4
 @step
 def look_ahead(a, buf, pos):
     """Take up the paths of the operations up to some thousand bytes behind the one at `pos`."""
-    if found_ahead_of(a).shape[0]:
-        _look_at_found(a, buf, pos)
-        return
     about = coming_of(a)[COMING]
     at = max(about[SEEN], pos)
     while at < pos + _FAR:
@@ -100,8 +82,8 @@ def look_ahead(a, buf, pos):
         for line in range(_SEGMENT_AHEAD, _SEGMENT_AHEAD + min(end - at, _SEGMENT_AHEAD), _LINE):
             prefetch(buf, at + line)
         opcode = buf[at]
-        if PATH_AT[opcode] >= 0:
-            start = at + BODY + PATH_AT[opcode]
+        if PATH_FIRST[opcode]:
+            start = at + BODY
             following = skip_string(buf, start, end)
             _take_up(a, buf, start + 2, following)
             if TARGET_NEXT[opcode] and following >= 0:
@@ -111,54 +93,26 @@ def look_ahead(a, buf, pos):
 
 
 @step
-def _look_at_found(a, buf, pos):
-    """Take up the paths that were followed ahead, up to some thousand bytes behind `pos`."""
-    found, about = found_ahead_of(a), coming_of(a)[COMING]
-    number = max(about[FOUND_SEEN], a[FOUND_AT])
-    while number < found.shape[0] and found[number, NAME_AT] < pos + _FAR:
-        path = found[number]
-        for line in range(path[PATH_START], path[PATH_END], _LINE):
-            prefetch(buf, line)
-        _put(a, path[PATH_START], path[NAME_AT] - 1, path[PATH_END], path[PATH_HASH], path[SLOT])
-        _have_stages(a, buf)
-        number += 1
-    about[FOUND_SEEN] = number
-
-
-@step
 def _take_up(a, buf, start, end):
-    """A path of the segment takes its place, if it is one, and each that is due for a stage goes through it."""
+    """A path takes its place, and each that is due for a stage goes through it."""
+    heads = coming_of(a)[COMING, HEADS]
+    coming_of(a)[COMING, HEADS] = heads + 1
+    path = coming_of(a)[heads & (COMING - 1)]
+    path[STAGE] = _LOST
     slash = end - 1
     while slash >= start and octet(buf, slash) != _SLASH:
         slash -= 1
     if end >= 0 and slash >= start:
+        path[START] = start
+        path[SLASH] = slash
+        path[END] = end
+        path[STAGE] = _PATH
         hashed = hash_bytes(np.uint64(slash - start), buf, start, slash - start)
-        _put(a, start, slash, end, np.int64(hashed), NOT_LOOKED_UP)
-        _have_stages(a, buf)
-
-
-@step
-def _put(a, start, slash, end, hashed, slot):
-    """A path takes its place; `slot` is what its last name leads to in the base image, negative if unknown."""
-    heads = coming_of(a)[COMING, HEADS]
-    coming_of(a)[COMING, HEADS] = heads + 1
-    path = coming_of(a)[heads & (COMING - 1)]
-    path[START] = start
-    path[SLASH] = slash
-    path[END] = end
-    path[HASHED] = hashed
-    path[FOUND] = slot
-    path[STAGE] = _PATH
-    prefetch(paths_of(a), hashed & (paths_of(a).size - 1))
-
-
-@step
-def _have_stages(a, buf):
-    """Each path that is due for a stage goes through it."""
-    newest = coming_of(a)[COMING, HEADS] - 1
+        path[HASHED] = np.int64(hashed)
+        prefetch(paths_of(a), np.int64(hashed & np.uint64(paths_of(a).size - 1)))
     for behind in range(_APART, 6 * _APART, _APART):
-        if newest >= behind:
-            _go_on(a, buf, coming_of(a)[(newest - behind) & (COMING - 1)])
+        if heads >= behind:
+            _go_on(a, buf, coming_of(a)[(heads - behind) & (COMING - 1)])
 
 
 @step
@@ -227,10 +181,6 @@ def _see_place(a, path):
             path[STAGE] = _LINKED
             return
         at = (at + 1) & (slots.size - 1)
-    if path[FOUND] >= 0:
-        _ask_for_columns(a, path[FOUND])
-        path[STAGE] = _RECORD
-        return
     entry = np.int64(rows_of(a)[path[DIRECTORY]]["entry"])
     if entry > 0:
         path[FOUND] = entry - 1
@@ -265,17 +215,12 @@ def _see_name(a, path):
     if slot < 0:
         return
     path[FOUND] = slot
-    _ask_for_columns(a, slot)
-    path[STAGE] = _RECORD
-
-
-@step
-def _ask_for_columns(a, slot):
     prefetch(base_offsets_low_of(a), slot)
     prefetch(base_offsets_bases_of(a), slot >> 6)
     prefetch(base_ids_low_of(a), slot)
     prefetch(base_ids_bases_of(a), slot >> 6)
     prefetch(dropped_of(a), slot)
+    path[STAGE] = _RECORD
 
 
 @step

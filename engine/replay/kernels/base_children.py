@@ -20,10 +20,8 @@ from __future__ import annotations
 import numpy as np
 
 from engine.replay.kernels.state import (
-    ABSENT,
     AGAIN,
     DONE,
-    FOUND_AT,
     NAMED_USED,
     NAMED_WANTED,
     OPENED_USED,
@@ -38,7 +36,6 @@ from engine.replay.kernels.state import (
     directories_of,
     directory_ids_of,
     directory_offsets_of,
-    found_ahead_of,
     inodes_of,
     named_of,
     opened_of,
@@ -60,16 +57,6 @@ _UNKNOWN_ENTRY = -3
 
 FIRST, BEHIND, ORDERED, ASKED, TABLE, TABLE_SIZE = range(6)
 """Columns of `opened_of`."""
-IN_NO_ORDER = -1
-"""In `ORDERED`, of children that a name was sought among in vain."""
-
-NAME_AT, DIRECTORY_ID, SLOT, PATH_START, PATH_END, PATH_HASH = range(6)
-"""Columns of `found_ahead_of`: where the last name of a path stands, the directory's id, the slot of what it has under
-that name; where the path starts and ends, and the hash of what is before the last slash."""
-PATHS_OF_ONE = 2
-"""Paths at most that are followed ahead for an operation."""
-NOT_LOOKED_UP = -2
-"""In place of a slot; it is `ABSENT` for a name that the directory does not have."""
 
 _BYTES_A_NAME = 12
 """A directory gets a table when so many bytes of its children, some four of them, come to a name that searches read.
@@ -181,33 +168,26 @@ def _in_order(a, first, behind):
 
 
 @step
-def open_children(a, number):
-    """Have the span of a directory's children in `opened_of`, where there is room; `number` is that of its entry.
-
-    Returns:
-        The row there, `_UNKNOWN_ENTRY` or `_ODD_ENTRY`.
-    """
+def open_directory(a, row):
+    """Find the children that a directory has in the base image, once."""
+    entry = rows_of(a)[row]
+    number = find_id(directory_ids_of(a), entry["id"])
+    if number < 0:
+        entry["entry"] = NO_ENTRY
+        entry["marks"] |= OPENED
+        return
     first, behind = _children_span(directories_of(a), directory_offsets_of(a)[number])
     if first < 0:
-        return np.int64(_UNKNOWN_ENTRY if first == -2 else _ODD_ENTRY)
+        entry["entry"] = _UNKNOWN_ENTRY if first == -2 else _ODD_ENTRY
+        return
     opened = a[OPENED_USED]
     opened_of(a)[opened, FIRST] = first
     opened_of(a)[opened, BEHIND] = behind
     for column in range(ORDERED, TABLE_SIZE + 1):
         opened_of(a)[opened, column] = 0
     a[OPENED_USED] = opened + 1
-    return opened
-
-
-@step
-def open_directory(a, row):
-    """Find the children that a directory has in the base image, once."""
-    entry = rows_of(a)[row]
-    number = find_id(directory_ids_of(a), entry["id"])
-    opened = open_children(a, number) if number >= 0 else np.int64(NO_ENTRY)
-    entry["entry"] = opened + 1 if opened >= 0 else opened
-    if opened >= 0 or opened == NO_ENTRY:
-        entry["marks"] |= OPENED
+    entry["entry"] = opened + 1
+    entry["marks"] |= OPENED
 
 
 @step
@@ -393,17 +373,16 @@ def _id_at(a, slot):
 
 
 @step
-def child_of_opened(a, number, buf, start, size):
-    """(id, slot) of a child in the base image, id 0 for none, by what `opened_of` knows of its directory.
+def base_child(a, directory, buf, start, size):
+    """(id, slot) of a child in the base image of a directory that is opened; id 0 for none, `UNUSUAL` or `AGAIN`.
 
-    The id is `UNUSUAL` where the name was not found and the children are in no order, which is noted, and `AGAIN` where
-    a table lacks room. That all children are in order counts only where a search finds none of the name.
+    That all children are in order counts only where a search finds none of the name.
     """
-    about = opened_of(a)[number]
-    if about[ORDERED] == IN_NO_ORDER:
-        return np.int64(UNUSUAL), np.int64(0)
+    holder = rows_of(a)[directory]
+    number = holder["entry"] - 1
     if _has_table(a, number):
         return _find_named(a, number, buf, start, size)
+    about = opened_of(a)[number]
     first, behind = about[FIRST], about[BEHIND]
     inode_id, slot = _find_child(a, first, behind, buf, start, size)
     if inode_id == 0 and about[ORDERED] == 0:
@@ -413,38 +392,7 @@ def child_of_opened(a, number, buf, start, size):
             if a[NAMED_WANTED] > 0:
                 return np.int64(AGAIN), slot
         if not _in_order(a, first, behind):
-            about[ORDERED] = IN_NO_ORDER
+            holder["entry"] = _ODD_ENTRY
             return np.int64(UNUSUAL), slot
         about[ORDERED] = 1
     return inode_id, slot
-
-
-@step
-def base_child(a, directory, buf, start, size):
-    """(id, slot) of a child in the base image of a directory that is opened; id 0 for none, `UNUSUAL` or `AGAIN`."""
-    holder = rows_of(a)[directory]
-    slot = slot_found_ahead(a, holder["id"], start)
-    if slot != NOT_LOOKED_UP:
-        return (_id_at(a, slot) if slot != ABSENT else np.int64(0)), slot
-    inode_id, slot = child_of_opened(a, holder["entry"] - 1, buf, start, size)
-    if inode_id == UNUSUAL:
-        holder["entry"] = _ODD_ENTRY
-    return inode_id, slot
-
-
-@step
-def slot_found_ahead(a, directory_id, start):
-    """Slot of the child whose name stands at `start`, `ABSENT` or `NOT_LOOKED_UP`, see `kernels.names_ahead`."""
-    found = found_ahead_of(a)
-    number = row_ahead(a, start)
-    return found[number, SLOT] if number >= 0 and found[number, DIRECTORY_ID] == directory_id else NOT_LOOKED_UP
-
-
-@step
-def row_ahead(a, start):
-    """Row of `found_ahead_of` for the path whose last name stands at `start`, -1 where nobody looked."""
-    found = found_ahead_of(a)
-    for number in range(a[FOUND_AT], min(a[FOUND_AT] + PATHS_OF_ONE, found.shape[0])):
-        if found[number, NAME_AT] == start:
-            return np.int64(number)
-    return np.int64(-1)

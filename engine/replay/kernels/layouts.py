@@ -88,19 +88,7 @@ def _by_opcode(*kinds_of: type[EditOp]) -> npt.NDArray[np.bool_]:
     return marks
 
 
+PATH_FIRST: Final = _by_opcode(*_ANYWHERE)
+"""By opcode: whether an operation begins with a path that leads anywhere. Those of new files are near each other."""
 TARGET_NEXT: Final = _by_opcode(*_WITH_TARGET)
-"""By opcode: whether the path of a target follows the first one."""
-
-
-def _path_at() -> npt.NDArray[np.int8]:
-    places = np.where(_by_opcode(*_ANYWHERE), 0, -1).astype(np.int8)
-    places[ops.MkdirOp.opcode] = MKDIR_HEAD.path
-    places[ops.AddOp.opcode] = ADD_HEAD.path
-    return places
-
-
-PATH_AT: Final = _path_at()
-"""By opcode: where the first path stands among the fields, if it may lead anywhere in the base image; else -1.
-
-The path of a file that was added is not worth a look where its blocks come.
-"""
+"""By opcode: whether the path of a target follows."""

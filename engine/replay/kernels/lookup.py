@@ -15,17 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.replay.kernels.base_children import (
-    NO_ENTRY,
-    PATH_HASH,
-    PATH_START,
-    base_child,
-    base_offset,
-    open_directory,
-    row_ahead,
-    slot_near,
-    slot_of,
-)
+from engine.replay.kernels.base_children import NO_ENTRY, base_child, base_offset, open_directory, slot_near, slot_of
 from engine.replay.kernels.features import features_mark
 from engine.replay.kernels.state import (
     ABSENT,
@@ -48,7 +38,6 @@ from engine.replay.kernels.state import (
     early_arena_of,
     early_of,
     early_slots_of,
-    found_ahead_of,
     ids_of,
     inodes_of,
     link_slots_of,
@@ -296,19 +285,10 @@ def _stayed(rows, row, moved):
 
 
 @step
-def _path_hash(a, buf, start, stop):
-    """Hash of the path `buf[start:stop]`, which mostly was taken ahead."""
-    number = row_ahead(a, stop + 1)
-    if number >= 0 and found_ahead_of(a)[number, PATH_START] == start:
-        return np.uint64(found_ahead_of(a)[number, PATH_HASH])
-    return hash_bytes(np.uint64(stop - start), buf, start, stop - start)
-
-
-@step
 def _known(a, buf, start, stop):
     """Row of the directory `buf[start:stop]` where it is in the table of paths, else `ABSENT`; see `parent_of`."""
     size = stop - start
-    hashed = _path_hash(a, buf, start, stop)
+    hashed = hash_bytes(np.uint64(size), buf, start, size)
     cached = paths_of(a)[hashed & np.uint64(paths_of(a).size - 1)]
     if (
         cached["hashed"] == hashed
@@ -330,7 +310,7 @@ def _known(a, buf, start, stop):
 def _remember(a, buf, start, stop, row):
     """The directory `buf[start:stop]` goes into the table of paths."""
     size = stop - start
-    hashed = _path_hash(a, buf, start, stop)
+    hashed = hash_bytes(np.uint64(size), buf, start, size)
     cached = paths_of(a)[hashed & np.uint64(paths_of(a).size - 1)]
     cached["hashed"] = hashed
     cached["at"] = start

@@ -20,10 +20,9 @@ from typing import Any
 import numpy as np
 
 from engine.replay.kernels.ahead import look_ahead
-from engine.replay.kernels.base_children import NAME_AT
 from engine.replay.kernels.frames import BODY, CHECKSUM, TXID, checksum_fits, frame_end
 from engine.replay.kernels.records import i64
-from engine.replay.kernels.state import AGAIN, DONE, FOUND_AT, LAST_TXID, NAMED_WANTED, UNUSUAL, found_ahead_of
+from engine.replay.kernels.state import AGAIN, DONE, LAST_TXID, NAMED_WANTED, UNUSUAL
 from engine.replay.table import TABLE
 from image_format.kernels.jit import Kernel, kernel, step
 
@@ -73,8 +72,6 @@ def run(a, buf, pos, limit, last_txid, checked):
         if txid != a[LAST_TXID] + 1 or not (end < checked or checksum_fits(buf, pos, end)):
             status = np.int64(UNUSUAL)
             break
-        while a[FOUND_AT] < found_ahead_of(a).shape[0] and found_ahead_of(a)[a[FOUND_AT], NAME_AT] < pos:
-            a[FOUND_AT] += 1
         look_ahead(a, buf, pos)
         status = np.int64(_apply(a, buf, np.int64(buf[pos]), pos + BODY, end))
         if status != DONE:

@@ -62,13 +62,12 @@ ABSENT = -1
     NAMED_WANTED,  # places that lacked for a table of names; -1 if there are to be no new tables
     LAYOUT,  # version of the segment's layout
     SKIPS_ACCESS_TIMES,  # `ReplayRules.skip_access_time_changes`
-    FOUND_AT,  # the first row of `found_ahead_of` that is for the operation at hand or one behind it
     NEXT_SNAPSHOT,  # id of the next snapshot that is made; -1 if kernels are to make none
     CLOCK,  # what Hadoop 2.7 takes for the time of a snapshot
     SNAPSHOT_CHANGES_USED,
     FEATURES_READ,  # how many rows were decoded that have features
     NUMBERS,
-) = range(36)
+) = range(35)
 
 PATH_DTYPE = np.dtype(
     [
@@ -107,7 +106,6 @@ MOVING = (
     "early_slots",
     "early_arena",
     "way_marks",
-    "found_ahead",
 )
 """Arrays that others may take the place of while no kernel runs."""
 
@@ -134,8 +132,6 @@ ARRAYS = (
     "paths",
     "coming",
     "unread",
-    "seen_paths",
-    "opened_at",
 )
 """All arrays; behind the numbers stand the address and the length of each, in this order."""
 
@@ -260,11 +256,3 @@ coming_of = _view("coming", np.int64, 8)
 
 unread_of = _view("unread", np.int64, 2)
 """Children of a directory whose names are read next: slot, and offset of the record."""
-
-found_ahead_of = _view("found_ahead", np.int64, 6)
-"""Paths that were followed ahead, in the order of the segment, see `kernels.names_ahead`; it may be empty."""
-
-seen_paths_of = _view("seen_paths", np.int64, 4)
-"""What the look-up ahead knows instead of rows: paths of directories, at places that their hashes tell."""
-opened_at_of = _view("opened_at", np.int32)
-"""By number of a directory's entry: its row of `opened_of`, plus one; 0 where nobody asked, -1 where none is of use."""
