@@ -6,6 +6,7 @@ do what kernels only noted. Then Python sees the namespace as if it had applied 
 
     a run ends with AGAIN   arrays grow, and the run goes on. If it ends there a second time without having moved, the
                             operation is larger than what arrays grow by: it is left to the plain function.
+    a run ends with PAUSE   Python deletes a snapshot, and the run goes on.
     a plain operation       `learn` takes up names that it brought, and forgets paths that it may have moved.
     another segment         all paths are forgotten: they lie in its bytes.
 
@@ -34,6 +35,7 @@ from engine.replay.kernels.frames import BODY, NO_END
 from engine.replay.kernels.layouts import FIRST_LAYOUT
 from engine.replay.kernels.lookup import find_rows
 from engine.replay.kernels.run import run
+from engine.replay.kernels.snapshots import DELETED, RENAMED
 from engine.replay.registry import ErrorsOf
 from engine.replay.table import REPLAYED
 from hadoop_common.errors import HdfsError
@@ -157,8 +159,6 @@ class CompiledReplay:
             RecordError: the base image is damaged; the namespace is of no use any more.
             ImageStorageError: there is no room for a table to grow.
         """
-        if not self._holders_known:
-            self._mark_holders()
         applied, status = self._run(cursor, limit, checked)
         if status == state.DAMAGED:
             what = "an entry of a directory that is deleted is damaged"
@@ -172,6 +172,8 @@ class CompiledReplay:
         applied, status, grown_at = 0, state.DONE, -1
         try:
             while applied < limit:
+                if not self._holders_known:
+                    self._mark_holders()
                 self._enter()
                 self._point()
                 position, count, status = run(self._state, buffer, cursor.position, limit - applied, last_txid, checked)
@@ -184,6 +186,8 @@ class CompiledReplay:
                 self._grow_named()
                 if self._state[state.WANTS_MARKS] and not self._way_marks.size:
                     self._way_marks = self._namespace.tree.way_marks()
+                elif status == state.PAUSE:
+                    continue
                 elif status != state.AGAIN or position == grown_at:
                     break
                 else:
@@ -238,16 +242,23 @@ class CompiledReplay:
 
     def learn(self, op: EditOp) -> None:
         """Remember the names in an operation that was applied plainly, and what it may have moved."""
-        moved, directories = self._namespace.tree.moved, self._namespace.history.diffs.directories_changed
-        if moved != self._moved or isinstance(op, AllowSnapshotOp):
-            self._holders_known = False
+        directories = self._namespace.history.diffs.directories_changed
         if directories != self._directories or not REPLAYED[type(op)].keeps_paths:
             self._forget_paths()
-        self._moved, self._directories = moved, directories
+        self._directories = directories
+        self._learn_moves()
+        if isinstance(op, AllowSnapshotOp):
+            self._holders_known = False
         if isinstance(op, AddOp | MkdirOp):
             self._remember(op.permissions.user, op.permissions.group)
         elif isinstance(op, SetOwnerOp):
             self._remember(op.username, op.groupname)
+
+    def _learn_moves(self) -> None:
+        moved = self._namespace.tree.moved
+        if moved != self._moved:
+            self._holders_known = False
+        self._moved = moved
 
     def _know_names(self) -> None:
         """Let kernels know the names that the image has."""
@@ -347,7 +358,7 @@ class CompiledReplay:
             tree.forget_paths()
 
     def _settle(self, cursor: SegmentCursor) -> None:
-        """Make diffs of what kernels noted, and the snapshots that they made and renamed in between.
+        """Make diffs of what kernels noted, and the snapshots that they made, renamed and deleted in between.
 
         Raises:
             ReplayError, UnsupportedOperationError: see `registry.apply`; later operations may have been applied.
@@ -361,11 +372,15 @@ class CompiledReplay:
             taken = until
             reader = Reader(cursor.buffer, place)
             try:
-                if kept < 0:
+                if kept == DELETED:
+                    snapshots.remove(namespace, row, reader.string(), mtime)
+                    self._learn_moves()
+                    self._forget_paths()
+                elif kept == RENAMED:
                     snapshots.retitle(namespace, row, reader.string(), reader.string(), mtime)
                 else:
                     snapshots.make(namespace, row, reader.string(), mtime, self._copies[kept])
-            except (HdfsError, ValueError, OverflowError) as error:
+            except (HdfsError, ValueError, OverflowError, RecursionError) as error:
                 self._fail(cursor, body, error)
         namespace.take_up(notes[taken:], self._copies)
         # Paths lead on to where they led: a new diff is of the newest snapshot that they are in.

@@ -91,8 +91,17 @@ def _capture_open_files(namespace: Namespace, root: int) -> None:
 
 
 def delete(namespace: Namespace, op: DeleteSnapshotOp) -> None:
-    row = namespace.directory(op.snapshot_root)
-    snapshot = namespace.snapshots.find(int(namespace.table.id[row]), encode_name(op.snapshot_name))
+    remove(namespace, namespace.directory(op.snapshot_root), op.snapshot_name, op.mtime)
+
+
+def remove(namespace: Namespace, row: int, name: str, mtime: int) -> None:
+    """Delete a snapshot of a directory.
+
+    Raises:
+        NamespaceError: as `Snapshots.find`.
+        InconsistentNamespaceError: a NameNode stops here.
+    """
+    snapshot = namespace.snapshots.find(int(namespace.table.id[row]), encode_name(name))
     if namespace.rules.ordered_snapshot_deletion:
         diffs = namespace.history.diffs.of_directory(row)
         if diffs is not None and diffs.items and diffs.items[0].snapshot_id != snapshot.snapshotId:
@@ -101,7 +110,7 @@ def delete(namespace: Namespace, op: DeleteSnapshotOp) -> None:
     namespace.remove_snapshot(row, snapshot.snapshotId)
     namespace.snapshots.delete(snapshot)
     if namespace.hadoop3:
-        namespace.history.raise_mtime(row, op.mtime, CURRENT_STATE)
+        namespace.history.raise_mtime(row, mtime, CURRENT_STATE)
 
 
 def _mark_deleted(namespace: Namespace, row: int, snapshot: pb.Snapshot) -> None:

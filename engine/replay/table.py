@@ -60,7 +60,7 @@ TABLE = (
     Operation(ops.StartLogSegmentOp, managers.segment_marker, "counters.segment_marker"),
     Operation(ops.UpdateBlocksOp, blocks.update_blocks, "files.update_blocks"),
     Operation(ops.CreateSnapshotOp, snapshots.create, "snapshots.create"),
-    Operation(ops.DeleteSnapshotOp, snapshots.delete),
+    Operation(ops.DeleteSnapshotOp, snapshots.delete, "snapshots.delete"),
     Operation(ops.RenameSnapshotOp, snapshots.rename, "snapshots.rename", keeps_paths=True),
     Operation(ops.AllowSnapshotOp, snapshots.allow),
     Operation(ops.DisallowSnapshotOp, snapshots.disallow),

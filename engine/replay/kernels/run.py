@@ -5,6 +5,7 @@ then do `LAST_TXID` and the position move; so between two operations the state i
 run leaves position and state before the operation that ended it:
 
     `UNUSUAL`  the plain function has to look at it, or the segment ends, or is damaged: the plain decoder tells.
+    `PAUSE`    it was applied all the same, once Python has done its part.
     `AGAIN`    an array is full. The caller makes it larger and calls again; the operation is tried from its start.
     `DAMAGED`  a deletion, half done, found bytes of the base image that are no entry. The namespace is of no use.
 
@@ -22,7 +23,7 @@ import numpy as np
 from engine.replay.kernels.ahead import look_ahead
 from engine.replay.kernels.frames import BODY, CHECKSUM, TXID, checksum_fits, frame_end
 from engine.replay.kernels.records import i64
-from engine.replay.kernels.state import AGAIN, DONE, LAST_TXID, NAMED_WANTED, UNUSUAL
+from engine.replay.kernels.state import AGAIN, DONE, LAST_TXID, NAMED_WANTED, PAUSE, UNUSUAL
 from engine.replay.table import TABLE
 from image_format.kernels.jit import Kernel, kernel, step
 
@@ -74,11 +75,13 @@ def run(a, buf, pos, limit, last_txid, checked):
             break
         look_ahead(a, buf, pos)
         status = np.int64(_apply(a, buf, np.int64(buf[pos]), pos + BODY, end))
-        if status != DONE:
+        if status < DONE:
             break
         a[LAST_TXID] = txid
         count += 1
         pos = end + CHECKSUM
+        if status == PAUSE:
+            break
         if a[NAMED_WANTED] > 0:
             status = np.int64(AGAIN)
             break

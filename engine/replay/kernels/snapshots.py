@@ -1,9 +1,9 @@
-"""CREATE_SNAPSHOT and RENAME_SNAPSHOT as kernels; `engine.replay.snapshots` is the plain twin.
+"""CREATE_SNAPSHOT, RENAME_SNAPSHOT and DELETE_SNAPSHOT as kernels; `engine.replay.snapshots` is the plain twin.
 
-A kernel does to rows what later operations have to know of, and notes the rest in `snapshot_changes`: Python makes and
-renames the snapshots when kernels return. It finds out only then that a directory is not snapshottable, that a name is
-taken, or that there is no such snapshot; each is an error, at which a replay ends. Arguments and results are those of
-`kernels.files`.
+A kernel does to rows what later operations have to know of, and notes the rest in `snapshot_changes`: Python makes,
+renames and deletes the snapshots when kernels return, which they do at once behind a deletion. It finds out only then
+that a directory is not snapshottable, that a name is taken, or that there is no such snapshot; each is an error, at
+which a replay ends. Arguments and results are those of `kernels.files`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from engine.namespace.diffs import LARGEST_ID
 from engine.replay.kernels.change import call_end, raise_mtime
 from engine.replay.kernels.files import anywhere
-from engine.replay.kernels.layouts import CREATE_SNAPSHOT, RENAME_SNAPSHOT, SNAPSHOT_TIMES
+from engine.replay.kernels.layouts import CREATE_SNAPSHOT, DELETE_SNAPSHOT, RENAME_SNAPSHOT, SNAPSHOT_TIMES
 from engine.replay.kernels.recording import copy_row, is_known, room
 from engine.replay.kernels.records import i64, is_plain_text, skip_string
 from engine.replay.kernels.state import (
@@ -26,6 +26,7 @@ from engine.replay.kernels.state import (
     LAYOUT,
     NEXT_SNAPSHOT,
     NOTES_USED,
+    PAUSE,
     SNAPSHOT_CHANGES_USED,
     SNAPSHOTS_PLAIN,
     UNUSUAL,
@@ -34,6 +35,9 @@ from engine.replay.kernels.state import (
 )
 from image_format.kernels.inode import COPIED, DIRECTORY, SPECIAL, UNKNOWN_FIELDS
 from image_format.kernels.jit import step
+
+RENAMED, DELETED = -1, -2
+"""In place of the copy of the row of a directory whose snapshot is made."""
 
 
 @step
@@ -78,8 +82,24 @@ def rename(a, buf, pos, end):
         return UNUSUAL
     if not _has_room(a):
         return AGAIN
-    _note(a, row, np.int64(-1), body, name, mtime)
+    _note(a, row, np.int64(RENAMED), body, name, mtime)
     return DONE
+
+
+@step
+def delete(a, buf, pos, end):
+    """DELETE_SNAPSHOT."""
+    body = pos
+    row, name = _directory(a, buf, pos, end)
+    if row < 0:
+        return row
+    mtime, whole = _time(a, buf, _name_end(buf, name, end), end, DELETE_SNAPSHOT.rpc_client_id)
+    if not whole:
+        return UNUSUAL
+    if not _has_room(a):
+        return AGAIN
+    _note(a, row, np.int64(DELETED), body, name, mtime)
+    return PAUSE
 
 
 @step

@@ -19,6 +19,8 @@ from image_format.kernels.tables import LINK_DTYPE
 # What a step says of itself.
 DONE = 0
 """The operation was applied."""
+PAUSE = 1
+"""The operation was applied but for what Python does to it; nothing follows before that."""
 UNUSUAL = -2
 """Nothing was changed; the plain function has to look at it."""
 AGAIN = -3
