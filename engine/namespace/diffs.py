@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Generic, TypeVar
@@ -134,7 +134,16 @@ class DirectoryDiff:
         if not later.deleted:
             self.created.update(later.created)
             return
-        for name in sorted(later.created.keys() | later.deleted.keys(), key=name_key):
+        names: Set[bytes] = later.deleted.keys()
+        if any(self.created.values()) or any(later.created.values()):
+            names = names | later.created.keys()
+        else:
+            # There may be many. Without strays no name has to do with another.
+            came = later.created.copy()
+            for name in names:
+                came.pop(name, None)
+            self.created.update(came)
+        for name in sorted(names, key=name_key):
             gone = later.deleted.get(name)
             if gone is None:
                 self.create(name, later.created[name])
@@ -213,16 +222,16 @@ class DiffList(Generic[D]):
         own = self.prior(snapshot_id, exclusive=True)
         return own if own not in (CURRENT_STATE, NO_SNAPSHOT) and own > prior else prior
 
-    def take_out(self, snapshot_id: int, prior: int) -> tuple[D | None, D | None]:
+    def take_out(self, snapshot_id: int, prior: int) -> tuple[D | None, D | None] | None:
         """Delete the diff of a snapshot (AbstractINodeDiffList.deleteSnapshotDiff).
 
         Returns:
-            (removed, earlier): the diff taken out, None where it only got the id `prior`, or there is none; and
-            the diff that has to take up its changes, None for the first.
+            (removed, earlier): the diff taken out, None where it only got the id `prior`; and the diff that has to take
+            up its changes, None for the first. None where there is no such diff.
         """
         at, exact = self._position(snapshot_id)
         if not exact:
-            return None, None
+            return None
         earlier = self.items[at - 1] if at else None
         if (earlier is None and prior != NO_SNAPSHOT) or (earlier is not None and earlier.snapshot_id != prior):
             self.items[at].snapshot_id = prior

@@ -9,7 +9,7 @@ from engine.namespace.diffs import CURRENT_STATE, NO_SNAPSHOT, DirectoryDiff, Li
 from engine.namespace.references import WithName
 from engine.namespace.snapshots import Snapshots
 from engine.namespace.tree import ROOT_ROW, Tree
-from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK
+from image_format.inode_table import DIRECTORY, FILE, NO_ROW, SYMLINK
 from image_format.kernels.inode import DROPPED
 
 
@@ -33,7 +33,8 @@ class Lineage:
         self._references = tree.references
         self._snapshots = snapshots
         self._link_holders: dict[int, int] = {}
-        self._snapshottable_rows: dict[int, int] = {}
+        self._bare_roots: list[int] = []
+        self._bare_roots_of = -1
         self.has_early_names = False
         self.diffs = DiffStore(tree.base, tree.table, tree.load_all, tree.place, tree.references, snapshots.root)
 
@@ -123,24 +124,20 @@ class Lineage:
             row = self.load_detached(inode_id)
             if row != NO_ROW:
                 self.diffs.get(row)
-        snapshottable = [self._row_of_snapshottable(inode_id) for inode_id in self._snapshots.snapshottable_ids]
-        rows = [row for each in wanted for row in self.diffs.rows_at(each)]
-        flags = self._table.flags
-        rows += [
-            row
-            for row in snapshottable
-            if row != NO_ROW and self.diffs.get(row) is None and not flags.item(row) & DROPPED
-        ]
-        return rows
+        roots = self._roots_without_diffs()
+        return [row for each in wanted for row in self.diffs.rows_at(each)] + roots
 
-    def _row_of_snapshottable(self, inode_id: int) -> int:
-        """Row of a snapshottable directory, with its diffs read; once it has one, it keeps it."""
-        row = self._snapshottable_rows.get(inode_id, NO_ROW)
-        if row == NO_ROW:
-            row = self._snapshottable_rows[inode_id] = self.load_detached(inode_id)
-            if row != NO_ROW:
-                self.diffs.get(row)
-        return row
+    def _roots_without_diffs(self) -> list[int]:
+        """Rows of the snapshottable directories that never had diffs; with one they are none for good."""
+        if self._bare_roots_of != self._snapshots.roots_changed:
+            rows = map(self.load_detached, self._snapshots.snapshottable_ids)
+            self._bare_roots = [row for row in rows if row != NO_ROW]
+            self._bare_roots_of = self._snapshots.roots_changed
+        flags = self._table.flags
+        self._bare_roots = [
+            row for row in self._bare_roots if self.diffs.get(row) is None and not flags.item(row) & DROPPED
+        ]
+        return self._bare_roots
 
     def latest(self, row: int) -> int:
         """Newest snapshot that the path of an existing inode is in (INodesInPath.resolve)."""
@@ -259,6 +256,24 @@ class Lineage:
                 if name in diff.created:
                     return None
         return self.current_child(directory, name)
+
+    def has_child_at(self, directory: int, name: bytes, node: Node, snapshot_id: int) -> bool:
+        """Whether `child_at` gives a node that the directory has, or had."""
+        diffs = self.diffs.of_directory(directory)
+        if diffs is not None:
+            for diff in diffs.items[diffs.index_at(snapshot_id) :]:
+                if name in diff.deleted:
+                    return self.same_node(diff.deleted[name], node)
+                if name in diff.created:
+                    return False
+        return self._is_plain_child(directory, node) or self.same_node(self.current_child(directory, name), node)
+
+    def _is_plain_child(self, directory: int, node: Node) -> bool:
+        """Whether it is known without a look at the names that a directory has a file with diffs; mostly it is."""
+        if not isinstance(node, int) or self._table.kind.item(node) != FILE or self._references.hub(node) is not None:
+            return False
+        diffs = self.diffs.of_file(node)
+        return diffs is not None and diffs.current_deleted is False and self._table.parent.item(node) == directory
 
     def current_child(self, directory: int, name: bytes) -> Node | None:
         """What a directory has under a name now."""

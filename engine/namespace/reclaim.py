@@ -246,7 +246,7 @@ class Reclaim(FileReclaim):
     def _take_out(self, row: int, diffs: DirectoryDiffs, snapshot: int, prior: int) -> DirectoryDiff | None:
         """Delete the diff of a snapshot, which is returned; the one before takes up its changes."""
         self._diffs.touch(row)
-        removed, earlier = diffs.take_out(snapshot, prior)
+        removed, earlier = diffs.take_out(snapshot, prior) or (None, None)
         self._diffs.note(row, prior if diffs.items else NO_SNAPSHOT)
         if removed is None:
             return None
@@ -284,9 +284,16 @@ class Reclaim(FileReclaim):
             children = self._children_at(row, at)
         else:
             history = self._history
-            children = [node for name, node in wanted if history.same_node(history.child_at(row, name, at), node)]
+            children = [node for name, node in wanted if history.has_child_at(row, name, node, at)]
+        kinds, flags, references = self._table.kind, self._table.flags, self._references
         for child in children:
-            if row_of(child) not in excluded:
+            if row_of(child) in excluded:
+                continue
+            # most are files in plain places
+            if isinstance(child, int) and kinds.item(child) == FILE and references.hub(child) is None:
+                if not flags.item(child) & DROPPED:
+                    self.clean_file(child, snapshot, prior)
+            else:
                 self.clean(child, snapshot, prior)
 
     def _wanted(self, row: int, snapshot: int) -> list[tuple[bytes, Node]] | None:
@@ -340,6 +347,10 @@ class Reclaim(FileReclaim):
         self, row: int, diffs: DirectoryDiffs, snapshot: int, prior: int, wanted: list[tuple[bytes, Node]]
     ) -> None:
         """`_clean_snapshot` that looks at nothing but what it may change."""
+        if prior == NO_SNAPSHOT:
+            self._take_out(row, diffs, snapshot, prior)
+            self._clean_children(row, snapshot, prior, set())
+            return
         names = [name for name, _ in wanted]
         before, going = diffs.of(prior), diffs.of(snapshot)
         created: set[int] = set()
@@ -350,7 +361,7 @@ class Reclaim(FileReclaim):
             deleted = self._rows([before.deleted[name] for name in asked if name in before.deleted])
         removed = self._take_out(row, diffs, snapshot, prior)
         self._clean_children(row, snapshot, prior, deleted)
-        at_prior = diffs.of(prior) if prior != NO_SNAPSHOT else None
+        at_prior = diffs.of(prior)
         if at_prior is None:
             return
         for node in self._created_among(row, at_prior, names):
@@ -363,7 +374,8 @@ class Reclaim(FileReclaim):
                 self._clean_deleted(gone, snapshot, prior)
 
     def _created_among(self, row: int, diff: DirectoryDiff, names: list[bytes]) -> list[Node]:
-        nodes = (self._history.created_node(row, diff, name) for name in dict.fromkeys(names) if name in diff.created)
+        found = [name for name in dict.fromkeys(names) if name in diff.created]
+        nodes = [self._history.created_node(row, diff, name) for name in found]
         return [node for node in nodes if node is not None]
 
     def _other_names(self, diff: DirectoryDiff | None) -> list[bytes]:

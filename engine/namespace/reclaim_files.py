@@ -115,9 +115,10 @@ class FileReclaim(ABC):
     def take_out_of_file(self, row: int, diffs: FileDiffs, snapshot: int, prior: int) -> None:
         """Delete the diff of a snapshot; the one before takes up its blocks."""
         self._diffs.touch(row)
-        if diffs.of(snapshot) is None:
+        taken = diffs.take_out(snapshot, prior)
+        if taken is None:
             return
-        removed, _ = diffs.take_out(snapshot, prior)
+        removed, _ = taken
         self._diffs.note(row, prior if diffs.items else NO_SNAPSHOT)
         if removed is None:
             return

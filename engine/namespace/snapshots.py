@@ -22,6 +22,7 @@ class Snapshots:
 
     Attributes:
         changed: whether the section is not as it was.
+        roots_changed: how often a directory became snapshottable, or was so no more.
 
     Raises:
         RecordError: the section is damaged.
@@ -33,6 +34,7 @@ class Snapshots:
         self._file = base.file
         self._snapshottable = dict.fromkeys(self._header.snapshottableDir)
         self.changed = False
+        self.roots_changed = 0
         self._by_id: dict[int, pb.Snapshot] = {}
         self._of: dict[int, dict[bytes, pb.Snapshot]] = {}
         for _ in range(self._header.numSnapshots):
@@ -100,6 +102,7 @@ class Snapshots:
     def allow(self, directory_id: int) -> None:
         if directory_id not in self._snapshottable:
             self._snapshottable[directory_id] = None
+            self.roots_changed += 1
             self.changed = True
 
     def disallow(self, directory_id: int) -> None:
@@ -112,6 +115,7 @@ class Snapshots:
         """The directory is gone, or not snapshottable any more."""
         if directory_id in self._snapshottable:
             del self._snapshottable[directory_id]
+            self.roots_changed += 1
             self.changed = True
 
     @property

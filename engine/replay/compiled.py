@@ -53,7 +53,7 @@ from image_format.string_table import MAX_SERIAL, StringKind
 from journal.attribute_kinds import ACL_ENTRIES
 from journal.binary_codec import decode_op
 from journal.ops import AddOp, AllowSnapshotOp, EditOp, MkdirOp, SetOwnerOp
-from journal.primitives import Reader, encode_cesu8
+from journal.primitives import Buffer, Reader, encode_cesu8
 from journal.segment import SegmentCursor
 
 _ROWS = 1 << 12
@@ -370,16 +370,16 @@ class CompiledReplay:
         for until, row, kept, body, place, mtime in changes.tolist():
             namespace.take_up(notes[taken:until], self._copies)
             taken = until
-            reader = Reader(cursor.buffer, place)
+            name, behind = _plain_name(cursor.buffer, place)
             try:
                 if kept == DELETED:
-                    snapshots.remove(namespace, row, reader.string(), mtime)
+                    snapshots.remove(namespace, row, name, mtime)
                     self._learn_moves()
                     self._forget_paths()
                 elif kept == RENAMED:
-                    snapshots.retitle(namespace, row, reader.string(), reader.string(), mtime)
+                    snapshots.retitle(namespace, row, name, _plain_name(cursor.buffer, behind)[0], mtime)
                 else:
-                    snapshots.make(namespace, row, reader.string(), mtime, self._copies[kept])
+                    snapshots.make(namespace, row, name, mtime, self._copies[kept])
             except (HdfsError, ValueError, OverflowError, RecursionError) as error:
                 self._fail(cursor, body, error)
         namespace.take_up(notes[taken:], self._copies)
@@ -512,6 +512,13 @@ def _places_for_paths(index: ImageIndex) -> int:
 
 def _columns(name: str, column: Packed) -> dict[str, npt.NDArray[Any]]:
     return {f"{name}_{key}": array for key, array in column._asdict().items()}
+
+
+def _plain_name(buffer: Buffer, place: int) -> tuple[bytes, int]:
+    """A string that a kernel found to be plain, see `is_plain_text`; and the position behind it."""
+    start = place + 2
+    end = start + int.from_bytes(buffer[place:start])
+    return bytes(buffer[start:end]), end
 
 
 def _name_key(text: str) -> bytes | None:

@@ -46,13 +46,13 @@ def create(namespace: Namespace, op: CreateSnapshotOp) -> None:
     row = namespace.directory(op.snapshot_root)
     namespace.tree.check_known(row)
     mtime = op.mtime if namespace.hadoop3 else now()
-    make(namespace, row, op.snapshot_name, mtime, namespace.table.rows[row])
+    make(namespace, row, encode_name(op.snapshot_name), mtime, namespace.table.rows[row])
     namespace.history.raise_mtime(row, mtime, CURRENT_STATE)
     if namespace.rules.capture_open_files:
         _capture_open_files(namespace, row)
 
 
-def make(namespace: Namespace, row: int, name: str, mtime: int, entry: np.void) -> None:
+def make(namespace: Namespace, row: int, name: bytes, mtime: int, entry: np.void) -> None:
     """Make a snapshot of a directory.
 
     Args:
@@ -62,8 +62,7 @@ def make(namespace: Namespace, row: int, name: str, mtime: int, entry: np.void) 
         NamespaceError: as `Snapshots.create`.
     """
     diffs = namespace.history.diffs
-    encoded = encode_name(name)
-    snapshot = namespace.snapshots.create(int(entry["id"]), encoded)
+    snapshot = namespace.snapshots.create(int(entry["id"]), name)
     copy = snapshot.root.directory
     namespace.table.fill_directory(copy, row, entry)
     if not namespace.hadoop3:
@@ -72,7 +71,7 @@ def make(namespace: Namespace, row: int, name: str, mtime: int, entry: np.void) 
         copy.ClearField("typeQuotas")
     copy.modificationTime = mtime & _UINT64
     size = namespace.tree.child_count(row, int(entry["growth"]))
-    diffs.directory(row).items.append(DirectoryDiff(snapshot.snapshotId, size, is_root=True, name=encoded, copy=copy))
+    diffs.directory(row).items.append(DirectoryDiff(snapshot.snapshotId, size, is_root=True, name=name, copy=copy))
     diffs.note(row, snapshot.snapshotId)
 
 
@@ -91,17 +90,17 @@ def _capture_open_files(namespace: Namespace, root: int) -> None:
 
 
 def delete(namespace: Namespace, op: DeleteSnapshotOp) -> None:
-    remove(namespace, namespace.directory(op.snapshot_root), op.snapshot_name, op.mtime)
+    remove(namespace, namespace.directory(op.snapshot_root), encode_name(op.snapshot_name), op.mtime)
 
 
-def remove(namespace: Namespace, row: int, name: str, mtime: int) -> None:
+def remove(namespace: Namespace, row: int, name: bytes, mtime: int) -> None:
     """Delete a snapshot of a directory.
 
     Raises:
         NamespaceError: as `Snapshots.find`.
         InconsistentNamespaceError: a NameNode stops here.
     """
-    snapshot = namespace.snapshots.find(int(namespace.table.id[row]), encode_name(name))
+    snapshot = namespace.snapshots.find(int(namespace.table.id[row]), name)
     if namespace.rules.ordered_snapshot_deletion:
         diffs = namespace.history.diffs.of_directory(row)
         if diffs is not None and diffs.items and diffs.items[0].snapshot_id != snapshot.snapshotId:
@@ -126,18 +125,18 @@ def _mark_deleted(namespace: Namespace, row: int, snapshot: pb.Snapshot) -> None
 
 def rename(namespace: Namespace, op: RenameSnapshotOp) -> None:
     row = namespace.directory(op.snapshot_root)
-    retitle(namespace, row, op.snapshot_old_name, op.snapshot_new_name, op.mtime)
+    retitle(namespace, row, encode_name(op.snapshot_old_name), encode_name(op.snapshot_new_name), op.mtime)
 
 
-def retitle(namespace: Namespace, row: int, old: str, new: str, mtime: int) -> None:
+def retitle(namespace: Namespace, row: int, old: bytes, new: bytes, mtime: int) -> None:
     """Give a snapshot of a directory another name.
 
     Raises:
         NamespaceError: as `Snapshots.find` and `Snapshots.rename`.
     """
-    snapshot = namespace.snapshots.find(int(namespace.table.id[row]), encode_name(old))
+    snapshot = namespace.snapshots.find(int(namespace.table.id[row]), old)
     if new != old:
-        _rename_to(namespace, row, snapshot, encode_name(new), mtime if namespace.hadoop3 else None)
+        _rename_to(namespace, row, snapshot, new, mtime if namespace.hadoop3 else None)
 
 
 def _rename_to(namespace: Namespace, row: int, snapshot: pb.Snapshot, name: bytes, mtime: int | None) -> None:
