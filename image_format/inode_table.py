@@ -474,10 +474,6 @@ class InodeTable:
         _fill_directory(message, kept.entry, kept.features)
         return message
 
-    def fill_directory(self, directory: pb.INodeDirectory, row: int, entry: np.void) -> None:
-        """Give `directory` the attributes of `row`, which are those of `entry`, the row as it is or was."""
-        _fill_directory(directory, entry, self.feature(row))
-
     def _fill_file(self, file: pb.INodeFile, entry: np.void, found: Features) -> None:
         if entry["replication"] >= 0:
             file.replication = int(entry["replication"])

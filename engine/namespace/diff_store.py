@@ -21,6 +21,7 @@ from engine.namespace.diffs import (
     row_of,
 )
 from engine.namespace.references import Hub, Numbering, References, WithName
+from engine.namespace.snapshots import Snapshot
 from image_format.bytes_table import BytesTable
 from image_format.errors import RecordError
 from image_format.index import BaseImage, Ids
@@ -60,7 +61,7 @@ class DiffStore:
         base: the image below.
         table, load, place: rows of inodes, the rows of inode ids, and where one is.
         references: what deleted lists refer to.
-        snapshot: gives the root of a snapshot by its id.
+        snapshot: gives a snapshot by its id.
 
     Attributes:
         has_links: whether a deleted list has, or had, a symlink.
@@ -77,7 +78,7 @@ class DiffStore:
         load: Callable[[Iterable[int]], Ids],
         place: Callable[[int, int], None],
         references: References,
-        snapshot: Callable[[int], pb.INode],
+        snapshot: Callable[[int], Snapshot],
     ) -> None:
         self._base = base
         self._table = table
@@ -89,6 +90,7 @@ class DiffStore:
         self._dirty: set[int] = set()
         self._removed: set[int] = set()
         self._place = base.place(_SECTION)
+        self._unread: dict[int, list[int]] = {}
         self._rows_at: defaultdict[int, set[int]] = defaultdict(set)
         self.has_links = False
         self.early = BytesTable(table.room)
@@ -176,9 +178,13 @@ class DiffStore:
         """The same of inodes of the base image whose diffs nobody has read, by id."""
         if not self._base.history.owners.size:
             return []
+        owners = self._unread.get(snapshot_id)
+        if owners is None:
+            owners = self._base.history.owners_at(snapshot_id).tolist()
         row_of = self._table.row_of
-        owners = self._base.history.owners_at(snapshot_id).tolist()
-        return [inode_id for inode_id in owners if row_of.get(inode_id) not in self._loaded]
+        # whose diffs were read once stay so
+        self._unread[snapshot_id] = [inode_id for inode_id in owners if row_of.get(inode_id) not in self._loaded]
+        return self._unread[snapshot_id]
 
     def of_directory(self, row: int) -> DirectoryDiffs | None:
         diffs = self.get(row)
@@ -251,7 +257,7 @@ class DiffStore:
         if isinstance(kept, RowCopy):
             diff.name, diff.copy = self._table.name_of(kept), self._table.directory_message(kept)
             return diff.copy
-        return kept
+        return kept.directory if isinstance(kept, Snapshot) else kept
 
     def is_loaded(self, row: int) -> bool:
         return row in self._loaded
@@ -353,8 +359,8 @@ class DiffStore:
         self._check_known(message, row, offset)
         diff = DirectoryDiff(message.snapshotId, message.childrenSize, message.isSnapshotRoot)
         if diff.is_root:
-            root = self._snapshot(diff.snapshot_id)
-            diff.name, diff.copy = root.name, root.directory
+            diff.copy = self._snapshot(diff.snapshot_id)
+            diff.name = diff.copy.name
         elif message.HasField("snapshotCopy"):
             self._default_type_quotas(message.snapshotCopy)
             diff.name, diff.copy = message.name, message.snapshotCopy

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Generic, TypeVar
 
 from engine.namespace.references import WithName
+from engine.namespace.snapshots import Snapshot
 from image_format.inode_table import Block, RowCopy, to_signed
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
@@ -99,7 +100,7 @@ class DirectoryDiff:
     children_size: int
     is_root: bool = False
     name: bytes = b""
-    copy: pb.INodeDirectory | RowCopy | None = None
+    copy: pb.INodeDirectory | RowCopy | Snapshot | None = None
     created: dict[bytes, int | None] = field(default_factory=dict)
     deleted: dict[bytes, Node] = field(default_factory=dict)
 

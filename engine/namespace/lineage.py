@@ -36,7 +36,7 @@ class Lineage:
         self._bare_roots: list[int] = []
         self._bare_roots_of = -1
         self.has_early_names = False
-        self.diffs = DiffStore(tree.base, tree.table, tree.load_all, tree.place, tree.references, snapshots.root)
+        self.diffs = DiffStore(tree.base, tree.table, tree.load_all, tree.place, tree.references, snapshots.get)
 
     @property
     def active(self) -> bool:

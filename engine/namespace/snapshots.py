@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from engine.errors import NamespaceError, UnsupportedNamespaceError
 from engine.namespace.tree import LARGEST_QUOTA
@@ -15,6 +15,58 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 
 _SECTION = "SNAPSHOT"
+
+
+class Snapshot:
+    """A snapshot of a directory, and with it the directory as it was then (`fsimage.proto SnapshotSection.Snapshot`).
+
+    Args:
+        attributes: makes those of the directory, when somebody looks at them; many a snapshot does not live that long.
+        record: the record of one that the image has.
+    """
+
+    __slots__ = ("_attributes", "_directory", "_record", "id", "name", "root_id")
+
+    def __init__(
+        self,
+        snapshot_id: int,
+        root_id: int,
+        name: bytes,
+        attributes: Callable[[], pb.INodeDirectory],
+        record: pb.Snapshot | None = None,
+    ) -> None:
+        self.id, self.root_id, self.name = snapshot_id, root_id, name
+        self._attributes = attributes
+        self._directory: pb.INodeDirectory | None = None
+        self._record = record
+
+    @classmethod
+    def of(cls, record: pb.Snapshot) -> Snapshot:
+        """The one of a record."""
+        root = record.root
+        return cls(record.snapshotId, root.id, root.name, lambda: root.directory, record)
+
+    @property
+    def directory(self) -> pb.INodeDirectory:
+        """Attributes of the directory, which may be changed."""
+        if self._directory is None:
+            self._directory = self._attributes()
+        return self._directory
+
+    @property
+    def is_known(self) -> bool:
+        """Whether this version knows all fields of the record."""
+        # those that replay made have none
+        return self._record is None or not has_unknown_fields(self._record)
+
+    def to_record(self) -> pb.Snapshot:
+        """Its record."""
+        if self._record is None:
+            root = pb.INode(type=pb.INode.DIRECTORY, id=self.root_id, directory=self.directory)
+            self._record = pb.Snapshot(snapshotId=self.id, root=root)
+            self._directory = self._record.root.directory
+        self._record.root.name = self.name
+        return self._record
 
 
 class Snapshots:
@@ -35,19 +87,18 @@ class Snapshots:
         self._snapshottable = dict.fromkeys(self._header.snapshottableDir)
         self.changed = False
         self.roots_changed = 0
-        self._by_id: dict[int, pb.Snapshot] = {}
-        self._of: dict[int, dict[bytes, pb.Snapshot]] = {}
+        self._by_id: dict[int, Snapshot] = {}
+        self._of: dict[int, dict[bytes, Snapshot]] = {}
         for _ in range(self._header.numSnapshots):
             start = reader.position
-            snapshot = reader.read(pb.Snapshot)
-            if snapshot.snapshotId in self._by_id or snapshot.root.name in self._of.get(snapshot.root.id, {}):
+            snapshot = Snapshot.of(reader.read(pb.Snapshot))
+            siblings = self._of.setdefault(snapshot.root_id, {})
+            if snapshot.id in self._by_id or snapshot.name in siblings:
                 raise base.place(_SECTION).error(RecordError, "two snapshots have one id or name", start)
-            self._default_namespace_quota(snapshot.root.directory)
-            self._by_id[snapshot.snapshotId] = snapshot
-            self._of.setdefault(snapshot.root.id, {})[snapshot.root.name] = snapshot
+            self._default_namespace_quota(snapshot.directory)
+            self._by_id[snapshot.id] = siblings[snapshot.name] = snapshot
         reader.finish()
-        self._read = frozenset(self._by_id)
-        self._gone: dict[int, pb.Snapshot] = {}
+        self._gone: dict[int, Snapshot] = {}
 
     def _default_namespace_quota(self, root: pb.INodeDirectory) -> None:
         """As `Tree` does for directories: Hadoop's loader sets it beside storage type quotas alone."""
@@ -77,17 +128,17 @@ class Snapshots:
     def exists(self, snapshot_id: int) -> bool:
         return snapshot_id in self._by_id
 
-    def root(self, snapshot_id: int) -> pb.INode:
-        """The directory as it was at a snapshot, under the snapshot's name; raises NamespaceError without one.
+    def get(self, snapshot_id: int) -> Snapshot:
+        """The snapshot of an id; raises NamespaceError without one.
 
         A deleted snapshot counts: diffs of the image that nobody read yet may be of its root.
         """
         snapshot = self._by_id.get(snapshot_id) or self._gone.get(snapshot_id)
         if snapshot is None:
             raise NamespaceError(f"a snapshot diff belongs to snapshot {snapshot_id}, which does not exist")
-        return snapshot.root
+        return snapshot
 
-    def find(self, directory_id: int, name: bytes) -> pb.Snapshot:
+    def find(self, directory_id: int, name: bytes) -> Snapshot:
         """Raises NamespaceError where the directory has no snapshot of that name."""
         self.check_snapshottable(directory_id)
         snapshot = self._of.get(directory_id, {}).get(name)
@@ -123,8 +174,11 @@ class Snapshots:
         """Id of the next snapshot that is made."""
         return self._header.snapshotCounter
 
-    def create(self, directory_id: int, name: bytes) -> pb.Snapshot:
-        """A new snapshot of a directory, whose attributes it does not have yet.
+    def create(self, directory_id: int, name: bytes, attributes: Callable[[], pb.INodeDirectory]) -> Snapshot:
+        """A new snapshot of a directory.
+
+        Args:
+            attributes: see `Snapshot`.
 
         Raises:
             NamespaceError: the directory is not snapshottable, or has a snapshot of that name.
@@ -134,42 +188,42 @@ class Snapshots:
         if name in siblings:
             raise NamespaceError(f"directory {directory_id} has a snapshot {name.decode('utf-8', 'replace')!r} already")
         number = self.next_id
-        snapshot = pb.Snapshot(snapshotId=number, root=pb.INode(type=pb.INode.DIRECTORY, id=directory_id, name=name))
+        snapshot = Snapshot(number, directory_id, name, attributes)
         self._header.snapshotCounter = number + 1
         self._by_id[number] = siblings[name] = snapshot
         self.changed = True
         return snapshot
 
-    def delete(self, snapshot: pb.Snapshot) -> None:
-        self._gone[snapshot.snapshotId] = self._by_id.pop(snapshot.snapshotId)
-        del self._of[snapshot.root.id][snapshot.root.name]
+    def delete(self, snapshot: Snapshot) -> None:
+        self._gone[snapshot.id] = self._by_id.pop(snapshot.id)
+        del self._of[snapshot.root_id][snapshot.name]
         self.changed = True
 
-    def rename(self, snapshot: pb.Snapshot, name: bytes) -> None:
+    def rename(self, snapshot: Snapshot, name: bytes) -> None:
         """Raises NamespaceError where the directory has a snapshot of that name."""
-        siblings = self._of[snapshot.root.id]
+        siblings = self._of[snapshot.root_id]
         if name in siblings:
             raise NamespaceError(
-                f"directory {snapshot.root.id} has a snapshot {name.decode('utf-8', 'replace')!r} already"
+                f"directory {snapshot.root_id} has a snapshot {name.decode('utf-8', 'replace')!r} already"
             )
         self.check_writable(snapshot)
-        del siblings[snapshot.root.name]
-        snapshot.root.name = name
+        del siblings[snapshot.name]
+        snapshot.name = name
         siblings[name] = snapshot
         self.changed = True
 
-    def check_writable(self, snapshot: pb.Snapshot) -> None:
+    def check_writable(self, snapshot: Snapshot) -> None:
         """Raises UnsupportedNamespaceError where the record has fields that this version does not know."""
-        # those that replay made have none
-        if snapshot.snapshotId in self._read and has_unknown_fields(snapshot):
+        if not snapshot.is_known:
             raise UnsupportedNamespaceError(
-                f"snapshot {snapshot.snapshotId} ({self._file}, section {_SECTION}) "
-                "has fields this version does not know"
+                f"snapshot {snapshot.id} ({self._file}, section {_SECTION}) has fields this version does not know"
             )
 
     def encode(self) -> bytes:
         """The SNAPSHOT section."""
         self._header.snapshottableDir[:] = self._snapshottable
         self._header.numSnapshots = len(self._by_id)
-        ordered = [snapshots[name] for snapshots in self._of.values() for name in sorted(snapshots, key=name_key)]
+        ordered = [
+            snapshots[name].to_record() for snapshots in self._of.values() for name in sorted(snapshots, key=name_key)
+        ]
         return b"".join(map(encode_delimited, [self._header, *ordered]))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import numpy as np
 
 from engine.namespace import Namespace
 from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff
+from engine.namespace.snapshots import Snapshot
 from engine.namespace.tree import encode_name
+from image_format.inode_table import InodeTable, RowCopy
 from image_format.permission import XAttrNamespace, pack_xattr_name
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind
@@ -61,18 +64,22 @@ def make(namespace: Namespace, row: int, name: bytes, mtime: int, entry: np.void
     Raises:
         NamespaceError: as `Snapshots.create`.
     """
-    diffs = namespace.history.diffs
-    snapshot = namespace.snapshots.create(int(entry["id"]), name)
-    copy = snapshot.root.directory
-    namespace.table.fill_directory(copy, row, entry)
-    if not namespace.hadoop3:
+    diffs, kept = namespace.history.diffs, namespace.table.copy_row(row, entry)
+    attributes = partial(_attributes, kept, mtime, with_quotas=namespace.hadoop3)
+    snapshot = namespace.snapshots.create(int(entry["id"]), name, attributes)
+    size = namespace.tree.child_count(row, int(entry["growth"]))
+    diffs.directory(row).items.append(DirectoryDiff(snapshot.id, size, is_root=True, name=name, copy=snapshot))
+    diffs.note(row, snapshot.id)
+
+
+def _attributes(kept: RowCopy, mtime: int, *, with_quotas: bool) -> pb.INodeDirectory:
+    copy = InodeTable.directory_message(kept)
+    if not with_quotas:
         # Hadoop 2.7 leaves quotas out.
         copy.nsQuota = copy.dsQuota = _UINT64
         copy.ClearField("typeQuotas")
     copy.modificationTime = mtime & _UINT64
-    size = namespace.tree.child_count(row, int(entry["growth"]))
-    diffs.directory(row).items.append(DirectoryDiff(snapshot.snapshotId, size, is_root=True, name=name, copy=copy))
-    diffs.note(row, snapshot.snapshotId)
+    return copy
 
 
 def _capture_open_files(namespace: Namespace, root: int) -> None:
@@ -103,23 +110,23 @@ def remove(namespace: Namespace, row: int, name: bytes, mtime: int) -> None:
     snapshot = namespace.snapshots.find(int(namespace.table.id[row]), name)
     if namespace.rules.ordered_snapshot_deletion:
         diffs = namespace.history.diffs.of_directory(row)
-        if diffs is not None and diffs.items and diffs.items[0].snapshot_id != snapshot.snapshotId:
+        if diffs is not None and diffs.items and diffs.items[0].snapshot_id != snapshot.id:
             _mark_deleted(namespace, row, snapshot)
             return
-    namespace.remove_snapshot(row, snapshot.snapshotId)
+    namespace.remove_snapshot(row, snapshot.id)
     namespace.snapshots.delete(snapshot)
     if namespace.hadoop3:
         namespace.history.raise_mtime(row, mtime, CURRENT_STATE)
 
 
-def _mark_deleted(namespace: Namespace, row: int, snapshot: pb.Snapshot) -> None:
+def _mark_deleted(namespace: Namespace, row: int, snapshot: Snapshot) -> None:
     """With ordered deletion, a snapshot that is not the earliest one only gets a mark and another name."""
     serial = namespace.strings.serial(_DELETED_XATTR, StringKind.XATTR)
     packed = pack_xattr_name(XAttrNamespace.SYSTEM, serial)
-    attributes = snapshot.root.directory.xAttrs.xAttrs
+    attributes = snapshot.directory.xAttrs.xAttrs
     if all(xattr.name != packed for xattr in attributes):
         attributes.insert(0, pb.XAttrCompactProto(name=packed))
-    name = snapshot.root.name + b"#" + str(snapshot.snapshotId).encode()
+    name = snapshot.name + b"#" + str(snapshot.id).encode()
     _rename_to(namespace, row, snapshot, name, now())
 
 
@@ -139,11 +146,11 @@ def retitle(namespace: Namespace, row: int, old: bytes, new: bytes, mtime: int) 
         _rename_to(namespace, row, snapshot, new, mtime if namespace.hadoop3 else None)
 
 
-def _rename_to(namespace: Namespace, row: int, snapshot: pb.Snapshot, name: bytes, mtime: int | None) -> None:
+def _rename_to(namespace: Namespace, row: int, snapshot: Snapshot, name: bytes, mtime: int | None) -> None:
     namespace.snapshots.rename(snapshot, name)
     if mtime is not None:
-        snapshot.root.directory.modificationTime = mtime & _UINT64
+        snapshot.directory.modificationTime = mtime & _UINT64
     diffs = namespace.history.diffs.of_directory(row)
     for diff in [] if diffs is None else diffs.items:
-        if diff.is_root and diff.snapshot_id == snapshot.snapshotId:
+        if diff.is_root and diff.snapshot_id == snapshot.id:
             diff.name = name
