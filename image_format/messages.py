@@ -51,6 +51,22 @@ class MessageReader:
         """
         return parse_message(kind, self._next(), self._place)
 
+    def field_alone(self, tag: int) -> bytes | None:
+        """The bytes of a message that is nothing but one short field; None for another message, which is next still.
+
+        Args:
+            tag: of the field, a byte.
+        """
+        start = self._pos
+        head = self._buffer[start : start + 3].tobytes()
+        if len(head) < 3 or head[0] > 0x7F or head[1] != tag or head[2] != head[0] - 2:
+            return None
+        end = start + 1 + head[0]
+        if end > len(self._buffer):
+            return None
+        self._pos = end
+        return bytes(self._buffer[start + 3 : end])
+
     def rest(self, kind: type[M], offsets: Iterable[int] | None = None) -> Iterator[M]:
         """The messages at `offsets`, or all that come.
 

@@ -37,6 +37,7 @@ from image_format.inode_table import (
     to_signed,
 )
 from image_format.kernels.inode import COPIED, DROPPED, SPECIAL
+from image_format.kernels.tags import CreatedListEntry
 from image_format.layout import LayoutVersion, supports
 from image_format.messages import MessageReader
 from image_format.name_order import name_key
@@ -47,11 +48,22 @@ _SECTION = "SNAPSHOT_DIFF"
 _UINT64 = (1 << 64) - 1
 # what `early` can hold, and no operation has a longer one
 _LONGEST_NAME = 0xFFFF
+_NAME_TAG = CreatedListEntry.name
+_SHORT_NAME = 0x7F - 2
+"""The longest name of which both lengths in an entry of a created list are a byte."""
 _TOGETHER = 1 << 10
 """Created names that are encoded at a time."""
 
 Diffs = FileDiffs | DirectoryDiffs
 CreatedNames = Callable[[int, int], list[bytes]]
+
+
+def _encode_created(name: bytes) -> bytes:
+    """A delimited CreatedListEntry, of which there may be many."""
+    size = len(name)
+    if size > _SHORT_NAME:
+        return encode_delimited(pb.CreatedListEntry(name=name))
+    return bytes((size + 2, _NAME_TAG, size)) + name
 
 
 class DiffStore:
@@ -365,9 +377,12 @@ class DiffStore:
             self._default_type_quotas(message.snapshotCopy)
             diff.name, diff.copy = message.name, message.snapshotCopy
         for _ in range(message.createdListSize):
-            entry = reader.read(pb.CreatedListEntry)
-            self._check_known(entry, row, offset)
-            diff.create(entry.name)
+            name = reader.field_alone(_NAME_TAG)
+            if name is None:
+                entry = reader.read(pb.CreatedListEntry)
+                self._check_known(entry, row, offset)
+                name = entry.name
+            diff.create(name)
         return diff, message
 
     def _set_deleted(self, row: int, diff: DirectoryDiff, nodes: Iterable[Node], offset: int) -> None:
@@ -466,8 +481,7 @@ class DiffStore:
                     yield encode_delimited(self._directory_message(diff, len(created), numbering))
                     # what takes them minds their number
                     for start in range(0, len(created), _TOGETHER):
-                        names = created[start : start + _TOGETHER]
-                        yield b"".join([encode_delimited(pb.CreatedListEntry(name=name)) for name in names])
+                        yield b"".join(map(_encode_created, created[start : start + _TOGETHER]))
 
     def _file_message(self, diff: FileDiff) -> pb.FileDiff:
         message = pb.FileDiff(snapshotId=diff.snapshot_id, fileSize=diff.file_size & _UINT64)
