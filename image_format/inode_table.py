@@ -461,18 +461,14 @@ class InodeTable:
         found = self.features.get(row)
         return RowCopy(entry.tobytes(), _NO_FEATURES if found is None else found.copy())
 
-    def file_message(self, kept: RowCopy) -> pb.INodeFile:
-        """The attributes of a file that was copied; no blocks."""
-        message = pb.INodeFile()
-        self._fill_file(message, kept.entry, kept.features)
-        return message
+    def fill_file(self, file: pb.INodeFile, kept: RowCopy) -> None:
+        """Give `file` the attributes of a copy; no blocks."""
+        self._fill_file(file, kept.entry, kept.features)
 
     @staticmethod
-    def directory_message(kept: RowCopy) -> pb.INodeDirectory:
+    def fill_directory(directory: pb.INodeDirectory, kept: RowCopy) -> None:
         """The same of a directory."""
-        message = pb.INodeDirectory()
-        _fill_directory(message, kept.entry, kept.features)
-        return message
+        _fill_directory(directory, kept.entry, kept.features)
 
     def _fill_file(self, file: pb.INodeFile, entry: np.void, found: Features) -> None:
         if entry["replication"] >= 0:

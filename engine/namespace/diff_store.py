@@ -255,22 +255,6 @@ class DiffStore:
         diffs.items[-1].delete(name, node)
         self._dirty.add(row)
 
-    def file_copy(self, diff: FileDiff) -> pb.INodeFile | None:
-        """Attributes of a file at a snapshot, a message from here on; None where they did not change since."""
-        kept = diff.copy
-        if isinstance(kept, RowCopy):
-            diff.name, diff.copy = self._table.name_of(kept), self._table.file_message(kept)
-            return diff.copy
-        return kept
-
-    def directory_copy(self, diff: DirectoryDiff) -> pb.INodeDirectory | None:
-        """The same of a directory."""
-        kept = diff.copy
-        if isinstance(kept, RowCopy):
-            diff.name, diff.copy = self._table.name_of(kept), self._table.directory_message(kept)
-            return diff.copy
-        return kept.directory if isinstance(kept, Snapshot) else kept
-
     def is_loaded(self, row: int) -> bool:
         return row in self._loaded
 
@@ -485,10 +469,12 @@ class DiffStore:
 
     def _file_message(self, diff: FileDiff) -> pb.FileDiff:
         message = pb.FileDiff(snapshotId=diff.snapshot_id, fileSize=diff.file_size & _UINT64)
-        copy = self.file_copy(diff)
-        if copy is not None:
+        if isinstance(diff.copy, RowCopy):
+            message.name = self._table.name_of(diff.copy)
+            self._table.fill_file(message.snapshotCopy, diff.copy)
+        elif diff.copy is not None:
             message.name = diff.name
-            message.snapshotCopy.CopyFrom(copy)
+            message.snapshotCopy.CopyFrom(diff.copy)
         for block in diff.blocks or ():
             message.blocks.add(
                 blockId=block.block_id & _UINT64, genStamp=block.genstamp & _UINT64, numBytes=block.num_bytes & _UINT64
@@ -502,10 +488,12 @@ class DiffStore:
             isSnapshotRoot=diff.is_root,
             createdListSize=created,
         )
-        copy = self.directory_copy(diff)
-        if copy is not None and not diff.is_root:
+        if isinstance(diff.copy, RowCopy):
+            message.name = self._table.name_of(diff.copy)
+            self._table.fill_directory(message.snapshotCopy, diff.copy)
+        elif diff.copy is not None and not diff.is_root:
             message.name = diff.name
-            message.snapshotCopy.CopyFrom(copy)
+            message.snapshotCopy.CopyFrom(diff.copy.directory if isinstance(diff.copy, Snapshot) else diff.copy)
         for node in sorted(diff.deleted.values(), key=lambda node: name_key(self.written_name(node))):
             reference = self.reference(node)
             if reference is not None:

@@ -53,8 +53,7 @@ class FileDiff:
 
     Attributes:
         file_size: bytes it had.
-        name, copy: its attributes then, None where they did not change since; the name may be in the copy still, see
-            `DiffStore.file_copy`.
+        name, copy: its attributes then, None where they did not change since; a `RowCopy` has the name, too.
         blocks: its blocks then, None where they are those of the next diff that has some, or the present ones.
         detached: ids in `blocks` that do not follow the file's own block of that id any more.
     """

@@ -103,8 +103,6 @@ class Settling:
         for directory, diff in self._history.lost_roots():
             text = f"the diff of snapshot {diff.snapshot_id}, which does not exist, was its root's: made a plain one"
             self._note("diff-root", _DIFFS, directory, self._history.full_path(directory), text)
-            # as it is to be written
-            self._diffs.directory_copy(diff)
             diff.is_root, diff.name = False, self._table.name(directory)
             self._diffs.touch(directory)
 

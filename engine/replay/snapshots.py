@@ -73,7 +73,8 @@ def make(namespace: Namespace, row: int, name: bytes, mtime: int, entry: np.void
 
 
 def _attributes(kept: RowCopy, mtime: int, *, with_quotas: bool) -> pb.INodeDirectory:
-    copy = InodeTable.directory_message(kept)
+    copy = pb.INodeDirectory()
+    InodeTable.fill_directory(copy, kept)
     if not with_quotas:
         # Hadoop 2.7 leaves quotas out.
         copy.nsQuota = copy.dsQuota = _UINT64
