@@ -16,6 +16,7 @@ from hadoop_common.names import VERSION, image_name, segment_name
 from hadoop_common.storage_info import StorageInfo, format_version
 from image_format.inode_table import DIRECTORY, FILE
 from image_format.kernels.inode import BLOCK_DTYPE, INODE_DTYPE, encode_inodes, encoded_size
+from image_format.kernels.tables import LINK_DTYPE
 from image_format.md5_file import format_md5
 from image_format.output import DigestingFileSet
 from image_format.permission import pack_permission
@@ -32,6 +33,7 @@ CLOCK = 1_700_000_000_000
 BLOCK_SIZE = 128 << 20
 FILES_A_DIRECTORY = 50
 _BATCH = 1 << 18
+_NO_CLIENTS = np.zeros(0, LINK_DTYPE)
 FIRST_BLOCK = 1 << 30
 
 
@@ -108,9 +110,9 @@ def encode_rows(
 ) -> tuple[memoryview, npt.NDArray[np.int64]]:
     """Delimited INode records, and where each starts, one more at the end."""
     wanted = np.arange(rows.size)
-    out = np.empty(encoded_size(rows, wanted, names, blocks, True, False), np.uint8)
+    out = np.empty(encoded_size(rows, wanted, names, blocks, _NO_CLIENTS, True, False), np.uint8)
     starts = np.empty(rows.size + 1, np.int64)
-    encode_inodes(rows, wanted, names, blocks, True, False, out, starts)
+    encode_inodes(rows, wanted, names, blocks, _NO_CLIENTS, names, True, False, out, starts)
     return memoryview(out), starts
 
 

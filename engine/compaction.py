@@ -181,7 +181,7 @@ class Compaction:
         if diffs.changed or self._patched_diffs:
             self._producers["SNAPSHOT_DIFF"] = self._diffs
         for name, changed, encode in (
-            ("FILES_UNDERCONSTRUCTION", namespace.leases.changed, namespace.leases.encode),
+            ("FILES_UNDERCONSTRUCTION", namespace.leases.differ, namespace.leases.encode),
             ("SNAPSHOT", namespace.snapshots.changed, namespace.snapshots.encode),
             ("SECRET_MANAGER", namespace.secrets.changed, namespace.secrets.encode),
             ("CACHE_MANAGER", namespace.caches.changed, namespace.caches.encode),

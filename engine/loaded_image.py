@@ -8,7 +8,6 @@ from pathlib import Path
 
 from engine.compaction import IndexMerger, write_image
 from engine.namespace import Namespace
-from engine.namespace.leases import FindRows
 from engine.replay import compiled_replay
 from engine.replay_rules import ReplayRules
 from image_format.index import ImageIndex
@@ -76,12 +75,7 @@ def load_image(
         ImageStorageError: there is no room.
     """
     index = ImageIndex(image, arrays, room=room, progress=progress)
-    return LoadedImage(image, index, Namespace(index, image.string_table(), rules, room, _finder))
-
-
-def _finder(namespace: Namespace) -> FindRows | None:
-    compiled = compiled_replay(namespace)
-    return None if compiled is None else compiled.find_rows
+    return LoadedImage(image, index, Namespace(index, image.string_table(), rules, room, compiled_replay))
 
 
 def next_layout(path: Path, cluster: int) -> int:

@@ -417,14 +417,14 @@ class InodeTable:
 
     def encode(self, wanted: Rows) -> EncodedRecords:
         """Delimited INode records of the rows `wanted`, in that order."""
-        special = (self.flags[wanted] & (FEATURES | UNDER_CONSTRUCTION)) != 0
+        special = self.flags[wanted] & FEATURES != 0
         plain = wanted[~special]
-        policies, block_types = self._writes_policy, self._writes_block_type
-        size = encoded_size(self.rows, plain, self.names, self.blocks, policies, block_types)
+        files, layout = (self.names, self.blocks, self.pool.items), (self._writes_policy, self._writes_block_type)
+        size = encoded_size(self.rows, plain, *files, *layout)
         rare = [self._encode_special(row) for row in wanted[special].tolist()]
         data: Bytes = self.room.zeros(size + sum(map(len, rare)), np.uint8)
         starts: Rows = self.room.zeros(plain.size + 1, np.int64)
-        encode_inodes(self.rows, plain, self.names, self.blocks, policies, block_types, data, starts)
+        encode_inodes(self.rows, plain, *files, self.pool.arena, *layout, data, starts)
         spans: Rows = self.room.zeros((wanted.size, 2), np.int64)
         spans[~special, 0], spans[~special, 1] = starts[:-1], starts[1:]
         if rare:

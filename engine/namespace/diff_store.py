@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import islice
 
 from google.protobuf.message import Message
@@ -22,6 +23,7 @@ from engine.namespace.diffs import (
 )
 from engine.namespace.references import Hub, Numbering, References, WithName
 from engine.namespace.snapshots import Snapshot
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.bytes_table import BytesTable
 from image_format.errors import RecordError
 from image_format.index import BaseImage, Ids
@@ -113,6 +115,18 @@ class DiffStore:
             self._storage_types.append(pb.PROVIDED)
         if supports(LayoutVersion.NVDIMM_SUPPORT, base.layout_version):
             self._storage_types.append(pb.NVDIMM)
+
+    @cached_property
+    def owners(self) -> Ids:
+        """Ascending ids of the inodes of the base with diffs: a root without has an entry all the same."""
+        history = self._base.history
+        found = history.owners
+        if ROOT_INODE_ID in found:
+            start, _ = history.diff_span(ROOT_INODE_ID)
+            entry = MessageReader(self._base.section(_SECTION), self._place, start).read(pb.DiffEntry)
+            if not entry.numOfDiff:
+                found = found[found != ROOT_INODE_ID]
+        return found
 
     @property
     def any(self) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,15 +14,39 @@ from engine.namespace.history import History
 from engine.namespace.tree import Tree
 from image_format.index import BaseImage
 from image_format.inode_table import FILE, NO_ROW
-from image_format.kernels.inode import DROPPED, LEASED, UNDER_CONSTRUCTION
-from image_format.kernels.open_files import NO_PATH, count_entries, encode_entries, entry_sizes, read_entries
+from image_format.kernels.inode import DROPPED, LEASED
+from image_format.kernels.open_files import (
+    NO_PATH,
+    UNREAD_DTYPE,
+    count_entries,
+    encode_entries,
+    entry_sizes,
+    read_entries,
+)
+from image_format.kernels.tables import UNKNOWN
 from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 
-FindRows = Callable[[npt.NDArray[np.uint8], npt.NDArray[np.int64]], npt.NDArray[np.int64]]
-"""Row that each path leads to, of rows of (start, size) in a buffer: `NO_ROW` where there is nothing, less than that
-where only `Tree.find` can tell, as for a negative size."""
+Rows = npt.NDArray[np.int64]
+UnreadFiles = npt.NDArray[np.void]
+"""`UNREAD_DTYPE`."""
+
+
+class OpenFileFinder(Protocol):
+    """A quick way to find and read many open files of a base image that nothing was changed on yet."""
+
+    def find_open_files(self, section: npt.NDArray[np.uint8], spans: Rows, ids: Rows) -> tuple[Rows, UnreadFiles]:
+        """(numbers of entries that hold, their files), by ascending id; of others only the plain parser can tell.
+
+        Args:
+            section: with the paths; spans: rows of (start, size), a negative size where kernels do not know the path.
+            ids: of the inodes that they ought to lead to.
+        """
+
+    def load_open_files(self, files: UnreadFiles) -> None:
+        """Give rows to as many of these files as kernels can read, which nothing happened to since they were found."""
+
 
 _SECTION = "FILES_UNDERCONSTRUCTION"
 _MOST_OF_ENTRY = 32
@@ -31,11 +56,15 @@ _MOST_OF_ENTRY = 32
 class Leases:
     """Inode ids of the files that hold a lease; who holds it stands in the file's own row.
 
+    An open file of the base gets its row when something asks for it. Where its entry was found to hold, that it is
+    leased is known by `Tree.leased_ids` before, and its path by the row of its directory. Where snapshots may be, all
+    have rows (`read_files`).
+
     Hadoop 2.7's loader takes leases from the section, by path. Hadoop 3's gives one to every file under construction,
     those that only snapshots have included, and does not look at the section.
 
     Args:
-        tree: every leased file is looked up in it at once (`read`), so that its path is known at the end.
+        tree: leased files, or their directories, are looked up in it at once (`read`), so that paths are known later.
         history: tells where files are that only snapshots have.
     """
 
@@ -47,12 +76,18 @@ class Leases:
         self.changed = False
         # Hadoop 3: open files of the base that their paths in the section do not lead to
         self._detached: set[int] = set()
+        self._all_read = False
+        self._finder: OpenFileFinder | None = None
+        # read-only, as kernels are compiled for sections
+        self._section: npt.NDArray[np.uint8] = np.frombuffer(b"", np.uint8)
+        # open files that had no row when the section was read, by ascending id
+        self._found: UnreadFiles = np.zeros(0, UNREAD_DTYPE)
 
-    def read(self, base: BaseImage, find_rows: FindRows | None = None) -> None:
+    def read(self, base: BaseImage, finder: OpenFileFinder | None = None) -> None:
         """Start with the leases of an image that nothing was changed on yet.
 
         Args:
-            find_rows: a quicker way than `Tree.find` for most of many paths.
+            finder: a quicker way than the plain parser and `Tree.find` for most of many files.
 
         Raises:
             RecordError: the section is damaged.
@@ -60,19 +95,15 @@ class Leases:
         tree, table = self._tree, self._tree.table
         section = base.section(_SECTION)
         reader = MessageReader(section, base.place(_SECTION))
-        unmarked: npt.NDArray[np.int64] | None = None
-        if section is not None and find_rows is not None and (count := int(count_entries(section))) > 0:
+        others: Rows | None = None
+        if section is not None and finder is not None and (count := int(count_entries(section))) > 0:
             offsets, ids, spans = (np.empty(shape, np.int64) for shape in (count, count, (count, 2)))
             read_entries(section, offsets, ids, spans)
-            rows = find_rows(section, spans)
-            found = np.flatnonzero(rows >= 0)
-            opened = table.flags[rows[found]] & UNDER_CONSTRUCTION != 0
-            fits = (table.id[rows[found]] == ids[found]) & (opened if tree.hadoop3 else True)
-            table.marks[rows[found[fits]]] |= LEASED
-            marked = np.zeros(count, np.bool_)
-            marked[found[fits]] = True
-            unmarked = offsets[~marked]
-        for entry in reader.rest(pb.FileUnderConstructionEntry, None if unmarked is None else unmarked.tolist()):
+            numbers, files = finder.find_open_files(section, spans, ids)
+            others = np.delete(offsets, numbers)
+            self._finder, self._section = finder, section
+            self._keep(files)
+        for entry in reader.rest(pb.FileUnderConstructionEntry, None if others is None else others.tolist()):
             row = self._row_at(entry)
             if row != NO_ROW and (not tree.hadoop3 or table.is_under_construction(row)):
                 table.marks[row] |= LEASED
@@ -81,8 +112,37 @@ class Leases:
             else:
                 self._unresolved[entry.inodeId] = entry
         if tree.hadoop3 and (self.changed or self._history.active):
-            self._detached = set(base.open_file_ids().tolist()) - set(tree.table.id[self._leased()].tolist())
+            leased = np.concatenate([tree.table.id[self._leased()], tree.leased_ids])
+            self._detached = set(np.setdiff1d(base.open_file_ids(), leased).tolist())
             self.changed = self.changed or bool(self._detached)
+
+    def _keep(self, files: UnreadFiles) -> None:
+        self._found, self._tree.leased_ids = files, np.ascontiguousarray(files["id"])
+
+    def _unread(self) -> UnreadFiles:
+        """Leased files of the base that are still as they were, and where they were."""
+        tree = self._tree
+        unread = tree.table.row_of.get_all(tree.leased_ids) == UNKNOWN
+        found: UnreadFiles = self._found[unread & ~tree.dropped[self._found["slot"]]]
+        return found
+
+    def read_files(self) -> None:
+        """Give a row to each leased file, before anything may happen to files that nobody reads: as in snapshots."""
+        self._all_read = True
+        if self._finder is not None and self._found.size:
+            self._finder.load_open_files(self._unread())
+        for file in self._unread():
+            self._tree.child(int(file["directory"]), self._name(file))
+        self._keep(self._found[:0])
+
+    def _name(self, file: np.void) -> bytes:
+        start = int(file["name_offset"])
+        return self._section[start : start + int(file["name_length"])].tobytes()
+
+    @property
+    def differ(self) -> bool:
+        """Whether the section is not as in the base image."""
+        return self.changed or bool(self._tree.dropped[self._found["slot"]].any())
 
     @property
     def plain(self) -> bool:
@@ -124,6 +184,7 @@ class Leases:
             if table.marks[row] & LEASED or int(table.id[row]) in self.unresolved():
                 yield row
             return
+        self.read_files()
         detached = [self._history.load_detached(each) for each in self._detached if not self._tree.is_gone(each)]
         for leased in [*self._leased().tolist(), *map(self._tree.row, self._unresolved), *detached]:
             if leased != NO_ROW and not table.flags[leased] & DROPPED and self._tree.is_ancestor(row, leased):
@@ -140,35 +201,54 @@ class Leases:
 
     def moved(self, source: str, target: str) -> None:
         """A file or directory moved: paths of leased files may differ."""
-        self.changed = self.changed or bool(self._unresolved) or self._leased().size > 0
+        self.changed = self.changed or bool(self._unresolved or self._found.size or self._leased().size)
         for entry in self._unresolved.values():
             if entry.fullPath == source or entry.fullPath.startswith(source + "/"):
                 entry.fullPath = target + entry.fullPath[len(source) :]
 
     def encode(self) -> bytes:
         table = self._tree.table
-        rows = self._leased()
+        rows, unread = self._leased(), self._unread()
         rows = rows[table.flags[rows] & DROPPED == 0]
-        rows = rows[np.argsort(table.id[rows])]
+        wanted = np.concatenate([rows, ~np.arange(unread.size)])
+        wanted = wanted[np.argsort(np.concatenate([table.id[rows], unread["id"]]))]
         unresolved = (encode_delimited(e) for i, e in self._unresolved.items() if not self._tree.is_gone(i))
-        return b"".join([*self._encode_rows(rows), *unresolved, *map(self._encode_detached, sorted(self._detached))])
+        detached = map(self._encode_detached, sorted(self._detached))
+        return b"".join([*self._encode_files(wanted, unread), *unresolved, *detached])
 
-    def _encode_rows(self, rows: npt.NDArray[np.int64]) -> Iterator[bytes]:
-        """Entries of live files; by a kernel from the first row to the last that it knows the path of."""
-        table, known = self._tree.table, np.zeros(rows.size, np.bool_)
-        sizes = np.full(rows.size, NO_PATH, np.int64)
-        if not self._history.active:
-            entry_sizes(table.rows, table.names, rows, sizes)
+    def _encode_files(self, wanted: Rows, unread: UnreadFiles) -> Iterator[bytes]:
+        """Entries of live files; by a kernel from the first one to the last that it knows the path of.
+
+        Args:
+            wanted: rows, or inverted numbers of `unread`.
+        """
+        table, known = self._tree.table, np.zeros(wanted.size, np.bool_)
+        sizes = np.full(wanted.size, NO_PATH, np.int64)
+        files = table.rows, table.names, unread, self._section
+        if not self._in_snapshots:
+            entry_sizes(*files, wanted, sizes)
             known = sizes != NO_PATH
-        path = self._history.full_path if self._history.active else self._tree.path
-        edges = [0, *(np.flatnonzero(np.diff(known)) + 1).tolist(), rows.size]
+        edges = [0, *(np.flatnonzero(np.diff(known)) + 1).tolist(), wanted.size]
         for start, end in itertools.pairwise(edges):
-            some = rows[start:end]
+            some = wanted[start:end]
             if some.size and known[start]:
                 out = np.empty(int(sizes[start:end].sum()) + _MOST_OF_ENTRY * some.size, np.uint8)
-                yield out[: encode_entries(table.rows, table.names, some, sizes[start:end], out)].tobytes()
+                yield out[: encode_entries(*files, some, sizes[start:end], out)].tobytes()
             else:
-                yield from (self._encode(int(table.id[row]), path(row)) for row in some.tolist())
+                for row in some.tolist():
+                    yield self._encode_row(row) if row >= 0 else self._encode_unread(unread[~row])
+
+    @property
+    def _in_snapshots(self) -> bool:
+        """Whether only the history can tell the paths of files."""
+        return self._all_read and self._history.active
+
+    def _encode_row(self, row: int) -> bytes:
+        path = self._history.full_path if self._in_snapshots else self._tree.path
+        return self._encode(int(self._tree.table.id[row]), path(row))
+
+    def _encode_unread(self, file: np.void) -> bytes:
+        return self._encode(int(file["id"]), f"{self._tree.path(int(file['directory']))}/{self._name(file).decode()}")
 
     @staticmethod
     def _encode(inode_id: int, path: str) -> bytes:

@@ -43,6 +43,13 @@ class Lineage:
         """Whether there are snapshots, or traces of them."""
         return self._snapshots.any or self.diffs.any or self._references.any
 
+    @property
+    def may_have_files(self) -> bool:
+        """Whether there may be files in snapshots, now or once a snapshot is made."""
+        if self._snapshots.any or any(self._snapshots.snapshottable_ids):
+            return True
+        return self.diffs.owners.size > 0 or self._references.any
+
     def lost_roots(self) -> list[tuple[int, DirectoryDiff]]:
         """Directories with a diff that is of a snapshot's root where there is no such snapshot any more.
 

@@ -14,7 +14,7 @@ from engine.namespace.caches import CacheManager
 from engine.namespace.diffs import CURRENT_STATE
 from engine.namespace.erasure_coding import ErasureCodingPolicies
 from engine.namespace.history import History
-from engine.namespace.leases import FindRows, Leases
+from engine.namespace.leases import Leases, OpenFileFinder
 from engine.namespace.noted import Notes, take_up
 from engine.namespace.reclaim import Reclaim
 from engine.namespace.secrets import SecretManager
@@ -45,7 +45,7 @@ class Namespace:
         strings: its string table; names that edits bring are appended.
         rules: the cluster's own settings, as far as replay goes by them.
         room: for its large arrays; None for one without a limit.
-        finder: gives a quick way to find many files of the base image, where there is one.
+        finder: gives a quick way to find and read many open files of the base image, where there is one.
 
     Attributes:
         hadoop3: whether Hadoop 3's replay rules hold: layout version -64 and newer.
@@ -63,7 +63,7 @@ class Namespace:
         strings: StringTable,
         rules: ReplayRules | None = None,
         room: Room | None = None,
-        finder: Callable[[Namespace], FindRows | None] | None = None,
+        finder: Callable[[Namespace], OpenFileFinder | None] | None = None,
     ) -> None:
         self.base = base
         self.rules = rules or ReplayRules()
@@ -89,6 +89,8 @@ class Namespace:
         self._permissions: dict[PermissionStatus, int] = {}
         self.leases.read(base, None if finder is None else finder(self))
         self.tree.watch(self.leases.unresolved())
+        if self.history.may_have_files:
+            self.leases.read_files()
 
     @property
     def last_txid(self) -> int:

@@ -15,7 +15,7 @@ from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.errors import ImageFormatError, RecordError
 from image_format.index import BaseImage, Ids
 from image_format.inode_table import DIRECTORY, NO_ROW, InodeTable
-from image_format.kernels.inode import DIRTY, DROPPED, OPENED, SPECIAL, UNKNOWN_FIELDS
+from image_format.kernels.inode import DIRTY, DROPPED, LEASED, OPENED, SPECIAL, UNKNOWN_FIELDS
 from image_format.kernels.scan import find_id, find_ids
 from image_format.kernels.tables import UNKNOWN
 
@@ -60,6 +60,7 @@ class Tree:
 
     Attributes:
         references: what inodes renamed out of snapshots left, and how they stand in their directories.
+        leased_ids: ascending ids of open files of the base that get the mark `LEASED` when they are read.
         moved: how many directories have lost their places.
     """
 
@@ -77,6 +78,7 @@ class Tree:
         self._watched: list[int] = []
         self._unmapped: set[int] = set()
         self._special_ids: Ids = np.zeros(0, np.int64)
+        self.leased_ids: Ids = np.zeros(0, np.int64)
         self._marks: npt.NDArray[np.bool_] | None = None
         self._directory_cache: dict[str, int] = {}
         self.moved = 0
@@ -101,6 +103,8 @@ class Tree:
         row = self.table.load(self.base.inode_buffer, self.base.inode_offset(slot), slot)
         _default_namespace_quota(self.table, row)
         self._mark_special(row)
+        if self.table.is_under_construction(row) and find_id(self.leased_ids, inode_id) >= 0:
+            self.table.marks[row] |= LEASED
         return row
 
     def load_all(self, inode_ids: Iterable[int]) -> Ids:
@@ -116,9 +120,10 @@ class Tree:
         for row in range(first, self.table.count):
             if row in self.table.features:
                 _default_namespace_quota(self.table, row)
-        if self._special_ids.size:
-            special = find_ids(self._special_ids, self.table.id[first : self.table.count]) >= 0
-            self.table.marks[first : self.table.count][special] |= SPECIAL
+        for ids, mark in ((self._special_ids, SPECIAL), (self.leased_ids, LEASED)):
+            if ids.size:
+                marked = find_ids(ids, self.table.id[first : self.table.count]) >= 0
+                self.table.marks[first : self.table.count][marked] |= mark
         rows = self.table.row_of.get_all(wanted)
         return np.where(rows == UNKNOWN, NO_ROW, rows)
 

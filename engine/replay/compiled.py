@@ -33,21 +33,19 @@ from engine.replay.kernels.ahead import COMING
 from engine.replay.kernels.base_children import UNREAD
 from engine.replay.kernels.frames import BODY, NO_END
 from engine.replay.kernels.layouts import FIRST_LAYOUT
-from engine.replay.kernels.lookup import find_rows
+from engine.replay.kernels.open_files import find_open_files, load_open_files, place_open_files
 from engine.replay.kernels.run import run
 from engine.replay.kernels.snapshots import DELETED, RENAMED
 from engine.replay.registry import ErrorsOf
 from engine.replay.table import REPLAYED
 from hadoop_common.errors import HdfsError
-from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.bytes_table import BytesTable
 from image_format.errors import ImageStorageError, RecordError
 from image_format.index import ImageIndex
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import ACL_DUE, FEATURES, HOLDS, INODE_DTYPE
-from image_format.messages import MessageReader
+from image_format.kernels.open_files import UNREAD_DTYPE
 from image_format.packed import Packed
-from image_format.proto import fsimage_pb2 as pb
 from image_format.room import Growing, Room
 from image_format.string_table import MAX_SERIAL, StringKind
 from journal.attribute_kinds import ACL_ENTRIES
@@ -106,7 +104,7 @@ class CompiledReplay:
         self._named: npt.NDArray[np.uint32] = self._named_room.array
         self._named_used = self._named_wanted = 0
         self._waiting: npt.NDArray[np.int64] = room.zeros(index.directory_ids.size + 1, np.int64)
-        self._special_ids = _special_ids(index)
+        self._special_ids = np.union1d(namespace.history.diffs.owners, index.history.referred)
         namespace.tree.mark_special(self._special_ids)
         self._way_marks: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._notes: npt.NDArray[np.void] = np.zeros(_NOTES, NOTE_DTYPE)
@@ -208,28 +206,45 @@ class CompiledReplay:
                 at = int(table.parent[at])
         self._holders_known = True
 
-    def find_rows(self, buffer: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Row that each path leads to, see `leases.FindRows`."""
-        found = np.full(spans.shape[0], state.UNUSUAL, np.int64)
-        if not self._counters_fit():
-            return found
-        self._forget_paths()
+    def find_open_files(
+        self, section: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], ids: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.void]]:
+        """See `leases.OpenFileFinder`."""
+        files = np.zeros(ids.size, UNREAD_DTYPE)
+        files["id"], files["slot"] = ids, -1
+        if self._counters_fit():
+            self._forget_paths()
+            self._go_through(files.size, lambda number: find_open_files(self._state, section, spans, files, number))
+            # the paths that were looked up lie in this section
+            self._forget_paths()
+        found = np.flatnonzero(files["slot"] >= 0)
+        found = found[np.argsort(ids[found], kind="stable")]
+        found = found[np.diff(ids[found], prepend=0) > 0]
+        placed = np.zeros(found.size, np.bool_)
+        self._point()
+        place_open_files(self._state, ids[found], files["directory"][found], placed)
+        return found[placed], files[found[placed]]
+
+    def load_open_files(self, files: npt.NDArray[np.void]) -> None:
+        """See `leases.OpenFileFinder`."""
+        if self._counters_fit():
+            self._go_through(files.size, lambda number: load_open_files(self._state, files, number))
+
+    def _go_through(self, count: int, go_on: Callable[[int], int]) -> None:
+        """Let a kernel look at so many things; `go_on` tells the number of the first that finds a table full."""
         number, grown_at = 0, -1
-        while number < found.size:
+        while number < count:
             self._enter()
             self._point()
-            number = find_rows(self._state, buffer, spans, number, found)
+            number = go_on(number)
             self._leave()
             self._grow_named()
             if number == grown_at:
                 # a record larger than what a table grows by
                 number += 1
-            elif number < found.size:
+            elif number < count:
                 grown_at = number
                 self._grow()
-        # the paths that were looked up lie in this buffer
-        self._forget_paths()
-        return found
 
     def look_again(self) -> None:
         """Operations may have been applied without `learn`."""
@@ -440,6 +455,7 @@ class CompiledReplay:
             early.slots,
             early.arena,
             self._way_marks,
+            self._namespace.tree.leased_ids,
         )
         for number, (array, pointed) in enumerate(zip(arrays, self._pointed, strict=True)):
             if array is not pointed():
@@ -528,15 +544,3 @@ def _name_key(text: str) -> bytes | None:
     """
     key = encode_cesu8(text)
     return key if key == text.encode("utf-8", "replace") and len(key) <= _LONGEST_NAME else None
-
-
-def _special_ids(index: ImageIndex) -> npt.NDArray[np.int64]:
-    """See `kernels.state.special_ids_of`."""
-    found = np.union1d(index.history.owners, index.history.referred)
-    if ROOT_INODE_ID in found:
-        start, _ = index.history.diff_span(ROOT_INODE_ID)
-        section = index.section("SNAPSHOT_DIFF")
-        entry = MessageReader(section, index.place("SNAPSHOT_DIFF"), start).read(pb.DiffEntry)
-        if not entry.numOfDiff:
-            found = found[found != ROOT_INODE_ID]
-    return found

@@ -34,6 +34,7 @@ def now() -> int:
 
 def allow(namespace: Namespace, op: AllowSnapshotOp) -> None:
     row = namespace.directory(op.snapshot_root)
+    namespace.leases.read_files()
     namespace.snapshots.allow(int(namespace.table.id[row]))
 
 

@@ -402,21 +402,29 @@ def _has_uc(buf, pos, end):
     return False
 
 
+@lean_kernel
+def is_open_file(buf, offset):
+    """Whether the INode record at `offset` is a file under construction."""
+    found = False
+    pos, end = _frame(buf, offset)
+    while pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        if pos < 0:
+            break
+        stop = skip_field(buf, pos, end, tag)
+        if stop < 0:
+            break
+        if tag == INode.file:
+            _, pos = read_varint(buf, pos, end)
+            found = _has_uc(buf, pos, stop)
+        pos = stop
+    return found
+
+
 @kernel
 def open_files(buf, offsets):
-    """Whether the INode record at each of the packed `offsets` is a file under construction."""
+    """`is_open_file` for the record at each of the packed `offsets`."""
     found = np.zeros(offsets.low.size, np.bool_)
     for i in range(found.size):
-        pos, end = _frame(buf, packed_at(offsets, i))
-        while pos < end:
-            tag, pos = read_varint(buf, pos, end)
-            if pos < 0:
-                break
-            stop = skip_field(buf, pos, end, tag)
-            if stop < 0:
-                break
-            if tag == INode.file:
-                _, pos = read_varint(buf, pos, end)
-                found[i] = _has_uc(buf, pos, stop)
-            pos = stop
+        found[i] = is_open_file(buf, packed_at(offsets, i))
     return found

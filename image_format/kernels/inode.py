@@ -7,7 +7,7 @@ import numpy as np
 from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.prefetch import prefetch
 from image_format.kernels.tables import put_number
-from image_format.kernels.tags import BlockProto, INode, INodeDirectory, INodeFile
+from image_format.kernels.tags import BlockProto, FileUnderConstructionFeature, INode, INodeDirectory, INodeFile
 from image_format.kernels.wire import (
     DELIMITED,
     VARINT,
@@ -345,7 +345,15 @@ def _block_size(block):
 
 
 @lean_kernel
-def _body_size(row, blocks, policies, block_types):
+def _client_size(row, pool):
+    """Size of the FileUnderConstructionFeature of `row`."""
+    name = np.int64(pool[row["client_name"]]["name_length"])
+    machine = np.int64(pool[row["client_machine"]]["name_length"])
+    return 2 + varint_size(name) + name + varint_size(machine) + machine
+
+
+@lean_kernel
+def _body_size(row, blocks, pool, policies, block_types):
     """Size of the INodeFile or INodeDirectory message of `row`."""
     if row["kind"] == DIRECTORY:
         return 12 + varint_size(row["mtime"]) + varint_size(row["ns_quota"]) + varint_size(row["ds_quota"])
@@ -355,6 +363,9 @@ def _body_size(row, blocks, policies, block_types):
     for i in range(row["block_count"]):
         inner = _block_size(blocks[row["blocks_offset"] + i])
         size += 1 + varint_size(inner) + inner
+    if row["flags"] & UNDER_CONSTRUCTION:
+        client = _client_size(row, pool)
+        size += 1 + varint_size(client) + client
     if policies:
         size += 1 + varint_size(np.int64(row["policy"]))
     if block_types:
@@ -379,13 +390,13 @@ def _ask_for(rows, wanted, k, names, blocks):
 
 
 @lean_kernel
-def encoded_size(rows, wanted, names, blocks, policies, block_types):
+def encoded_size(rows, wanted, names, blocks, pool, policies, block_types):
     """Bytes that `encode_inodes` writes for the rows `wanted`."""
     total = 0
     for k in range(wanted.size):
         _ask_for(rows, wanted, k, names, blocks)
         row = rows[wanted[k]]
-        body = _body_size(row, blocks, policies, block_types)
+        body = _body_size(row, blocks, pool, policies, block_types)
         size = 5 + varint_size(row["id"]) + varint_size(np.int64(row["name_length"])) + row["name_length"]
         size += varint_size(body) + body
         total += varint_size(size) + size
@@ -400,7 +411,15 @@ def _put_fixed64(out, pos, value):
 
 
 @lean_kernel
-def _put_file(out, pos, row, blocks, policies, block_types):
+def _put_string(out, pos, pool, arena, number):
+    length = np.int64(pool[number]["name_length"])
+    pos = put_varint(out, pos, length)
+    copy_bytes(out, pos, arena, pool[number]["name_offset"], length)
+    return pos + length
+
+
+@lean_kernel
+def _put_file(out, pos, row, blocks, pool, arena, policies, block_types):
     if row["replication"] >= 0:
         out[pos] = INodeFile.replication
         pos = put_varint(out, pos + 1, np.int64(row["replication"]))
@@ -422,6 +441,13 @@ def _put_file(out, pos, row, blocks, policies, block_types):
         pos = put_varint(out, pos + 1, block["genstamp"])
         out[pos] = BlockProto.numBytes
         pos = put_varint(out, pos + 1, block["num_bytes"])
+    if row["flags"] & UNDER_CONSTRUCTION:
+        out[pos] = INodeFile.fileUC
+        pos = put_varint(out, pos + 1, _client_size(row, pool))
+        out[pos] = FileUnderConstructionFeature.clientName
+        pos = _put_string(out, pos + 1, pool, arena, row["client_name"])
+        out[pos] = FileUnderConstructionFeature.clientMachine
+        pos = _put_string(out, pos + 1, pool, arena, row["client_machine"])
     if policies:
         out[pos] = INodeFile.storagePolicyID
         pos = put_varint(out, pos + 1, np.int64(row["policy"]))
@@ -448,11 +474,12 @@ def _put_directory(out, pos, row):
 
 
 @kernel
-def encode_inodes(rows, wanted, names, blocks, policies, block_types, out, starts):
+def encode_inodes(rows, wanted, names, blocks, pool, arena, policies, block_types, out, starts):
     """Write the delimited INode records of plain files and directories, in the field order of Hadoop's writer.
 
     Args:
-        rows, names, blocks: the table; wanted: row numbers with neither FEATURES nor UNDER_CONSTRUCTION.
+        rows, names, blocks: the table; wanted: row numbers without FEATURES.
+        pool, arena: client names and machines, see `BytesTable`.
         policies, block_types: whether INodeFile carries storagePolicyID and blockType.
         out: room for `encoded_size` bytes; starts: result, one more than `wanted`: where each record starts.
     """
@@ -461,7 +488,7 @@ def encode_inodes(rows, wanted, names, blocks, policies, block_types, out, start
         starts[k] = pos
         _ask_for(rows, wanted, k, names, blocks)
         row = rows[wanted[k]]
-        body = _body_size(row, blocks, policies, block_types)
+        body = _body_size(row, blocks, pool, policies, block_types)
         name_length = np.int64(row["name_length"])
         size = 5 + varint_size(row["id"]) + varint_size(name_length) + name_length + varint_size(body) + body
         pos = put_varint(out, pos, size)
@@ -476,7 +503,7 @@ def encode_inodes(rows, wanted, names, blocks, policies, block_types, out, start
         out[pos] = INode.file if row["kind"] == FILE else INode.directory
         pos = put_varint(out, pos + 1, body)
         if row["kind"] == FILE:
-            pos = _put_file(out, pos, row, blocks, policies, block_types)
+            pos = _put_file(out, pos, row, blocks, pool, arena, policies, block_types)
         else:
             pos = _put_directory(out, pos, row)
     starts[wanted.size] = pos

@@ -1,4 +1,4 @@
-"""Kernels for FILES_UNDERCONSTRUCTION: entries to ids and paths, and rows to entries."""
+"""Kernels for FILES_UNDERCONSTRUCTION: entries to ids and paths, and rows and unread files to entries."""
 
 from __future__ import annotations
 
@@ -14,6 +14,17 @@ NO_PATH = -1
 _ROOT_ROW = 0
 _SLASH = 47
 _ASCII = 128
+
+UNREAD_DTYPE = np.dtype(
+    [
+        ("id", "i8"),
+        ("slot", "i8"),
+        ("name_offset", "i8"),  # in the section
+        ("name_length", "i4"),
+        ("directory", "i4"),  # row of the directory it is in
+    ]
+)
+"""An open file of the base image that has no row: what its entry says. The name is ASCII."""
 
 
 @kernel
@@ -68,11 +79,20 @@ def _is_plain(buf, start, end):
 
 
 @kernel
-def entry_sizes(rows, names, wanted, sizes):
-    """Size of the path of each of the rows `wanted`, `NO_PATH` where a name in it is not ASCII."""
+def entry_sizes(rows, names, unread, section, wanted, sizes):
+    """Size of the path of each file, `NO_PATH` where a name in it is not ASCII.
+
+    Args:
+        rows, names: of the `InodeTable`.
+        unread, section: files that have no row, see `UNREAD_DTYPE`, and the section with their names.
+        wanted: row of each file, or the inverted number of one in `unread`.
+    """
     for number in range(wanted.size):
         size = np.int64(0)
         row = np.int64(wanted[number])
+        if row < 0:
+            size += unread[~row]["name_length"] + 1
+            row = np.int64(unread[~row]["directory"])
         while row > _ROOT_ROW:
             start, length = rows[row]["name_offset"], np.int64(rows[row]["name_length"])
             for pos in range(start, start + length):
@@ -84,28 +104,38 @@ def entry_sizes(rows, names, wanted, sizes):
 
 
 @kernel
-def encode_entries(rows, names, wanted, sizes, out):
-    """Write the delimited records of rows whose paths have these sizes; returns how many bytes there are.
+def encode_entries(rows, names, unread, section, wanted, sizes, out):
+    """Write the delimited records of files whose paths have these sizes; returns how many bytes there are.
 
     Args:
+        rows, names, unread, section, wanted: see `entry_sizes`.
         out: room for the paths and 32 bytes more for each.
     """
     pos = np.int64(0)
     for number in range(wanted.size):
         row = np.int64(wanted[number])
-        inode_id, size = np.int64(rows[row]["id"]), sizes[number]
+        inode_id, size = rows[row]["id"] if row >= 0 else unread[~row]["id"], sizes[number]
         pos = put_varint(out, pos, 2 + varint_size(inode_id) + varint_size(size) + size)
         out[pos] = FileUnderConstructionEntry.inodeId
         pos = put_varint(out, pos + 1, inode_id)
         out[pos] = FileUnderConstructionEntry.fullPath
         pos = put_varint(out, pos + 1, size)
         at = pos = pos + size
+        if row < 0:
+            file = unread[~row]
+            at = _put_before(out, at, section, file["name_offset"], np.int64(file["name_length"]))
+            row = np.int64(file["directory"])
         # from the last name to the first
         while row > _ROOT_ROW:
-            length = np.int64(rows[row]["name_length"])
-            at -= length
-            copy_bytes(out, at, names, rows[row]["name_offset"], length)
-            at -= 1
-            out[at] = _SLASH
+            at = _put_before(out, at, names, rows[row]["name_offset"], np.int64(rows[row]["name_length"]))
             row = np.int64(rows[row]["parent"])
     return pos
+
+
+@lean_kernel
+def _put_before(out, at, names, start, length):
+    """Write a slash and a name that end at `at`; returns where they start."""
+    at -= length
+    copy_bytes(out, at, names, start, length)
+    out[at - 1] = _SLASH
+    return at - 1

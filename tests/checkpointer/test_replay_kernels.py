@@ -20,6 +20,7 @@ from engine.replay.kernels import records
 from engine.replay.replayer import PLAIN
 from hadoop_common.errors import HdfsError
 from image_format.errors import ImageStorageError, RecordError
+from image_format.inode_table import NO_ROW
 from image_format.kernels.jit import kernel
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
@@ -31,7 +32,7 @@ from journal.errors import CorruptOpError
 from journal.ops import EditOp
 from journal.primitives import Reader, decode_cesu8, write_vlong
 from tests.checkpointer.image_builder import LAYOUTS, OWNER, ImageBuilder, delimited, merged, messages, numbered
-from tests.checkpointer.op_makers import add, delete, mkdir, rename, rename_old, set_permissions, times
+from tests.checkpointer.op_makers import add, close, delete, mkdir, rename, rename_old, set_permissions, times
 from tests.checkpointer.replay_scenes import base, rare, work
 from tests.checkpointer.replay_twins import EncodedOps, encoded
 from tests.depth import examples
@@ -657,6 +658,50 @@ def test_leases_are_found_as_one_by_one(tmp_path: Path, layout: int, monkeypatch
     # Hadoop 3 gives leases to the open files alone, whatever their paths say
     assert len(found[0][0]) == (5001 if layout == HADOOP2 else 5000)
     assert len(found[0][1]) == (len(ODD_PATHS) + 2 if layout == HADOOP2 else 0)
+
+
+IN_SNAPSHOTS = [
+    ops.AllowSnapshotOp(snapshot_root="/old"),
+    ops.CreateSnapshotOp(snapshot_root="/old", snapshot_name="s", mtime=5),
+]
+UNREAD = {
+    "untouched": ([mkdir("/new", 30_000)], {"/old/o", "/old/b/o", "/old/b/c/o", "/old/b/c/p"}),
+    "closed": ([close("/old/b/o")], {"/old/o", "/old/b/c/o", "/old/b/c/p"}),
+    "deleted": ([delete("/old/b/c/o")], {"/old/o", "/old/b/o", "/old/b/c/p"}),
+    "below a deleted directory": ([delete("/old/b")], {"/old/o"}),
+    "below a moved directory": ([rename("/old/b", "/n")], {"/old/o", "/n/o", "/n/c/o", "/n/c/p"}),
+    "below one with another name": ([rename("/old/b/c", "/ü")], {"/old/o", "/old/b/o", "/ü/o", "/ü/p"}),
+    "moved": ([rename("/old/b/c/o", "/old/n")], {"/old/o", "/old/b/o", "/old/n", "/old/b/c/p"}),
+    "in a snapshot": ([*IN_SNAPSHOTS, rename("/old/b", "/old/n")], {"/old/o", "/old/n/o", "/old/n/c/o", "/old/n/c/p"}),
+    "snapshots of what moved": (
+        [rename("/old/b", "/old/n"), *IN_SNAPSHOTS, delete("/old/n/o")],
+        {"/old/o", "/old/n/c/o", "/old/n/c/p"},
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("steps", "leased"), UNREAD.values(), ids=UNREAD)
+def test_leases_of_files_that_nobody_reads(tmp_path: Path, layout: int, steps: list[EditOp], leased: set[str]) -> None:
+    builder = base(layout)
+    builder.directory("/old/b")
+    builder.directory("/old/b/c")
+    for path in ("/old/o", "/old/b/o", "/old/b/c/o", "/old/b/c/p"):
+        builder.file(path, open_by="client")
+    assert set(merged(builder.save(tmp_path), *steps).leases().values()) == leased
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_an_open_file_is_read_when_something_asks_for_it(tmp_path: Path, layout: int) -> None:
+    builder = base(layout)
+    opened = [builder.file(f"/old/a/o{number}", open_by="client").id for number in range(3)]
+    with ImageFile.open(builder.save(tmp_path)) as image:
+        namespace = load_image(image).namespace
+        assert [namespace.tree.row(inode_id) for inode_id in opened] == [NO_ROW] * 3
+        namespace.tree.find("/old/a/o1")
+        assert namespace.tree.row(opened[1]) != NO_ROW
+        rows = namespace.leases.rows_below(namespace.tree.find("/old"))
+        assert sorted(int(namespace.table.id[row]) for row in rows) == opened
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

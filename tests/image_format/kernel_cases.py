@@ -9,6 +9,7 @@ import numpy as np
 
 from image_format.kernels import attributes, records
 from image_format.kernels.inode import INODE_DTYPE
+from image_format.kernels.open_files import UNREAD_DTYPE
 from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited, encode_varint
@@ -193,6 +194,7 @@ HISTORY_CASES: dict[str, list[Callable[[], Arguments]]] = {
     "history._has_uc": [
         lambda b=b: (b, 0, b.size) for b in (WRITTEN, WRITTEN[:2], WRITTEN[:3], octets(b"\x80"), octets(b"\x0a\x05"))
     ],
+    "history.is_open_file": [lambda o=o: (octets(*OPEN_RECORDS), o) for o in OPEN_OFFSETS.tolist()],
     "history.open_files": [lambda o=o: (octets(*OPEN_RECORDS), Packed.of(o)) for o in (OPEN_OFFSETS, zeros(0))],
 }
 
@@ -494,6 +496,12 @@ def open_rows() -> tuple[np.ndarray, np.ndarray]:
     return rows, names
 
 
+def open_files(*wanted: int) -> tuple[np.ndarray, ...]:
+    """Arguments of what writes entries: `open_rows`, a file without a row in the directory, and which are wanted."""
+    unread = np.array([(16390, 9, 2, 4, 1)], UNREAD_DTYPE)
+    return (*open_rows(), unread, octets(b"..name.."), numbers(*wanted))
+
+
 OPEN_CASES: dict[str, list[Callable[[], Arguments]]] = {
     "open_files.count_entries": [lambda b=b: (b,) for b in OPEN_SECTIONS],
     "open_files.read_entries": [
@@ -501,8 +509,9 @@ OPEN_CASES: dict[str, list[Callable[[], Arguments]]] = {
         for b, n in zip(OPEN_SECTIONS[:3], (len(PATHS), 1, 4), strict=True)
     ],
     "open_files._is_plain": [lambda p=p: (octets(p.encode()), 0, len(p.encode())) for p in PATHS],
-    "open_files.entry_sizes": [lambda: (*open_rows(), numbers(1, 2, 3, 0), zeros(4))],
-    "open_files.encode_entries": [lambda: (*open_rows(), numbers(3, 1), numbers(15, 4), np.zeros(99, np.uint8))],
+    "open_files.entry_sizes": [lambda: (*open_files(1, 2, 3, 0, ~0), zeros(5))],
+    "open_files.encode_entries": [lambda: (*open_files(3, ~0, 1), numbers(15, 9, 4), np.zeros(99, np.uint8))],
+    "open_files._put_before": [lambda: (np.zeros(9, np.uint8), 6, octets(b"..name.."), 2, 4)],
 }
 
 

@@ -147,12 +147,16 @@ def table() -> InodeTable:
         made.load(SECTION, offset, slot)
     made.add(9, inode.DIRECTORY, b"new")
     made.add(10, inode.FILE, b"empty")
+    opened = made.add(11, inode.FILE, b"open")
+    made.flags[opened] |= inode.UNDER_CONSTRUCTION
+    made.client_name[opened], made.client_machine[opened] = made.intern("client"), made.intern("machine")
     return made
 
 
 TABLE = table()
-PLAIN = numbers(1, 2, 3, 5, 6)
-SIZE = int(inode.encoded_size(TABLE.rows, PLAIN, TABLE.names, TABLE.blocks, True, True))
+PLAIN = numbers(1, 2, 3, 5, 6, TABLE.count - 1)
+ARRAYS = TABLE.names, TABLE.blocks, TABLE.pool.items
+SIZE = int(inode.encoded_size(TABLE.rows, PLAIN, *ARRAYS, True, True))
 FILE_BODY = INODES[1].file.SerializeToString()
 DIRECTORY_BODY = INODES[4].directory.SerializeToString()
 BLOCK = INODES[1].file.blocks[0].SerializeToString()
@@ -465,12 +469,15 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         for section, offsets in ((SECTION, OFFSETS), (SECTION, OFFSETS[:0]), (WRONG, zeros(1)))
     ],
     "inode._block_size": [lambda i=i: (TABLE.blocks[i],) for i in range(2)],
-    "inode._body_size": [lambda r=r: (TABLE.rows[r], TABLE.blocks, r % 2 == 0, r % 3 == 0) for r in PLAIN.tolist()],
+    "inode._client_size": [lambda: (TABLE.rows[TABLE.count - 1], TABLE.pool.items)],
+    "inode._body_size": [
+        lambda r=r: (TABLE.rows[r], TABLE.blocks, TABLE.pool.items, r % 2 == 0, r % 3 == 0) for r in PLAIN.tolist()
+    ],
     "inode._ask_for": [lambda: (TABLE.rows, np.tile(PLAIN, 9), 0, TABLE.names, TABLE.blocks)],
     "inode.encoded_size": [
-        lambda: (TABLE.rows, PLAIN, TABLE.names, TABLE.blocks, True, True),
-        lambda: (TABLE.rows, np.tile(PLAIN, 9), TABLE.names, TABLE.blocks, True, True),
-        lambda: (TABLE.rows, PLAIN[:0], TABLE.names, TABLE.blocks, False, False),
+        lambda: (TABLE.rows, PLAIN, *ARRAYS, True, True),
+        lambda: (TABLE.rows, np.tile(PLAIN, 9), *ARRAYS, True, True),
+        lambda: (TABLE.rows, PLAIN[:0], *ARRAYS, False, False),
     ],
     "compare._permission_in": [lambda t=t: (octets(OWNED_BODY), 0, len(OWNED_BODY), *t) for t in PERMISSION_TAGS],
     "compare._permission_offset": [lambda p=p: (OWNED, p) for p in (*OWNED_BOUNDS[:, 0].tolist(), 1)],
@@ -547,12 +554,14 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
         lambda: (WRONG, zeros(1), columns(1)),
     ],
     "inode._put_fixed64": [lambda: (np.zeros(9, np.uint8), 1, np.uint64((1 << 63) + 77))],
+    "inode._put_string": [lambda: (np.zeros(20, np.uint8), 1, TABLE.pool.items, TABLE.pool.arena, 2)],
     "inode._put_file": [
-        lambda p=p: (np.zeros(90, np.uint8), 1, TABLE.rows[1], TABLE.blocks, p, p) for p in (True, False)
+        lambda r=r, p=p: (np.zeros(90, np.uint8), 1, TABLE.rows[r], *ARRAYS[1:], TABLE.pool.arena, p, p)
+        for r, p in ((1, True), (1, False), (TABLE.count - 1, True))
     ],
     "inode._put_directory": [lambda: (np.zeros(90, np.uint8), 1, TABLE.rows[5])],
     "inode.encode_inodes": [
-        lambda: (TABLE.rows, PLAIN, TABLE.names, TABLE.blocks, True, True, np.zeros(SIZE, np.uint8), zeros(6))
+        lambda: (TABLE.rows, PLAIN, *ARRAYS, TABLE.pool.arena, True, True, np.zeros(SIZE, np.uint8), zeros(7))
     ],
 }
 

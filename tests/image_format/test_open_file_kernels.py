@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from image_format.errors import Place
 from image_format.kernels.inode import INODE_DTYPE
-from image_format.kernels.open_files import NO_PATH, count_entries, encode_entries, entry_sizes, read_entries
+from image_format.kernels.open_files import (
+    NO_PATH,
+    UNREAD_DTYPE,
+    count_entries,
+    encode_entries,
+    entry_sizes,
+    read_entries,
+)
 from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
 from tests.depth import examples
@@ -30,20 +37,27 @@ def test_rows_to_entries_and_back(inodes: list[tuple[str, int, int]]) -> None:
         names.write(data)
         paths[row] = f"{paths[parent]}/{name}"
     arena = np.frombuffer(names.getvalue(), np.uint8)
-    sizes = np.zeros(len(inodes), np.int64)
-    entry_sizes(rows, arena, np.arange(1, rows.size), sizes)
-    assert (sizes != NO_PATH).tolist() == [paths[row].isascii() for row in range(1, rows.size)]
+    # in each directory a file without a row
+    unread, entries = np.zeros(rows.size, UNREAD_DTYPE), np.frombuffer(b"/d/part", np.uint8)
+    unread["id"], unread["directory"] = np.arange(rows.size) << 40, np.arange(rows.size)
+    unread["name_offset"], unread["name_length"] = 3, 4
+    paths.update({~number: f"{paths[number]}/part" for number in range(rows.size)})
+    wanted = np.concatenate([np.arange(1, rows.size), ~np.arange(rows.size)])
+    sizes = np.zeros(wanted.size, np.int64)
+    files = rows, arena, unread, entries
+    entry_sizes(*files, wanted, sizes)
+    assert (sizes != NO_PATH).tolist() == [paths[row].isascii() for row in wanted.tolist()]
 
-    wanted = 1 + np.flatnonzero(sizes != NO_PATH)
-    plain = sizes[sizes != NO_PATH]
+    wanted, plain = wanted[sizes != NO_PATH], sizes[sizes != NO_PATH]
     out = np.zeros(int(plain.sum()) + 32 * wanted.size, np.uint8)
-    section = out[: encode_entries(rows, arena, wanted, plain, out)]
+    section = out[: encode_entries(*files, wanted, plain, out)]
     found = list(MessageReader(section, Place("x")).rest(pb.FileUnderConstructionEntry))
-    expected = [(int(rows[row]["id"]), paths[row]) for row in wanted.tolist()]
+    ids = {row: int(rows[row]["id"] if row >= 0 else unread[~row]["id"]) for row in wanted.tolist()}
+    expected = [(ids[row], paths[row]) for row in wanted.tolist()]
     assert [(each.inodeId, each.fullPath) for each in found] == expected
 
     count = count_entries(section)
-    offsets, ids, spans = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros((count, 2), np.int64)
-    read_entries(section, offsets, ids, spans)
+    offsets, numbers, spans = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros((count, 2), np.int64)
+    read_entries(section, offsets, numbers, spans)
     read = [section[start : start + size].tobytes().decode() for start, size in spans.tolist()]
-    assert list(zip(ids.tolist(), read, strict=True)) == expected
+    assert list(zip(numbers.tolist(), read, strict=True)) == expected

@@ -40,6 +40,7 @@ from engine.replay.kernels.state import (
     early_slots_of,
     ids_of,
     inodes_of,
+    leased_ids_of,
     link_slots_of,
     links_of,
     names_of,
@@ -52,11 +53,12 @@ from engine.replay.kernels.strings import read_client
 from image_format.kernels.inode import (
     DIRECTORY,
     FEATURES,
+    LEASED,
     SPECIAL,
     UNDER_CONSTRUCTION,
     decode_inode,
 )
-from image_format.kernels.jit import kernel, step
+from image_format.kernels.jit import step
 from image_format.kernels.prefetch import prefetch
 from image_format.kernels.scan import find_id
 from image_format.kernels.tables import (
@@ -75,7 +77,7 @@ from image_format.kernels.wire import read_varint
 _ROOT_ROW = 0
 _SLASH = 47
 _SMALLEST_BLOCK = 6
-_LONGEST_NAME = 0xFFFF
+LONGEST_NAME = 0xFFFF
 _LATER = 16
 
 
@@ -137,6 +139,8 @@ def load(a, inode_id, near):
         read = read_client(a, offset, rows_of(a)[row])
         if read != DONE:
             return np.int64(read)
+        if find_id(leased_ids_of(a), inode_id) >= 0:
+            rows_of(a)[row]["marks"] |= LEASED
     n[NAMES_USED] = names_used
     n[BLOCKS_USED] = blocks_used
     n[ROWS_USED] = row + 1
@@ -217,7 +221,7 @@ def any_child(a, directory, buf, start, size, hashed):
     inode_id, slot = base_child(a, directory, buf, start, size)
     if inode_id <= 0:
         return np.int64(ABSENT if inode_id == 0 else inode_id)
-    if size > _LONGEST_NAME:
+    if size > LONGEST_NAME:
         return np.int64(UNUSUAL)
     if not has_room(a, 0, 1, 0, 0):
         return np.int64(AGAIN)
@@ -358,37 +362,3 @@ def parent_of(a, buf, start, slash):
         if rows_of(a)[row]["kind"] == DIRECTORY:
             _remember(a, buf, start, stop, row)
     return row
-
-
-@step
-def _row_at(a, buf, start, end):
-    """Row that a path leads to, `ABSENT`, `UNUSUAL` or `AGAIN`."""
-    slash = last_slash(buf, start, end)
-    directory = parent_of(a, buf, start, slash)
-    if directory < 0 or rows_of(a)[directory]["kind"] != DIRECTORY:
-        return directory if directory < 0 else np.int64(ABSENT)
-    size = end - slash - 1
-    return any_child(a, directory, buf, slash + 1, size, hash_name(directory, buf, slash + 1, size))
-
-
-@kernel
-def find_rows(a, buf, spans, number, out):
-    """Find what paths lead to, from path `number` on.
-
-    Args:
-        a: the state, see `kernels.state`.
-        buf, spans: where absolute paths without empty components stand, rows of (start, size); a negative size is
-            `UNUSUAL`.
-        out: result, for each path its row, `ABSENT`, or `UNUSUAL` where it needs another way to be found.
-
-    Returns:
-        Number of the first path that is not looked up, because a table is full: grow, and go on from there.
-    """
-    while number < spans.shape[0]:
-        start, size = spans[number, 0], spans[number, 1]
-        row = _row_at(a, buf, start, start + size) if size > 0 else np.int64(UNUSUAL)
-        if row == AGAIN:
-            break
-        out[number] = row
-        number += 1
-    return number

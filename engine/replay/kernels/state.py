@@ -108,6 +108,7 @@ MOVING = (
     "early_slots",
     "early_arena",
     "way_marks",
+    "leased_ids",
 )
 """Arrays that others may take the place of while no kernel runs."""
 
@@ -226,6 +227,9 @@ waiting_of = _view("waiting", np.int64)
 
 special_ids_of = _view("special_ids", np.int64)
 """Ascending ids of the inodes of the base with snapshot diffs or references, but for a root without."""
+
+leased_ids_of = _view("leased_ids", np.int64)
+"""`Tree.leased_ids`."""
 
 way_marks_of = _view("way_marks", np.bool_)
 """`Tree.way_marks`; empty until it is asked for."""

@@ -1,0 +1,155 @@
+"""Files that the base image has open for write: found where their entries in FILES_UNDERCONSTRUCTION say, and read.
+
+That an entry holds is told without a row of its file, and without a search for its name: the path leads to a directory,
+the inode is an open file of that name, and the directory has it among its children. These are looked at last, once for
+all entries.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.replay.kernels.base_children import BEHIND, FIRST, base_offset, open_directory, slot_near
+from engine.replay.kernels.lookup import LONGEST_NAME, add_link, has_room, last_slash, load, parent_of
+from engine.replay.kernels.state import (
+    AGAIN,
+    OPENED_USED,
+    UNUSUAL,
+    directories_of,
+    ids_of,
+    inodes_of,
+    names_of,
+    opened_of,
+    rows_of,
+)
+from image_format.kernels.history import is_open_file
+from image_format.kernels.inode import DIRECTORY
+from image_format.kernels.jit import kernel, step
+from image_format.kernels.scan import name_span
+from image_format.kernels.tables import UNKNOWN, find_number, hash_name, same_bytes
+from image_format.kernels.wire import read_varint
+
+
+@step
+def _opened(a, buf, start, slash):
+    """Row of the directory `buf[start:slash]` whose children are known; negative where there is none, or `AGAIN`."""
+    directory = parent_of(a, buf, start, slash)
+    if directory < 0 or rows_of(a)[directory]["kind"] != DIRECTORY:
+        return np.int64(AGAIN if directory == AGAIN else UNUSUAL)
+    if rows_of(a)[directory]["entry"] == 0:
+        if a[OPENED_USED] == opened_of(a).shape[0]:
+            return np.int64(AGAIN)
+        open_directory(a, directory)
+    return np.int64(directory) if rows_of(a)[directory]["entry"] > 0 else np.int64(UNUSUAL)
+
+
+@kernel
+def find_open_files(a, buf, spans, files, number):
+    """Find the inodes that entries tell of, from entry `number` on.
+
+    Args:
+        a: the state, see `kernels.state`.
+        buf, spans: where their paths stand, as `read_entries` tells it.
+        files: `UNREAD_DTYPE` with the ids of the entries; gets all but `slot`, which is to be -1, where the inode is no
+            open file of that name, or has a row.
+
+    Returns:
+        Number of the first entry that is not looked at, because a table is full: grow, and go on from there.
+    """
+    inodes = inodes_of(a)
+    slot = np.int64(0)
+    last = np.int64(0)
+    while number < files.size:
+        start, size = spans[number, 0], spans[number, 1]
+        end = start + size
+        slash = last_slash(buf, start, end) if size > 0 else start
+        directory = _opened(a, buf, start, slash) if size > 0 else np.int64(UNUSUAL)
+        if directory == AGAIN:
+            break
+        file = files[number]
+        inode_id = file["id"]
+        slot = slot_near(a, inode_id, slot + inode_id - last)
+        last = inode_id
+        if directory >= 0 and slot >= 0 and find_number(ids_of(a), inode_id) == UNKNOWN:
+            length = end - slash - 1
+            offset = base_offset(a, slot)
+            name_start, name_size = name_span(inodes, offset)
+            same = name_size == length <= LONGEST_NAME and same_bytes(inodes, name_start, buf, slash + 1, length)
+            if same and is_open_file(inodes, offset):
+                file["slot"] = slot
+                file["name_offset"] = slash + 1
+                file["name_length"] = length
+                file["directory"] = directory
+        number += 1
+    return number
+
+
+@kernel
+def place_open_files(a, ids, directories, placed):
+    """Find the files that are children of the directories that ought to have them.
+
+    Args:
+        a: the state, see `kernels.state`.
+        ids: of the files, which ascend; directories: rows, see `find_open_files`.
+        placed: result, whether each was found.
+    """
+    packed = directories_of(a)
+    for number in range(a[OPENED_USED]):
+        pos, behind = opened_of(a)[number, FIRST], opened_of(a)[number, BEHIND]
+        at = np.int64(0)
+        while pos < behind:
+            inode_id, pos = read_varint(packed, pos, behind)
+            if pos < 0:
+                break
+            at = _first_from(ids, inode_id, at)
+            if at < ids.size and ids[at] == inode_id and rows_of(a)[directories[at]]["entry"] == number + 1:
+                placed[at] = True
+
+
+@step
+def _first_from(ids, inode_id, near):
+    """Index of the first of the ids that is not less than `inode_id`, which most likely is `near` or the next."""
+    low = np.int64(0)
+    high = ids.size
+    if near == high or ids[near] >= inode_id:
+        if near == 0 or ids[near - 1] < inode_id:
+            return near
+        high = near - 1
+    elif near + 1 == high or ids[near + 1] >= inode_id:
+        return near + 1
+    else:
+        low = near + 2
+    while low < high:
+        middle = (low + high) >> 1
+        if ids[middle] < inode_id:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def load_open_files(a, files, number):
+    """Make rows of files that have none, from file `number` on; leaves out what `load` does not take.
+
+    Args:
+        a: the state, see `kernels.state`.
+        files: `UNREAD_DTYPE`, still in the directories that they are in in the base image.
+
+    Returns:
+        Number of the first file that is not read, because a table is full: grow, and go on from there.
+    """
+    while number < files.size:
+        file = files[number]
+        if not has_room(a, 0, 1, 0, 0):
+            break
+        row = load(a, file["id"], file["slot"])
+        if row == AGAIN:
+            break
+        if row >= 0:
+            entry, directory = rows_of(a)[row], np.int64(file["directory"])
+            entry["parent"] = directory
+            start, size = entry["name_offset"], np.int64(entry["name_length"])
+            add_link(a, directory, row, start, size, hash_name(directory, names_of(a), start, size))
+        number += 1
+    return number
