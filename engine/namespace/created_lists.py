@@ -196,11 +196,11 @@ class CreatedLists(Lineage):
         for directory in {directory for places in self._strays.values() for directory, _ in places}:
             if self.diffs.get(directory) is None:
                 continue
-            for snapshot_id in self._counted_at(directory, known):
+            for snapshot_id in self.counted_at(directory, known):
                 if snapshot_id != CURRENT_STATE:
                     self.changes_since(directory, snapshot_id)
 
-    def _counted_at(self, row: int, known: dict[int, set[int]]) -> set[int]:
+    def counted_at(self, row: int, known: dict[int, set[int]]) -> set[int]:
         """At which snapshots, and whether as it is now, an inode's quota usage is counted.
 
         Args:
@@ -211,11 +211,11 @@ class CreatedLists(Lineage):
             directory, hub = self.parent(row), self._references.hub(row)
             if directory != NO_ROW:
                 name = self._table.name(row)
-                for snapshot_id in self._counted_at(directory, known):
+                for snapshot_id in self.counted_at(directory, known):
                     if snapshot_id == CURRENT_STATE or self.same_node(self.child_at(directory, name, snapshot_id), row):
                         known[row].add(snapshot_id)
             for named in [] if hub is None else hub.with_names:
-                for snapshot_id in self._counted_at(named.parent, known) if named.parent != NO_ROW else ():
+                for snapshot_id in self.counted_at(named.parent, known) if named.parent != NO_ROW else ():
                     if snapshot_id == CURRENT_STATE:
                         known[row].add(named.last_snapshot)
                     elif self.child_at(named.parent, named.name, snapshot_id) is named:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.healing import Healed
-from engine.namespace.diffs import DirectoryDiff, DirectoryDiffs, LinkCopy, Node
+from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff, DirectoryDiffs, LinkCopy, Node, row_of
 from engine.namespace.history import History
 from engine.namespace.references import Hub, WithName
 from engine.namespace.tree import Tree
@@ -57,6 +57,7 @@ class Settling:
         for row in sorted(uses, key=self._id):
             self._settle_inode(row, uses[row])
         self._part_shared()
+        self._drop_counted_copies()
         self._keep_one_place()
         for directory in self._directories():
             self._settle_directory(directory)
@@ -233,6 +234,33 @@ class Settling:
             if self._history.in_current_state(row) and not self._references.is_dst(row):
                 self._refer_to_child(row)
             self._keep_by_name(row, use)
+
+    def _drop_counted_copies(self) -> None:
+        """An image has a link and its copies in snapshots as one inode, which a NameNode that counts the quota usage of
+        a snapshot does not take for created and deleted at once.
+        """
+        counted: dict[int, set[int]] = {}
+        for directory in self._directories():
+            diffs = self._diffs_of(directory)
+            for index, diff in enumerate(diffs.items):
+                for name in [name for name in diff.deleted if name in diff.created]:
+                    if not self._is_one_link(directory, diff, name):
+                        continue
+                    snapshots = self._history.counted_at(directory, counted)
+                    if not any(each != CURRENT_STATE and diffs.index_at(each) <= index for each in snapshots):
+                        continue
+                    use = _Use(directory, diff, name, diff.deleted[name])
+                    self._drop(use, "diff-deleted-twice", "a link that was deleted and created as one inode: neither")
+                    del diff.created[name]
+
+    def _is_one_link(self, directory: int, diff: DirectoryDiff, name: bytes) -> bool:
+        """Whether a name leads to one link, as an image has it, before and after a diff."""
+        copy, created = diff.deleted[name], self._history.created_node(directory, diff, name)
+        if created is None or isinstance(copy, WithName) or isinstance(created, WithName):
+            return False
+        row = row_of(copy)
+        # By a reference one of them is something else.
+        return row == row_of(created) and self._table.kind[row] == SYMLINK and not self._references.is_dst(row)
 
     # ---- references in two places --------------------------------------------------------------------------
 

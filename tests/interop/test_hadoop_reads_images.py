@@ -58,6 +58,7 @@ OUT_OF_ORDER = {"random-snapshot-551343"}
 
 # Recordings of which it makes no checkpoint, or one that no NameNode loads, and what is healed in ours.
 NO_CHECKPOINT = {
+    "snapshot-10062": "diff-deleted-twice",
     "snapshot-20019": "diff-root",
     "snapshot-320039": "reference-snapshot",
     "snapshot-420044": "reference-snapshot",
