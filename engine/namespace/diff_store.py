@@ -269,6 +269,24 @@ class DiffStore:
         diffs.items[-1].delete(name, node)
         self._dirty.add(row)
 
+    def file_copy(self, diff: FileDiff) -> pb.INodeFile | None:
+        """Attributes of a file at a snapshot, to look at; None where they did not change since."""
+        if not isinstance(diff.copy, RowCopy):
+            return diff.copy
+        message = pb.INodeFile()
+        self._table.fill_file(message, diff.copy)
+        return message
+
+    def directory_copy(self, diff: DirectoryDiff) -> pb.INodeDirectory | None:
+        """The same of a directory."""
+        if isinstance(diff.copy, Snapshot):
+            return diff.copy.directory
+        if not isinstance(diff.copy, RowCopy):
+            return diff.copy
+        message = pb.INodeDirectory()
+        self._table.fill_directory(message, diff.copy)
+        return message
+
     def is_loaded(self, row: int) -> bool:
         return row in self._loaded
 

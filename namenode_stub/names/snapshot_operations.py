@@ -28,7 +28,7 @@ def snapshot_names(namespace: Namespace, row: int) -> dict[bytes, int]:
     """Name and id of each snapshot of a directory, oldest first."""
     diffs = namespace.history.diffs.of_directory(row)
     found = [] if diffs is None else [diff.snapshot_id for diff in diffs.items if diff.is_root]
-    return {namespace.snapshots.root(snapshot_id).name: snapshot_id for snapshot_id in found}
+    return {namespace.snapshots.get(snapshot_id).name: snapshot_id for snapshot_id in found}
 
 
 class SnapshotOperations:
