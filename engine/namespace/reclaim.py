@@ -129,11 +129,16 @@ class Reclaim(FileReclaim):
         """What came after a diff's snapshot goes (ChildrenDiff.destroyCreatedList)."""
         for name in sorted(diff.created, key=name_key):
             node = self._history.created_node(directory, diff, name)
-            if node is not None:
-                present = self._tree.child(directory, name)
+            if node is None:
+                continue
+            if node is self._tree.misplaced(directory).get(name):
                 self.destroy(node)
-                if present == row_of(node):
-                    self._tree.unlink(directory, name)
+                self._tree.drop_misplaced(directory, name)
+                continue
+            present = self._tree.child(directory, name)
+            self.destroy(node)
+            if present == row_of(node):
+                self._tree.unlink(directory, name)
         diff.created.clear()
         self._diffs.touch(directory)
 

@@ -295,6 +295,13 @@ class Tree:
         self.open_directory(directory)
         return self._misplaced.get(directory, {})
 
+    def drop_misplaced(self, directory: int, name: bytes) -> None:
+        """A directory loses one of its `misplaced` names."""
+        del self._misplaced[directory][name]
+        self._set_entry(directory, name, NO_ROW)
+        # which knew of no child
+        self.table.rows["growth"][directory] -= 1
+
     def marked_children(self, directory: int) -> Iterator[tuple[bytes, int]]:
         """`children`, but of those in the base image that were never read only what `watch` asked for, what has
         diffs or holds references, and the directories above such ones.

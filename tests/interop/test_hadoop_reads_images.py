@@ -60,6 +60,7 @@ OUT_OF_ORDER = {"random-snapshot-551343"}
 NO_CHECKPOINT = {
     "snapshot-10062": "diff-deleted-twice",
     "snapshot-20019": "diff-root",
+    "snapshot-2010410": "diff-deleted",
     "snapshot-320039": "reference-snapshot",
     "snapshot-420044": "reference-snapshot",
 }
