@@ -279,7 +279,7 @@ class Compaction:
         if section is not None:
             yield from spliced(section, 0, Cuts(places, section[:0], np.zeros_like(places)))
         yield from _gathered(diffs.encode_patched(self._patched_diffs, self._numbering))
-        yield from _gathered(diffs.encode_changed(self._numbering, self._namespace.history.created_names))
+        yield from _gathered(diffs.encode_changed(self._numbering))
 
     @cached_property
     def _changed(self) -> ChangedNames:

@@ -18,6 +18,7 @@ from image_format.kernels.history import (
     directory_holders,
     mark_below,
     mark_upwards,
+    older_diffs,
 )
 from image_format.kernels.scan import find_ids
 from image_format.packed import Packed
@@ -44,6 +45,16 @@ class BaseHistory(Protocol):
 
     def diff_span(self, inode_id: int) -> tuple[int, int]:
         """(start, end) in SNAPSHOT_DIFF of an inode's entry with its diffs, (-1, -1) where it has none."""
+
+    def older_diffs(self, directory_id: int, snapshots: Ids) -> int:
+        """Offset in SNAPSHOT_DIFF of the diffs behind the newest one of a directory that has an entry there.
+
+        Args:
+            snapshots: ids of all snapshots that the image has, ascending.
+
+        Returns:
+            -1 where they are not plain, see `kernels.history.older_diffs`, or that is not known.
+        """
 
     def reference(self, number: int) -> pb.INodeReference:
         """A record of INODE_REFERENCE; raises RecordError where there is none of that number."""
@@ -88,7 +99,8 @@ class HistoryIndex(HistorySections):
 
     Args:
         diffs, references, directories: SNAPSHOT_DIFF, INODE_REFERENCE and INODE_DIR; None for an absent one.
-        inodes: index over the INODE section.
+        records: INODE.
+        inodes: index over it.
         place: makes the place of a section, for errors.
         room: for what is kept of each inode; None for one without a limit.
 
@@ -102,12 +114,14 @@ class HistoryIndex(HistorySections):
         diffs: Bytes | None,
         references: Bytes | None,
         directories: Bytes | None,
+        records: Bytes,
         inodes: IndexArrays,
         place: Callable[[str], Place],
         room: Room | None = None,
     ) -> None:
         super().__init__(diffs, references, place)
         self._directories = np.zeros(0, np.uint8) if directories is None else directories
+        self._records = records
         self._inodes = inodes
         self._room = Room() if room is None else room
         self._reached: dict[int, Marks] = {}
@@ -119,6 +133,11 @@ class HistoryIndex(HistorySections):
         if unknown.size:
             what = f"a record of inode {int(unknown[0])}, which the image does not have"
             raise self._place(section).error(InconsistentHistoryError, what, 0)
+
+    def older_diffs(self, directory_id: int, snapshots: Ids) -> int:
+        index = self._inodes
+        span = self.diff_span(directory_id)
+        return int(older_diffs(self._diffs, *span, index.ids, index.slots, index.offsets, self._records, snapshots))
 
     def holders(self) -> Ids:
         held = np.zeros(self.reference_count, np.int64)

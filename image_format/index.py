@@ -185,6 +185,7 @@ class ImageIndex:
             image.section("SNAPSHOT_DIFF"),
             image.section("INODE_REFERENCE"),
             self._directories,
+            self.inode_buffer,
             arrays,
             self.place,
             room,

@@ -13,7 +13,6 @@ from engine.namespace.snapshots import Snapshots
 from engine.namespace.tree import ROOT_ROW, Tree
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import SPECIAL
-from image_format.name_order import name_key
 
 
 def _look_on(node: Node) -> None:
@@ -43,19 +42,13 @@ class CreatedLists(Lineage):
         """Who has a created name of a diff; None where nobody does."""
         diffs = self.diffs.of_directory(directory)
         assert diffs is not None
-        found = diffs.created_node(diffs.items.index(diff), name)
+        found = diffs.created_node(diff, name)
         return self.current_child(directory, name) if found is None else found
-
-    def created_names(self, directory: int, index: int) -> list[bytes]:
-        """Created names of a diff as an image has them."""
-        diffs = self.diffs.of_directory(directory)
-        assert diffs is not None
-        return sorted(diffs.items[index].created, key=name_key)
 
     def make_stray(self, directory: int, name: bytes, row: int) -> None:
         """A child leaves unrecorded: a diff that has it as created goes on to do so, under any name it gets."""
         diffs = self.diffs.of_directory(directory)
-        for diff in [] if diffs is None else reversed(diffs.items):
+        for diff in [] if diffs is None else diffs.newest_first(name):
             if name in diff.created:
                 if diff.created[name] is None:
                     diff.created[name] = row
@@ -99,7 +92,7 @@ class CreatedLists(Lineage):
         """
         directory, name = int(self._table.parent[row]), self._table.name(row)
         diffs = self.diffs.of_directory(directory)
-        for diff in [] if diffs is None else reversed(diffs.items):
+        for diff in [] if diffs is None else diffs.newest_first(name):
             node = self.created_node(directory, diff, name) if name in diff.created else None
             if node is not None and (node if isinstance(node, int) else node.row) == row:
                 if isinstance(node, WithName):
@@ -158,7 +151,7 @@ class CreatedLists(Lineage):
         """
         since = DirectoryDiff(snapshot_id, 0)
         diffs = self.diffs.of_directory(directory)
-        for diff in [] if diffs is None else diffs.items[diffs.index_at(snapshot_id) :]:
+        for diff in [] if diffs is None else diffs.since(snapshot_id):
             since.combine(diff, _look_on)
         for name, stray in since.created.items():
             if stray is not None and self.current_child(directory, name) is None:

@@ -1,4 +1,7 @@
-"""The snapshot diffs of all inodes: read from the image where an edit touches them, the rest stays bytes."""
+"""The snapshot diffs of all inodes: read from the image where an edit touches them, the rest stays bytes.
+
+Of a directory that may mean its newest diff alone: most edits change nothing else, and there may be very many.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,11 @@ from engine.namespace.diffs import (
     FileDiffs,
     LinkCopy,
     Node,
+    OlderDiffs,
     row_of,
 )
 from engine.namespace.references import Hub, Numbering, References, WithName
-from engine.namespace.snapshots import Snapshot
+from engine.namespace.snapshots import Snapshot, Snapshots
 from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.bytes_table import BytesTable
 from image_format.errors import RecordError
@@ -57,7 +61,6 @@ _TOGETHER = 1 << 10
 """Created names that are encoded at a time."""
 
 Diffs = FileDiffs | DirectoryDiffs
-CreatedNames = Callable[[int, int], list[bytes]]
 
 
 def _encode_created(name: bytes) -> bytes:
@@ -75,7 +78,8 @@ class DiffStore:
         base: the image below.
         table, load, place: rows of inodes, the rows of inode ids, and where one is.
         references: what deleted lists refer to.
-        snapshot: gives a snapshot by its id.
+        snapshots: those there are.
+        child: gives the row of a directory's child of a name, None where it is not known.
 
     Attributes:
         has_links: whether a deleted list has, or had, a symlink.
@@ -92,14 +96,16 @@ class DiffStore:
         load: Callable[[Iterable[int]], Ids],
         place: Callable[[int, int], None],
         references: References,
-        snapshot: Callable[[int], Snapshot],
+        snapshots: Snapshots,
+        child: Callable[[int, bytes], int | None],
     ) -> None:
         self._base = base
         self._table = table
         self._load_rows = load
         self._place_row = place
         self._references = references
-        self._snapshot = snapshot
+        self._snapshots = snapshots
+        self._child = child
         self._loaded: dict[int, Diffs | None] = {}
         self._dirty: set[int] = set()
         self._removed: set[int] = set()
@@ -139,8 +145,16 @@ class DiffStore:
 
     def get(self, row: int) -> Diffs | None:
         """The diffs of an inode, maybe none yet; None for an inode that never had any."""
-        if row in self._loaded:
-            return self._loaded[row]
+        return self._loaded[row] if row in self._loaded else self._look(row, whole=False)
+
+    def read(self, row: int) -> None:
+        """Read all diffs of an inode."""
+        diffs = self._loaded[row] if row in self._loaded else self._look(row, whole=True)
+        if diffs is not None:
+            _ = diffs.items
+
+    def _look(self, row: int, *, whole: bool) -> Diffs | None:
+        """Read the diffs of an inode, `whole`, or as far as it takes."""
         if not self._base.history.owners.size:
             # Not noted, so that `any` stays what it says.
             return None
@@ -148,25 +162,30 @@ class DiffStore:
         if self._table.slot[row] >= 0:
             span = self._base.history.diff_span(int(self._table.id[row]))
             if span[0] >= 0:
-                diffs = self._decode(row, span)
+                diffs = self._decode(row, span, whole=whole)
         if diffs is not None or self._table.kind[row] != FILE:
             self._loaded[row] = diffs
         if isinstance(diffs, DirectoryDiffs):
-            self._note_names(row, diffs)
+            self._note_names(row, self._newest_with_names(diffs.known))
         if diffs is not None:
-            for diff in diffs.items:
+            for diff in diffs.known:
                 self.note(row, diff.snapshot_id)
-            if not diffs.items:
+            if not diffs.any:
                 self.note(row, NO_SNAPSHOT)
         return diffs
 
-    def _note_names(self, row: int, diffs: DirectoryDiffs) -> None:
-        """The names in the diffs that a directory has in the image go into `early`."""
+    @staticmethod
+    def _newest_with_names(diffs: Iterable[DirectoryDiff]) -> dict[bytes, int]:
+        """By name, the id of the newest of some diffs, oldest first, that has it, plus one."""
         newest: dict[bytes, int] = {}
-        for diff in diffs.items:
+        for diff in diffs:
             if diff.snapshot_id <= LARGEST_ID:
                 names = (name for name in (*diff.created, *diff.deleted) if len(name) <= _LONGEST_NAME)
                 newest.update(dict.fromkeys(names, diff.snapshot_id + 1))
+        return newest
+
+    def _note_names(self, row: int, newest: dict[bytes, int]) -> None:
+        """Names in the diffs that a directory has in the image go into `early`."""
         first = self.early.count
         self.early.add_all(list(newest), [row] * len(newest))
         self.early.items["row"][first : self.early.count] = list(newest.values())
@@ -209,8 +228,13 @@ class DiffStore:
             owners = self._base.history.owners_at(snapshot_id).tolist()
         row_of = self._table.row_of
         # whose diffs were read once stay so
-        self._unread[snapshot_id] = [inode_id for inode_id in owners if row_of.get(inode_id) not in self._loaded]
+        self._unread[snapshot_id] = [inode_id for inode_id in owners if not self._is_read(row_of.get(inode_id))]
         return self._unread[snapshot_id]
+
+    def _is_read(self, row: int | None) -> bool:
+        """Whether all diffs of an inode were read."""
+        diffs = self._loaded.get(row) if row is not None else None
+        return row in self._loaded and (diffs is None or diffs.older is None)
 
     def of_directory(self, row: int) -> DirectoryDiffs | None:
         diffs = self.get(row)
@@ -260,13 +284,13 @@ class DiffStore:
         diffs = self._loaded[row]
         assert isinstance(diffs, DirectoryDiffs)
         self._dirty.add(row)
-        return diffs.items[-1].created
+        return diffs.known[-1].created
 
     def delete(self, row: int, name: bytes, node: int | WithName) -> None:
         """A child left a directory that has a newest diff."""
         diffs = self._loaded[row]
         assert isinstance(diffs, DirectoryDiffs)
-        diffs.items[-1].delete(name, node)
+        diffs.known[-1].delete(name, node)
         self._dirty.add(row)
 
     def file_copy(self, diff: FileDiff) -> pb.INodeFile | None:
@@ -294,12 +318,19 @@ class DiffStore:
         """What the deleted lists that were read refer to, by directory id."""
         found = {row: each for row, each in self._loaded.items() if isinstance(each, DirectoryDiffs)}
         for row in sorted(found, key=lambda row: int(self._table.id[row])):
-            for diff in found[row].items:
+            # older ones that are not known have none
+            for diff in found[row].known:
                 yield from filter(None, map(self.reference, diff.deleted.values()))
 
     def directories_read(self) -> list[int]:
         """Rows of the directories whose diffs were read or made, in that order."""
         return [row for row, diffs in self._loaded.items() if isinstance(diffs, DirectoryDiffs)]
+
+    def known(self, row: int) -> list[DirectoryDiff]:
+        """Those of the diffs of such a directory that were."""
+        diffs = self._loaded[row]
+        assert isinstance(diffs, DirectoryDiffs)
+        return diffs.known
 
     def reference(self, node: Node) -> WithName | Hub | None:
         """The reference that a deleted entry is, None for an inode's own id."""
@@ -331,7 +362,7 @@ class DiffStore:
     def _damaged(self, what: str, offset: int) -> RecordError:
         return self._place.error(RecordError, what, offset, hint="`checkpointer image verify --repair` may fix it.")
 
-    def _decode(self, row: int, span: tuple[int, int]) -> Diffs:
+    def _decode(self, row: int, span: tuple[int, int], *, whole: bool) -> Diffs:
         section = self._base.section(_SECTION)
         assert section is not None
         reader = MessageReader(section[: span[1]], self._place, span[0])
@@ -344,18 +375,41 @@ class DiffStore:
             # Only a reader of the whole tree can tell whether the file is still there: nobody asked yet.
             diffs = FileDiffs(current_deleted=None)
             newest_first = [self._file_diff(row, reader, span[0]) for _ in range(entry.numOfDiff)]
-            diffs.items = newest_first[::-1]
+            diffs.known = newest_first[::-1]
             return diffs
-        directory = DirectoryDiffs()
-        newest = [self._directory_diff(row, reader, span[0]) for _ in range(entry.numOfDiff)]
+        behind = -1 if whole else self._base.history.older_diffs(entry.inodeId, self._snapshots.base_ids)
+        count = entry.numOfDiff - 1
+        if behind < 0:
+            return DirectoryDiffs(self._directory_diffs(row, reader, count + 1, span[0]))
+        newest = self._directory_diffs(row, reader, 1, span[0])
+        noted = self._newest_with_names(newest)
+        records = section.data[behind : span[1]]
+        return DirectoryDiffs(newest, OlderDiffs(count, records, lambda: self._older_diffs(row, reader, count, noted)))
+
+    def _older_diffs(self, row: int, reader: MessageReader, count: int, noted: dict[bytes, int]) -> list[DirectoryDiff]:
+        """The diffs of a directory behind its newest one, whose names were noted; of these only the bytes were."""
+        diffs = self._directory_diffs(row, reader, count, reader.position)
+        found = {name: newest for name, newest in self._newest_with_names(diffs).items() if name not in noted}
+        self._note_names(row, found)
+        for name in found:
+            child = self._child(row, name)
+            if child is not None and child != NO_ROW and self._table.born.item(child) < 0:
+                # as far as was known
+                self._table.born[child] = 0
+        for diff in diffs:
+            self.note(row, diff.snapshot_id)
+        return diffs
+
+    def _directory_diffs(self, row: int, reader: MessageReader, count: int, offset: int) -> list[DirectoryDiff]:
+        """So many diffs, oldest first; in the image the newest comes first."""
+        newest_first = [self._directory_diff(row, reader, offset) for _ in range(count)]
         # all at once, for there may be many
-        gone = self._deleted_inodes(row, [i for _, message in newest for i in message.deletedINode], span[0])
-        for diff, message in newest:
+        gone = self._deleted_inodes(row, [i for _, message in newest_first for i in message.deletedINode], offset)
+        for diff, message in newest_first:
             nodes = list(islice(gone, len(message.deletedINode)))
             nodes += [self._references.resolve(number, row) for number in message.deletedINodeRef]
-            self._set_deleted(row, diff, nodes, span[0])
-        directory.items = [diff for diff, _ in reversed(newest)]
-        return directory
+            self._set_deleted(row, diff, nodes, offset)
+        return [diff for diff, _ in reversed(newest_first)]
 
     def _check_known(self, message: Message, row: int, offset: int) -> None:
         if has_unknown_fields(message):
@@ -387,7 +441,7 @@ class DiffStore:
         self._check_known(message, row, offset)
         diff = DirectoryDiff(message.snapshotId, message.childrenSize, message.isSnapshotRoot)
         if diff.is_root:
-            diff.copy = self._snapshot(diff.snapshot_id)
+            diff.copy = self._snapshots.get(diff.snapshot_id)
             diff.name = diff.copy.name
         elif message.HasField("snapshotCopy"):
             self._default_type_quotas(message.snapshotCopy)
@@ -474,30 +528,28 @@ class DiffStore:
                 for _ in range(diff.createdListSize):
                     yield encode_delimited(reader.read(pb.CreatedListEntry))
 
-    def encode_changed(self, numbering: Numbering, created_names: CreatedNames) -> Iterator[bytes]:
-        """The entries that are not as they were, each with its diffs.
-
-        Args:
-            created_names: gives the created names to write, in name order, for a directory's row and a diff's index.
-        """
+    def encode_changed(self, numbering: Numbering) -> Iterator[bytes]:
+        """The entries that are not as they were, each with its diffs."""
         for row in sorted(self._dirty, key=lambda row: int(self._table.id[row])):
             diffs = self._loaded[row]
             assert diffs is not None
             entry = pb.DiffEntry(
                 type=pb.DiffEntry.FILEDIFF if isinstance(diffs, FileDiffs) else pb.DiffEntry.DIRECTORYDIFF,
                 inodeId=int(self._table.id[row]),
-                numOfDiff=len(diffs.items),
+                numOfDiff=len(diffs.known) + (0 if diffs.older is None else diffs.older.count),
             )
             yield encode_delimited(entry)
             if isinstance(diffs, FileDiffs):
-                yield from (encode_delimited(self._file_message(diff)) for diff in reversed(diffs.items))
+                yield from (encode_delimited(self._file_message(diff)) for diff in reversed(diffs.known))
             else:
-                for index, diff in reversed(list(enumerate(diffs.items))):
-                    created = created_names(row, index)
+                for diff in reversed(diffs.known):
+                    created = sorted(diff.created, key=name_key)
                     yield encode_delimited(self._directory_message(diff, len(created), numbering))
                     # what takes them minds their number
                     for start in range(0, len(created), _TOGETHER):
                         yield b"".join(map(_encode_created, created[start : start + _TOGETHER]))
+                if diffs.older is not None:
+                    yield bytes(diffs.older.records)
 
     def _file_message(self, diff: FileDiff) -> pb.FileDiff:
         message = pb.FileDiff(snapshotId=diff.snapshot_id, fileSize=diff.file_size & _UINT64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Generic, TypeVar
@@ -168,44 +168,99 @@ class DirectoryDiff:
 D = TypeVar("D", FileDiff, DirectoryDiff)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class OlderDiffs(Generic[D]):
+    """Diffs that stand in the image, and that nobody looked at.
+
+    Attributes:
+        count: how many there are.
+        records: their bytes, newest first.
+        read: gives them, oldest first.
+    """
+
+    count: int
+    records: memoryview
+    read: Callable[[], list[D]]
+
+
 @dataclass(slots=True, eq=False)
 class DiffList(Generic[D]):
-    """Diffs of one inode, oldest first; `AbstractINodeDiffList`."""
+    """Diffs of one inode, oldest first; `AbstractINodeDiffList`.
 
-    items: list[D] = field(default_factory=list)
+    Attributes:
+        known: those that were read or made.
+        older: the ones before them, which are plain (`kernels.history.older_diffs`); None where all are known.
+    """
+
+    known: list[D] = field(default_factory=list)
+    older: OlderDiffs[D] | None = None
+
+    @property
+    def items(self) -> list[D]:
+        """All of them; they are read if need be."""
+        if self.older is not None:
+            older, self.older = self.older, None
+            self.known[:0] = older.read()
+        return self.known
 
     def _position(self, snapshot_id: int) -> tuple[int, bool]:
-        """(index of the first diff with at least this id, whether it is that very id)."""
-        items = self.items
+        """(index among `known` of the first diff with at least this id, whether it is that very id)."""
+        known = self.known
         # mostly it is the newest one that is asked for
-        if not items or items[-1].snapshot_id < snapshot_id:
-            return len(items), False
-        if items[-1].snapshot_id == snapshot_id and (len(items) == 1 or items[-2].snapshot_id < snapshot_id):
-            return len(items) - 1, True
-        at = bisect_left(items, snapshot_id, key=_id_of)
-        return at, at < len(items) and items[at].snapshot_id == snapshot_id
+        if not known or known[-1].snapshot_id < snapshot_id:
+            return len(known), False
+        if known[-1].snapshot_id == snapshot_id and (len(known) == 1 or known[-2].snapshot_id < snapshot_id):
+            return len(known) - 1, True
+        if known[0].snapshot_id > snapshot_id:
+            known = self.items
+        at = bisect_left(known, snapshot_id, key=_id_of)
+        return at, at < len(known) and known[at].snapshot_id == snapshot_id
+
+    def _before(self, at: int) -> D | None:
+        """The diff before one of `known`, None before the first; it is read if need be."""
+        if at:
+            return self.known[at - 1]
+        count = len(self.known)
+        more = len(self.items) - count
+        return self.known[more - 1] if more else None
+
+    @property
+    def any(self) -> bool:
+        """Whether there are diffs."""
+        return bool(self.known) or self.older is not None
 
     @property
     def last(self) -> D | None:
-        return self.items[-1] if self.items else None
+        return self.known[-1] if self.known else None
 
     @property
     def last_id(self) -> int:
-        return self.items[-1].snapshot_id if self.items else CURRENT_STATE
+        return self.known[-1].snapshot_id if self.known else CURRENT_STATE
+
+    def add(self, diff: D) -> None:
+        """One of a newer snapshot."""
+        self.known.append(diff)
 
     def index_at(self, snapshot_id: int) -> int:
-        """Index of the diff that tells of a snapshot, behind the last where the present state does."""
-        return len(self.items) if snapshot_id == CURRENT_STATE else self._position(snapshot_id)[0]
+        """Index in `items` of the diff that tells of a snapshot, behind the last where the present state does."""
+        count = len(self.items)
+        return count if snapshot_id == CURRENT_STATE else self._position(snapshot_id)[0]
+
+    def since(self, snapshot_id: int) -> list[D]:
+        """The diff that tells of a snapshot, and those after it; none where the present state does."""
+        if snapshot_id == CURRENT_STATE:
+            return []
+        at, _ = self._position(snapshot_id)
+        return self.known[at:]
 
     def at(self, snapshot_id: int) -> D | None:
         """The diff that tells of a snapshot, None where the present state does."""
-        index = self.index_at(snapshot_id)
-        return self.items[index] if index < len(self.items) else None
+        return next(iter(self.since(snapshot_id)), None)
 
     def of(self, snapshot_id: int) -> D | None:
         """The diff of that very snapshot."""
         at, exact = self._position(snapshot_id)
-        return self.items[at] if exact else None
+        return self.known[at] if exact else None
 
     def prior(self, snapshot_id: int, *, exclusive: bool = False) -> int:
         """Id of the newest diff that is not after a snapshot, or before it; `NO_SNAPSHOT`."""
@@ -215,7 +270,8 @@ class DiffList(Generic[D]):
         at, exact = self._position(snapshot_id)
         if exact and not exclusive:
             return snapshot_id
-        return self.items[at - 1].snapshot_id if at else NO_SNAPSHOT
+        before = self._before(at)
+        return NO_SNAPSHOT if before is None else before.snapshot_id
 
     def update_prior(self, snapshot_id: int, prior: int) -> int:
         """The nearer of `prior` and the diff before a snapshot."""
@@ -232,11 +288,11 @@ class DiffList(Generic[D]):
         at, exact = self._position(snapshot_id)
         if not exact:
             return None
-        earlier = self.items[at - 1] if at else None
+        removed, earlier = self.known[at], self._before(at)
         if (earlier is None and prior != NO_SNAPSHOT) or (earlier is not None and earlier.snapshot_id != prior):
-            self.items[at].snapshot_id = prior
+            removed.snapshot_id = prior
             return None, None
-        removed = self.items.pop(at)
+        self.known.remove(removed)
         if earlier is not None and earlier.copy is None:
             earlier.name, earlier.copy = removed.name, removed.copy
         return removed, earlier
@@ -269,12 +325,19 @@ class FileDiffs(DiffList[FileDiff]):
 class DirectoryDiffs(DiffList[DirectoryDiff]):
     """Diffs of a directory."""
 
-    def created_node(self, index: int, name: bytes) -> Node | None:
-        """Who has a created name of diff `index`; None where the directory as it is now has to tell."""
-        stray = self.items[index].created.get(name)
+    def created_node(self, diff: DirectoryDiff, name: bytes) -> Node | None:
+        """Who has a created name of a diff; None where the directory as it is now has to tell."""
+        stray = diff.created.get(name)
         if stray is not None:
             return stray
-        for later in self.items[index + 1 :]:
+        for later in self.known[self.known.index(diff) + 1 :]:
             if name in later.deleted:
                 return later.deleted[name]
         return None
+
+    def newest_first(self, name: bytes) -> Iterator[DirectoryDiff]:
+        """The diffs, less older ones that are not known and cannot have a name as created."""
+        yield from reversed(list(self.known))
+        if self.older is not None and name in bytes(self.older.records):
+            count = len(self.known)
+            yield from reversed(self.items[:-count])

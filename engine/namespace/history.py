@@ -61,10 +61,10 @@ class History(CreatedLists):
         if last is None or last.snapshot_id < latest:
             if isinstance(diffs, FileDiffs):
                 last = FileDiff(latest, to_signed(amount & _UINT64))
-                diffs.items.append(last)
+                diffs.add(last)
             else:
                 last = DirectoryDiff(latest, self._tree.child_count(row, amount))
-                diffs.items.append(last)
+                diffs.add(last)
             self.diffs.note_kept(row, latest)
         if entry is not None and last.copy is None:
             last.copy = self._table.copy_row(row, entry)
@@ -83,18 +83,22 @@ class History(CreatedLists):
     def directory_diff(self, row: int, latest: int) -> DirectoryDiff:
         """The diff of a directory that takes changes since a snapshot, made if need be."""
         diffs = self.diffs.directory(row)
-        if diffs.last is None or diffs.last.snapshot_id < latest:
-            diffs.items.append(DirectoryDiff(latest, self._tree.child_count(row)))
+        last = diffs.last
+        if last is None or last.snapshot_id < latest:
+            last = DirectoryDiff(latest, self._tree.child_count(row))
+            diffs.add(last)
             self.diffs.note(row, latest)
-        return diffs.items[-1]
+        return last
 
     def _file_diff(self, row: int, latest: int) -> FileDiff:
         diffs = self.diffs.file(row)
-        if diffs.last is None or diffs.last.snapshot_id < latest:
+        last = diffs.last
+        if last is None or last.snapshot_id < latest:
             size = sum(block.num_bytes for block in self._table.file_blocks(row))
-            diffs.items.append(FileDiff(latest, to_signed(size & _UINT64)))
+            last = FileDiff(latest, to_signed(size & _UINT64))
+            diffs.add(last)
             self.diffs.note(row, latest)
-        return diffs.items[-1]
+        return last
 
     # ---- changes of the tree -------------------------------------------------------------------------------
 
@@ -167,7 +171,7 @@ class History(CreatedLists):
         """A block of a file gets another length or stamp, in the diffs that share it as well."""
         self._table.set_block(row, index, num_bytes, genstamp)
         diffs = self.diffs.of_file(row) if self.active else None
-        if diffs is not None and diffs.items:
+        if diffs is not None and diffs.any:
             self.diffs.touch(row)
             diffs.follow(self._table.file_blocks(row)[index])
 

@@ -36,7 +36,9 @@ class Lineage:
         self._bare_roots: list[int] = []
         self._bare_roots_of = -1
         self.has_early_names = False
-        self.diffs = DiffStore(tree.base, tree.table, tree.load_all, tree.place, tree.references, snapshots.get)
+        self.diffs = DiffStore(
+            tree.base, tree.table, tree.load_all, tree.place, tree.references, snapshots, tree.links.get
+        )
 
     @property
     def active(self) -> bool:
@@ -62,7 +64,7 @@ class Lineage:
         return [
             (row, diff)
             for row in rows
-            for diff in self.diffs.directory(row).items
+            for diff in self.diffs.known(row)
             if diff.is_root and not self._snapshots.exists(diff.snapshot_id)
         ]
 
@@ -117,7 +119,7 @@ class Lineage:
         top = int(base.chains(np.array([inode_id], np.int64))[0][0])
         deleter = int(base.deleters(np.array([top], np.int64))[0])
         if top not in self._table.row_of and deleter not in (0, top):
-            self.diffs.get(self.load_detached(deleter))
+            self.diffs.read(self.load_detached(deleter))
         self._tree.locate([inode_id])
         return self._tree.load(inode_id)
 
@@ -130,7 +132,7 @@ class Lineage:
         for inode_id in unread:
             row = self.load_detached(inode_id)
             if row != NO_ROW:
-                self.diffs.get(row)
+                self.diffs.read(row)
         roots = self._roots_without_diffs()
         return [row for each in wanted for row in self.diffs.rows_at(each)] + roots
 
@@ -199,15 +201,13 @@ class Lineage:
             row = directory
         return True
 
-    def _find_born(self, directory: int, row: int) -> int:
-        """`born` of a child of a directory, see `INODE_DTYPE`."""
-        born: int = self._table.born.item(row)
-        if born == 0:
+    def _find_born(self, directory: int, row: int) -> None:
+        """Note when a child of a directory came, see `INODE_DTYPE`."""
+        if self._table.born.item(row) == 0:
             name, diffs = self._table.name(row), self.diffs.of_directory(directory)
-            items = [] if diffs is None else diffs.items
-            born = next((diff.snapshot_id + 1 for diff in reversed(items) if name in diff.created), NO_SNAPSHOT)
+            known = [] if diffs is None else diffs.newest_first(name)
+            born = next((diff.snapshot_id + 1 for diff in known if name in diff.created), NO_SNAPSHOT)
             self._table.born[row] = born
-        return born
 
     def node_in_latest(self, node: int | WithName, latest: int) -> bool:
         """The same of what stands in a directory: a plain inode, or a reference to one."""
@@ -257,7 +257,7 @@ class Lineage:
         """The child of a name at a snapshot, or now."""
         diffs = self.diffs.of_directory(directory)
         if diffs is not None:
-            for diff in diffs.items[diffs.index_at(snapshot_id) :]:
+            for diff in diffs.since(snapshot_id):
                 if name in diff.deleted:
                     return diff.deleted[name]
                 if name in diff.created:
@@ -268,7 +268,7 @@ class Lineage:
         """Whether `child_at` gives a node that the directory has, or had."""
         diffs = self.diffs.of_directory(directory)
         if diffs is not None:
-            for diff in diffs.items[diffs.index_at(snapshot_id) :]:
+            for diff in diffs.since(snapshot_id):
                 if name in diff.deleted:
                     return self.same_node(diff.deleted[name], node)
                 if name in diff.created:

@@ -252,7 +252,7 @@ class Reclaim(FileReclaim):
         """Delete the diff of a snapshot, which is returned; the one before takes up its changes."""
         self._diffs.touch(row)
         removed, earlier = diffs.take_out(snapshot, prior) or (None, None)
-        self._diffs.note(row, prior if diffs.items else NO_SNAPSHOT)
+        self._diffs.note(row, prior if diffs.any else NO_SNAPSHOT)
         if removed is None:
             return None
         if earlier is None:
@@ -279,7 +279,7 @@ class Reclaim(FileReclaim):
             self._clean_children(row, snapshot, prior, set())
         else:
             self._clean_snapshot(row, diffs, snapshot, diffs.update_prior(snapshot, prior))
-        if self._tree.hadoop3 and not diffs.items and not self._history.is_snapshottable(row):
+        if self._tree.hadoop3 and not diffs.any and not self._history.is_snapshottable(row):
             self._diffs.remove(row)
 
     def _clean_children(self, row: int, snapshot: int, prior: int, excluded: set[int]) -> None:

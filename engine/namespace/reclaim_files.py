@@ -68,7 +68,7 @@ class FileReclaim(ABC):
             return
         if self._table.is_under_construction(row):
             self._closed(row)
-        if self._tree.hadoop3 and not diffs.items:
+        if self._tree.hadoop3 and not diffs.any:
             self._diffs.remove(row)
 
     def delete_kept(self, row: int) -> None:
@@ -119,7 +119,7 @@ class FileReclaim(ABC):
         if taken is None:
             return
         removed, _ = taken
-        self._diffs.note(row, prior if diffs.items else NO_SNAPSHOT)
+        self._diffs.note(row, prior if diffs.any else NO_SNAPSHOT)
         if removed is None:
             return
         if removed.blocks is None:

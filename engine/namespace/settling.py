@@ -50,6 +50,8 @@ class Settling:
         Raises:
             InconsistentNamespaceError: nothing is to be healed.
         """
+        for directory in self._directories():
+            self._diffs.read(directory)
         self._make_plain_diffs()
         self._read_lists_of_lost_links()
         self._revive_children()
@@ -116,7 +118,7 @@ class Settling:
         for deleter in np.unique(self._tree.base.history.deleters(self._table.id[rows].astype(np.int64))).tolist():
             row = self._history.load_detached(deleter) if deleter and not self._tree.is_gone(deleter) else NO_ROW
             if row != NO_ROW:
-                self._diffs.get(row)
+                self._diffs.read(row)
 
     def _revive_children(self) -> None:
         """Children that are gone: links and files get their records back, a directory's name goes."""

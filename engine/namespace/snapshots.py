@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
+
 from engine.errors import NamespaceError, UnsupportedNamespaceError
 from engine.namespace.tree import LARGEST_QUOTA
 from image_format.errors import RecordError
-from image_format.index import BaseImage
+from image_format.index import BaseImage, Ids
 from image_format.inode_table import has_unknown_fields
 from image_format.messages import MessageReader
 from image_format.name_order import name_key
@@ -73,6 +75,7 @@ class Snapshots:
     """`fsimage.proto SnapshotSection` and its Snapshot records.
 
     Attributes:
+        base_ids: of the snapshots that the image has, ascending.
         changed: whether the section is not as it was.
         roots_changed: how often a directory became snapshottable, or was so no more.
 
@@ -98,6 +101,7 @@ class Snapshots:
             self._default_namespace_quota(snapshot.directory)
             self._by_id[snapshot.id] = siblings[snapshot.name] = snapshot
         reader.finish()
+        self.base_ids: Ids = np.array(sorted(self._by_id), np.int64)
         self._gone: dict[int, Snapshot] = {}
 
     def _default_namespace_quota(self, root: pb.INodeDirectory) -> None:

@@ -42,7 +42,7 @@ def disallow(namespace: Namespace, op: DisallowSnapshotOp) -> None:
     row = namespace.directory(op.snapshot_root)
     namespace.snapshots.disallow(int(namespace.table.id[row]))
     diffs = namespace.history.diffs.of_directory(row)
-    if diffs is not None and not diffs.items and not namespace.history.is_snapshottable(row):
+    if diffs is not None and not diffs.any and not namespace.history.is_snapshottable(row):
         namespace.history.diffs.remove(row)
 
 
@@ -69,7 +69,7 @@ def make(namespace: Namespace, row: int, name: bytes, mtime: int, entry: np.void
     attributes = partial(_attributes, kept, mtime, with_quotas=namespace.hadoop3)
     snapshot = namespace.snapshots.create(int(entry["id"]), name, attributes)
     size = namespace.tree.child_count(row, int(entry["growth"]))
-    diffs.directory(row).items.append(DirectoryDiff(snapshot.id, size, is_root=True, name=name, copy=snapshot))
+    diffs.directory(row).add(DirectoryDiff(snapshot.id, size, is_root=True, name=name, copy=snapshot))
     diffs.note(row, snapshot.id)
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from image_format.kernels.inode import SYMLINK
 from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.packed import find_packed, find_slot, packed_at
 from image_format.kernels.records import FILE_DIFF
+from image_format.kernels.scan import find_id
 from image_format.kernels.tags import (
+    CreatedListEntry,
     DiffEntry,
     DirectoryDiff,
     DirEntry,
@@ -251,6 +254,92 @@ def copies_with_quota(buf, offsets):
             if pos < 0:
                 break
     return found
+
+
+@lean_kernel
+def _is_link(buf, offset):
+    """Whether the INode record at `offset` is a symlink."""
+    body, end = _frame(buf, offset)
+    kind, whole = _number(buf, body, end, INode.type)
+    return not whole or kind == SYMLINK
+
+
+@lean_kernel
+def _has_only_known(buf, pos, end, ids, slots, offsets, inodes, snapshots):
+    """Whether a DirectoryDiff has nothing but plain inodes of the image as deleted, and a root's has its snapshot."""
+    snapshot = np.int64(0)
+    root = np.int64(0)
+    while pos < end:
+        tag, value_pos, stop = _field(buf, pos, end)
+        if tag == DirectoryDiff.deletedINode:
+            while value_pos < stop:
+                inode_id, value_pos = read_varint(buf, value_pos, stop)
+                slot = find_slot(ids, slots, inode_id) if value_pos >= 0 else -1
+                if slot < 0 or _is_link(inodes, packed_at(offsets, slot)):
+                    return False
+        elif tag == DirectoryDiff.isSnapshotRoot | DELIMITED:
+            root, _ = read_varint(buf, value_pos, stop)
+        elif tag == DirectoryDiff.snapshotId | DELIMITED:
+            snapshot, _ = read_varint(buf, value_pos, stop)
+        elif (
+            tag != DirectoryDiff.childrenSize | DELIMITED
+            and tag != DirectoryDiff.createdListSize | DELIMITED
+            and tag != DirectoryDiff.name
+            and tag != DirectoryDiff.snapshotCopy
+        ):
+            return False
+        pos = stop
+    return root == 0 or find_id(snapshots, snapshot) >= 0
+
+
+@lean_kernel
+def _is_name_alone(buf, pos, end):
+    """Whether a CreatedListEntry is a name and nothing else."""
+    tag, following = read_varint(buf, pos, end)
+    return following >= 0 and tag == CreatedListEntry.name and skip_field(buf, following, end, tag) == end
+
+
+@kernel
+def older_diffs(buf, start, end, ids, slots, offsets, inodes, snapshots):
+    """Where the diffs behind the newest one begin in a directory's entry, if they are plain; else -1.
+
+    They are plain where each is of an older snapshot than the one before it, none has a copy as `copies_with_quota`
+    looks for, a field that this version does not know, or is of the root of a snapshot that there is not, and deleted
+    lists have nothing but files and directories that the image has.
+
+    Args:
+        start, end: of the entry, with the diffs behind it.
+        ids, slots, offsets: of `IndexArrays`; inodes: INODE.
+        snapshots: ids of all snapshots, ascending.
+    """
+    body, pos = _frame(buf, start)
+    diffs, _ = _number(buf, body, pos, DiffEntry.numOfDiff)
+    found = -1
+    last = 0
+    for number in range(diffs):
+        body, stop = _frame(buf, pos)
+        if stop < 0:
+            return -1
+        snapshot, _ = _number(buf, body, stop, DirectoryDiff.snapshotId)
+        created, _ = _number(buf, body, stop, DirectoryDiff.createdListSize)
+        root, _ = _number(buf, body, stop, DirectoryDiff.isSnapshotRoot)
+        plain = number == 0 or (
+            snapshot < last
+            and _has_only_known(buf, body, stop, ids, slots, offsets, inodes, snapshots)
+            and (root != 0 or not _has_quota_only(buf, body, stop))
+        )
+        pos = stop
+        for _ in range(created):
+            body, stop = _frame(buf, pos)
+            if stop < 0 or (number > 0 and not _is_name_alone(buf, body, stop)):
+                return -1
+            pos = stop
+        if not plain:
+            return -1
+        if number == 0:
+            found = pos
+        last = snapshot
+    return found if pos == end and diffs > 1 else -1
 
 
 @kernel

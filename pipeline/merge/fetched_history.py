@@ -62,6 +62,10 @@ class FetchedHistory(HistorySections):
             self._load([inode_id])
         return self._in_tree.get(inode_id, True)
 
+    def older_diffs(self, directory_id: int, snapshots: Ids) -> int:
+        """As `BaseHistory` has it; not known."""
+        return -1
+
     def holders(self) -> Ids:
         if not self.reference_count:
             return np.zeros(0, np.int64)

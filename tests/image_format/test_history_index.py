@@ -67,7 +67,7 @@ class Parts:
         slots = np.arange(len(self.ids))[::-1] if backwards else []
         sections = (b"".join(self.diff_records()), delimited(self.references), delimited(self.entries))
         arrays = (np.frombuffer(section, np.uint8) for section in sections)
-        return HistoryIndex(*arrays, inodes(self.ids, slots), lambda name: Place("image", name))
+        return HistoryIndex(*arrays, np.zeros(0, np.uint8), inodes(self.ids, slots), lambda name: Place("image", name))
 
     # ---- the answers, one at a time ------------------------------------------------------------------------
 
@@ -273,7 +273,7 @@ IDS = np.array([1, 2, 3], np.int64)
 
 def index_of(diffs: bytes | None = None, references: bytes | None = None, entries: bytes | None = None) -> HistoryIndex:
     arrays = (None if section is None else np.frombuffer(section, np.uint8) for section in (diffs, references, entries))
-    return HistoryIndex(*arrays, inodes(IDS.tolist()), lambda name: Place("image", name))
+    return HistoryIndex(*arrays, np.zeros(0, np.uint8), inodes(IDS.tolist()), lambda name: Place("image", name))
 
 
 def test_an_image_without_the_sections_has_no_history() -> None:
