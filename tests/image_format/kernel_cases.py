@@ -15,6 +15,7 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited, encode_varint
 
 Arguments = tuple[Any, ...]
+DirectoryDiffMessage = pb.DirectoryDiff | pb.CreatedListEntry
 
 
 def octets(*parts: bytes) -> np.ndarray:
@@ -119,6 +120,48 @@ def open_records() -> list[bytes]:
     return [*map(encode_delimited, (plain, written, other)), b"\x02\x22\x09", b"\x02\x22\x80", b"\x04\x22\x02\x3a\x09"]
 
 
+# An entry with diffs behind its newest one, and ways in which one of them is not plain.
+LINK_ID, FILE_ID, DIRECTORY_ID = 2, 3, 4
+INODES_OF_KINDS = [
+    encode_delimited(pb.INode(type=kind, id=number, name=b"n"))
+    for number, kind in ((LINK_ID, pb.INode.SYMLINK), (FILE_ID, pb.INode.FILE), (DIRECTORY_ID, pb.INode.DIRECTORY))
+]
+KIND_OFFSETS = np.cumsum([0, *map(len, INODES_OF_KINDS)], dtype=np.int64)[:-1]
+BY_ID = Packed.of(numbers(LINK_ID, FILE_ID, DIRECTORY_ID)), np.zeros(0, np.uint32), Packed.of(KIND_OFFSETS)
+SNAPSHOT_IDS = numbers(1, 4, 7)
+
+
+def older(**fields: Any) -> pb.DirectoryDiff:
+    return pb.DirectoryDiff(**{"snapshotId": 4, "childrenSize": 2, "name": b"d", **fields})
+
+
+NEWEST = [pb.DirectoryDiff(snapshotId=7, createdListSize=1), pb.CreatedListEntry(name=b"new")]
+PLAIN_OLDER: dict[str, tuple[DirectoryDiffMessage, ...]] = {
+    "one": (older(createdListSize=1, deletedINode=[FILE_ID, DIRECTORY_ID]), pb.CreatedListEntry(name=b"old")),
+    "two": (older(snapshotCopy=directory_copy(ns=9, types=1)), older(snapshotId=1)),
+    "a root": (older(isSnapshotRoot=True, snapshotCopy=directory_copy(ns=9)),),
+}
+OTHER_OLDER: dict[str, tuple[DirectoryDiffMessage, ...]] = {
+    "none": (),
+    "not older": (older(snapshotId=7),),
+    "no descent": (older(snapshotId=1), older()),
+    "a quota": (older(snapshotCopy=directory_copy(ns=9)),),
+    "a root of no snapshot": (older(snapshotId=3, isSnapshotRoot=True),),
+    "a link": (older(deletedINode=[LINK_ID]),),
+    "no inode": (older(deletedINode=[FILE_ID, 99]),),
+    "a reference": (older(deletedINodeRef=[0]),),
+    "a field of another version": (pb.DirectoryDiff.FromString(older().SerializeToString() + b"\xf8\x07\x01"),),
+    "a name with more": (older(createdListSize=1), pb.CreatedListEntry.FromString(b"\x0a\x01n\xf8\x07\x01")),
+    "no name": (older(createdListSize=1), pb.CreatedListEntry.FromString(b"\xf8\x07\x01")),
+}
+
+
+def older_diffs(entry_bytes: bytes, end: int | None = None) -> Arguments:
+    """Arguments of `history.older_diffs`, for an entry that begins the section."""
+    end = len(entry_bytes) if end is None else end
+    return octets(entry_bytes), 0, end, *BY_ID, octets(*INODES_OF_KINDS), SNAPSHOT_IDS
+
+
 OPEN_RECORDS = open_records()
 OPEN_OFFSETS = np.cumsum([0, *map(len, OPEN_RECORDS)], dtype=np.int64)[:-1]
 WRITTEN = octets(b"\x08\x03\x3a\x00")
@@ -173,6 +216,30 @@ HISTORY_CASES: dict[str, list[Callable[[], Arguments]]] = {
         lambda: (DIFFS, OFFSETS),
         lambda: (DIFFS, zeros(0)),
         *(lambda b=b: (b, numbers(0)) for b in BROKEN[3:]),
+    ],
+    "history._is_link": [
+        lambda o=o: (octets(*INODES_OF_KINDS, b"\x02\x08\x80"), o) for o in (*KIND_OFFSETS.tolist(), 27)
+    ],
+    "history._has_only_known": [
+        lambda b=b: (octets(b), 0, len(b), *BY_ID, octets(*INODES_OF_KINDS), SNAPSHOT_IDS)
+        for b in (
+            *(each[0].SerializeToString() for each in (*PLAIN_OLDER.values(), *OTHER_OLDER.values()) if each),
+            b"\x3a\x02\x03\x80",
+            b"\x80",
+            b"\x19abcdefgh",
+        )
+    ],
+    "history._is_name_alone": [
+        lambda b=b: (octets(b), 0, len(b)) for b in (b"\x0a\x01n", b"\x0a\x01n\x08\x01", b"\x0a\x02n", b"\x80", b"")
+    ],
+    "history.older_diffs": [
+        *(
+            lambda each=each: older_diffs(entry(5, *NEWEST, *each))  # type: ignore[misc]
+            for each in (*PLAIN_OLDER.values(), *OTHER_OLDER.values())
+        ),
+        lambda: older_diffs(entry(5)),
+        lambda: older_diffs(entry(5, *NEWEST, *PLAIN_OLDER["two"]) + b"\x00"),
+        *(lambda b=b: older_diffs(b) for b in (HUGE, b"\x80")),  # type: ignore[misc]
     ],
     "history.diffs_by_snapshot": [
         lambda: (DIFFS, OFFSETS, zeros(9), zeros(9)),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import kernel_cases
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from image_format.errors import Place, RecordError
 from image_format.history_index import HistoryIndex
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays
+from image_format.kernels import history
 from image_format.messages import MessageReader
 from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
@@ -357,3 +359,24 @@ def test_numbers_and_ids_out_of_range_are_damage(sections: dict[str, bytes], que
     with pytest.raises(RecordError) as caught:
         getattr(index, question)(*([1] if question == "reached_from" else []))
     assert caught.value.section == section
+
+
+# ---- diffs that may be left unread -------------------------------------------------------------------------
+
+
+def _older_diffs(*older: kernel_cases.DirectoryDiffMessage) -> tuple[int, int]:
+    """(where the diffs behind the newest begin, what is said of it)."""
+    newest = len(kernel_cases.entry(5, *kernel_cases.NEWEST))
+    found = history.older_diffs(*kernel_cases.older_diffs(kernel_cases.entry(5, *kernel_cases.NEWEST, *older)))
+    return newest, int(found)
+
+
+@pytest.mark.parametrize("older", kernel_cases.PLAIN_OLDER.values(), ids=kernel_cases.PLAIN_OLDER)
+def test_plain_diffs_begin_behind_the_newest(older: Sequence[kernel_cases.DirectoryDiffMessage]) -> None:
+    expected, found = _older_diffs(*older)
+    assert found == expected
+
+
+@pytest.mark.parametrize("older", kernel_cases.OTHER_OLDER.values(), ids=kernel_cases.OTHER_OLDER)
+def test_diffs_that_somebody_has_to_look_at(older: Sequence[kernel_cases.DirectoryDiffMessage]) -> None:
+    assert _older_diffs(*older)[1] == -1

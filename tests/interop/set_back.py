@@ -16,6 +16,7 @@ from typing import Any
 from hadoop_common.names import image_name, parse_segment
 from tests.interop.clients import ClientJvm, Namespace
 from tests.interop.hadoop_process import run_once, wait_until
+from tests.interop.our_daemon import OurDaemon
 from tests.interop.sites import NAMENODE, ROLES, Role, SingleSite, Site
 
 _PERIODIC = {"dfs.namenode.checkpoint.period": "2", "dfs.ha.log-roll.period": "1"}
@@ -332,7 +333,19 @@ def judge(site: Site, *, expected: str, periodic: bool = False, alike: bool = Fa
             lambda: _checkpointed(site, newest, periodic=periodic), f"a checkpoint after {newest}", _HEALED_WITHIN
         )
         assert alike or _nothing_lost_in_images(site)
-        wait_until(lambda: not site.daemon.status()["alarms"], "no alarm", _HEALED_WITHIN)
+        _wait_for_silence(site.daemon)
+
+
+def _wait_for_silence(daemon: OurDaemon) -> None:
+    """Wait until no alarm is left.
+
+    Raises:
+        AssertionError: the last alarms, and what the daemon had logged.
+    """
+    try:
+        wait_until(lambda: not daemon.status()["alarms"], "no alarm", _HEALED_WITHIN)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {daemon.status()['alarms']}\n{daemon.log.read_text()[-6000:]}") from None
 
 
 def _nothing_lost_in_images(site: Site) -> bool:
