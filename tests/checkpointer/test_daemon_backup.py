@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -247,6 +248,43 @@ def test_a_namenode_in_safe_mode_is_waited_for(namenode: StreamingNamenode, daem
     assert "safe mode" in daemon.role.alarms()[0]
     namenode.faults.clear()
     daemon.follow()
+    assert in_sync(daemon)
+
+
+class _WatchedLock:
+    """A lock that tells when somebody wants it who cannot have it at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.wanted = threading.Event()
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        if self._lock.acquire(blocking=False):
+            return True
+        self.wanted.set()
+        return blocking and self._lock.acquire(timeout=timeout)
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def test_a_poll_that_is_due_with_every_look_keeps_none_from_it(namenode: StreamingNamenode, daemon: Daemon) -> None:
+    namenode.safe_mode()
+    daemon.follow()
+    namenode.faults.clear()
+    lock = _WatchedLock()
+    daemon.role._work = lock  # type: ignore[assignment]
+    with lock:
+        look = threading.Thread(target=daemon.follow)
+        look.start()
+        assert lock.wanted.wait(60)
+    look.join(60)
     assert in_sync(daemon)
 
 

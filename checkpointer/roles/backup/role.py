@@ -311,7 +311,8 @@ class BackupRole:
 
     def follow(self) -> bool:
         """One look at the NameNode, unless a checkpoint is being made."""
-        if self._work.acquire(blocking=False):
+        # A poll holds the lock for a moment, and may be due whenever a look is.
+        if self._work.acquire(timeout=FOLLOW_SECONDS):
             try:
                 self._keeper.attempt(self._look)
             finally:
@@ -331,11 +332,11 @@ class BackupRole:
         with self._work:
             self._folders.revise(self._storage, restore=self._config.restore_directories)
             self._receiver.use(self.storage_info(), self.image_folders())
-            self._asked_txid = -1
-            if self._keeper.trouble:
-                # why it does not tell is what the next look, or the checkpoint, finds out
-                with suppress(HdfsError):
-                    self._asked_txid = self._link.transaction_id()
+        self._asked_txid = -1
+        if self._keeper.trouble:
+            # why it does not tell is what the next look, or the checkpoint, finds out
+            with suppress(HdfsError):
+                self._asked_txid = self._link.transaction_id()
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
         """Nothing: a backup node is for itself."""
