@@ -11,6 +11,7 @@ import click
 from hadoop_common.cli.json_failure import as_failure, failure, one_object
 from hadoop_common.cli.lazy_group import LazyGroup
 from hadoop_common.file_faults import explained
+from hadoop_common.garbage import collect_seldom
 from hadoop_common.printable import escaped
 
 _COMMANDS = {
@@ -57,9 +58,8 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point: every known error is one line that says what is wrong and one what to do next; JSON with --json."""
-    # By default the collector walks all that is imported again and again, and once more at the end: a fifth of a merge
-    # with few edits. No start makes as many objects.
-    gc.set_threshold(100_000, 20, 100)
+    collect_seldom()
+    # or it walks all that is imported once more
     atexit.register(gc.freeze)
     with one_object() as fail:
         try:
