@@ -276,7 +276,7 @@ class DiffStore:
         return diffs
 
     def note_kept(self, row: int, snapshot_id: int) -> None:
-        """`note` of a diff that the row of the inode tells of already."""
+        """`note` of a diff that the row of the inode tells of already, as it may of later ones."""
         self._rows_at[snapshot_id].add(row)
 
     def to_create(self, row: int) -> dict[bytes, int | None]:
@@ -397,7 +397,7 @@ class DiffStore:
                 # as far as was known
                 self._table.born[child] = 0
         for diff in diffs:
-            self.note(row, diff.snapshot_id)
+            self.note_kept(row, diff.snapshot_id)
         return diffs
 
     def _directory_diffs(self, row: int, reader: MessageReader, count: int, offset: int) -> list[DirectoryDiff]:

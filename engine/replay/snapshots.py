@@ -50,14 +50,15 @@ def create(namespace: Namespace, op: CreateSnapshotOp) -> None:
     row = namespace.directory(op.snapshot_root)
     namespace.tree.check_known(row)
     mtime = op.mtime if namespace.hadoop3 else now()
-    make(namespace, row, encode_name(op.snapshot_name), mtime, namespace.table.rows[row])
+    snapshot = make(namespace, row, encode_name(op.snapshot_name), mtime, namespace.table.rows[row])
+    namespace.history.diffs.note(row, snapshot.id)
     namespace.history.raise_mtime(row, mtime, CURRENT_STATE)
     if namespace.rules.capture_open_files:
         _capture_open_files(namespace, row)
 
 
-def make(namespace: Namespace, row: int, name: bytes, mtime: int, entry: np.void) -> None:
-    """Make a snapshot of a directory.
+def make(namespace: Namespace, row: int, name: bytes, mtime: int, entry: np.void) -> Snapshot:
+    """Make a snapshot of a directory, whose row tells of it, or is about to.
 
     Args:
         entry: its row as it was then.
@@ -70,7 +71,8 @@ def make(namespace: Namespace, row: int, name: bytes, mtime: int, entry: np.void
     snapshot = namespace.snapshots.create(int(entry["id"]), name, attributes)
     size = namespace.tree.child_count(row, int(entry["growth"]))
     diffs.directory(row).add(DirectoryDiff(snapshot.id, size, is_root=True, name=name, copy=snapshot))
-    diffs.note(row, snapshot.id)
+    diffs.note_kept(row, snapshot.id)
+    return snapshot
 
 
 def _attributes(kept: RowCopy, mtime: int, *, with_quotas: bool) -> pb.INodeDirectory:

@@ -159,6 +159,35 @@ def test_snapshots_stand_in_the_order_of_signed_bytes(tmp_path: Path, layout: in
     assert found.reader.order[-3:] == [b"B", b"a", b"b"]
 
 
+# Kernels leave it, so that what they did before is made up for.
+PAUSE = allow("/z")
+
+
+@layouts
+def test_a_snapshot_above_is_the_newest_of_a_snapshottable_directory(tmp_path: Path, layout: int) -> None:
+    """Its root was made, and then that of the one above, while kernels ran."""
+    found = Setting(tmp_path, layout).merged(
+        *(allow(), allow("/s/d"), create("inner", "/s/d"), create("outer"), mkdir("/s/d/x", NEW), PAUSE),
+        *(mkdir("/s/d/x/y", NEW + 1), set_permissions("/s/d", 0o700)),
+    )
+    assert found.diffs("/s/d/x") == []
+    assert found.created("/s/d", 1) == ["x"]
+    assert found.directory_diff("/s/d", 1).HasField("snapshotCopy")
+
+
+@layouts
+def test_a_snapshot_with_another_name_leaves_the_newest_diff_what_it_is(tmp_path: Path, layout: int) -> None:
+    """The diffs that the image has are read for the name, after a kernel had made a newer one."""
+    before = Setting(tmp_path, layout).merged(allow(), create("s0"), mkdir("/s/a", NEW), create("s1"))
+    found = before.again(
+        tmp_path,
+        *(mkdir("/s/b", NEW + 1), retitle("s0", "zero"), create("s2"), mkdir("/s/x", NEW + 2), PAUSE),
+        *(mkdir("/s/x/y", NEW + 3), set_permissions("/s", 0o700)),
+    )
+    assert found.diffs("/s/x") == []
+    assert [found.created("/s", number) for number in range(3)] == [["a"], ["b"], ["x"]]
+
+
 @layouts
 def test_snapshots_of_the_root_directory(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(
