@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import random
 import tempfile
+import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from pathlib import Path
+from unittest import mock
 
 from engine.loaded_image import load_image
 from engine.replay import replay
+from engine.replay.compiled import CompiledReplay
 from engine.replay_rules import ReplayRules
 from hadoop_common.errors import HdfsError
 from image_format.index_arrays import IndexArrays
@@ -20,6 +25,7 @@ from journal.errors import JournalError
 from journal.ops import OPERATIONS, CreateSnapshotOp, DeleteSnapshotOp, EditOp, RenameSnapshotOp
 from journal.segment import SegmentCursor, encode_header
 from journal.segment_file import Transactions
+from tests.depth import deep
 
 
 class EncodedOps(Transactions):
@@ -27,11 +33,11 @@ class EncodedOps(Transactions):
 
     def __init__(self, segment: bytes, first_txid: int) -> None:
         super().__init__((), first_txid)
-        self._segment = segment
+        self.octets = segment
         self._first = first_txid
 
     def cursors(self) -> Iterator[SegmentCursor]:
-        yield SegmentCursor(self._segment, file="segment", first_txid=self._first)
+        yield SegmentCursor(self.octets, file="segment", first_txid=self._first)
 
 
 def encoded(ops: Sequence[EditOp], layout_version: int) -> EncodedOps | None:
@@ -64,12 +70,40 @@ def as_held(op: EditOp, layout_version: int) -> EditOp:
 def check_twins(path: Path, ops: Sequence[EditOp], rules: ReplayRules | None, plainly: bytes | HdfsError) -> None:
     """Replay numbered operations by kernels and compare with the image, or the error, that came of them plainly.
 
-    All arrays lie in files, as they do beyond a limit of memory.
+    All arrays lie in files, as they do beyond a limit of memory. Half of all segments are replayed `in_pieces`; at full
+    depth each is too.
     """
     with ImageFile.open(path) as image:
         segment = encoded(ops, image.layout_version)
-        if segment is None:
-            return
+    if segment is None:
+        return
+    chance = random.Random(zlib.crc32(segment.octets))
+    ways = (False, True) if deep() else (chance.random() < 0.5,)
+    for cut in ways:
+        with in_pieces(chance) if cut else nullcontext():
+            _check_twin(path, segment, rules, plainly)
+
+
+@contextmanager
+def in_pieces(chance: random.Random) -> Iterator[None]:
+    """Have kernels return after a few operations each, and Python apply some of the others."""
+    run = CompiledReplay.run
+
+    def run_in_pieces(self: CompiledReplay, cursor: SegmentCursor, limit: int, checked: int) -> int:
+        done, plainly = 0, False
+        while done < limit and not plainly:
+            piece = min(chance.choice((1, 1, 2, 3, 5, 8)), limit - done)
+            applied = run(self, cursor, piece, checked)
+            done += applied
+            plainly = applied < piece or chance.random() < 0.3
+        return done
+
+    with mock.patch.object(CompiledReplay, "run", run_in_pieces):
+        yield
+
+
+def _check_twin(path: Path, segment: EncodedOps, rules: ReplayRules | None, plainly: bytes | HdfsError) -> None:
+    with ImageFile.open(path) as image:
         loaded = load_image(image, rules, Room(0, smallest=0))
         out = bytearray()
         failure = None
