@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 
 from google.protobuf.message import Message
@@ -30,7 +30,7 @@ from engine.namespace.snapshots import Snapshot, Snapshots
 from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.bytes_table import BytesTable
 from image_format.errors import RecordError
-from image_format.index import BaseImage, Ids
+from image_format.index import BaseImage, Bytes, Ids
 from image_format.inode_table import (
     DIRECTORY,
     FILE,
@@ -362,10 +362,17 @@ class DiffStore:
     def _damaged(self, what: str, offset: int) -> RecordError:
         return self._place.error(RecordError, what, offset, hint="`checkpointer image verify --repair` may fix it.")
 
-    def _decode(self, row: int, span: tuple[int, int], *, whole: bool) -> Diffs:
+    def _section(self) -> Bytes:
         section = self._base.section(_SECTION)
         assert section is not None
-        reader = MessageReader(section[: span[1]], self._place, span[0])
+        return section
+
+    def _reader(self, span: tuple[int, int]) -> MessageReader:
+        """Of the messages in a part of the section."""
+        return MessageReader(self._section()[: span[1]], self._place, span[0])
+
+    def _decode(self, row: int, span: tuple[int, int], *, whole: bool) -> Diffs:
+        reader = self._reader(span)
         entry = reader.read(pb.DiffEntry)
         kind = FILE if entry.type == pb.DiffEntry.FILEDIFF else DIRECTORY
         if self._table.kind[row] != kind:
@@ -383,12 +390,12 @@ class DiffStore:
             return DirectoryDiffs(self._directory_diffs(row, reader, count + 1, span[0]))
         newest = self._directory_diffs(row, reader, 1, span[0])
         noted = self._newest_with_names(newest)
-        records = section.data[behind : span[1]]
-        return DirectoryDiffs(newest, OlderDiffs(count, records, lambda: self._older_diffs(row, reader, count, noted)))
+        older = partial(self._older_diffs, row, (behind, span[1]), count, noted)
+        return DirectoryDiffs(newest, OlderDiffs(count, self._section().data[behind : span[1]], older))
 
-    def _older_diffs(self, row: int, reader: MessageReader, count: int, noted: dict[bytes, int]) -> list[DirectoryDiff]:
-        """The diffs of a directory behind its newest one, whose names were noted; of these only the bytes were."""
-        diffs = self._directory_diffs(row, reader, count, reader.position)
+    def _older_diffs(self, row: int, span: tuple[int, int], count: int, noted: dict[bytes, int]) -> list[DirectoryDiff]:
+        """So many diffs of a directory, behind its newest one, the names of which were noted."""
+        diffs = self._directory_diffs(row, self._reader(span), count, span[0])
         found = {name: newest for name, newest in self._newest_with_names(diffs).items() if name not in noted}
         self._note_names(row, found)
         for name in found:

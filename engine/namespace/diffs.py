@@ -38,6 +38,9 @@ class LinkCopy:
     loaded: bool = False
 
 
+_SEARCHES = 64
+"""For so many names the bytes of diffs are searched: reading them takes as long as a hundred searches."""
+
 Node = int | WithName | LinkCopy
 """What a directory or a deleted list holds: a row, or what an inode left in a snapshot."""
 
@@ -200,7 +203,11 @@ class DiffList(Generic[D]):
         """All of them; they are read if need be."""
         if self.older is not None:
             older, self.older = self.older, None
-            self.known[:0] = older.read()
+            try:
+                self.known[:0] = older.read()
+            except BaseException:
+                self.older = older
+                raise
         return self.known
 
     def _position(self, snapshot_id: int) -> tuple[int, bool]:
@@ -325,6 +332,8 @@ class FileDiffs(DiffList[FileDiff]):
 class DirectoryDiffs(DiffList[DirectoryDiff]):
     """Diffs of a directory."""
 
+    _searches: int = 0
+
     def created_node(self, diff: DirectoryDiff, name: bytes) -> Node | None:
         """Who has a created name of a diff; None where the directory as it is now has to tell."""
         stray = diff.created.get(name)
@@ -338,6 +347,7 @@ class DirectoryDiffs(DiffList[DirectoryDiff]):
     def newest_first(self, name: bytes) -> Iterator[DirectoryDiff]:
         """The diffs, less older ones that are not known and cannot have a name as created."""
         yield from reversed(list(self.known))
-        if self.older is not None and name in bytes(self.older.records):
+        self._searches += self.older is not None
+        if self.older is not None and (self._searches > _SEARCHES or name in bytes(self.older.records)):
             count = len(self.known)
             yield from reversed(self.items[:-count])

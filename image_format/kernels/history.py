@@ -265,6 +265,27 @@ def _is_link(buf, offset):
 
 
 @lean_kernel
+def _is_known_copy(buf, pos, end):
+    """Whether an INodeDirectory is whole, and this version knows its fields; what those hold may be anything."""
+    while pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        if pos < 0 or (
+            tag != INodeDirectory.modificationTime
+            and tag != INodeDirectory.nsQuota
+            and tag != INodeDirectory.dsQuota
+            and tag != INodeDirectory.permission
+            and tag != INodeDirectory.acl
+            and tag != INodeDirectory.xAttrs
+            and tag != INodeDirectory.typeQuotas
+        ):
+            return False
+        pos = skip_field(buf, pos, end, tag)
+        if pos < 0:
+            return False
+    return True
+
+
+@lean_kernel
 def _has_only_known(buf, pos, end, ids, slots, offsets, inodes, snapshots):
     """Whether a DirectoryDiff has nothing but plain inodes of the image as deleted, and a root's has its snapshot."""
     snapshot = np.int64(0)
@@ -281,11 +302,13 @@ def _has_only_known(buf, pos, end, ids, slots, offsets, inodes, snapshots):
             root, _ = read_varint(buf, value_pos, stop)
         elif tag == DirectoryDiff.snapshotId | DELIMITED:
             snapshot, _ = read_varint(buf, value_pos, stop)
+        elif tag == DirectoryDiff.snapshotCopy:
+            if not _is_known_copy(buf, value_pos, stop):
+                return False
         elif (
             tag != DirectoryDiff.childrenSize | DELIMITED
             and tag != DirectoryDiff.createdListSize | DELIMITED
             and tag != DirectoryDiff.name
-            and tag != DirectoryDiff.snapshotCopy
         ):
             return False
         pos = stop
@@ -304,8 +327,8 @@ def older_diffs(buf, start, end, ids, slots, offsets, inodes, snapshots):
     """Where the diffs behind the newest one begin in a directory's entry, if they are plain; else -1.
 
     They are plain where each is of an older snapshot than the one before it, none has a copy as `copies_with_quota`
-    looks for, a field that this version does not know, or is of the root of a snapshot that there is not, and deleted
-    lists have nothing but files and directories that the image has.
+    looks for, a field that this version does not know, its copy included, or is of the root of a snapshot that there is
+    not, and deleted lists have nothing but files and directories that the image has.
 
     Args:
         start, end: of the entry, with the diffs behind it.

@@ -151,6 +151,7 @@ OTHER_OLDER: dict[str, tuple[DirectoryDiffMessage, ...]] = {
     "no inode": (older(deletedINode=[FILE_ID, 99]),),
     "a reference": (older(deletedINodeRef=[0]),),
     "a field of another version": (pb.DirectoryDiff.FromString(older().SerializeToString() + b"\xf8\x07\x01"),),
+    "a copy with a field of another version": (older(snapshotCopy=pb.INodeDirectory.FromString(b"\xf8\x07\x01")),),
     "a name with more": (older(createdListSize=1), pb.CreatedListEntry.FromString(b"\x0a\x01n\xf8\x07\x01")),
     "no name": (older(createdListSize=1), pb.CreatedListEntry.FromString(b"\xf8\x07\x01")),
 }
@@ -225,9 +226,14 @@ HISTORY_CASES: dict[str, list[Callable[[], Arguments]]] = {
         for b in (
             *(each[0].SerializeToString() for each in (*PLAIN_OLDER.values(), *OTHER_OLDER.values()) if each),
             b"\x3a\x02\x03\x80",
+            b"\x2a\x02\x08\x80",
             b"\x80",
             b"\x19abcdefgh",
         )
+    ],
+    "history._is_known_copy": [
+        lambda b=b: (octets(b), 0, len(b))
+        for b in (directory_copy(ns=9, types=1).SerializeToString(), b"\x08\x05\xf8\x07\x01", b"\x08", b"\x80", b"")
     ],
     "history._is_name_alone": [
         lambda b=b: (octets(b), 0, len(b)) for b in (b"\x0a\x01n", b"\x0a\x01n\x08\x01", b"\x0a\x02n", b"\x80", b"")

@@ -1,0 +1,61 @@
+"""Diffs of a directory that stay unread until something asks for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.namespace.diffs import DirectoryDiff, DirectoryDiffs, OlderDiffs
+from image_format.errors import RecordError
+
+
+class Unread:
+    """Two diffs with the created name `old`; counts how often they are read."""
+
+    def __init__(self, *, damaged: bool = False) -> None:
+        self.reads = 0
+        self._damaged = damaged
+        self.diffs = DirectoryDiffs([DirectoryDiff(7, 0)], OlderDiffs(2, memoryview(b"\x0a\x03old"), self._read))
+
+    def _read(self) -> list[DirectoryDiff]:
+        self.reads += 1
+        if self._damaged:
+            raise RecordError("damaged")
+        older = DirectoryDiff(4, 0)
+        older.create(b"old")
+        return [DirectoryDiff(1, 0), older]
+
+
+def test_they_are_read_once() -> None:
+    unread = Unread()
+    assert unread.diffs.any
+    assert unread.diffs.last_id == 7
+    assert unread.reads == 0
+    assert [diff.snapshot_id for diff in unread.diffs.items] == [1, 4, 7]
+    assert [diff.snapshot_id for diff in unread.diffs.items] == [1, 4, 7]
+    assert unread.reads == 1
+
+
+def test_what_cannot_be_read_is_not_lost() -> None:
+    unread = Unread(damaged=True)
+    for _ in range(2):
+        with pytest.raises(RecordError, match="damaged"):
+            _ = unread.diffs.items
+    assert unread.reads == 2
+    assert [diff.snapshot_id for diff in unread.diffs.known] == [7]
+    assert unread.diffs.older is not None
+    assert unread.diffs.older.count == 2
+
+
+def test_a_name_that_they_may_have_is_looked_up() -> None:
+    unread = Unread()
+    assert [diff.snapshot_id for diff in unread.diffs.newest_first(b"other")] == [7]
+    assert unread.reads == 0
+    assert [diff.snapshot_id for diff in unread.diffs.newest_first(b"old")] == [7, 4, 1]
+
+
+def test_very_many_names_are_looked_up_in_what_was_read() -> None:
+    unread = Unread()
+    for number in range(1000):
+        found = [diff.snapshot_id for diff in unread.diffs.newest_first(b"name %d" % number)]
+        assert found[0] == 7
+    assert unread.reads == 1
