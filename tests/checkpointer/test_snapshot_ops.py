@@ -177,15 +177,18 @@ def test_a_snapshot_above_is_the_newest_of_a_snapshottable_directory(tmp_path: P
 
 @layouts
 def test_a_snapshot_with_another_name_leaves_the_newest_diff_what_it_is(tmp_path: Path, layout: int) -> None:
-    """The diffs that the image has are read for the name, after a kernel had made a newer one."""
-    before = Setting(tmp_path, layout).merged(allow(), create("s0"), mkdir("/s/a", NEW), create("s1"))
+    """The older diffs of the image are read for the name, while kernels made one for a snapshot above."""
+    before = Setting(tmp_path, layout).merged(
+        *(allow(), allow("/s/d"), create("s0", "/s/d"), mkdir("/s/d/a", NEW)),
+        *(create("s1", "/s/d"), mkdir("/s/d/b", NEW + 1), create("s2"), create("s3")),
+    )
     found = before.again(
         tmp_path,
-        *(mkdir("/s/b", NEW + 1), retitle("s0", "zero"), create("s2"), mkdir("/s/x", NEW + 2), PAUSE),
-        *(mkdir("/s/x/y", NEW + 3), set_permissions("/s", 0o700)),
+        *(set_permissions("/s/d/b", 0o700), retitle("s0", "zero", "/s/d"), mkdir("/s/d/x", NEW + 2), PAUSE),
+        set_permissions("/s/d/x", 0o700),
     )
-    assert found.diffs("/s/x") == []
-    assert [found.created("/s", number) for number in range(3)] == [["a"], ["b"], ["x"]]
+    assert found.diffs("/s/d/x") == []
+    assert [found.created("/s/d", number) for number in (0, 1, 3)] == [["a"], ["b"], ["x"]]
 
 
 @layouts
