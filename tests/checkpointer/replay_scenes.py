@@ -13,7 +13,7 @@ from journal.ops import EditOp
 from tests.checkpointer.image_builder import ImageBuilder, numbered
 from tests.checkpointer.op_makers import add, close, delete, mkdir, rename, rename_old, set_permissions, times
 from tests.checkpointer.replay_twins import encoded
-from tests.checkpointer.snapshot_support import allow, create, retitle
+from tests.checkpointer.snapshot_support import allow, create, remove, retitle
 
 
 def block(number: int, size: int = 7) -> ops.Block:
@@ -59,6 +59,7 @@ def work(count: int) -> list[EditOp]:
         allow("/shots"),
         create("s1", "/shots"),
         retitle("s1", "s2", "/shots"),
+        remove("s2", "/shots"),
         ops.EndLogSegmentOp(),
     ]
 
