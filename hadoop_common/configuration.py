@@ -17,13 +17,14 @@ from hadoop_common.configuration_errors import (
 )
 from hadoop_common.configuration_xml import Property, read_properties
 from hadoop_common.deprecations import current_name
+from hadoop_common.hdfs_default import SET_BY_HDFS_DEFAULT
 from hadoop_common.substitution import has_variable, substitute, system_properties
 
 __all__ = ["RESOURCES", "Configuration", "ConfigurationError", "ConfigurationFault", "FaultCollector", "local_path"]
 
 T = TypeVar("T")
 
-RESOURCES = ("core-site.xml", "hdfs-site.xml")
+CORE_SITE, HDFS_SITE = RESOURCES = ("core-site.xml", "hdfs-site.xml")
 _POLICY = "hadoop-policy.xml"
 
 
@@ -31,8 +32,8 @@ class Configuration:
     """Immutable settings. Later properties override earlier ones unless those are final.
 
     Values come trimmed and with `${…}` replaced. Deprecated keys are kept under, and found by, their current
-    names. `warnings` holds one sentence for each deprecated key and each override of a final property; `folder` is
-    where the files are, None for settings of no file.
+    names. A property without a text sets nothing. `warnings` holds one sentence for each deprecated key and each
+    property that Hadoop ignores; `folder` is where the files are, None for settings of no file.
     """
 
     def __init__(
@@ -45,11 +46,10 @@ class Configuration:
         self._environment = dict(environment)
         self._system = system_properties(environment)
         self.folder: Path | None = None
-        self._properties: dict[str, Property] = {}
-        warnings: dict[str, None] = {}
-        for each in properties:
-            self._set(each, warnings)
-        self.warnings = tuple(warnings)
+        self._values: dict[str, Property] = {}
+        self._final: dict[str, str] = {}
+        self._warnings: dict[str, None] = {}
+        self._add(properties)
 
     @classmethod
     def load(
@@ -57,21 +57,25 @@ class Configuration:
     ) -> Configuration:
         """Read `core-site.xml`, then `hdfs-site.xml`, of which one may be absent, then any `hadoop-policy.xml`.
 
+        Hadoop loads its `hdfs-default.xml` after `core-site.xml` (HdfsConfiguration): what it sets there is lost.
         `environment` serves `${env.NAME}`; `defaults` are the values of keys no file sets.
 
         Raises:
             ConfigurationError: no file is there, or files cannot be read; all faults of all files.
         """
-        present = [path for path in (directory / name for name in RESOURCES) if path.exists()]
-        if not present:
+        paths = {name: directory / name for name in (*RESOURCES, _POLICY)}
+        if not any(paths[name].exists() for name in RESOURCES):
             raise ConfigurationError([ConfigurationFault(str(directory), f"holds neither {' nor '.join(RESOURCES)}")])
         collector = FaultCollector()
-        properties: list[Property] = []
-        policy = directory / _POLICY
-        for path in [*present, *([policy] if policy.exists() else [])]:
-            properties += collector.take(partial(read_properties, path), [])
+        none: list[Property] = []
+        read = {
+            name: collector.take(partial(read_properties, path), none) if path.exists() else none
+            for name, path in paths.items()
+        }
         collector.raise_if_any()
-        found = cls(properties, environment, defaults)
+        found = cls(read[CORE_SITE], environment, defaults)
+        found._load_hdfs_default()
+        found._add([*read[HDFS_SITE], *read[_POLICY]])
         found.folder = directory
         return found
 
@@ -85,26 +89,30 @@ class Configuration:
     def with_defaults(self, defaults: Mapping[str, str]) -> Configuration:
         """The same settings over other defaults."""
         copy = Configuration((), self._environment, {**self._defaults, **defaults})
-        copy._properties = self._properties
-        copy.warnings = self.warnings
+        copy._values = self._values
+        copy._warnings = self._warnings
         copy.folder = self.folder
         return copy
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(self._warnings)
+
     def __contains__(self, key: str) -> bool:
-        return current_name(key) in self._properties
+        return current_name(key) in self._values
 
     def keys(self) -> list[str]:
         """Keys that files set, sorted, under their current names."""
-        return sorted(self._properties)
+        return sorted(self._values)
 
     def source(self, key: str) -> str:
         """The file that set `key`, or `(default)`."""
-        found = self._properties.get(current_name(key))
+        found = self._values.get(current_name(key))
         return "(default)" if found is None else found.source
 
     def written_name(self, key: str) -> str:
         """The name by which the file sets `key`, which may be a deprecated one; `key` itself where no file does."""
-        found = self._properties.get(current_name(key))
+        found = self._values.get(current_name(key))
         return key if found is None else found.name
 
     @overload
@@ -112,7 +120,7 @@ class Configuration:
     @overload
     def get(self, key: str, default: str) -> str: ...
     def get(self, key: str, default: str | None = None) -> str | None:
-        """Text of `key`, trimmed; an empty value counts as one.
+        """Text of `key`, trimmed; one of spaces alone is "".
 
         Raises:
             ConfigurationError: its variables refer to each other in a circle.
@@ -161,19 +169,38 @@ class Configuration:
         shown = self._raw(current_name(key)) if value is None else value
         return ConfigurationFault(self.source(key), problem, key, HIDDEN if shown and is_secret(key) else shown)
 
-    def _set(self, new: Property, warnings: dict[str, None]) -> None:
-        key = current_name(new.name)
+    def _add(self, properties: Iterable[Property]) -> None:
+        for each in properties:
+            if each.name:
+                self._set(current_name(each.name), each)
+            else:
+                self._warnings[f"{each.source}: a <property> without a <name> is ignored"] = None
+
+    def _set(self, key: str, new: Property) -> None:
         if key != new.name:
-            warnings[f"{new.source}: {new.name} is deprecated, use {key}"] = None
-        old = self._properties.get(key)
-        if old is None or not old.final:
-            self._properties[key] = new
-        elif old.value != new.value:
-            shown = HIDDEN if is_secret(key) else repr(new.value)
-            warnings[f"{new.source}: {key}={shown} is ignored: it is final in {old.source}"] = None
+            self._warnings[f"{new.source}: {new.name} is deprecated, use {key}"] = None
+        final = self._final.get(key)
+        if final is None and new.value is not None:
+            self._values[key] = new
+        elif final is not None and new.value not in (None, self._raw(key)):
+            self._warnings[f"{new.source}: {self._shown(key, new)} is ignored: it is final in {final}"] = None
+        if new.final:
+            self._final.setdefault(key, new.source)
+
+    def _load_hdfs_default(self) -> None:
+        """Forget what `hdfs-default.xml` sets anew, which are defaults that readers know."""
+        for key in sorted(SET_BY_HDFS_DEFAULT & self._values.keys() - self._final.keys()):
+            lost = self._values.pop(key)
+            self._warnings[
+                f"{lost.source}: {self._shown(key, lost)} is ignored, by NameNodes too: hdfs-default.xml, which is "
+                f"loaded after {CORE_SITE}, sets this key; a value counts in {HDFS_SITE}"
+            ] = None
+
+    def _shown(self, key: str, found: Property) -> str:
+        return f"{key}={HIDDEN if is_secret(key) else repr(found.value)}"
 
     def _raw(self, key: str) -> str | None:
-        found = self._properties.get(key)
+        found = self._values.get(key)
         return self._defaults.get(key) if found is None else found.value
 
     def _look_up(self, name: str) -> str | None:

@@ -1,121 +1,266 @@
-"""The XML of Hadoop configuration files: properties in order, XInclude of local files, no DOCTYPE."""
+"""The XML of Hadoop configuration files, read as Hadoop 3 reads it (Configuration.Parser).
+
+Elements count by their local names, wherever they are, in document order. What only Hadoop 2.7 reads and Hadoop 3
+refuses is read as 2.7 does: the text of an XInclude with parse="text", and an href that is relative to the including
+file or has %20 for a space. Entities and document types are those of local files.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import http.client
+import urllib.request
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 from urllib.parse import unquote, urlsplit
-from xml.etree import ElementTree
+from xml.parsers import expat
 
 from hadoop_common.configuration_errors import ConfigurationError, ConfigurationFault
 
 MAX_INCLUDE_DEPTH = 20
-_XINCLUDE = "{http://www.w3.org/2001/XInclude}"
+_FETCH_SECONDS = 10
+_ROOT = "configuration"
+_TEXTS = frozenset({"name", "value", "final", "source", "tag"})
+_JAVA_SPACE = "".join(map(chr, range(33)))
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One `<property>` as written; `source` is the file that holds it."""
+    """One `<property>` as written.
+
+    Attributes:
+        name: "" where the property has none; Hadoop ignores it.
+        value: None where there is no text: Hadoop keeps what was set before, but `final` applies.
+        source: the file that holds it.
+    """
 
     name: str
-    value: str
+    value: str | None
     final: bool
     source: str
-
-
-class _RefusingTreeBuilder(ElementTree.TreeBuilder):
-    """A document type is how entity bombs and external entities come in; no configuration needs one."""
-
-    def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
-        raise _DoctypeError(f"<!DOCTYPE {name}> is refused: entities are not read")
-
-
-class _DoctypeError(Exception):
-    pass
 
 
 def read_properties(path: Path, load: Callable[[Path], bytes] = Path.read_bytes) -> list[Property]:
     """Properties of the file at `path` and of the files it includes, in document order.
 
     Raises:
-        ConfigurationError: a file cannot be read, is no configuration XML, has a DOCTYPE, or includes
-            something that is not a local file.
+        ConfigurationError: a file cannot be read or is not well-formed, or `path` is another kind of XML.
     """
-    return list(_read(path, load, ()))
+    parser = _Parser(path, path.parent, load, ())
+    found = parser.parse(_content(path, load))
+    if not found and parser.root != _ROOT:
+        raise _fault(path, f"the root element is <{parser.root}>, expected <{_ROOT}>")
+    return found
 
 
-def _read(path: Path, load: Callable[[Path], bytes], parents: tuple[Path, ...]) -> Iterator[Property]:
-    if path in parents or len(parents) >= MAX_INCLUDE_DEPTH:
-        chain = " -> ".join(str(each) for each in (*parents, path))
-        raise _fault(path, f"XInclude is circular or deeper than {MAX_INCLUDE_DEPTH}: {chain}")
-    root = _parse(path, load)
-    if root.tag != "configuration":
-        raise _fault(path, f"the root element is <{root.tag}>, expected <configuration>")
-    yield from _walk(root, path, load, parents)
+class _MissingError(Exception):
+    """What an XInclude names is missing, so that its fallback counts; the message says why."""
 
 
-def _parse(path: Path, load: Callable[[Path], bytes]) -> ElementTree.Element:
+class _Parser:
+    """One file.
+
+    The flags of an XInclude are those of Hadoop 3, which has one pair for a file, not one for each element:
+    `_fallback_allowed` since an href was missing, `_in_fallback` since a `<fallback>` began, both until the next
+    `</include>`. Properties in a fallback that is not allowed are left out.
+    """
+
+    def __init__(
+        self, place: Path | str, folder: Path, load: Callable[[Path], bytes], parents: tuple[str, ...]
+    ) -> None:
+        self.root = ""
+        self._place = place
+        self._folder = folder
+        self._load = load
+        self._parents = parents
+        self._found: list[Property] = []
+        self._name = ""
+        self._value: str | None = None
+        self._final = False
+        self._text: list[str] | None = None
+        self._href = ""
+        self._missing = ""
+        self._fallback_allowed = False
+        self._in_fallback = False
+        self._text_included = False
+        self._expat = expat.ParserCreate()
+
+    def parse(self, data: bytes) -> list[Property]:
+        """The properties in `data`.
+
+        Raises:
+            ConfigurationError: it is not well-formed, or what it includes cannot be used.
+        """
+        parser = self._expat
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._characters
+        parser.ExternalEntityRefHandler = self._external_entity
+        parser.SkippedEntityHandler = self._skipped_entity
+        parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_ALWAYS)
+        self._feed(parser, data)
+        return self._found
+
+    def _feed(self, parser: expat.XMLParserType, data: bytes) -> None:
+        try:
+            parser.Parse(data, True)
+        except (expat.ExpatError, LookupError, ValueError) as fault:
+            raise self._fault(f"is not well-formed XML: {fault}") from fault
+
+    # ---- elements ------------------------------------------------------------------------------------------
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        name = _local_name(tag)
+        self.root = self.root or name
+        if name == "property":
+            self._begin_property(_by_local_name(attributes))
+        elif name in _TEXTS:
+            self._text = []
+        elif name == "include":
+            self._begin_include(_by_local_name(attributes))
+        elif name == "fallback":
+            self._in_fallback = True
+
+    def _characters(self, text: str) -> None:
+        if self._text is not None and not self._text_included:
+            self._text.append(text)
+
+    def _end(self, tag: str) -> None:
+        name = _local_name(tag)
+        text = "".join(self._text or ())
+        if name == "name":
+            self._name = text.strip(_JAVA_SPACE) if text else self._name
+        elif name == "value":
+            self._value = text or self._value
+        elif name == "final":
+            self._final = text == "true"
+        elif name == "include":
+            self._end_include()
+        elif name == "property" and (self._fallback_allowed or not self._in_fallback):
+            self._found.append(Property(self._name, self._value, self._final, str(self._place)))
+
+    def _begin_property(self, attributes: Mapping[str, str]) -> None:
+        self._name = attributes.get("name", "").strip(_JAVA_SPACE)
+        self._value = attributes.get("value")
+        self._final = attributes.get("final") == "true"
+
+    # ---- XInclude ------------------------------------------------------------------------------------------
+
+    def _begin_include(self, attributes: Mapping[str, str]) -> None:
+        self._href = attributes.get("href", "")
+        if "href" not in attributes:
+            return
+        try:
+            if attributes.get("parse") == "text":
+                self._include_text(attributes.get("encoding", "utf-8"))
+            else:
+                self._found += self._included(self._target(self._folder, self._href))
+        except _MissingError as missing:
+            self._missing, self._fallback_allowed = str(missing), True
+
+    def _end_include(self) -> None:
+        if self._fallback_allowed and not self._in_fallback:
+            self._found += self._included_as_by_hadoop2()
+        self._fallback_allowed = self._in_fallback = self._text_included = False
+
+    def _included_as_by_hadoop2(self) -> list[Property]:
+        folder = self._place.parent if isinstance(self._place, Path) else self._folder
+        try:
+            return self._included(self._target(folder, unquote(self._href)))
+        except _MissingError:
+            raise self._fault(f"XInclude of {self._href!r}: {self._missing}") from None
+
+    def _include_text(self, encoding: str) -> None:
+        target = self._target(self._folder, self._href)
+        data = self._data(target)
+        try:
+            self._characters(data.decode(encoding).lstrip("\ufeff"))
+        except (LookupError, UnicodeDecodeError) as fault:
+            raise self._fault(f"XInclude of {self._href!r}: is no {encoding} text") from fault
+        self._text_included = True
+
+    def _included(self, target: Path | str) -> list[Property]:
+        parents = (*self._parents, str(self._place))
+        if str(target) in parents or len(parents) >= MAX_INCLUDE_DEPTH:
+            chain = " -> ".join((*parents, str(target)))
+            raise self._fault(f"XInclude is circular or deeper than {MAX_INCLUDE_DEPTH}: {chain}")
+        return _Parser(target, self._folder, self._load, parents).parse(self._data(target))
+
+    def _target(self, folder: Path, href: str) -> Path | str:
+        """The path or the URL that `href` names; a name that only looks like a URL is one of a file."""
+        parts = urlsplit(href)
+        if parts.scheme in ("http", "https"):
+            return href
+        if parts.scheme == "file":
+            return self._local_file(href)
+        if not href:
+            raise self._fault("an XInclude has an empty href")
+        return folder / href
+
+    def _data(self, target: Path | str) -> bytes:
+        """What is at `target`.
+
+        A file that exists and cannot be read is a fault: its fallback would hide what NameNodes read from it.
+        """
+        try:
+            return self._load(target) if isinstance(target, Path) else _fetched(target)
+        except (FileNotFoundError, NotADirectoryError) as fault:
+            raise _MissingError(f"cannot be read: {fault.strerror}") from fault
+        except OSError as fault:
+            if isinstance(target, Path):
+                raise _fault(target, f"cannot be read: {fault.strerror or fault}") from fault
+            raise _MissingError(f"cannot be read: {fault}") from fault
+
+    # ---- entities ------------------------------------------------------------------------------------------
+
+    def _external_entity(self, context: str, base: str | None, system: str | None, public: str | None) -> int:
+        """Parse a document type or an entity of another file in its place."""
+        del base, public
+        folder = self._place.parent if isinstance(self._place, Path) else self._folder
+        path = self._local_file(system or "") if urlsplit(system or "").scheme else folder / unquote(system or "")
+        self._feed(self._expat.ExternalEntityParserCreate(context), _content(path, self._load))
+        return 1
+
+    def _skipped_entity(self, name: str, is_parameter: bool) -> NoReturn:
+        del is_parameter
+        raise self._fault(f"the entity {name} is not declared")
+
+    def _local_file(self, url: str) -> Path:
+        parts = urlsplit(url)
+        if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+            raise self._fault(f"{url!r} is not a local file")
+        return Path(unquote(parts.path))
+
+    def _fault(self, problem: str) -> ConfigurationError:
+        return _fault(self._place, problem)
+
+
+def _content(path: Path, load: Callable[[Path], bytes]) -> bytes:
     try:
-        data = load(path)
+        return load(path)
     except OSError as fault:
         raise _fault(path, f"cannot be read: {fault.strerror or fault}") from fault
-    parser = ElementTree.XMLParser(target=_RefusingTreeBuilder())
+
+
+def _fetched(url: str) -> bytes:
+    """What a web server answers, without a proxy, as Java asks it."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        parser.feed(data)
-        root: ElementTree.Element = parser.close()
-    except _DoctypeError as fault:
-        raise _fault(path, str(fault)) from fault
-    except (ElementTree.ParseError, LookupError, ValueError) as fault:
-        raise _fault(path, f"is not well-formed XML: {fault}") from fault
-    return root
+        with opener.open(url, timeout=_FETCH_SECONDS) as answer:
+            data: bytes = answer.read()
+    except http.client.HTTPException as fault:
+        raise OSError(f"{type(fault).__name__} {fault}".strip()) from fault
+    return data
 
 
-def _walk(
-    element: ElementTree.Element, path: Path, load: Callable[[Path], bytes], parents: tuple[Path, ...]
-) -> Iterator[Property]:
-    for child in element:
-        if child.tag == "property":
-            found = _property(child, path)
-            if found is not None:
-                yield found
-        elif child.tag == "configuration":
-            yield from _walk(child, path, load, parents)
-        elif child.tag == _XINCLUDE + "include":
-            yield from _include(child, path, load, parents)
+def _by_local_name(attributes: Mapping[str, str]) -> dict[str, str]:
+    return {_local_name(name): value for name, value in attributes.items()}
 
 
-def _property(element: ElementTree.Element, path: Path) -> Property | None:
-    name = element.findtext("name", element.get("name"))
-    value = element.findtext("value", element.get("value"))
-    final = element.findtext("final", element.get("final", ""))
-    if name is None or not name.strip():
-        raise _fault(path, "a <property> has no <name>")
-    if value is None:
-        return None
-    return Property(name.strip(), value, final.strip().lower() == "true", str(path))
+def _local_name(name: str) -> str:
+    return name.rpartition(":")[2]
 
 
-def _include(
-    element: ElementTree.Element, path: Path, load: Callable[[Path], bytes], parents: tuple[Path, ...]
-) -> Iterator[Property]:
-    target = _include_target(element, path)
-    fallback = element.find(_XINCLUDE + "fallback")
-    if fallback is not None and not target.is_file():
-        yield from _walk(fallback, path, load, parents)
-        return
-    yield from _read(target, load, (*parents, path))
-
-
-def _include_target(element: ElementTree.Element, path: Path) -> Path:
-    href = element.get("href", "")
-    parts = urlsplit(href)
-    if not href or parts.scheme not in ("", "file") or parts.netloc not in ("", "localhost"):
-        raise _fault(path, f"XInclude of {href!r}: only local files can be included")
-    if element.get("parse", "xml") != "xml":
-        raise _fault(path, f"XInclude of {href!r}: only parse='xml' can be included")
-    return path.parent / unquote(parts.path)
-
-
-def _fault(path: Path, problem: str) -> ConfigurationError:
-    return ConfigurationError([ConfigurationFault(str(path), problem)])
+def _fault(place: Path | str, problem: str) -> ConfigurationError:
+    return ConfigurationError([ConfigurationFault(str(place), problem)])

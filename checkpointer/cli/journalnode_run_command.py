@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from checkpointer.cli.service_logging import logging_options, set_up_logging
+from checkpointer.cli.service_logging import log_warnings, logging_options, set_up_logging
 from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, load_configuration
 from hadoop_common.sd_notify import Notifier, watchdog_interval
 
@@ -35,7 +35,7 @@ def command(conf_dir: Path, verbose: bool, log_config: Path | None) -> None:
     from checkpointer.journal_node.process import run_journal_node
 
     def configuration() -> JournalNodeConfig:
-        return JournalNodeConfig.from_configuration(load_configuration(conf_dir))
+        return JournalNodeConfig.from_configuration(log_warnings(load_configuration(conf_dir)))
 
     config = configuration()
     if config.kerberos is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from checkpointer.cli.service_logging import logging_options, set_up_logging
+from checkpointer.cli.service_logging import log_warnings, logging_options, set_up_logging
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.config.report import likely_role
 from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, load_configuration
@@ -52,7 +52,7 @@ def command(
     chosen = Role(role) if role else likely_role(load_configuration(conf_dir))
 
     def configuration() -> CheckpointConfig:
-        config = CheckpointConfig.from_configuration(load_configuration(conf_dir), chosen)
+        config = CheckpointConfig.from_configuration(log_warnings(load_configuration(conf_dir)), chosen)
         limit = with_options(config.merge_settings.memory, memory, spill_dir)
         return replace(config, merge_settings=replace(config.merge_settings, memory=limit))
 

@@ -12,7 +12,10 @@ from typing import Any, TypeVar
 import click
 
 from hadoop_common.cli.existing_path import EXISTING_FILE
+from hadoop_common.configuration import Configuration
 from hadoop_common.log_lines import log_to_stderr
+
+_LOG = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,3 +47,10 @@ def set_up_logging(verbose: bool, log_config: Path | None) -> None:
         logging.config.dictConfig(tomllib.loads(log_config.read_text()))
     except (ValueError, TypeError, AttributeError, ImportError) as fault:
         raise click.UsageError(f"{log_config} is not a logging configuration: {fault}") from fault
+
+
+def log_warnings(configuration: Configuration) -> Configuration:
+    """Log what of the configuration is deprecated or ignored, and return it."""
+    for warning in configuration.warnings:
+        _LOG.warning("%s", warning)
+    return configuration

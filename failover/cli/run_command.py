@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from checkpointer.cli.service_logging import logging_options, set_up_logging
+from checkpointer.cli.service_logging import log_warnings, logging_options, set_up_logging
 from hadoop_common.cli.output import PRIVATE_UMASK, conf_option
 from hadoop_common.sd_notify import Notifier, watchdog_interval
 
@@ -34,6 +34,7 @@ def command(conf_dir: Path, verbose: bool, log_config: Path | None) -> None:
     from failover.server import run_controller
 
     settings = logged_in_settings(conf_dir)
+    log_warnings(settings.configuration)
     with Control(settings.stop_timeout) as control:
         run_controller(
             settings,
