@@ -183,7 +183,8 @@ class NodeState:
     Attributes:
         ready: whether checkpoints are made as they fall due; `message`: how it stands, or why not.
         image_txid: newest image here, -1 for none; `journal_txid`: newest edit; `transactions_behind`: in no image.
-        error: why these three are only those last known, where storage or journal cannot be read now.
+        error: why the first two are only those last known, and the third is None, where storage or journal cannot be
+            read now.
         alarms: what an operator has to see to, a sentence each; not each of them keeps checkpoints from being made.
         storage: each storage directory by its path: "in use", or why it was dropped.
         enabled: whether checkpoints are to be made at all; `cancelled`: None, or why none may begin now.

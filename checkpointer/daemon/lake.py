@@ -23,7 +23,7 @@ from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.roles.role import CheckpointRole
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
-from hadoop_common.trouble import with_next
+from hadoop_common.recurring_fault import with_next
 from servlets.node_state import LakeState
 
 _LOG = logging.getLogger(__name__)

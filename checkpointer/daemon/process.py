@@ -31,9 +31,9 @@ from engine.errors import CheckpointCancelledError
 from hadoop_common.endpoint import host_port
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
+from hadoop_common.recurring_fault import with_next
 from hadoop_common.sd_notify import Notifier
 from hadoop_common.tls.process import look_at_files
-from hadoop_common.trouble import with_next
 from servlets.application import create_application
 from servlets.change_guard import ChangeGuard
 from servlets.doors import Doors

@@ -4,10 +4,11 @@ One lock, `_running`, is held by the thread that makes a checkpoint or uploads, 
 taken is BUSY (a poll, whose next one comes anyway) or waits and gets that result (a request). An attempt ends as DONE,
 SKIPPED, FAILED or UNAVAILABLE; no fault leaves it in another way, and only a role that gives up ends the daemon.
 
-A fault belongs to one of four troubles, by what was being done: the NameNode does not answer, storage or journal
-cannot be read, a checkpoint fails, or its image cannot be offered. Each is told when it begins, when it becomes another
-one, and when it ends. The first two are no failure of a checkpoint while none is due. After a failure polls try again
-only after growing waits; who forces an attempt does not wait.
+A fault belongs to the operation that failed: the NameNode does not answer, storage or journal cannot be read, the image
+of another daemon cannot be fetched, a checkpoint fails, or its image cannot be offered. The log has a line when a fault
+begins, when it changes, and when that same operation has succeeded again. The first two are not failures of a
+checkpoint while none is due. After a failure polls retry after growing waits until a checkpoint is made, whoever asked
+for it first; a forced attempt does not wait.
 
 A cancellation is a reason that is set, a lock that is waited for, and a time until which none begins: when `cancel`
 returns nothing runs. It is asked at safe points alone, where what is unfinished can be deleted. `stop` is the same
@@ -26,6 +27,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
+from checkpointer.config.keys import HA_STANDBY_CHECKPOINTS
 from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.outcome import Outcome, Taking, outcome_of
 from checkpointer.daemon.outlook import Outlook
@@ -36,13 +38,14 @@ from checkpointer.errors import RoleGaveUpError
 from checkpointer.leadership.leadership import Leadership
 from checkpointer.leadership.standing import Ground
 from checkpointer.roles.role import CheckpointRole, Job, Progress, Upload
+from checkpointer.storage.room import ROOM_HINT
 from engine.errors import CheckpointCancelledError
 from engine.merge import MergeResult
 from hadoop_common.back_off import BackOff
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import explained, told
 from hadoop_common.quantities import duration
-from hadoop_common.trouble import Trouble
+from hadoop_common.recurring_fault import RecurringFault
 from hadoop_rpc.errors import RpcError
 from servlets.node_state import Cancelled, NodeState, as_json
 from servlets.parameters import ImageKind
@@ -56,6 +59,7 @@ PREVENT_SECONDS = 120.0
 _REPORT = "Report this with the daemon's log."
 _HEALED = "Make sure that the NameNode has this image before it is restarted."
 _UPLOAD_HINT = "Check that NameNode; the image is offered again after a while."
+_ALLOW_AGAIN = "`checkpointer checkpoint --cancel --minutes 0` allows checkpoints again at once."
 _SWITCHED_OFF = "dfs.ha.standby.checkpoints is false, so this standby makes no checkpoints"
 
 
@@ -116,21 +120,24 @@ class CheckpointService:
         self._held = False
         self._retry_at = clock()
 
-        def trouble(ended: str, unit: str) -> Trouble:
-            return Trouble(_LOG, ended, unit=unit, clock=clock)
-
-        self._silence = trouble("the NameNode answers again", "polls")
-        self._blindness = trouble("storage and journal can be read again", "polls")
-        self._failing = trouble("a checkpoint was made again", "attempts")
-        self._offering = trouble("images can be offered again", "attempts")
-        self._lateness = trouble("checkpoints are in time again", "polls")
-        self._transfers: dict[str, Trouble] = {}
-        self._jobs: dict[str, Trouble] = {}
-        self._trouble = trouble
+        # whether a forced attempt failed, which polls retry
+        self._owes_forced = False
+        self._silence = self._fault_of("the NameNode answers again", "polls")
+        self._blindness = self._fault_of("storage and journal can be read again", "polls")
+        self._fetching = self._fault_of("the image of another daemon was fetched again", "polls")
+        self._crampedness = self._fault_of("there is room for a checkpoint again", "polls")
+        self._failing = self._fault_of("a checkpoint was made again", "attempts")
+        self._offering = self._fault_of("an image was offered again", "attempts")
+        self._lateness = self._fault_of("checkpoints are in time again", "polls")
+        self._transfers: dict[str, RecurringFault] = {}
+        self._jobs: dict[str, RecurringFault] = {}
         # why the configuration on disk is not the one in force, "" where it is
         self.configuration_fault = ""
         # when the image that is being made got its name
         self._renamed_at: float | None = None
+
+    def _fault_of(self, success: str, unit: str) -> RecurringFault:
+        return RecurringFault(_LOG, success, unit=unit, clock=self._clock)
 
     @property
     def fault(self) -> RoleGaveUpError | None:
@@ -181,6 +188,7 @@ class CheckpointService:
         phase = self._record.now.phase
         self._prevented_until, self._held = self._clock() + prevent_for, prevent_for > 0
         self._cancellation = self._refused_because = reason
+        self._owes_forced = False
         with self._running:
             self._cancellation = ""
         until = f"none begins for {duration(prevent_for)}" if prevent_for else "one may begin again"
@@ -216,14 +224,12 @@ class CheckpointService:
 
     def _refusal(self) -> TriggerResult | None:
         if self._stopped.is_set():
-            return TriggerResult(TriggerState.UNAVAILABLE, "the daemon is stopping")
+            return _refused("the daemon is stopping", "Start it again, then ask again.")
         if self.switched_off:
-            return TriggerResult(TriggerState.UNAVAILABLE, self.switched_off)
+            return _refused(self.switched_off, f"Set {HA_STANDBY_CHECKPOINTS.name} to true and reload the daemon.")
         left = self._prevented_until - self._clock()
         if left > 0:
-            return TriggerResult(
-                TriggerState.UNAVAILABLE, f"no checkpoint for {left:.0f} s more: {self._refused_because}"
-            )
+            return _refused(f"no checkpoint may begin for {duration(left)}: {self._refused_because}", _ALLOW_AGAIN)
         return None
 
     @property
@@ -245,7 +251,7 @@ class CheckpointService:
             self._result = self._refusal() or self._guarded(force=force)
             if self._result.state is TriggerState.DONE:
                 self._observe()
-            self._tell_lateness()
+            self._note_lateness()
             return self._result
         finally:
             self._record.phase("idle")
@@ -256,8 +262,8 @@ class CheckpointService:
         if self._held:
             _LOG.info("checkpoints may begin again, which were held back: %s", self._refused_because)
         self._held = False
-        # what a fault belongs to, None while it is looked how it stands
-        trouble: Trouble | None = None
+        # the operation that runs, None while the role finds out where it stands
+        operation: RecurringFault | None = None
         before, self._ground = self._ground, None
         try:
             self._role.prepare()
@@ -267,12 +273,16 @@ class CheckpointService:
             self._passed_over = bool(held_back)
             if held_back:
                 self._failing.forget()
-                self._role.keep_up(self.cancelled)
+                self._owes_forced = False
+                operation = self._fetching
+                self._keep_up()
                 return TriggerResult(TriggerState.UNAVAILABLE if force else TriggerState.SKIPPED, held_back)
             self._ground = self._leadership.ground()
             if self._ground != before:
                 # Another one may have made images since: what is here must not be compared with a past long purged.
-                self._role.keep_up(self.cancelled)
+                operation = self._fetching
+                self._keep_up()
+                operation = None
                 progress = self._known = self._role.progress()
                 self._seen(progress)
             reason = self._reason(progress, force=force)
@@ -280,13 +290,14 @@ class CheckpointService:
             self._passed_over = reason is None and progress.behind > 0
             wait = self._retry_at - self._clock()
             if reason is not None and (force or wait <= 0):
-                trouble = self._failing
+                operation = self._failing
                 made = self._checkpoint(progress, reason, force=force)
-                trouble = self._offering
+                operation = self._offering
                 return self._after(made, force=force)
-            trouble = self._offering
+            operation = self._offering
             if reason is None:
                 self._failing.forget()
+                self._owes_forced = False
                 self._retry_at = self._clock()
                 since = f"{progress.behind} transactions since the image at {progress.image_txid}"
                 return self._without(progress, f"no checkpoint is due: {since}", force=force)
@@ -299,9 +310,13 @@ class CheckpointService:
                 self._fault = error
                 self._gave_up()
             known, bug = _of_fault(error)
-            if trouble is None:
-                trouble = self._silence if isinstance(known, RpcError) else self._blindness
-            return self._failed(known, trouble, force=force, bug=bug)
+            if operation is None:
+                operation = self._silence if isinstance(known, RpcError) else self._blindness
+            return self._failed(known, operation, force=force, bug=bug)
+
+    def _keep_up(self) -> None:
+        self._role.keep_up(self.cancelled)
+        self._fetching.ended()
 
     def _held_back(self, progress: Progress) -> str:
         """Why another daemon makes the next checkpoint, "" where this one does."""
@@ -332,8 +347,14 @@ class CheckpointService:
     def _seen(self, progress: Progress) -> None:
         """NameNode, storage and journal answered."""
         self._record.looked()
-        self._silence.over()
-        self._blindness.over()
+        self._silence.ended()
+        self._blindness.ended()
+        if problem := self._role.lacks_room():
+            self._crampedness.occurred(
+                f"the next checkpoint will fail: {problem}", hint=ROOM_HINT, level=logging.WARNING
+            )
+        else:
+            self._crampedness.ended()
         if progress.image_txid != self._counted:
             self._counted = progress.image_txid
             age = math.inf if progress.image_at is None else max(0.0, self.wall() - progress.image_at)
@@ -345,7 +366,6 @@ class CheckpointService:
     def _without(self, progress: Progress, message: str, *, force: bool) -> TriggerResult:
         """No checkpoint, but uploads that are owed."""
         offers = self._upload(force=force)
-        self._offering.over()
         outcome = self._outcome(progress.image_txid, ImageKind.IMAGE, offers) if offers or force else None
         return _answer(TriggerState.SKIPPED, message, {"txid": progress.image_txid}, offers, outcome)
 
@@ -360,7 +380,8 @@ class CheckpointService:
         period_from = self._period_from
         result = self._role.checkpoint(self, forced=force)
         self._saved(result, reason, triggered)
-        self._failing.over()
+        self._failing.ended()
+        self._owes_forced = False
         self._retry_at = self._clock()
         return _Made(result, reason, period_from)
 
@@ -376,7 +397,6 @@ class CheckpointService:
             "healed": [asdict(healed) for healed in result.healed],
         }
         offers = self._upload(force=force)
-        self._offering.over()
         kind = ImageKind.ROLLBACK if result.rollback else ImageKind.IMAGE
         outcome = self._outcome(result.txid, kind, offers) if offers or force else None
         if force and outcome is not None and outcome.taking is Taking.TOO_RECENT:
@@ -405,7 +425,7 @@ class CheckpointService:
             last_checkpoint=self._period_from,
             transactions=progress.behind,
             config=self._config,
-            forced=force,
+            forced=force or self._owes_forced,
             urgent=bool(progress.urgent),
         )
         return reason if progress.behind or progress.urgent else None
@@ -427,17 +447,22 @@ class CheckpointService:
             self._record.offered(upload)
             self._outlook.heard(upload)
             fields = _of_upload(upload)
-            trouble = self._transfers.setdefault(
-                upload.address, self._trouble(f"{upload.address} takes images again", "transfers")
+            fault = self._transfers.setdefault(
+                upload.address, self._fault_of(f"{upload.address} accepts images again", "transfers")
             )
             if upload.error:
-                trouble.met(f"upload to {upload.address} failed: {upload.error}", hint=_UPLOAD_HINT, **fields)
+                fault.occurred(f"upload to {upload.address} failed: {upload.error}", hint=_UPLOAD_HINT, **fields)
                 continue
-            trouble.over()
             if upload.refusal:
+                fault.forget()
                 _LOG.warning("upload to %s: %s: %s", upload.address, upload.result, upload.refusal, extra=fields)
             else:
+                fault.ended()
                 _LOG.info("upload to %s: %s in %.2f s", upload.address, upload.result, upload.seconds, extra=fields)
+        if made:
+            self._offering.ended()
+        else:
+            self._offering.forget()
         return made
 
     # ---- memory --------------------------------------------------------------------------------------------
@@ -481,43 +506,47 @@ class CheckpointService:
         )
 
     def _failed(
-        self, error: HdfsError, trouble: Trouble, *, force: bool, bug: BaseException | None = None
+        self, error: HdfsError, operation: RecurringFault, *, force: bool, bug: BaseException | None = None
     ) -> TriggerResult:
         fields = {"phase": self._record.now.phase, "exitCode": error.exit_code}
-        unread = trouble in (self._silence, self._blindness)
+        unread = operation in (self._silence, self._blindness, self._fetching)
         due = force or not unread or self._clock() - self._period_from >= self._config.period
         what = {True: "a checkpoint is due, but cannot be made", False: "no checkpoint can be made now"}
-        begins = what[due] if unread else "checkpoint failed" if trouble is self._failing else "offering it failed"
+        begins = what[due] if unread else "checkpoint failed" if operation is self._failing else "offering it failed"
         level = logging.ERROR if due else logging.WARNING
-        trouble.met(f"{begins}: {error.message}", hint=error.hint, level=level, bug=bug, **fields)
+        operation.occurred(f"{begins}: {error.message}", hint=error.hint, level=level, bug=bug, **fields)
         if due:
             self._record.failed(error.message)
-        if trouble is self._failing:
+        if operation is self._failing:
+            self._owes_forced |= force
             # However often it is forced, polls keep to their waits.
-            self._retry_at = self._clock() + self._back_off().wait(trouble.count)
+            self._retry_at = self._clock() + self._back_off().wait(operation.count)
         return TriggerResult(TriggerState.FAILED, error.message, {"hint": error.hint, "exitCode": error.exit_code})
 
     def _back_off(self) -> BackOff:
         first = self._config.poll_interval
         return BackOff(first, max(first, self._config.period / _TRIES_A_PERIOD))
 
-    def _tell_lateness(self) -> None:
-        if late := lateness(self._standing(None)):
-            self._lateness.met(late, hint="Check what failed before; `checkpointer checkpoint --force` tries now.")
+    def _note_lateness(self) -> None:
+        standing = self._standing(None)
+        if late := lateness(standing):
+            self._lateness.occurred(late, hint="Check what failed before; `checkpointer checkpoint --force` tries now.")
+        elif standing.is_in_time:
+            self._lateness.ended()
         else:
-            self._lateness.over()
+            self._lateness.forget()
 
     def job_failed(self, name: str, fault: Exception) -> None:
         """Note what ended a run of one of the role's jobs; the next run tries again."""
         known, bug = _of_fault(fault)
-        trouble = self._jobs.setdefault(name, self._trouble(f"the job {name} runs again", "runs"))
-        trouble.met(f"the job {name} failed: {known.message}", hint=known.hint, bug=bug)
+        failing = self._jobs.setdefault(name, self._fault_of(f"the job {name} runs again", "runs"))
+        failing.occurred(f"the job {name} failed: {known.message}", hint=known.hint, bug=bug)
         self._record.job_failed(known.message)
 
     def job_done(self, name: str) -> None:
         """Note that a run of one of the role's jobs ended well."""
         if name in self._jobs:
-            self._jobs[name].over()
+            self._jobs[name].ended()
 
     # ---- views ---------------------------------------------------------------------------------------------
 
@@ -526,7 +555,7 @@ class CheckpointService:
         theirs, ours = self._outlook.last_image_at(), None if now is None else now.image_at
         held, retry = self._prevented_until - clock, self._retry_at - clock
         # One that failed counts before one whose image cannot be offered.
-        trouble = self._failing if self._failing.count else self._offering
+        failing = self._failing if self._failing.count else self._offering
         return Standing(
             now=wall,
             period=self._config.period,
@@ -536,9 +565,9 @@ class CheckpointService:
             checkpoint_at=ours if theirs is None else theirs,
             switched_off=self.switched_off,
             cancelled=Cancelled(reason=self._refused_because, seconds_left=round(held, 3)) if held > 0 else None,
-            failures=trouble.count,
-            failing_for=trouble.seconds,
-            failure=trouble.text,
+            failures=failing.count,
+            failing_for=failing.seconds,
+            failure=failing.text,
             retry_at=round(wall + retry, 3) if retry > 0 else None,
             notices=[self.configuration_fault] if self.configuration_fault else [],
             leader=self._leadership.state(),
@@ -593,8 +622,15 @@ class _Made:
 
 
 def _beginning(progress: Progress, reason: TriggerReason) -> str:
-    why = f"at once: {progress.urgent}" if reason is TriggerReason.URGENT else f"by {reason.value}"
-    return f"checkpoint {why}: {progress.behind} transactions behind"
+    begins = {
+        TriggerReason.URGENT: f"checkpoint at once: {progress.urgent}",
+        TriggerReason.FORCED: "forced checkpoint",
+    }.get(reason, f"checkpoint by {reason.value}")
+    return f"{begins}: {progress.behind} transactions behind"
+
+
+def _refused(message: str, hint: str) -> TriggerResult:
+    return TriggerResult(TriggerState.UNAVAILABLE, message, {"hint": hint})
 
 
 def _is_answer(result: TriggerResult, *, force: bool) -> bool:

@@ -51,6 +51,11 @@ class Standing:
         """Of the newest image, None where there is none."""
         return None if self.checkpoint_at is None else max(0.0, self.now - self.checkpoint_at)
 
+    @property
+    def is_in_time(self) -> bool:
+        """Whether the newest image is younger than the periods that may be missed."""
+        return self.age is not None and self.age <= _MISSED_PERIODS * self.period
+
 
 def lateness(standing: Standing) -> str:
     """What to say where several periods brought no checkpoint but work, "" elsewhere."""
@@ -70,6 +75,8 @@ def daemon_state(
     """The state at this moment."""
     progress = standing.progress
     alarms = [*role.alarms(), *_failing(standing), *_not_taken(role, progress)]
+    if problem := role.lacks_room():
+        alarms.append(problem)
     if late := lateness(standing):
         alarms.append(late)
     problems = [standing.fault, *alarms] if standing.fault else alarms
@@ -81,7 +88,8 @@ def daemon_state(
         message=standing.switched_off or "; ".join(problems) or _sentence(standing),
         image_txid=None if progress is None else progress.image_txid,
         journal_txid=None if progress is None else progress.journal_txid,
-        transactions_behind=None if progress is None else progress.behind,
+        # What was behind when it was last known is wrong by now.
+        transactions_behind=None if progress is None or standing.fault else progress.behind,
         error=standing.fault,
         alarms=(*alarms, *_healed_alarm(record), *lake.alarms(), *standing.notices),
         storage=role.storage(),

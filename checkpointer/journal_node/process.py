@@ -10,9 +10,9 @@ from checkpointer.journal_node.config import JournalNodeConfig
 from checkpointer.journal_node.server import JournalNodeServer
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
+from hadoop_common.recurring_fault import with_next
 from hadoop_common.sd_notify import Notifier
 from hadoop_common.tls.process import look_at_files
-from hadoop_common.trouble import with_next
 
 _LOG = logging.getLogger(__name__)
 _STATUS_SECONDS = 5.0

@@ -247,6 +247,9 @@ class CheckpointRole(Protocol):
     def alarms(self) -> Sequence[str]:
         """What an operator has to see to, a sentence each; while there is one the daemon is not ready."""
 
+    def lacks_room(self) -> str:
+        """Why the next image finds no room in any storage directory, "" where it finds some."""
+
     def details(self) -> RoleDetails:
         """How the edits are followed, and what else the role tells of itself."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -24,12 +25,13 @@ from checkpointer.storage.inspector import (
 )
 from checkpointer.storage.leftovers import clean_leftovers
 from checkpointer.storage.lookup import ImageCopy, latest_image, read_storage_info
+from checkpointer.storage.room import lack_of_room
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.names import VERSION
+from hadoop_common.recurring_fault import with_next
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageLock
-from hadoop_common.trouble import with_next
 from image_format.reader import ImageFile
 
 __all__ = ["ImageCopy", "StorageDirectories", "latest_image", "read_storage_info"]
@@ -187,6 +189,12 @@ class StorageDirectories:
             f"every copy of the newest image is damaged: {'; '.join(faults)}",
             hint="Fetch that image and its .md5 file from a NameNode.",
         )
+
+    def lacks_room(self) -> str:
+        """Why the next image finds no room here, "" where it does, or where the directories cannot be read."""
+        with suppress(HdfsError):
+            return lack_of_room(self.roots, self.latest_image().path)
+        return ""
 
     # ---- changes -------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from hadoop_common.file_faults import told
 
 # VERSION, digests and names need some room too, and so does an image that is the first one here
 LEAST_ROOM = 1 << 20
+ROOM_HINT = "Free space on that disk, or give it back its permissions; the daemon retries by itself."
 
 
 def require_room(roots: Sequence[Path], image: Path | None) -> None:
@@ -20,14 +21,20 @@ def require_room(roots: Sequence[Path], image: Path | None) -> None:
     Raises:
         StorageError: none has.
     """
-    problems = [_problem(root, image) for root in roots]
-    if problems and all(problems):
-        raise StorageError(
-            f"no room for a checkpoint: {'; '.join(problems)}", hint="Free space on its disk; it is tried again."
-        )
+    if problem := lack_of_room(roots, image):
+        raise StorageError(problem, hint=ROOM_HINT)
 
 
-def _problem(root: Path, image: Path | None) -> str:
+def lack_of_room(roots: Sequence[Path], image: Path | None) -> str:
+    """Why none of the storage directories `roots` has room for an image as large as `image`, "" where one has."""
+    problems = [room_problem(root, image) for root in roots]
+    if not all(problems):
+        return ""
+    return f"no room for a checkpoint: {'; '.join(problems) or 'no storage directory is in use'}"
+
+
+def room_problem(root: Path, image: Path | None) -> str:
+    """Why the storage directory `root` has no room for an image as large as `image`, "" where it has."""
     try:
         needed = LEAST_ROOM + (0 if image is None else image.stat().st_size)
         free = shutil.disk_usage(root).free

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hadoop_common.errors import HdfsError
+from hadoop_common.recurring_fault import with_next
 from hadoop_common.tls.contexts import checks_host, client_context, server_context
 from hadoop_common.tls.errors import HandshakeError
 from hadoop_common.tls.material import Material, client_material, server_material
 from hadoop_common.tls.settings import TlsConfig
-from hadoop_common.trouble import with_next
 
 _LOG = logging.getLogger(__name__)
 

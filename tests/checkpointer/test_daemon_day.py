@@ -146,7 +146,7 @@ class Day:
         """Everything that can be asked says what is true now."""
         age = self.clock.wall() - self.node.checkpointed_at
         late = age > 3 * PERIOD
-        ready = not (self.silent or self.failing or self.refusing or late)
+        ready = not (self.silent or self.failing or self.refusing or self.full or late)
         answer, status, metrics, checks = self.get("/health/ready"), self.get("/status").json(), self.metrics(), None
         message = answer.json()["message"]
         what = f"at {self.clock.passed:.0f}: {message}"
@@ -165,6 +165,8 @@ class Day:
         assert ("no checkpoint for" in alarms) == late, alarms
         assert ("checkpoint failed" in alarms) == self.failing, alarms
         assert ("does not get the image" in alarms) == self.refusing, alarms
+        assert ("no room for a checkpoint" in alarms) == self.full, alarms
+        assert (status["transactionsBehind"] is None) == self.silent, what
         assert ("configuration on disk is faulty" in alarms) == self.bad_configuration, alarms
         held = self.clock.passed < self.cancelled_until
         assert (status["cancelled"] is not None) == held
@@ -277,8 +279,10 @@ def test_a_day(day: Day) -> None:
     with day.life():
         rolls = node.steps.count("rollEditLog")
         with day.scene(
+            says("the next checkpoint will fail: no room for a checkpoint", "; next: "),
             says("checkpoint failed: no room for a checkpoint", "; next: "),
             says("no checkpoint for", "; next: "),
+            says("there is room for a checkpoint again after", "polls"),
             says("a checkpoint was made again after", "attempts"),
             says("checkpoints are in time again"),
         ):
@@ -310,7 +314,7 @@ def test_a_day(day: Day) -> None:
             day.cancelled_until = day.clock.passed + 90 * 60
             day.passes(90 * 60)
             day.passes(2 * POLL)
-        with day.scene(says("upload to", "failed", "; next: "), says("takes images again after")):
+        with day.scene(says("upload to", "failed", "; next: "), says("accepts images again after")):
             node.faults["upload"] = 500
             while day.get("/status").json()["targets"][0]["failures"] < 2:
                 day.scheduler.run(POLL, day._after)

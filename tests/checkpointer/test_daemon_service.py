@@ -63,6 +63,7 @@ class FakeRole:
         self.refusals = Refusals()
         self.urgent = ""
         self.raised: list[str] = []
+        self.no_room = ""
         self.image = 0
         self.written_at: float | None = START
         self.journal = 0
@@ -76,6 +77,7 @@ class FakeRole:
         self.healed: tuple[Healed, ...] = ()
         self.fault: Exception | None = None
         self.read_fault: Exception | None = None
+        self.upload_fault: Exception | None = None
 
     def open(self, cancelled: Callable[[], bool]) -> None:
         """There is nothing to open."""
@@ -103,6 +105,9 @@ class FakeRole:
 
     def alarms(self) -> list[str]:
         return self.raised
+
+    def lacks_room(self) -> str:
+        return self.no_room
 
     def details(self) -> RoleDetails:
         return RoleDetails(applied_txid=self.journal)
@@ -139,6 +144,8 @@ class FakeRole:
 
     def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
         self.forced.append(force)
+        if self.upload_fault is not None:
+            raise self.upload_fault
         yield from self.uploads
 
 
@@ -333,9 +340,111 @@ def test_transfers_that_fail_again_and_again_are_an_alarm(
     lines = [line for line in caplog.messages if "nn1" in line]
     assert lines[0].startswith("upload to http://nn1:9870 failed: it broke off; next: ")
     assert lines[1:] == [
-        "http://nn1:9870 takes images again after 0 s, 3 transfers",
+        "http://nn1:9870 accepts images again after 0 s, 3 transfers",
         "upload to http://nn1:9870: SUCCESS in 0.00 s",
     ]
+
+
+def test_a_forced_attempt_that_failed_is_retried(
+    service: CheckpointService, role: FakeRole, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is due, but who asked is owed a checkpoint."""
+    caplog.set_level("INFO")
+    service.reconfigure(replace(standby_config(), poll_interval=1.0))
+    role.journal, role.fault = 3, StorageError("disk full", hint="Free space.")
+    assert service.request(force=True, wait=True).state is TriggerState.FAILED
+    assert service.status()["failuresInRow"] == 1
+    assert service.poll().state is TriggerState.SKIPPED
+    clock.now += 1
+    assert service.poll().state is TriggerState.FAILED
+    assert service.status()["failuresInRow"] == 2
+    assert not service.ready().ok
+    role.fault = None
+    clock.now += 2
+    result = service.poll()
+    assert (result.state, result.details["reason"]) == (TriggerState.DONE, "forced")
+    assert service.ready().ok
+    assert "forced checkpoint: 3 transactions behind" in caplog.messages
+    assert not [line for line in caplog.messages if "by forced" in line]
+    # and no more than once
+    role.journal += 1
+    assert service.poll().state is TriggerState.SKIPPED
+
+
+def test_a_cancellation_ends_what_is_owed_by_force(service: CheckpointService, role: FakeRole, clock: Clock) -> None:
+    role.journal, role.fault = 3, StorageError("disk full")
+    assert service.request(force=True, wait=True).state is TriggerState.FAILED
+    service.cancel("enough", prevent_for=0.0)
+    role.fault = None
+    clock.now += 50
+    assert service.poll().state is TriggerState.SKIPPED
+    assert role.merges == 0
+
+
+def test_no_room_is_not_ready_before_anything_failed(
+    service: CheckpointService, role: FakeRole, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    role.no_room = "no room for a checkpoint: /name has 0 bytes free, 9 are needed"
+    for _ in range(2):
+        assert service.poll().state is TriggerState.SKIPPED
+        assert service.ready().message == role.no_room
+        assert service.status()["alarms"] == [role.no_room]
+    role.no_room = ""
+    assert service.ready().ok
+    service.poll()
+    first, last = (line for line in caplog.messages if "room" in line)
+    assert first.startswith("the next checkpoint will fail: no room for a checkpoint: /name has 0 bytes free")
+    assert "; next: Free space" in first
+    assert last.startswith("there is room for a checkpoint again after")
+
+
+def test_a_recovery_is_logged_only_when_the_operation_that_failed_succeeded(
+    service: CheckpointService, role: FakeRole, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+
+    def again() -> list[str]:
+        return [line for line in caplog.messages if "again after" in line and "next:" not in line]
+
+    # an image that cannot be offered
+    role.journal, role.uploads = TRANSACTIONS, []
+    role.upload_fault = StorageError("the digest file is unreadable")
+    assert service.poll().state is TriggerState.FAILED
+    # there is none to be offered now, which proves nothing
+    role.upload_fault = None
+    assert service.poll().state is TriggerState.SKIPPED
+    assert again() == []
+    # a transfer that fails, and a NameNode that refuses the image then
+    role.uploads = [Upload("http://nn1:9870", "failed", "it broke off")]
+    service.poll()
+    role.uploads = [Upload("http://nn1:9870", "OLD_TRANSACTION_ID_FAILURE", refusal="too recent")]
+    service.poll()
+    assert again() == []
+    # nothing is behind any more, but no checkpoint was made in time
+    clock.now, role.journal = 4 * PERIOD, TRANSACTIONS + 1
+    role.fault = StorageError("disk full")
+    service.poll()
+    assert [line for line in caplog.messages if line.startswith("no checkpoint for")]
+    role.journal = TRANSACTIONS
+    service.poll()
+    assert again() == []
+
+
+def test_what_is_not_known_is_null(service: CheckpointService, role: FakeRole) -> None:
+    role.journal = 7
+    assert service.status()["transactionsBehind"] == 7
+    role.read_fault = StorageError("no storage directory is left")
+    status = service.status()
+    assert (status["transactionsBehind"], status["journalTxid"]) == (None, 7)
+
+
+def test_a_refusal_names_the_way_out(service: CheckpointService, role: FakeRole) -> None:
+    role.journal = 1
+    service.cancel("maintenance", prevent_for=1800.0)
+    refused = service.request(force=True, wait=True)
+    assert refused.message == "no checkpoint may begin for 30 min 0 s: maintenance"
+    assert "--cancel --minutes 0" in refused.details["hint"]
 
 
 def test_by_force(service: CheckpointService, role: FakeRole) -> None:

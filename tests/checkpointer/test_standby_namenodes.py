@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from checkpointer.roles.standby.gap import gap_alarm
+from checkpointer.roles.standby.lag_watch import LagWatch
 from checkpointer.roles.standby.log_roller import LogRoller
 from checkpointer.roles.standby.namenodes import NameNodes, RollRefusedError
 from hadoop_rpc.errors import AccessControlError, RpcError, SafeModeError
@@ -170,6 +171,63 @@ def test_a_roll_that_is_refused_is_an_alarm_and_asked_for_again(nodes: Nodes) ->
     nodes.txids = {"nn1:8020": 51}
     assert not roller.check(50, never)
     assert roller.alarm == ""
+
+
+def test_edits_come_again_only_when_some_were_applied(nodes: Nodes, caplog: pytest.LogCaptureFixture) -> None:
+    """The one that was ahead is killed; the others have no more than is here."""
+    caplog.set_level("INFO")
+    clock = Clock()
+    roller = LogRoller(nodes, 120.0, clock=clock)
+    roller.check(50, never)
+    clock.now, nodes.refusal = 121.0, RollRefusedError("nn1:8020: is in safe mode")
+    assert not roller.check(50, never)
+    nodes.txids = {"nn2:8020": 50}
+    for _ in range(2):
+        clock.now += 60.0
+        assert not roller.check(50, never)
+        assert "50 transactions wait" in roller.alarm
+    assert not [line for line in caplog.messages if "again" in line]
+    assert not roller.check(51, never)
+    assert "edits come again after" in caplog.messages[-1]
+
+
+def test_edits_are_applied_again_only_when_some_were(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    clock = Clock()
+    lag = LagWatch(60.0, clock=clock)
+    lag.note(5, source=9, active=-1)
+    clock.now = 61.0
+    lag.note(5, source=9, active=-1)
+    assert lag.alarm
+    # nobody knows any more that there are others
+    lag.note(5, source=5, active=-1)
+    assert lag.alarm == ""
+    assert not [line for line in caplog.messages if "again" in line]
+    lag.note(5, source=9, active=-1)
+    clock.now = 200.0
+    lag.note(5, source=9, active=-1)
+    lag.note(6, source=9, active=-1)
+    assert caplog.messages[-1].startswith("edits are applied again after")
+
+
+def test_a_namenode_that_was_killed_does_not_report_again(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever else is asked of it, and fails in another way, or is answered."""
+    caplog.set_level("INFO")
+    fake = Double(state=HAState.ACTIVE)
+    with asking(fake) as nodes:
+        fake.failure = SafeModeError("not now")
+        for _ in range(3):
+            assert nodes.image_txids() == {}
+            # its web server cannot be asked, which is not an answer either
+            assert nodes.lives() == {}
+        fake.failure = None
+        assert nodes.last_txids()
+        assert not [line for line in caplog.messages if "again" in line]
+        assert nodes.image_txids()
+    lines = [line for line in caplog.messages if "newest image" in line]
+    assert len(lines) == 2
+    assert "does not report its newest image: " in lines[0]
+    assert "reports its newest image again after" in lines[1]
 
 
 def test_nobody_answers(nodes: Nodes) -> None:

@@ -23,8 +23,8 @@ from engine.observer import Observer
 from engine.stretches import HeldImage
 from engine.warm_namespace import MergeResult, WarmNamespace
 from hadoop_common.errors import StorageError
+from hadoop_common.recurring_fault import RecurringFault, with_next
 from hadoop_common.storage_info import StorageInfo
-from hadoop_common.trouble import Trouble, with_next
 from hadoop_rpc.errors import RemoteError, RpcConnectionError, RpcError
 from hadoop_rpc.namenode_protocol import CheckpointCommand, CheckpointSignature
 
@@ -36,7 +36,7 @@ class _CheckpointEnd:
 
     def __init__(self) -> None:
         self._command: CheckpointCommand | None = None
-        self._unended = Trouble(_LOG, "the NameNode takes the end of checkpoints again", unit="attempts")
+        self._unended = RecurringFault(_LOG, "the NameNode accepts the end of checkpoints again", unit="attempts")
 
     def started(self, command: CheckpointCommand) -> None:
         """A checkpoint was started; one that was not ended before needs no end any more."""
@@ -57,11 +57,13 @@ class _CheckpointEnd:
         try:
             link.end_checkpoint(ours, self._command.signature)
         except RpcConnectionError as error:
-            self._unended.met(f"the checkpoint is not ended at the NameNode yet: {error}", level=logging.WARNING)
+            self._unended.occurred(f"the checkpoint is not ended at the NameNode yet: {error}", level=logging.WARNING)
             return
         except RpcError as error:
             _LOG.error("the NameNode does not end the checkpoint: %s", with_next(error))
-        self._unended.over()
+            self._unended.forget()
+        else:
+            self._unended.ended()
         self._command = None
 
 

@@ -288,6 +288,9 @@ class BackupRole:
     def alarms(self) -> Sequence[str]:
         return [self._keeper.trouble] if self._keeper.trouble else []
 
+    def lacks_room(self) -> str:
+        return self._storage.lacks_room()
+
     def details(self) -> BackupDetails:
         position = self._receiver.position()
         segment = position.segment

@@ -29,7 +29,7 @@ from engine.errors import CheckpointError
 from engine.observer import Observer, SilentObserver
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
-from hadoop_common.trouble import with_next
+from hadoop_common.recurring_fault import with_next
 from hadoop_rpc.errors import RpcConnectionError, SafeModeError
 from hadoop_rpc.namenode_protocol import CheckpointSignature
 

@@ -211,6 +211,9 @@ class SecondaryRole:
     def alarms(self) -> list[str]:
         return [*([self._stranger] if self._stranger else []), *self._failures.alarms()]
 
+    def lacks_room(self) -> str:
+        return self._storage.lacks_room()
+
     def details(self) -> SecondaryDetails:
         return SecondaryDetails(
             namenode=self._namenode.removeprefix("NameNode "),

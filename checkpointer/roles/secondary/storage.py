@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from checkpointer.storage.directories import ImageCopy, StorageDirectories
 from checkpointer.storage.inspector import StorageDirectory, inspect
 from checkpointer.storage.lookup import latest_image
-from checkpointer.storage.room import require_room
+from checkpointer.storage.room import ROOM_HINT, lack_of_room
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.names import VERSION
 from hadoop_common.storage_info import StorageInfo
@@ -64,7 +65,11 @@ class SecondaryStorage:
         """The different VERSIONs of the directories, none before the first roll.
 
         More than one is what a kill leaves while an upgrade of the NameNode is taken over.
+
+        Raises:
+            StorageError: no directory works, or one cannot be read.
         """
+        self._check_left()
         return {each.version for each in self._inspect() if each.version is not None}
 
     def storage_info(self) -> StorageInfo:
@@ -92,8 +97,9 @@ class SecondaryStorage:
         """The newest image, unread; None before the first.
 
         Raises:
-            StorageError: a directory cannot be read.
+            StorageError: a directory cannot be read, or none works.
         """
+        self._check_left()
         folders = self.image_folders()
         if not any(inspect(folder.parent).images for folder in folders):
             return None
@@ -105,9 +111,20 @@ class SecondaryStorage:
         Raises:
             StorageError: there is none.
         """
+        if problem := self._lack_of_room():
+            raise StorageError(problem, hint=ROOM_HINT)
+
+    def lacks_room(self) -> str:
+        """Why the next image, or edits, find no room here, "" where they do, or where that cannot be told."""
+        with suppress(HdfsError):
+            return self._lack_of_room()
+        return ""
+
+    def _lack_of_room(self) -> str:
         newest, working = self.latest_image(), set(self._directories.roots)
-        require_room([root for root in self._image_roots if root in working], None if newest is None else newest.path)
-        require_room([root for root in self._edits_roots if root in working], None)
+        images = [root for root in self._image_roots if root in working]
+        edits = [root for root in self._edits_roots if root in working]
+        return lack_of_room(images, None if newest is None else newest.path) or lack_of_room(edits, None)
 
     def states(self) -> dict[str, str]:
         """By directory: "in use", or why it was dropped."""

@@ -49,8 +49,8 @@ from engine.stretches import HeldImage, Recorder
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import explained, told
+from hadoop_common.recurring_fault import RecurringFault
 from hadoop_common.storage_info import StorageInfo
-from hadoop_common.trouble import Trouble
 from journal.errors import TransactionGapError
 from servlets.node_state import RoleDetails
 
@@ -131,8 +131,8 @@ class JournalFollower:
         # Held by the thread that reads or changes the namespace.
         self._working = threading.Lock()
         self._closing = threading.Event()
-        self._trouble = Trouble(_LOG, "edits are followed again", unit="tails", clock=clock)
-        self._open_trouble = Trouble(_LOG, "the open segment is read again", unit="tails", clock=clock)
+        self._fault = RecurringFault(_LOG, "edits are followed again", unit="tails", clock=clock)
+        self._open_fault = RecurringFault(_LOG, "the open segment is read again", unit="tails", clock=clock)
         self._tailed_at: float | None = None
 
     def reconfigure(self, config: CheckpointConfig) -> None:
@@ -168,7 +168,7 @@ class JournalFollower:
 
     def alarms(self) -> list[str]:
         """Why edits are not followed, none come although there are some, or our VERSION is not the cluster's."""
-        alarms = (self._trouble.text, self._roller.alarm, self._lag.alarm, self._version.alarm)
+        alarms = (self._fault.text, self._roller.alarm, self._lag.alarm, self._version.alarm)
         return [alarm for alarm in alarms if alarm]
 
     def details(self) -> StandbyDetails:
@@ -288,12 +288,13 @@ class JournalFollower:
                 raise
             self._tailer.catch_up(observer)
         self._tailed_at = time.time()
-        self._trouble.over()
+        self._fault.ended()
         if fault := self._tailer.open_fault:
             text = f"the open segment is left for later: {fault}"
-            self._open_trouble.met(text, level=logging.WARNING, txid=self.applied_txid)
+            self._open_fault.occurred(text, level=logging.WARNING, txid=self.applied_txid)
         else:
-            self._open_trouble.over()
+            # It may have been finalized instead of read.
+            self._open_fault.forget()
 
     def _load(self, observer: Observer) -> None:
         """Load the newest image, in the layout of VERSION where that is newer."""
@@ -394,7 +395,7 @@ class JournalFollower:
     def _raise_alarm(self, text: str, fault: Exception) -> None:
         known = explained(fault)
         hint, bug = (_REPORT, fault) if known is None else (known.hint, None)
-        self._trouble.met(text, hint=hint, bug=bug, txid=self.applied_txid, phase="replay")
+        self._fault.occurred(text, hint=hint, bug=bug, txid=self.applied_txid, phase="replay")
 
     def _take_over(self, move: Move, active: ActiveVersion) -> None:
         with self._exclusive(self._closing.is_set):

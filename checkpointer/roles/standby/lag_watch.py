@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from hadoop_common.trouble import Trouble
+from hadoop_common.recurring_fault import RecurringFault
 
 _LOG = logging.getLogger(__name__)
 # A segment that has just begun holds one transaction that nobody waits for, its own START_LOG_SEGMENT.
@@ -25,12 +25,12 @@ class LagWatch:
         self._clock = clock
         self._applied = -1
         self._behind_since: float | None = None
-        self._trouble = Trouble(_LOG, "edits are applied again", unit="looks", clock=clock)
+        self._fault = RecurringFault(_LOG, "edits are applied again", unit="looks", clock=clock)
 
     @property
     def alarm(self) -> str:
         """How long edits have been waiting, and how many; "" where none wait too long."""
-        return self._trouble.text
+        return self._fault.text
 
     def note(self, applied: int, *, source: int, active: int) -> None:
         """`applied` is the newest transaction in the namespace, `source` that of the journal, `active` of the active
@@ -38,6 +38,8 @@ class LagWatch:
         """
         now = self._clock()
         behind = source > applied or active > applied + _START_OF_SEGMENT
+        if applied > self._applied:
+            self._fault.ended()
         if not behind or applied != self._applied:
             self._behind_since = None
         if behind and self._behind_since is None:
@@ -45,9 +47,10 @@ class LagWatch:
         self._applied = applied
         waited = 0.0 if self._behind_since is None else now - self._behind_since
         if not behind or self.threshold <= 0 or waited <= self.threshold:
-            self._trouble.over()
+            # Nothing waits any more, or nobody asks: that is not to say that edits were applied.
+            self._fault.forget()
             return
         who = "the journal holds" if source >= active else "the active NameNode wrote"
         newest = max(source, active)
         text = f"no edit was applied for {waited:.0f} s: txid {applied} is the last one here, {who} {newest}"
-        self._trouble.met(text, hint="Check what holds the edits back; other alarms may say it.", txid=applied)
+        self._fault.occurred(text, hint="Check what holds the edits back; other alarms may say it.", txid=applied)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from hadoop_common.trouble import Trouble
+from hadoop_common.recurring_fault import RecurringFault
 from hadoop_rpc.errors import RpcError
 
 _LOG = logging.getLogger(__name__)
@@ -50,21 +50,23 @@ class LogRoller:
         self._progress_at = clock()
         self._applied = -1
         self._rolled_at_txid = -1
-        self._trouble = Trouble(_LOG, "edits come again", unit="looks", clock=clock)
-        self._silence = Trouble(_LOG, "a NameNode says again how far its edits are", unit="looks", clock=clock)
+        self._fault = RecurringFault(_LOG, "edits come again", unit="looks", clock=clock)
+        self._silence = RecurringFault(_LOG, "a NameNode reports its last transaction again", unit="looks", clock=clock)
+        # the NameNode that had transactions which are missing here
+        self._ahead_address = ""
         self.period = period
         self.active_txid = -1
 
     @property
     def alarm(self) -> str:
         """Why no new edits come although the active writes some, "" where all is well."""
-        return self._trouble.text
+        return self._fault.text
 
     def forget(self) -> None:
         """The node starts over: what was applied and rolled was another log."""
         self._applied = self._rolled_at_txid = self.active_txid = -1
         self._progress_at = self._clock()
-        self._trouble.forget()
+        self._fault.forget()
         self._silence.forget()
 
     def check(self, applied: int, cancelled: Callable[[], bool]) -> bool:
@@ -92,22 +94,25 @@ class LogRoller:
         now = self._clock()
         if applied > self._applied:
             self._applied, self._progress_at = applied, now
-            self._trouble.over()
+            self._fault.ended()
             self._silence.forget()
             return ""
         if self.period <= 0 or now - self._progress_at <= self.period:
             return ""
         found = self._nodes.last_txids()
         if not found:
-            text = f"no NameNode says how far its edits are, txid {applied} is the last one here"
+            text = f"no NameNode reports its last transaction, txid {applied} is the last one here"
             hint = "Check that the NameNodes are up."
-            self._silence.met(text, hint=hint, level=logging.WARNING, txid=applied, phase="roll")
+            self._silence.occurred(text, hint=hint, level=logging.WARNING, txid=applied, phase="roll")
             return ""
-        self._silence.over()
+        self._silence.ended()
         address, self.active_txid = max(found.items(), key=lambda item: item[1])
         if self.active_txid <= applied + _START_OF_SEGMENT:
-            self._trouble.over()
+            # The others are not ahead; what the one wrote that was and is silent now is still missing here.
+            if self._ahead_address in found:
+                self._fault.forget()
             return ""
+        self._ahead_address = address
         return address
 
     def _roll(self, applied: int, cancelled: Callable[[], bool]) -> bool:
@@ -120,7 +125,9 @@ class LogRoller:
                 self._raise(text, error.hint)
             return False
         self._rolled_at_txid = applied
+        # Whether it brings edits is not known yet.
+        self._fault.forget()
         return True
 
     def _raise(self, text: str, hint: str = "Check that the active writes its edits there.") -> None:
-        self._trouble.met(text, hint=hint, txid=self._applied, phase="roll")
+        self._fault.occurred(text, hint=hint, txid=self._applied, phase="roll")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TypeVar
 
 from checkpointer.config.checkpoint_config import CheckpointConfig
@@ -12,8 +13,8 @@ from checkpointer.errors import TransferError
 from checkpointer.roles.standby.version import ActiveVersion
 from checkpointer.transfer.download import NO_SUCH_IMAGE, image_digest
 from checkpointer.transfer.namenode_outlook import ask_start_time
+from hadoop_common.recurring_fault import PeerFaults
 from hadoop_common.storage_info import StorageInfo
-from hadoop_common.trouble import Trouble
 from hadoop_rpc.client_protocol import ClientProtocolClient, RollingUpgradeInfo
 from hadoop_rpc.errors import NoSuchRpcMethodError, RpcConnectionError, RpcError, StandbyError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
@@ -90,10 +91,7 @@ class NameNodes:
         pairs = zip(http_addresses, rpc_addresses, strict=True)
         self._nodes = [_NameNode(http, rpc, user, timeout) for http, rpc in pairs]
         self._active: _NameNode | None = None
-        self._silent = {
-            each.address: Trouble(_LOG, f"NameNode {each.address} tells again", unit="questions")
-            for each in self._nodes
-        }
+        self._faults = {each.address: PeerFaults(_LOG, f"NameNode {each.address}") for each in self._nodes}
         self.retries = retries
 
     @classmethod
@@ -106,11 +104,19 @@ class NameNodes:
             retries=config.roll_retries,
         )
 
-    def _unheard(self, node: _NameNode, error: RpcError) -> None:
-        """A NameNode did not answer: told once, until one of its answers comes."""
-        self._silent[node.address].met(
-            f"NameNode {node.address} does not tell how it is: {error}", hint=error.hint, level=logging.WARNING
-        )
+    def _ask(self, node: _NameNode, question: str, call: Callable[[], T]) -> T:
+        """Return the answer of one NameNode; an RpcError is logged when it is a new one, and raised."""
+        faults = self._faults[node.address]
+        try:
+            answer = call()
+        except RpcError as error:
+            faults.occurred(question, str(error), hint=error.hint)
+            raise
+        faults.answered(question)
+        return answer
+
+    def _is_active(self, node: _NameNode) -> bool:
+        return self._ask(node, "state", node.ha.service_status).state is HAState.ACTIVE
 
     def close(self) -> None:
         """Give up calls that run, and the connections."""
@@ -135,41 +141,42 @@ class NameNodes:
 
     def last_txids(self) -> Mapping[str, int]:
         """The newest transaction each NameNode has, those that do not answer left out."""
-        return self._ask_all("last transaction", lambda node: node.edits.transaction_id())
+        return self._ask_all(self._last_txid)
 
     def image_txids(self) -> Mapping[str, int]:
         """The newest image each NameNode has, those that do not answer left out."""
-        return self._ask_all("newest image", lambda node: node.edits.most_recent_checkpoint_txid())
+        return self._ask_all(
+            lambda node: self._ask(node, "newest image", node.edits.most_recent_checkpoint_txid),
+        )
 
     def active_version(self) -> ActiveVersion | None:
         """What the active NameNode says of itself; None where none is active, or it does not tell."""
         for node in sorted(self._nodes, key=lambda each: each is not self._active):
-            try:
-                active = node.version() if node.ha.service_status().state is HAState.ACTIVE else None
-                self._silent[node.address].over()
-                if active is not None:
-                    return active
-            except RpcError as error:
-                self._unheard(node, error)
+            with suppress(RpcError):
+                if self._is_active(node):
+                    return self._ask(node, "version", node.version)
         return None
 
     def active_txid(self) -> int | None:
         """The newest transaction of the active NameNode, the furthest where several say they are; None where none."""
 
         def ask(node: _NameNode) -> int | None:
-            return node.edits.transaction_id() if node.ha.service_status().state is HAState.ACTIVE else None
+            return self._last_txid(node) if self._is_active(node) else None
 
-        return max(self._ask_all("state and last transaction", ask).values(), default=None)
+        return max(self._ask_all(ask).values(), default=None)
+
+    def _last_txid(self, node: _NameNode) -> int:
+        return self._ask(node, "last transaction", node.edits.transaction_id)
 
     def active_image_md5(self, txid: int) -> str | None:
         """MD5 in hex of the active NameNode's image at `txid`, "" where it has none; None where it does not say."""
         for node in sorted(self._nodes, key=lambda each: each is not self._active):
             try:
-                if node.ha.service_status().state is not HAState.ACTIVE:
+                if not self._is_active(node):
                     continue
                 return image_digest(node.http_address, txid, None, timeout=_STATE_TIMEOUT)
-            except RpcError as error:
-                self._unheard(node, error)
+            except RpcError:
+                continue
             except TransferError as error:
                 if error.status in NO_SUCH_IMAGE:
                     _LOG.debug("%s has no image at txid %d: %s", node.http_address, txid, error)
@@ -187,7 +194,7 @@ class NameNodes:
                 _LOG.debug("%s does not report when it started: %s", node.http_address, error)
                 return None
 
-        return self._ask_all("start", ask)
+        return self._ask_all(ask)
 
     def active_life(self) -> tuple[str, int] | None:
         """Address of the active NameNode and when its process began; None where none is active, or it does not tell."""
@@ -202,11 +209,9 @@ class NameNodes:
             RpcError: no NameNode is active, or it does not tell.
         """
         for node in sorted(self._nodes, key=lambda each: each is not self._active):
-            try:
-                if node.ha.service_status().state is HAState.ACTIVE:
-                    return node.administration.rolling_upgrade()
-            except RpcConnectionError as error:
-                self._unheard(node, error)
+            with suppress(RpcConnectionError):
+                if self._is_active(node):
+                    return self._ask(node, "rolling upgrade", node.administration.rolling_upgrade)
         raise RpcConnectionError("no NameNode says that it is active")
 
     def version_at(self, http_address: str) -> StorageInfo:
@@ -222,15 +227,11 @@ class NameNodes:
         """Of the NameNode whose RPC server is at `address`, one of `addresses`."""
         return next(node.http_address for node in self._nodes if node.address == address)
 
-    def _ask_all(self, what: str, question: Callable[[_NameNode], T | None]) -> dict[str, T]:
+    def _ask_all(self, question: Callable[[_NameNode], T | None]) -> dict[str, T]:
         def ask(node: _NameNode) -> T | None:
             try:
-                answer = question(node)
-                self._silent[node.address].over()
-                return answer
-            except RpcError as error:
-                _LOG.debug("%s does not report its %s: %s", node.address, what, error)
-                self._unheard(node, error)
+                return question(node)
+            except RpcError:
                 return None
 
         if not self._nodes:

@@ -179,6 +179,9 @@ class StandbyRole:
     def alarms(self) -> list[str]:
         return self._follower.alarms()
 
+    def lacks_room(self) -> str:
+        return self._storage.lacks_room()
+
     def details(self) -> StandbyDetails:
         return self._follower.details()
 

@@ -12,8 +12,8 @@ from checkpointer.roles.standby.version import ActiveVersion, Move, decide_move
 from engine.errors import CheckpointCancelledError
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import explained, told
+from hadoop_common.recurring_fault import RecurringFault
 from hadoop_common.storage_info import StorageInfo
-from hadoop_common.trouble import Trouble
 
 _LOG = logging.getLogger(__name__)
 
@@ -50,13 +50,13 @@ class VersionWatch:
         self._rolling = rolling
         self._take_over = take_over
         self._doubted = threading.Event()
-        self._trouble = Trouble(_LOG, "the cluster's VERSION and ours agree again", unit="looks", clock=clock)
+        self._fault = RecurringFault(_LOG, "the cluster's VERSION and ours agree again", unit="looks", clock=clock)
         self.doubt("the daemon starts")
 
     @property
     def alarm(self) -> str:
         """Why images of ours cannot be the cluster's, "" where they can."""
-        return self._trouble.text
+        return self._fault.text
 
     def doubt(self, reason: str) -> None:
         """Have the next check ask."""
@@ -80,10 +80,10 @@ class VersionWatch:
         except (HdfsError, OSError) as fault:
             known = explained(fault)
             text = f"the cluster's VERSION differs from ours and could not be adopted: {told(fault)}"
-            self._trouble.met(text, hint="" if known is None else known.hint)
+            self._fault.occurred(text, hint="" if known is None else known.hint)
         except Exception as fault:
             text = f"the cluster's VERSION could not be adopted: {type(fault).__name__}: {fault}"
-            self._trouble.met(text, bug=fault)
+            self._fault.occurred(text, bug=fault)
         finally:
             if not settled:
                 self._doubted.set()
@@ -105,5 +105,9 @@ class VersionWatch:
                 ours.colon_string(),
                 extra={"target": active.address, "layoutVersion": active.info.layout_version, "move": move.value},
             )
-        self._trouble.over()
-        return move is not Move.WAIT
+        if move is Move.WAIT:
+            # Asked, but they differ for now.
+            self._fault.forget()
+            return False
+        self._fault.ended()
+        return True
