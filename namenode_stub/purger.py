@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from checkpointer.storage.fitness import usable_images
 from checkpointer.storage.inspector import StoredImage, list_images
 from checkpointer.storage.retention import apply_plan, edits_needed_from, plan_retention
 from journal.errors import JournalError
@@ -36,7 +37,7 @@ class Purger:
         """
         with self._purging:
             try:
-                images = [image for folder in self._image_folders for image in list_images(folder)]
+                images = usable_images(image for folder in self._image_folders for image in list_images(folder))
             except OSError as fault:
                 _LOG.warning("nothing is purged, an image folder cannot be listed: %s", fault)
                 return

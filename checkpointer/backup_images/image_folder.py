@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
+from checkpointer.storage.fitness import usable_images
 from checkpointer.storage.inspector import StoredImage, list_images
 from hadoop_common.durable import fsync_directory, write_atomically
 from hadoop_common.errors import StorageError
@@ -78,8 +79,8 @@ class ImageFolder:
         return self.folder / _STAGING
 
     def images(self) -> list[StoredImage]:
-        """The images, by txid."""
-        return [image for image in list_images(self.folder) if not image.rollback]
+        """The images that can be used, by txid."""
+        return usable_images(image for image in list_images(self.folder) if not image.rollback)
 
     def path(self, txid: int) -> Path:
         return self.folder / image_name(txid)

@@ -12,6 +12,7 @@ from pathlib import Path
 from checkpointer.checks.bounded import ask, ask_all
 from checkpointer.checks.facts import Answer, DirectoryFacts, ImageFacts
 from checkpointer.storage.aside import lost_pasts
+from checkpointer.storage.fitness import unusable, with_usable_images
 from checkpointer.storage.inspector import StoredImage, inspect, newest_copies
 from hadoop_common.storage_lock import LOCK_FILE
 from image_format.reader import ImageFile
@@ -34,13 +35,15 @@ def ask_directories(roots: Sequence[Path], limit: float) -> tuple[DirectoryFacts
 
 def _directory(root: Path) -> DirectoryFacts:
     nearest = next((path for path in (root, *root.parents) if path.exists()), root)
+    listing = ask(lambda: inspect(root, allow_unknown_layout=True))
     return DirectoryFacts(
         root=root,
-        listing=ask(lambda: inspect(root, allow_unknown_layout=True)),
+        listing=listing,
         writable=os.access(nearest, os.W_OK | os.X_OK),
         free=ask(lambda: shutil.disk_usage(nearest).free),
         holder=lock_holder(root),
         lost_pasts=ask(lambda: lost_pasts(root)).value or (),
+        unusable=() if listing.value is None else tuple(unusable(listing.value)),
     )
 
 
@@ -62,8 +65,14 @@ def lock_holder(root: Path) -> str:
 
 
 def ask_image(directories: Sequence[DirectoryFacts], limit: float, *, content: bool, deep: bool) -> Answer[ImageFacts]:
-    """The newest image of the directories; with `content` every copy is read, with `deep` one copy's records too."""
+    """The newest image of the directories; with `content` every copy is read, with `deep` one copy's records too.
+
+    Files that cannot be used count only where there is no other image.
+    """
     listings = [each.listing.value for each in directories if each.listing.value is not None]
+    usable = [with_usable_images(each) for each in listings]
+    if any(each.images for each in usable):
+        listings = usable
     return ask(lambda: _image(newest_copies(listings), limit, content=content, deep=deep))
 
 

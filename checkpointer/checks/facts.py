@@ -58,7 +58,14 @@ class NameNodeFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryFacts:
-    """A storage directory. `free` in bytes; `holder` of its lock, "" for nobody; `lost_pasts` that were set aside."""
+    """A storage directory.
+
+    Attributes:
+        free: in bytes.
+        holder: of its lock, "" for nobody.
+        lost_pasts: that were set aside.
+        unusable: a line for each file that is named like an image and cannot be used.
+    """
 
     root: Path
     listing: Answer[StorageDirectory]
@@ -66,6 +73,7 @@ class DirectoryFacts:
     free: Answer[int] = Answer()
     holder: str = ""
     lost_pasts: tuple[Path, ...] = ()
+    unusable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,8 @@ def check_storage(facts: Facts, thresholds: Thresholds) -> Verdict:
     if new:
         states.append(State.WARNING)
         problems.append(f"{len(new)} directories have no image yet")
-    for state, problem in (_agreement(facts), _image(facts, details), _lost_past(facts, details)):
+    looks = (_agreement(facts), _image(facts, details), _unusable(facts, details), _lost_past(facts, details))
+    for state, problem in looks:
         states.append(state)
         problems += [problem] if problem else []
     image = facts.image.value
@@ -100,13 +101,25 @@ def _image(facts: Facts, details: list[str]) -> tuple[State, str]:
     return State.OK, ""
 
 
+def _unusable(facts: Facts, details: list[str]) -> tuple[State, str]:
+    """What is named like an image and is none is left out by the daemon, too."""
+    lines = [line for each in facts.directories for line in each.unusable]
+    details += lines
+    return (State.WARNING, f"{_files(len(lines))} named like images cannot be used") if lines else (State.OK, "")
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"
+
+
 def _lost_past(facts: Facts, details: list[str]) -> tuple[State, str]:
     """What was set aside when the NameNode was set back waits for somebody who looks at it."""
     folders = [folder for each in (*facts.directories, *facts.edits_directories) for folder in each.lost_pasts]
     details += [
         f"{folder}: of a past that the NameNode has lost; remove it when it is no longer needed" for folder in folders
     ]
-    return (State.WARNING, f"{len(folders)} lost pasts were set aside") if folders else (State.OK, "")
+    were = "1 lost past was" if len(folders) == 1 else f"{len(folders)} lost pasts were"
+    return (State.WARNING, f"{were} set aside") if folders else (State.OK, "")
 
 
 def check_space(facts: Facts, thresholds: Thresholds) -> Verdict:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import NoReturn, Protocol
 
 from checkpointer.errors import TransferError
+from checkpointer.storage.fitness import content_fault
 from engine.stretches import HeldImage, Opening, Stretch
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
@@ -149,6 +151,19 @@ def refuse(verdict: Verdict, txid: int, witness: str) -> NoReturn:
     raise TransferError(
         witness, problem, hint="It will be offered again once this can be determined; check that a NameNode is up."
     )
+
+
+def require_whole(image: Path, txid: int) -> None:
+    """Check an image that nothing shows to be of the present past: a damaged file says nothing about the past.
+
+    Raises:
+        StorageError: its content does not have the digest that its `.md5` file names.
+    """
+    if fault := content_fault(image):
+        raise StorageError(
+            f"the image at txid {txid} is not offered, it is damaged: {fault}",
+            hint="No action is needed: the next checkpoint makes another image. Check the disk that holds this one.",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from checkpointer.storage.aside import PROVENANCE
+from checkpointer.storage.fitness import usable_images
 from checkpointer.storage.inspector import list_images
 from engine.stretches import Claim, HeldImage, Stretch
 from hadoop_common.durable import write_atomically
@@ -87,7 +88,10 @@ class ClaimBook:
         known, there = self._known(), None
         # What is in vain for the others must not cost this one: without it the image would never be offered.
         with suppress(HdfsError, OSError):
-            there = {image_md5(each.path) for folder in self._folders() for each in list_images(folder) if each.has_md5}
+            images = [each for folder in self._folders() for each in list_images(folder) if each.has_md5]
+            usable = usable_images(images)
+            # nobody knows which claim is that of an image whose digest cannot be read
+            there = {image_md5(each.path) for each in usable} if len(usable) == len(images) else None
         kept = {name: each for name, each in known.items() if there is None or name in there}
         self._claims = {**kept, md5: claim}
         write_claims(self._folders(), self._claims)
@@ -108,16 +112,12 @@ def image_md5(image: Path) -> str:
 
 
 def held_images(folders: Sequence[Path]) -> list[HeldImage]:
-    """The images in `current` folders that have a digest file, rollback images left out, the newest first.
+    """The usable images in `current` folders that have a digest file, rollback images left out, the newest first.
 
     Raises:
         OSError: a folder cannot be read.
-        ImageFormatError: a digest file is damaged.
+        ImageFormatError, ImageStorageError: a digest file was damaged or removed in this moment.
     """
-    found = {
-        image.txid: image.path
-        for folder in folders
-        for image in list_images(folder)
-        if image.has_md5 and not image.rollback
-    }
+    listed = [image for folder in folders for image in list_images(folder) if image.has_md5 and not image.rollback]
+    found = {image.txid: image.path for image in usable_images(listed)}
     return [HeldImage(txid, image_md5(path)) for txid, path in sorted(found.items(), reverse=True)]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from checkpointer.storage.aside import set_aside
+from checkpointer.storage.fitness import content_fault, frame_fault, note_fault, with_usable_images
 from checkpointer.storage.formatting import (
     format_directory,
     make_directory,
@@ -19,6 +20,7 @@ from checkpointer.storage.formatting import (
 from checkpointer.storage.inspector import (
     StorageDirectory,
     StorageState,
+    StoredImage,
     agree_on_version,
     inspect,
     newest_copies,
@@ -158,23 +160,23 @@ class StorageDirectories:
         return agree_on_version(self._inspect())
 
     def latest_image(self) -> ImageCopy:
-        """The newest image, unread.
+        """The newest usable image; its records are not read.
 
         Raises:
             StorageError: there is none.
         """
-        newest = newest_copies(self._inspect())[0]
+        newest = self._newest_copies()[0]
         return ImageCopy(newest.path, newest.txid)
 
     def verified_image(self) -> ImageCopy:
-        """The first copy of the newest image whose frame and digest are right.
+        """The first copy of the newest usable image whose frame and digest are right.
 
-        A single copy is not read here: whoever opens it finds the fault and says it best.
+        A single copy is not read here: the caller that opens it finds the fault and reports it best.
 
         Raises:
             StorageError: there is no image, or every copy is damaged.
         """
-        copies = newest_copies(self._inspect())
+        copies = self._newest_copies()
         faults = []
         for copy in copies:
             try:
@@ -185,10 +187,32 @@ class StorageDirectories:
                 faults.append(str(fault))
             else:
                 return ImageCopy(copy.path, copy.txid)
-        raise StorageError(
-            f"every copy of the newest image is damaged: {'; '.join(faults)}",
-            hint="Fetch that image and its .md5 file from a NameNode.",
-        )
+        raise _all_damaged(faults)
+
+    def leave_out_damaged(self) -> bool:
+        """Whether the newest image is damaged and an older one takes its place; may read all of it."""
+        found = False
+        with suppress(StorageError):
+            while content_fault(self.latest_image().path):
+                # what was found is remembered as long as there is an image that can take its place
+                self.latest_image()
+                found = True
+        return found
+
+    def pass_over(self, image: ImageCopy, error: HdfsError) -> None:
+        """Leave out `image`, whose reader met `error`, as long as the file is the same: an older one takes its place.
+
+        Raises:
+            HdfsError: `error`, where there is no other usable image.
+        """
+        usable = [each for found in self._inspect() for each in with_usable_images(found).images if not each.rollback]
+        others = [each for each in usable if each.path != image.path]
+        if not others:
+            raise error
+        note_fault(image.path, error.message)
+        older = max(each.txid for each in others)
+        text = "%s cannot be read: %s; continuing from the image at txid %d and the edits after it"
+        _LOG.error(text, image.path, error.message, older, extra={"txid": image.txid})
 
     def lacks_room(self) -> str:
         """Why the next image finds no room here, "" where it does, or where the directories cannot be read."""
@@ -294,6 +318,13 @@ class StorageDirectories:
         self._require_one()
         return [inspect(root) for root in self.roots]
 
+    def _newest_copies(self) -> list[StoredImage]:
+        found = self._inspect()
+        usable = [with_usable_images(each) for each in found]
+        if not any(each.images for each in usable) and any(each.images for each in found):
+            raise _all_damaged([frame_fault(image.path) for image in newest_copies(found)])
+        return newest_copies(usable)
+
     def _restore_one(self, root: Path, info: StorageInfo, seen: int) -> bool:
         try:
             make_directory(root, self._permission)
@@ -326,6 +357,13 @@ class StorageDirectories:
                 step(root)
             except OSError as fault:
                 self.drop(root, told(fault))
+
+
+def _all_damaged(faults: Iterable[str]) -> StorageError:
+    return StorageError(
+        f"every copy of the newest image is damaged: {'; '.join(faults)}",
+        hint="Fetch that image and its .md5 file from a NameNode.",
+    )
 
 
 def _clean(root: Path) -> list[Path]:

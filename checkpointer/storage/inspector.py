@@ -57,7 +57,11 @@ class SegmentFile:
 
 @dataclass(frozen=True, slots=True)
 class StorageDirectory:
-    """A storage directory at one moment; images and segments are sorted by txid."""
+    """A storage directory at one moment; images and segments are sorted by txid.
+
+    Attributes:
+        oddities: what is named like an image and is not a regular file.
+    """
 
     root: Path
     state: StorageState
@@ -66,6 +70,7 @@ class StorageDirectory:
     segments: tuple[SegmentFile, ...] = ()
     seen_txid: int | None = None
     leftovers: tuple[Path, ...] = ()
+    oddities: tuple[Path, ...] = ()
 
     @property
     def current(self) -> Path:
@@ -167,12 +172,13 @@ def check_covered(storage: StorageDirectory, last_txid: int) -> None:
 
 
 def list_images(current: Path) -> list[StoredImage]:
-    """Images in a `current` folder, rollback images among them, by txid.
+    """Images in a `current` folder, rollback images among them, by txid; only regular files are images.
 
     Raises:
         OSError: the folder cannot be read.
     """
-    return _images(current, {path.name for path in current.iterdir()})
+    names = {path.name for path in current.iterdir()}
+    return _images(current, names - _odd(current, names))
 
 
 def list_segment_files(current: Path) -> list[SegmentFile]:
@@ -192,7 +198,8 @@ def _inspect(directory: Path, allow_unknown_layout: bool) -> StorageDirectory:
     _refuse_interrupted(directory)
     current = directory / CURRENT
     names = {path.name for path in current.iterdir()} if current.is_dir() else set()
-    images = _images(current, names)
+    odd = _odd(current, names)
+    images = _images(current, names - odd)
     segments = _segments(current, names)
     version = _read_version(current / VERSION, allow_unknown_layout) if VERSION in names else None
     state = classify(exists=True, has_version=version is not None, has_image=bool(images), has_segment=bool(segments))
@@ -204,6 +211,7 @@ def _inspect(directory: Path, allow_unknown_layout: bool) -> StorageDirectory:
         tuple(segments),
         _read_seen_txid(current / SEEN_TXID) if SEEN_TXID in names else None,
         tuple(current / name for name in sorted(names) if parse_checkpoint(name) is not None),
+        tuple(current / name for name in sorted(odd)),
     )
 
 
@@ -232,6 +240,11 @@ def _read_seen_txid(path: Path) -> int:
             hint="Write the first txid of the newest segment into it, or copy it from another directory.",
         )
     return int(text)
+
+
+def _odd(current: Path, names: set[str]) -> set[str]:
+    """What is named like an image and is a directory, a pipe or a link that leads nowhere."""
+    return {name for name in names if parse_image(name) is not None and not (current / name).is_file()}
 
 
 def _images(current: Path, names: set[str]) -> list[StoredImage]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from checkpointer.storage.fitness import usable_images
 from checkpointer.storage.inspector import list_images
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import file_faults, told
@@ -48,20 +49,21 @@ def read_storage_info(directory: Path) -> StorageInfo:
 
 
 def latest_image(folders: Sequence[Path]) -> ImageCopy:
-    """The newest image in `current` folders, a copy with a digest file first; no older one is a substitute.
+    """The newest usable image in `current` folders, a copy with a digest file first.
 
     Raises:
         StorageError: there is none, or a folder cannot be read.
     """
     try:
-        images = [image for folder in folders for image in list_images(folder) if not image.rollback]
+        found = [image for folder in folders for image in list_images(folder) if not image.rollback]
     except OSError as fault:
         raise StorageError(
             f"a storage directory cannot be read: {told(fault)}", hint="Check its disk and permissions."
         ) from fault
+    images = usable_images(found)
     if not images:
         raise StorageError(
-            f"there is no image in {', '.join(map(str, folders)) or 'no folder at all'}",
+            f"there is no {'usable ' if found else ''}image in {', '.join(map(str, folders)) or 'no folder at all'}",
             hint="Copy the newest fsimage and its .md5 file from a NameNode there.",
         )
     best = max(images, key=lambda image: (image.txid, image.has_md5))

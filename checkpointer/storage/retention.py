@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from checkpointer.storage.fitness import usable_images
 from checkpointer.storage.inspector import SegmentFile, StoredImage, list_images, list_segment_files
 from hadoop_common.names import md5_name
 
@@ -125,14 +126,15 @@ def enforce_retention(
 ) -> list[str]:
     """Plan and apply for `current` folders; returns warnings.
 
-    A folder that cannot be listed is a warning too. Edits are left alone where that was an image folder.
+    What is named like an image and cannot be used counts for nothing and stays. A folder that cannot be listed is a
+    warning too. Edits are left alone where that was an image folder.
     """
     warnings: list[str] = []
     images: list[StoredImage] = []
     segments: list[SegmentFile] = []
     for folder in image_folders:
         try:
-            images += list_images(folder)
+            images += usable_images(list_images(folder))
         except OSError as fault:
             warnings.append(_unreadable(folder, fault))
     for folder in () if warnings else edits_folders:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from checkpointer.storage.fitness import usable_images
 from checkpointer.storage.inspector import StoredImage, list_images
 from checkpointer.storage.lookup import ImageCopy
 from hadoop_common.durable import rename_durably
@@ -60,7 +61,7 @@ def promote_rollback_images(folders: Sequence[Path], before_txid: int) -> list[s
 
 
 def _rollback_images(folder: Path) -> list[StoredImage]:
-    return [image for image in list_images(folder) if image.rollback]
+    return usable_images(image for image in list_images(folder) if image.rollback)
 
 
 def _promote(image: StoredImage) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from tests.checkpointer.image_builder import ImageBuilder
+
 RECORDED = Path(__file__).parents[1] / "recorded" / "hadoop-2.7.3"
 IMAGE_TXID = 30
 NEW_TXID = 183
@@ -16,6 +18,13 @@ def recorded_directory(target: Path, case: str = "renames") -> Path:
     for path in (target, target / "current"):
         path.chmod(0o755)
     return target
+
+
+def put_image(folder: Path, txid: int) -> Path:
+    """An image of an empty namespace at `txid`, with its digest file."""
+    builder = ImageBuilder()
+    builder.info.transactionId = txid
+    return builder.save(folder)
 
 
 def recorded_image(case: str = "renames", txid: int = NEW_TXID) -> bytes:

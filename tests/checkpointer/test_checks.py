@@ -206,7 +206,8 @@ BROKEN = directory(OTHER, listing=Answer(error="no such disk"))
             State.CRITICAL,
             "cluster_id",
         ),
-        ((directory(lost_pasts=(ROOT / "lost_past/1",)),), State.WARNING, "1 lost pasts were set aside"),
+        ((directory(unusable=("a: cut",)),), State.WARNING, "1 file named like images cannot be used"),
+        ((directory(lost_pasts=(ROOT / "lost_past/1",)),), State.WARNING, "1 lost past was set aside"),
     ],
 )
 def test_storage(directories: tuple[DirectoryFacts, ...], state: State, word: str) -> None:

@@ -19,6 +19,7 @@ from checkpointer.storage.aside import KEPT, LOST_PAST, PROVENANCE, lost_pasts, 
 from engine.stretches import _STAMPED, Claim, HeldImage, Recorder, Stretch, ending_of, is_telling
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name, md5_name, segment_name
+from image_format.md5_file import md5_path
 from journal.attribute_ops import RemoveXAttrOp, SetPermissionsOp, TimesOp
 from journal.binary_codec import encode_op
 from journal.file_ops import DeleteOp
@@ -28,6 +29,7 @@ from journal.segment import encode_header
 from journal.segment_file import EditLogSegment, Transactions
 from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
 from tests.checkpointer.past_model import ModelSegment
+from tests.checkpointer.storage_support import put_image
 
 LAYOUT = -63
 
@@ -368,7 +370,9 @@ def test_any_other_transaction_is_seen(seed: int, at: int) -> None:
 def image(folder: Path, txid: int, md5: str, rollback: bool = False) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / image_name(txid, rollback)
-    path.write_bytes(b"image")
+    made = put_image(folder, txid)
+    made.rename(path)
+    md5_path(made).rename(md5_path(path))
     path.with_name(md5_name(path.name)).write_text(f"{md5} *{path.name}\n")
     return path
 
@@ -409,7 +413,7 @@ def test_images_that_are_held(tmp_path: Path) -> None:
     for txid in (3, 9):
         image(tmp_path, txid, f"{txid:032x}")
     image(tmp_path, 12, "ee" * 16, rollback=True)
-    (tmp_path / image_name(20)).write_bytes(b"without a digest")
+    md5_path(put_image(tmp_path, 20)).unlink()
     assert held_images([tmp_path]) == [HeldImage(9, f"{9:032x}"), HeldImage(3, f"{3:032x}")]
 
 
@@ -419,13 +423,14 @@ def test_images_that_are_held(tmp_path: Path) -> None:
 def test_a_lost_past_is_set_aside(tmp_path: Path) -> None:
     current = tmp_path / "current"
     kept, lost = image(current, 5, "aa" * 16), image(current, 9, "bb" * 16)
+    content = lost.read_bytes()
     image(current, 7, "cc" * 16, rollback=True)
     for name in (segment_name(1, 5), "edits_inprogress_0000000000000000006", PROVENANCE, "VERSION", "seen_txid"):
         (current / name).write_text(name)
     folder = set_aside(tmp_path, keep=[kept.name])
     assert folder is not None
     assert sorted(path.name for path in current.iterdir()) == ["VERSION", kept.name, md5_name(kept.name), "seen_txid"]
-    assert (folder / lost.name).read_bytes() == b"image"
+    assert (folder / lost.name).read_bytes() == content
     assert len(list(folder.iterdir())) == 7
     assert set_aside(tmp_path, keep=[kept.name]) is None
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from checkpointer.storage.inspector import SegmentFile, StoredImage
 from checkpointer.storage.retention import apply_plan, enforce_retention, plan_retention
 from hadoop_common.names import image_name, inprogress_name, md5_name, segment_name
+from tests.checkpointer.storage_support import put_image
 
 FOLDER = Path("/current")
 
@@ -124,8 +125,7 @@ def test_what_is_needed_is_never_deleted(
 
 def test_files_are_deleted_and_the_second_run_has_nothing_to_do(tmp_path: Path) -> None:
     for txid in (10, 20, 30):
-        (tmp_path / image_name(txid)).write_bytes(b"image")
-        (tmp_path / md5_name(image_name(txid))).write_bytes(b"md5")
+        put_image(tmp_path, txid)
     for first in (1, 11, 21):
         (tmp_path / segment_name(first, first + 9)).write_bytes(b"edits")
     for _ in range(2):
@@ -138,15 +138,19 @@ def test_files_are_deleted_and_the_second_run_has_nothing_to_do(tmp_path: Path) 
 
 def test_images_alone(tmp_path: Path) -> None:
     for txid in (1, 2):
-        (tmp_path / image_name(txid)).write_bytes(b"image")
+        put_image(tmp_path, txid)
     (tmp_path / segment_name(1, 1)).write_bytes(b"edits")
     assert enforce_retention([tmp_path], [], keep=1, extra_edits=0, max_segments=0) == []
-    assert sorted(path.name for path in tmp_path.iterdir()) == [segment_name(1, 1), image_name(2)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        segment_name(1, 1),
+        image_name(2),
+        md5_name(image_name(2)),
+    ]
 
 
 def test_failures_are_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for txid in (1, 2, 3):
-        (tmp_path / image_name(txid)).write_bytes(b"image")
+        put_image(tmp_path, txid)
     real = Path.unlink
 
     def unlink(path: Path, missing_ok: bool = False) -> None:
@@ -158,11 +162,12 @@ def test_failures_are_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (warning,) = enforce_retention([tmp_path], [], keep=1, extra_edits=0, max_segments=0)
     assert image_name(1) in warning
     assert "Permission denied" in warning
-    assert sorted(path.name for path in tmp_path.iterdir()) == [image_name(1), image_name(3)]
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {name for txid in (1, 3) for name in (image_name(txid), md5_name(image_name(txid)))}
 
 
 def test_edits_stay_where_an_image_folder_cannot_be_listed(tmp_path: Path) -> None:
-    (tmp_path / image_name(9)).write_bytes(b"image")
+    put_image(tmp_path, 9)
     (tmp_path / segment_name(1, 5)).write_bytes(b"edits")
     folders = [tmp_path, tmp_path / "absent"]
     (warning,) = enforce_retention(folders, [tmp_path], keep=1, extra_edits=0, max_segments=0)
@@ -172,3 +177,22 @@ def test_edits_stay_where_an_image_folder_cannot_be_listed(tmp_path: Path) -> No
 
 def test_a_plan_of_nothing_does_nothing() -> None:
     assert apply_plan(plan_retention([], [], 1, 0, 0)) == []
+
+
+@pytest.mark.parametrize("damage", ["directory", "empty", "cut", "no digest in the .md5 file"])
+def test_what_cannot_be_used_keeps_no_image_from_staying(tmp_path: Path, damage: str) -> None:
+    """It does not count among those that are kept, so that the good ones stay; nor is it deleted."""
+    for txid in (1, 2, 3):
+        put_image(tmp_path, txid)
+    for txid in (0, 9):
+        odd = tmp_path / image_name(txid)
+        if damage == "directory":
+            odd.mkdir()
+        else:
+            content = put_image(tmp_path, txid).read_bytes()
+            odd.write_bytes({"empty": b"", "cut": content[:-20]}.get(damage, content))
+            if damage.startswith("no"):
+                (tmp_path / md5_name(odd.name)).write_bytes(b"")
+    assert enforce_retention([tmp_path], [], keep=2, extra_edits=0, max_segments=0) == []
+    left = {path.name for path in tmp_path.iterdir() if not path.name.endswith(".md5")}
+    assert left == {image_name(txid) for txid in (0, 2, 3, 9)}

@@ -404,3 +404,33 @@ def test_a_rename_that_fails_leaves_a_rollback_image(
     plain = folder / f"fsimage_{txid:019d}"
     ImageFile.open(plain).close()
     assert not md5_path(image.path).exists()
+
+
+# ---- a damaged image ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("damage", ["cut", "record", "digest"])
+def test_a_standby_continues_from_the_image_before_a_damaged_one(
+    stub: NameNodeStub, tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with daemon_of(stub, tmp_path) as daemon:
+        for name in "ab":
+            write_edits(stub, name, 20)
+            newest = daemon.service.poll().details["txid"]
+    path = tmp_path / f"nn2/current/fsimage_{newest:019d}"
+    content = path.read_bytes()
+    if damage == "cut":
+        path.write_bytes(content[:-9])
+    elif damage == "digest":
+        md5_path(path).write_text(f"{'0' * 32} *{path.name}\n")
+    else:
+        path.write_bytes(content[:60] + b"\xff" * 9 + content[69:])
+    with daemon_of(stub, tmp_path) as daemon:
+        last = write_edits(stub, "c", 20)
+        daemon.role.tail()
+        status = daemon.service.status()
+        assert (status["appliedTxid"], status["alarms"], status["lostPast"]) == (last, [], None)
+        assert daemon.service.poll().details["txid"] == last
+    assert path.name in caplog.text
+    ours, theirs = (tmp_path / each / f"current/fsimage_{last:019d}" for each in ("nn2", "active/name"))
+    assert ours.read_bytes() == theirs.read_bytes()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.errors import RoleGaveUpError
-from checkpointer.past.proof import refuse
+from checkpointer.past.proof import refuse, require_whole
 from checkpointer.past.record import image_md5
 from checkpointer.past.watch import PastWatch
 from checkpointer.roles.backup.folders import FailedFolders
@@ -212,6 +212,8 @@ class BackupCheckpoints:
         """
         verdict = self._past.confirm(HeldImage(txid, image_md5(image)))
         if not verdict.holds:
+            if verdict.lost:
+                require_whole(image, txid)
             self._past.doubt()
             refuse(verdict, txid, self._link.address)
 

@@ -14,7 +14,7 @@ from checkpointer.past.watch import PastWatch
 from checkpointer.roles.backup.own_segments import finish_in_progress, local_segments, set_aside_damaged
 from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.states import BackupState
-from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.directories import ImageCopy, StorageDirectories
 from checkpointer.transfer import TransferCancelledError, download_image, download_segment
 from engine.errors import CheckpointCancelledError
 from engine.observer import Observer
@@ -24,6 +24,7 @@ from hadoop_common.durable import remove_durably
 from hadoop_common.file_faults import told
 from hadoop_common.names import image_name, parse_segment, segment_name
 from hadoop_rpc.namenode_protocol import EditLogManifest, RemoteEditLog
+from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
 from journal.errors import JournalError, TransactionGapError
 from journal.segment_extent import check_segment_file
 from journal.segment_file import EditLogSegment, read_transactions, select_segments
@@ -211,14 +212,26 @@ class Follower:
 
     def _load(self, observer: Observer | None) -> None:
         if not self._image_is_stale:
-            image = self._storage.verified_image()
-            self._namespace.load(image.path, observer)
+            image = self._load_newest(observer)
             self._past.loaded(HeldImage(image.txid, image_md5(image.path)))
             layout = self._namespace.namespace.base.layout_version
             # Another one is of before an upgrade that this node was not told the end of.
             self._image_is_stale = layout != self._storage.storage_info().layout_version
         if self._image_is_stale:
             self._fetch_image(observer)
+
+    def _load_newest(self, observer: Observer | None) -> ImageCopy:
+        """Load the newest image, an older one where it is damaged; returns the one that was loaded."""
+        while True:
+            image = self._storage.verified_image()
+            try:
+                self._namespace.load(image.path, observer)
+            except (UnsupportedLayoutError, UnsupportedCodecError):
+                raise
+            except ImageFormatError as error:
+                self._storage.pass_over(image, error)
+            else:
+                return image
 
     def _apply(self, segments: Sequence[EditLogSegment], last: int, observer: Observer | None) -> None:
         first = self._namespace.last_txid + 1

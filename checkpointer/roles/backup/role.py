@@ -174,6 +174,8 @@ class BackupRole:
                 throttle=self._throttle(),
                 cancelled=stopping,
             )
+            # what follows goes by the newest image
+            self._storage.leave_out_damaged()
             self._follower.recover()
             self._receiver = JournalReceiver(
                 self.storage_info(),

@@ -30,7 +30,7 @@ from checkpointer.merging.engines import MergeTask, choose_engine, load_ahead
 from checkpointer.past.bounds import contradiction
 from checkpointer.past.lost import LostPast
 from checkpointer.past.namenode_witness import NamenodeWitness
-from checkpointer.past.proof import Verdict, prove, refuse
+from checkpointer.past.proof import Verdict, prove, refuse, require_whole
 from checkpointer.past.record import ClaimBook, held_images, image_md5
 from checkpointer.roles.role import Job, Progress, Target, Upload
 from checkpointer.roles.secondary.agreement import Standing, check_signature, needed_logs, standing
@@ -247,14 +247,20 @@ class SecondaryRole:
         newest = self._storage.latest_image()
         return None if newest is None else newest.txid
 
+    def _ahead_of(self, txid: int) -> int | None:
+        """Txid of our newest image, where that is after `txid`; nothing is concluded from a damaged file."""
+        ahead = (held.txid for held in held_images(self._storage.image_folders()) if held.txid > txid)
+        return next(filter(self._storage.is_whole, ahead), None)
+
     # ---- work ----------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
         self._storage.leave_out_broken()
         if self._config.restore_directories and self._storage.has_dropped:
             self._storage.restore()
-        theirs, ours = self._position.ask(self._stopping), self._newest_txid()
-        if theirs is not None and ours is not None and theirs < ours:
+        theirs = self._position.ask(self._stopping)
+        ours = None if theirs is None else self._ahead_of(theirs)
+        if ours is not None:
             # One that was reformatted is another namespace, which is for the operator to see to.
             self._check_namespace(self._stopping)
             self._set_aside(f"our newest image is of txid {ours}, but it has written no more than {theirs}")
@@ -368,9 +374,10 @@ class SecondaryRole:
         signature = self._calls.call(NamenodeClient.roll_edit_log, observer.cancelled)
         standing(self._storage.versions(), signature.storage_info, self._namenode)
         check_signature(signature, self._namenode)
-        newest, ended = self._newest_txid(), signature.current_segment_txid - 1
+        ended = signature.current_segment_txid - 1
         # The roll itself wrote the last transaction, so that no image can hold that one yet.
-        if newest is not None and newest >= ended:
+        newest = self._ahead_of(ended - 1)
+        if newest is not None:
             self._set_aside(f"our newest image is of txid {newest}, but its segment ended at {ended} just now")
         self._position.rolled(signature.current_segment_txid)
         return signature
@@ -388,13 +395,22 @@ class SecondaryRole:
 
     def _leave_lost_past(self, witness: NamenodeWitness, logs: Sequence[RemoteEditLog]) -> None:
         """Set aside what is here where the NameNode was set back since: it is not to be served, nor taken for new."""
-        newest = next(iter(held_images(self._storage.image_folders())), None)
+        for newest in (*held_images(self._storage.image_folders()), None):
+            problem = self._lost_by(newest, witness, logs)
+            if not problem:
+                return
+            # Nothing is concluded from a damaged file, but the one before it may tell the same.
+            if newest is None or self._storage.is_whole(newest.txid):
+                self._set_aside(problem)
+                return
+
+    def _lost_by(self, newest: HeldImage | None, witness: NamenodeWitness, logs: Sequence[RemoteEditLog]) -> str:
+        """What says that the NameNode was set back since our newest image, "" where nothing does."""
         problem = contradiction(-1 if newest is None else newest.txid, self.segments(), logs)
         if not problem and newest is not None and witness.image_md5(newest.txid) != newest.md5:
             verdict = self._compare(newest, witness)
             problem = verdict.reason if verdict.lost else ""
-        if problem:
-            self._set_aside(problem)
+        return problem
 
     def _compare(self, image: HeldImage, witness: NamenodeWitness) -> Verdict:
         """Whether an image of ours is of the NameNode's past as it is now."""
@@ -426,13 +442,14 @@ class SecondaryRole:
         """Right before an image is sent: it is of the NameNode's past as it is now.
 
         Raises:
-            StorageError: it is not; it was set aside.
+            StorageError: it is not, and was set aside; or it is damaged.
             TransferError: that cannot be told now.
         """
         verdict = self._compare(HeldImage(txid, image_md5(image)), self._witness(self._stopping))
         if verdict.holds:
             return
         if verdict.lost:
+            require_whole(image, txid)
             self._set_aside(verdict.reason)
         refuse(verdict, txid, self._namenode)
 

@@ -8,11 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from checkpointer.storage.directories import ImageCopy, StorageDirectories
+from checkpointer.storage.fitness import content_fault, with_usable_images
 from checkpointer.storage.inspector import StorageDirectory, inspect
 from checkpointer.storage.lookup import latest_image
 from checkpointer.storage.room import ROOM_HINT, lack_of_room
 from hadoop_common.errors import HdfsError, StorageError
-from hadoop_common.names import VERSION
+from hadoop_common.names import VERSION, image_name
 from hadoop_common.storage_info import StorageInfo
 
 _LOG = logging.getLogger(__name__)
@@ -94,16 +95,21 @@ class SecondaryStorage:
         return self._folders(self._edits_roots)
 
     def latest_image(self) -> ImageCopy | None:
-        """The newest image, unread; None before the first.
+        """The newest usable image; None before the first. Its content is not read.
 
         Raises:
             StorageError: a directory cannot be read, or none works.
         """
         self._check_left()
         folders = self.image_folders()
-        if not any(inspect(folder.parent).images for folder in folders):
+        if not any(with_usable_images(inspect(folder.parent)).images for folder in folders):
             return None
         return latest_image(folders)
+
+    def is_whole(self, txid: int) -> bool:
+        """Whether a copy of our image at `txid` has the digest that its `.md5` file names; may read all of it."""
+        paths = (folder / image_name(txid) for folder in self.image_folders())
+        return any(path.is_file() and not content_fault(path) for path in paths)
 
     def require_room(self) -> None:
         """Check that there is room for another image, and for edits.

@@ -40,7 +40,7 @@ from checkpointer.roles.standby.other_images import OtherImages
 from checkpointer.roles.standby.tailer import EditTailer
 from checkpointer.roles.standby.version import ActiveVersion, Move, decide_move
 from checkpointer.roles.standby.version_watch import VersionWatch
-from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.directories import ImageCopy, StorageDirectories
 from checkpointer.storage.rollback import latest_rollback_image, promote_rollback_images
 from engine.errors import CheckpointCancelledError, CheckpointError
 from engine.loaded_image import next_layout
@@ -51,6 +51,7 @@ from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import explained, told
 from hadoop_common.recurring_fault import RecurringFault
 from hadoop_common.storage_info import StorageInfo
+from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
 from journal.errors import TransactionGapError
 from servlets.node_state import RoleDetails
 
@@ -297,8 +298,17 @@ class JournalFollower:
             self._open_fault.forget()
 
     def _load(self, observer: Observer) -> None:
-        """Load the newest image, in the layout of VERSION where that is newer."""
+        """Load the newest image, in the layout of VERSION where that is newer; where it is damaged, an older one."""
         image = self._storage.verified_image()
+        try:
+            self._load_image(image, observer)
+        except (UnsupportedLayoutError, UnsupportedCodecError):
+            raise
+        except ImageFormatError as error:
+            self._storage.pass_over(image, error)
+            self._load(observer)
+
+    def _load_image(self, image: ImageCopy, observer: Observer) -> None:
         layout = next_layout(image.path, self._storage.storage_info().layout_version)
         self._warm.settings = replace(self._warm.settings, layout_version=layout)
         self._tailer.load(image, observer)
@@ -325,6 +335,10 @@ class JournalFollower:
             if not verdict.lost and not deep:
                 _LOG.debug("whether the edits are those that were applied is not known: %s", verdict.reason)
                 return began
+            if verdict.lost and self._storage.leave_out_damaged():
+                # nothing is concluded from a damaged file
+                self._load(observer)
+                continue
             if began or not verdict.lost:
                 raise StorageError(
                     f"{verdict.reason}: nothing is merged or offered until that is settled",

@@ -16,7 +16,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 from checkpointer.config.checkpoint_config import CheckpointConfig
-from checkpointer.past.proof import refuse
+from checkpointer.past.proof import refuse, require_whole
 from checkpointer.past.record import image_md5
 from checkpointer.roles.role import Job, Progress, Target, Upload
 from checkpointer.roles.standby.bootstrap import bootstrap, settle_versions
@@ -295,12 +295,14 @@ class StandbyRole:
         """Right before an image is sent: it is of the cluster's past as it is now.
 
         Raises:
-            StorageError: it is not.
+            StorageError: it is not, or it is damaged.
             TransferError: that cannot be told now.
         """
         verdict = self._follower.past.confirm(HeldImage(txid, image_md5(image)))
         if verdict.holds:
             return
+        if verdict.lost:
+            require_whole(image, txid)
         # The next look at the edits sees to it.
         self._follower.past.doubt()
         refuse(verdict, txid, self._source.location)

@@ -1,0 +1,244 @@
+"""Files that are named like images and are none: they are left out, and nothing is concluded from them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from checkpointer.past.record import held_images
+from checkpointer.storage.directories import StorageDirectories, latest_image
+from checkpointer.storage.fitness import content_fault, frame_fault, unusable, with_usable_images
+from checkpointer.storage.inspector import StorageState, inspect
+from hadoop_common.names import image_name, md5_name
+from image_format.errors import DigestMismatchError
+from servlets.status import TriggerState
+from tests.checkpointer.backup_support import Daemon, backup_config
+from tests.checkpointer.fake_namenode import FakeNamenode
+from tests.checkpointer.secondary_support import Secondary
+from tests.checkpointer.storage_support import IMAGE_TXID, put_image, recorded_directory
+from tests.checkpointer.streaming_namenode import StreamingNamenode
+
+OLD, FAR = 3, 9_000_000
+Damage = Callable[[Path], None]
+
+
+def directory(path: Path) -> None:
+    path.mkdir()
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def dangling(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def empty(path: Path) -> None:
+    put_image(path.parent, _txid(path))
+    path.write_bytes(b"")
+
+
+def cut(path: Path) -> None:
+    content = put_image(path.parent, _txid(path)).read_bytes()
+    path.write_bytes(content[:-20])
+
+
+def another_txid(path: Path) -> None:
+    put_image(path.parent, _txid(path) + 1).rename(path)
+
+
+def empty_digest(path: Path) -> None:
+    put_image(path.parent, _txid(path)).with_name(md5_name(path.name)).write_bytes(b"")
+
+
+def digest_of_another(path: Path) -> None:
+    digest = put_image(path.parent, _txid(path)).with_name(md5_name(path.name))
+    digest.write_bytes(digest.read_bytes().replace(b"fsimage", b"fsimgae"))
+
+
+def digest_directory(path: Path) -> None:
+    digest = put_image(path.parent, _txid(path)).with_name(md5_name(path.name))
+    digest.unlink()
+    digest.mkdir()
+
+
+def no_digest(path: Path) -> None:
+    put_image(path.parent, _txid(path)).with_name(md5_name(path.name)).unlink()
+
+
+def digest_dangling(path: Path) -> None:
+    digest = put_image(path.parent, _txid(path)).with_name(md5_name(path.name))
+    digest.unlink()
+    digest.symlink_to("nowhere")
+
+
+def wrong_digest(path: Path) -> None:
+    """The frame is whole, but its content is another one than its digest file says."""
+    put_image(path.parent, _txid(path)).with_name(md5_name(path.name)).write_text(f"{'0' * 32} *{path.name}\n")
+
+
+NOT_REGULAR: list[Damage] = [directory, pipe, dangling, loop]
+BAD_FRAME: list[Damage] = [
+    empty,
+    cut,
+    another_txid,
+    empty_digest,
+    digest_of_another,
+    digest_directory,
+    no_digest,
+    digest_dangling,
+]
+ALL: list[Damage] = [*NOT_REGULAR, *BAD_FRAME, wrong_digest]
+
+
+def _txid(path: Path) -> int:
+    return int(path.name.rpartition("_")[2])
+
+
+@pytest.mark.parametrize("damage", NOT_REGULAR)
+def test_only_regular_files_are_images(tmp_path: Path, damage: Damage) -> None:
+    root = recorded_directory(tmp_path / "nn")
+    odd = root / "current" / image_name(FAR)
+    damage(odd)
+    found = inspect(root)
+    assert [image.txid for image in found.images] == [IMAGE_TXID]
+    assert found.oddities == (odd,)
+    assert unusable(found) == [f"{odd} is not a regular file"]
+
+
+def test_a_directory_with_nothing_but_an_odd_file_is_not_formatted(tmp_path: Path) -> None:
+    directory_like = tmp_path / "nn/current" / image_name(FAR)
+    directory_like.mkdir(parents=True)
+    assert inspect(tmp_path / "nn").state is StorageState.NOT_FORMATTED
+
+
+@pytest.mark.parametrize("damage", [*NOT_REGULAR, *BAD_FRAME])
+def test_an_odd_file_is_not_the_newest_image(tmp_path: Path, damage: Damage, caplog: pytest.LogCaptureFixture) -> None:
+    root = recorded_directory(tmp_path / "nn")
+    damage(root / "current" / image_name(FAR))
+    assert latest_image([root / "current"]).txid == IMAGE_TXID
+    with StorageDirectories([root]) as storage:
+        assert storage.latest_image().txid == IMAGE_TXID
+        assert storage.verified_image().txid == IMAGE_TXID
+    assert [held.txid for held in held_images([root / "current"])] == [IMAGE_TXID]
+    (line,) = unusable(inspect(root))
+    assert image_name(FAR) in line
+    with_usable_images(inspect(root))
+    reports = [record for record in caplog.records if image_name(FAR) in record.getMessage()]
+    assert len(reports) == 1
+
+
+def test_a_wrong_digest_is_found_in_the_content(tmp_path: Path) -> None:
+    path = tmp_path / image_name(9)
+    wrong_digest(path)
+    assert frame_fault(path) == ""
+    assert "its MD5 is" in content_fault(path)
+    # it is remembered
+    assert "its MD5 is" in frame_fault(path)
+    put_image(tmp_path, 9)
+    assert content_fault(path) == frame_fault(path) == ""
+
+
+def test_an_image_without_permission_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a daemon that is not root."""
+    put_image(tmp_path, 5)
+    newest = put_image(tmp_path, 9)
+    real = os.open
+
+    def refuse(path: str | Path, *arguments: int, **more: int) -> int:
+        if Path(path) == newest:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *arguments, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", refuse)
+        assert "Permission denied" in frame_fault(newest)
+        assert [held.txid for held in held_images([tmp_path])] == [5]
+    # the permission was given back
+    assert [held.txid for held in held_images([tmp_path])] == [9, 5]
+
+
+def test_an_older_image_takes_the_place_of_one_that_cannot_be_read(tmp_path: Path) -> None:
+    root = recorded_directory(tmp_path / "nn")
+    put_image(root / "current", FAR)
+    fault = DigestMismatchError("its MD5 is another one")
+    with StorageDirectories([root]) as storage:
+        storage.pass_over(storage.latest_image(), fault)
+        assert storage.latest_image().txid == IMAGE_TXID
+        with pytest.raises(DigestMismatchError):
+            storage.pass_over(storage.latest_image(), fault)
+        assert storage.latest_image().txid == IMAGE_TXID
+
+
+# ---- a secondary -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[FakeNamenode]:
+    with FakeNamenode(tmp_path / "name") as running:
+        yield running
+
+
+@pytest.mark.parametrize("txid", [OLD, FAR], ids=["old", "far"])
+@pytest.mark.parametrize("damage", ALL)
+def test_a_secondary_makes_its_checkpoints_beside_it(
+    node: FakeNamenode, tmp_path: Path, damage: Damage, txid: int
+) -> None:
+    with Secondary.of(tmp_path, node) as secondary:
+        assert secondary.checkpoint().details["txid"] == 88
+    damage(secondary.folder / image_name(txid))
+    with Secondary.of(tmp_path, node) as secondary:
+        secondary.service.poll()
+        result = secondary.checkpoint()
+        assert result.state is TriggerState.DONE, result
+        assert list(result.details["uploads"].values()) == ["SUCCESS"]
+        assert node.image_txids()[-1] == result.details["txid"]
+        assert secondary.role.details().lost_past is None
+        assert secondary.role.progress().image_txid == result.details["txid"]
+    # an old image whose frame is whole goes as others do
+    assert os.path.lexists(secondary.folder / image_name(txid)) or (damage is wrong_digest and txid == OLD)
+
+
+def test_a_damaged_image_of_ours_is_not_offered_and_sets_nothing_aside(node: FakeNamenode, tmp_path: Path) -> None:
+    node.faults["upload"] = 500
+    with Secondary.of(tmp_path, node) as secondary:
+        txid = secondary.checkpoint().details["txid"]
+    node.faults.clear()
+    damaged = secondary.folder / image_name(txid)
+    content = bytearray(damaged.read_bytes())
+    content[200] ^= 1
+    damaged.write_bytes(content)
+    (secondary.folder / md5_name(damaged.name)).write_text(f"{'0' * 32} *{damaged.name}\n")
+    with Secondary.of(tmp_path, node) as secondary:
+        secondary.service.poll()
+        assert txid not in node.image_txids()
+        result = secondary.checkpoint()
+        assert result.state is TriggerState.DONE, result
+        assert secondary.role.details().lost_past is None
+        assert node.image_txids()[-1] == result.details["txid"]
+
+
+@pytest.mark.parametrize("damage", [directory, cut, empty_digest, wrong_digest])
+def test_a_backup_keeps_in_step_beside_it(tmp_path: Path, damage: Damage) -> None:
+    with StreamingNamenode(tmp_path / "nn") as node:
+        config = backup_config(tmp_path / "backup", node.rpc_port, node.http_port)
+        with Daemon(config) as daemon:
+            daemon.follow()
+            node.write(5)
+            daemon.service.request(force=True, wait=True)
+        damage(tmp_path / "backup/current" / image_name(FAR))
+        with Daemon(config) as daemon:
+            daemon.follow()
+            node.write(5)
+            result = daemon.service.request(force=True, wait=True)
+            assert result.state is TriggerState.DONE, result
+            assert node.image_txids()[-1] == result.details["txid"]
+            assert daemon.service.status()["lostPast"] is None
