@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,19 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hadoop_common.cli.output import echo, json_option, terminal_width
+from hadoop_common.cli.output import json_option
 from hadoop_common.cli.progress import ProgressObserver
-from hadoop_common.durable import write_atomically
 from hadoop_common.quantities import parse_size
+from pipeline.cli.report_outputs import FORMATS, plan_outputs, write_outputs
 from pipeline.cli.spark_command import spark_for
-from pipeline.errors import OutputError
 
 if TYPE_CHECKING:
     from pipeline.reports.model import Report
 
 SECTIONS = ("space", "owners", "files", "small-files", "cold", "growth", "operations", "snapshots", "findings")
-_FOLDERS = ("csv", "parquet")
-_FORMATS = ("terminal", "csv", "parquet", "json", "html")
 _NEEDS = {"growth": "--before", "operations": "--edits"}
 
 
@@ -79,9 +74,20 @@ class _Choices:
 @click.option(
     "--as-of", type=click.DateTime(), help="Measure ages at this time, UTC (default: the image's modification time)."
 )
-@click.option("--format", "kind", type=click.Choice(_FORMATS), default="terminal", show_default=True, help="Output.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="File to write, or the folder of csv and parquet (a file a table)."
+    "--format",
+    "kind",
+    type=click.Choice(FORMATS),
+    default="terminal",
+    show_default=True,
+    help="Format of standard output, and of an --out whose name does not tell.",
+)
+@click.option(
+    "--out",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Write a copy: NAME.html, NAME.json, or a folder with a file for each table, NAME.csv, NAME.parquet. "
+    "May be repeated.",
 )
 @click.option("--force", is_flag=True, help="Replace what is at --out.")
 @click.option("--master", help="Spark's master, e.g. local[4] or spark://host:7077 (default: all cores here).")
@@ -98,7 +104,7 @@ def command(
     cold_days: int,
     as_of: datetime | None,
     kind: str,
-    out: Path | None,
+    out: tuple[Path, ...],
     force: bool,
     master: str | None,
     driver_memory: str,
@@ -110,44 +116,45 @@ def command(
     Sections: space, owners, files, small-files, cold, snapshots, findings (what `image verify` finds);
     with --before growth, with --edits operations, and who caused growth and small files.
 
+    One run writes any number of copies: text on standard output, or --format summary for the totals and what to act
+    on alone, and files by --out. Standard output stays empty if an --out has the format that --format names.
+
     With --before the edits between the two images count, else all that are given. Paths may be URIs of any file
     system that Spark knows, such as hdfs:// and s3a://. A lake has no snapshots and no findings.
 
     \b
     Examples:
       checkpointer report /data/nn/current
+      checkpointer report /data/nn/current --format summary --out report.html --out report.json
       checkpointer report new/fsimage_42 --before old/fsimage_7 --edits edits/ --format html --out report.html
       checkpointer report hdfs://nn/lake --only small-files --top 100 --format csv --out small/
     Exit codes: 0 done, 1 failed, 2 wrong usage or no Spark, 3 image damaged, 4 edits damaged, 6 a path is wrong
     """
     kind = "json" if as_json else kind
-    _check(kind, out, only, {"--before": before, "--edits": edits}, force=force)
+    _check_sections(only, {"--before": before, "--edits": edits})
+    outputs = plan_outputs(kind, out, force=force)
+    _check_inputs(image, before, edits)
     chosen = _Choices(depth, top, small, cold_days, only, None if as_of is None else as_of.replace(tzinfo=UTC))
     with _progress() as progress:
         report = _make(image, before, edits, chosen, progress, master=master, driver_memory=driver_memory)
-    _write(report, kind, out)
+    write_outputs(report, outputs)
 
 
-def _check(kind: str, out: Path | None, only: tuple[str, ...], given: dict[str, str], *, force: bool) -> None:
-    """Everything that can be said before Spark is started."""
+def _check_sections(only: tuple[str, ...], given: dict[str, str]) -> None:
     for section in only:
         option = _NEEDS.get(section)
         if option is not None and not given[option]:
             raise click.UsageError(f"--only {section} needs {option}")
-    if out is None:
-        if kind in _FOLDERS:
-            raise click.UsageError(f"--format {kind} needs --out, the folder that the files are put into")
-        return
-    if kind == "terminal":
-        raise click.UsageError("--out needs a --format: csv, parquet, json or html")
-    if not out.absolute().parent.is_dir():
-        raise click.UsageError(f"--out: {out.absolute().parent} is not a directory")
-    if not os.access(out.absolute().parent, os.W_OK):
-        raise click.UsageError(f"--out: nothing can be written to {out.absolute().parent}")
-    if out.exists() and not force:
-        raise click.UsageError(f"{out} exists already; --force replaces it")
-    if out.exists() and out.is_dir() != (kind in _FOLDERS):
-        raise click.UsageError(f"{out} is {'a directory' if out.is_dir() else 'not a directory'}")
+
+
+def _check_inputs(image: str, before: str, edits: str) -> None:
+    from pipeline.input_checks import check_edits, check_image
+
+    check_image(image)
+    if before:
+        check_image(before)
+    if edits:
+        check_edits(edits)
 
 
 def _make(
@@ -172,47 +179,6 @@ def _make(
             return ReportOptions(as_of, chosen.depth, chosen.top, chosen.small, chosen.cold_days, chosen.only)
 
         return make_report(spark, Request(image, before, edits), options, generated=generated, progress=progress)
-
-
-def _write(report: Report, kind: str, out: Path | None) -> None:
-    if kind in _FOLDERS:
-        from pipeline.reports.writers.folder import write_folder
-
-        assert out is not None
-        with _writing(out):
-            files = write_folder(report, out, kind)
-        echo(f"{out}: {len(files)} files", err=True)
-    elif kind == "terminal":
-        from pipeline.reports.writers.terminal import report_lines
-
-        for line in report_lines(report, terminal_width()):
-            echo(line)
-    else:
-        text = _as_text(report, kind)
-        if out is None:
-            click.echo(text)
-            return
-        with _writing(out):
-            write_atomically(out, text.encode())
-        echo(f"{out}: {len(report.sections)} sections", err=True)
-
-
-def _as_text(report: Report, kind: str) -> str:
-    if kind == "html":
-        from pipeline.reports.html import render
-
-        return render(report)
-    from pipeline.reports.model import as_json
-
-    return json.dumps(as_json(report), ensure_ascii=False)
-
-
-@contextmanager
-def _writing(out: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(f"cannot write {out}: {error}", hint="Free space, or name another --out.") from error
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
@@ -13,6 +12,7 @@ from pyspark.sql import functions as sql
 from hadoop_common.names import parse_image
 from pipeline import read_edits, read_image
 from pipeline.errors import SourceFileError
+from pipeline.input_checks import LAKE_COMMITS, is_local_lake
 from pipeline.lake import images_in_lake, read_lake_edits, read_lake_images
 from pipeline.lake.files import HadoopFiles
 from pipeline.reports.rows import collect
@@ -22,8 +22,6 @@ from pipeline.staging import Stager, resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_COMMITS = "_commits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +104,4 @@ def _from_lake(spark: SparkSession, root: str, txid: int) -> ImageInput:
 
 
 def _is_lake(spark: SparkSession, uri: str) -> bool:
-    if is_local(uri):
-        return (Path(uri.removeprefix("file://")) / _COMMITS).is_dir()
-    return bool(HadoopFiles(spark, uri).names(_COMMITS))
+    return is_local_lake(uri) if is_local(uri) else bool(HadoopFiles(spark, uri).names(LAKE_COMMITS))

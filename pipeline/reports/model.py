@@ -44,6 +44,7 @@ class ReportTable:
         name: unique in the report, fit for a file name.
         rows: cells in the order of `columns`, the most important row first.
         text: one sentence on how to read it, "" where the title says all.
+        cut: whether more rows exist than these first ones.
     """
 
     name: str
@@ -51,6 +52,7 @@ class ReportTable:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     text: str = ""
+    cut: bool = False
 
     def __post_init__(self) -> None:
         assert _NAME.fullmatch(self.name), self.name

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import TimestampType
 
-from pipeline.reports.model import Cell, Column, ReportTable
+from pipeline.reports.model import Bar, Bars, Cell, Column, ReportTable, Unit
 
 MOST_ROWS = 10_000
 """Rows that reach the driver in one go at most."""
@@ -47,6 +48,34 @@ def table(
     """A table of those keys of `records` that `columns` name."""
     rows = tuple(tuple(record[column.name] for column in columns) for record in records)
     return ReportTable(name, title, columns, rows, text)
+
+
+def first_rows(
+    name: str,
+    title: str,
+    columns: tuple[Column, ...],
+    records: Sequence[Mapping[str, Cell]],
+    *,
+    most: int,
+    text: str = "",
+) -> ReportTable:
+    """As `table`, of the first `most` of the records. One more record shows that more exist; then the text says so."""
+    cut = len(records) > most
+    if cut:
+        text = f"{text} The first {most}; more exist, and --top says how many to show.".lstrip()
+    return replace(table(name, title, columns, records[:most], text), cut=cut)
+
+
+def first_bars(
+    title: str, label: str, value: str, records: Sequence[Mapping[str, Any]], *, unit: Unit = "count", most: int
+) -> tuple[Bars, ...]:
+    """A chart of the first `most` of the records without those of 0; no chart where none is left.
+
+    Args:
+        label, value: keys of the records.
+    """
+    bars = tuple(Bar(record[label] or "", record[value]) for record in records[:most] if record[value])
+    return (Bars(f"{title}, the first {most}" if len(records) > most else title, bars, unit),) if bars else ()
 
 
 def share(part: int, whole: int) -> float | None:

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from pipeline.reports.options import ReportOptions
+from pipeline.reports.queries.classes import add_up
 from pipeline.reports.queries.facts import DIRECTORY_COLUMNS, FACT_COLUMNS, MEASURES, directories, facts, places
 from pipeline.reports.queries.operations import ACTIVITY_COLUMNS, WRITTEN_COLUMNS, activity, written_files
 from pipeline.reports.queries.small_files import savings
@@ -19,6 +20,13 @@ from pipeline.reports.queries.tree import roll_up
 from pipeline.reports.rows import Record, collect
 
 T = TypeVar("T")
+
+TOTALLED = (
+    *MEASURES,
+    *("small_files", "small_length", "saved_inodes", "saved_blocks", "saved_heap"),
+    *("cold_files", "cold_length", "cold_raw"),
+)
+"""What a report gives totals of."""
 
 
 class ImageTables(Protocol):
@@ -64,10 +72,9 @@ class _Counted:
 
     @cached_property
     def total(self) -> Record:
-        """`MEASURES` of everything below the root."""
-        sums = self.rolled.where(sql.col("depth") == 0)
-        found = collect(sums.select(*MEASURES), limit=1)
-        return found[0] if found else dict.fromkeys(MEASURES, 0)
+        """Sums of `TOTALLED` over everything below the root."""
+        sums = (sql.coalesce(add_up(name), sql.lit(0)).alias(name) for name in TOTALLED)
+        return collect(self.places.agg(*sums), limit=1)[0]
 
 
 class Work:

@@ -147,6 +147,7 @@ def _space(chance: random.Random, root: Node) -> Section:
         Column("files", "count", "Files"),
         Column("directories", "count", "Directories"),
     )
+    levels = [(level, [row for row in quotas if row[3] >= 90 and (row[3] >= 100) == full]) for level, full in _LEVELS]
     totals = (root.value, root.value * 10 // 28, FILES, 1_203_312, 52_300_444, 14_402 * MIB)
     return Section(
         "space",
@@ -165,6 +166,12 @@ def _space(chance: random.Random, root: Node) -> Section:
                 (_PATH, *heads, Column("share", "percent", "Of all space")),
                 tuple(tree),
             ),
+            ReportTable(
+                "quota_levels",
+                "Quotas at their limits",
+                _BY_LEVEL,
+                tuple((level, len(rows), rows[0][0], "space", rows[0][3]) for level, rows in levels),
+            ),
             ReportTable("quotas", "Quotas and their use, the fullest first", _QUOTAS, tuple(quotas)),
         ),
         charts=(Treemap("Space with replicas", root),),
@@ -173,6 +180,14 @@ def _space(chance: random.Random, root: Node) -> Section:
 
 
 _PATH = Column("path", "path", "Directory")
+_LEVELS = (("used up", True), ("nearly used up", False))
+_BY_LEVEL = (
+    Column("level", "text", "Level"),
+    Column("quotas", "count", "Quotas"),
+    _PATH,
+    Column("kind", "text", "Quota of"),
+    Column("used", "percent", "Used"),
+)
 _QUOTAS = (
     _PATH,
     Column("ds_quota", "bytes", "Space quota"),
@@ -273,7 +288,9 @@ def _ages() -> Section:
         "cold",
         "Cold data",
         "Space by the time since it was last used: the later of the last read and the last write.",
-        tables=(ReportTable("cold", "Directories with most cold space", columns, rows, "Not used for a year."),),
+        tables=(
+            ReportTable("cold_by_directory", "Directories with most cold space", columns, rows, "Not used for a year."),
+        ),
         charts=(Histogram("Space by last use", tuple(map(Bin, AGE_LABELS, space)), "bytes"),),
         notes=("Access times are kept to the hour (dfs.namenode.accesstime.precision), and not for directories.",),
     )
@@ -370,7 +387,7 @@ def _growth(chance: random.Random) -> Section:
         "What changed since the older image, and who changed it.",
         tables=(
             ReportTable(
-                "growth",
+                "growth_by_directory",
                 "What grew and shrank",
                 columns,
                 tuple((path, int(size * TIB), count, owner) for path, size, count, owner in changed),
@@ -432,6 +449,7 @@ def _operations(chance: random.Random) -> Section:
 _HELD = (
     Column("snapshots", "count", "Snapshots"),
     Column("raw", "bytes", "Space only snapshots hold"),
+    Column("current_raw", "bytes", "Space of the current tree"),
     Column("files", "count", "Files only snapshots hold"),
 )
 
@@ -453,7 +471,7 @@ def _snapshots() -> Section:
         "Snapshots",
         "Space that only snapshots hold.",
         tables=(
-            ReportTable("snapshots", "All snapshots together", _HELD, ((41, 53 * TIB, 1_902_118),)),
+            ReportTable("snapshots", "All snapshots together", _HELD, ((41, 53 * TIB, 1345 * TIB, 1_902_118),)),
             ReportTable("snapshots_by_directory", "By snapshottable directory", columns, rows),
         ),
     )

@@ -192,6 +192,25 @@ class TestCommand:
         assert _run("--format", "html", "--out", tmp_path / "report.html").code == 0
         assert "Owners and groups" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
+    def test_one_run_writes_all_copies(self, tmp_path: Path) -> None:
+        names = ("report.html", "report.json", "tables.csv", "tables.parquet")
+        outs = [part for name in names for part in ("--out", str(tmp_path / name))]
+        outcome = _run("--format", "summary", *outs)
+        assert outcome.code == 0, outcome.err
+        assert "What to act on" in outcome.out
+        assert "Owners and groups" not in outcome.out
+        assert "Owners and groups" in (tmp_path / "report.html").read_text(encoding="utf-8")
+        content = json.loads((tmp_path / "report.json").read_text())
+        assert [section["id"] for section in content["sections"]] == ["owners", "small-files"]
+        assert (tmp_path / "tables.csv" / "by_owner.csv").exists()
+        assert (tmp_path / "tables.parquet" / "by_owner.parquet").exists()
+
+    def test_standard_output_is_empty_where_a_file_has_its_format(self, tmp_path: Path) -> None:
+        assert _run("--format", "html", "--out", tmp_path / "page").out == ""
+        assert (tmp_path / "page").read_text(encoding="utf-8").startswith("<!doctype html>")
+        both = _run("--format", "json", "--out", tmp_path / "page.html")
+        assert json.loads(both.out)["headline"]["findings"] is not None
+
     def test_what_is_there_is_replaced_by_force_alone(self, tmp_path: Path) -> None:
         old = tmp_path / "csv"
         old.mkdir()
@@ -222,12 +241,15 @@ class TestCommand:
     ("arguments", "message"),
     [
         (["--format", "csv"], "needs --out"),
-        (["--out", "x.html"], "needs a --format"),
+        (["--out", "x.txt"], "end the name in one of"),
+        (["--out", "x.html", "--out", "./x.html"], "the same path twice"),
+        (["--out", "x.html", "--format", "csv"], "needs --out, the folder"),
         (["--only", "growth"], "needs --before"),
         (["--only", "operations"], "needs --edits"),
         (["--small-files", "much"], "is not a size"),
         (["--small-files", "0"], "is not positive"),
         (["--format", "html", "--out", "nowhere/x.html"], "is not a directory"),
+        (["--out", "nowhere/x.html"], "is not a directory"),
     ],
 )
 def test_wrong_usage_is_told_before_spark_starts(arguments: list[str], message: str) -> None:
@@ -235,6 +257,25 @@ def test_wrong_usage_is_told_before_spark_starts(arguments: list[str], message: 
         outcome = run_cli("report", CASE / "after", *arguments)
     assert outcome.code == 2
     assert message in outcome.err
+
+
+def test_inputs_are_checked_before_spark_starts(tmp_path: Path) -> None:
+    image, text = str(CASE / "after"), tmp_path / "text"
+    text.write_text("root:x:0:0:root:/root:/bin/bash\n" * 40)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "cut").write_bytes(b"\xff\xff")
+    for arguments, code in (
+        ([str(text)], 3),
+        ([str(tmp_path / "none")], 6),
+        ([str(tmp_path / "empty")], 6),
+        ([image, "--before", str(text)], 3),
+        ([image, "--edits", str(tmp_path / "cut")], 4),
+        ([image, "--edits", str(tmp_path / "empty")], 6),
+    ):
+        with mock.patch("pipeline.session.build_session", side_effect=AssertionError):
+            outcome = run_cli("report", *arguments)
+        assert outcome.code == code, (arguments, outcome.err)
+        assert len(outcome.err.strip().splitlines()) == 2
 
 
 def test_no_pyspark_is_one_sentence(tmp_path: Path) -> None:

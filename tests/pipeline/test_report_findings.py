@@ -54,7 +54,8 @@ def test_errors_come_first() -> None:
                 {"code": warning.name, "severity": "warning", "message": "text"},
                 {"code": error.name, "severity": "error", "inode": 5, **finding},
             ],
-        }
+        },
+        limit=5,
     )
     assert [row[:3] for row in found.tables[0].rows] == [("error", error.name, 1), ("warning", warning.name, 7)]
     assert found.tables[1].rows == (

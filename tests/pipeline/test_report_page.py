@@ -12,9 +12,9 @@ from html.parser import HTMLParser
 
 import pytest
 
+from pipeline.reports.headline import Headline, headline
 from pipeline.reports.html import render
 from pipeline.reports.html.chart_tables import chart_table
-from pipeline.reports.html.headline import Headline, headline
 from pipeline.reports.html.values import bytes_text, cell_text, count_text, sort_value
 from pipeline.reports.model import (
     Bar,
@@ -182,7 +182,7 @@ def test_charts_are_tables_too() -> None:
 
 
 def test_the_headline_names_what_to_act_on_faults_first() -> None:
-    found = headline(sample_report())
+    found = headline(sample_report(), cell_text)
     assert [fact.title for fact in found.facts[:3]] == ["Space with replicas", "Size of files", "Files"]
     assert [finding.level for finding in found.findings] == ["fault", "warning", "warning"]
     texts = [finding.text.replace("\N{NO-BREAK SPACE}", " ") for finding in found.findings]
@@ -198,10 +198,11 @@ def test_the_headline_of_a_report_without_those_tables_is_empty() -> None:
 
 def test_cold_held_grown_and_damaged_are_named() -> None:
     whole = ReportTable("totals", "Totals", (Column("raw", "bytes", "Space"),), ((1000,),))
-    cold = ReportTable("cold_by_owner", "Cold", (Column("cold_raw", "bytes", "Cold"),), ((200,), (100,)))
-    held = ReportTable("snapshots", "Held", (Column("raw", "bytes", "Held"),), ((100,),))
-    growth = (Column("path", "path", "Path"), Column("raw", "bytes", "Change"), Column("raw_before", "bytes", "Before"))
-    grown = ReportTable("growth_by_directory", "Grown", growth, (("/", 60, 940), ("/a", 60, 0)))
+    space = Column("raw", "bytes", "All")
+    cold = ReportTable("cold", "Cold", (Column("cold_raw", "bytes", "Cold"), space), ((300, 1000),))
+    held = ReportTable("snapshots", "Held", (space, Column("current_raw", "bytes", "Current")), ((100, 1000),))
+    growth = (Column("raw", "bytes", "Change"), Column("raw_before", "bytes", "Before"))
+    grown = ReportTable("growth", "Grown", growth, ((60, 940),))
     heads = (
         Column("severity", "text", "Severity"),
         Column("code", "text", "Code"),

@@ -11,8 +11,8 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from pipeline.reports.headline import TOTALS, headline, single_row
 from pipeline.reports.html.chart_tables import chart_table
-from pipeline.reports.html.headline import TOTALS, headline, single_row
 from pipeline.reports.html.values import NUMERIC, cell_text, sort_value, time_text
 from pipeline.reports.model import Bars, Chart, Column, Histogram, Report, as_json
 
@@ -26,7 +26,7 @@ def render(report: Report) -> str:
     policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'"
     template = _environment().get_template("page.html.j2")
     return template.render(
-        report=report, headline=headline(report), policy=policy, script=Markup(script), style=Markup(style)
+        report=report, headline=headline(report, cell_text), policy=policy, script=Markup(script), style=Markup(style)
     )
 
 

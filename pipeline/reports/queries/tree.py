@@ -8,6 +8,9 @@ from pyspark.sql import functions as sql
 from pipeline.reports.queries.classes import add_up
 from pipeline.reports.queries.facts import MEASURES, sums
 
+FULL, NEARLY_FULL = "used up", "nearly used up"
+"""Levels of quotas."""
+
 
 def depth_of(path: Column) -> Column:
     """Components of an absolute path; 0 for the root."""
@@ -68,6 +71,29 @@ def quota_use(direct: DataFrame, tree: DataFrame) -> DataFrame:
         (sql.coalesce("names", sql.lit(0)) + 1).alias("names"),
         "ds_quota",
         sql.coalesce("raw", sql.lit(0)).alias("raw"),
+    )
+
+
+def quota_levels(used: DataFrame) -> DataFrame:
+    """How many quotas are used up, and nearly so (9 parts of 10): level, quotas, and of the fullest one path, kind
+    (names or space) and used (per cent).
+
+    Args:
+        used: of `quota_use`.
+    """
+    kinds = (("names", "names", "ns_quota"), ("space", "raw", "ds_quota"))
+    entries = [
+        sql.struct(sql.lit(kind).alias("kind"), sql.col(part).alias("part"), sql.col(limit).alias("limit"))
+        for kind, part, limit in kinds
+    ]
+    flat = used.select("path", sql.inline(sql.array(*entries))).where(sql.col("limit") > 0)
+    part, limit = (sql.col(name).cast("decimal(20,0)") for name in ("part", "limit"))
+    level = sql.when(part >= limit, FULL).when(part * 10 >= limit * 9, NEARLY_FULL)
+    percent = sql.col("part") * 100.0 / sql.col("limit")
+    first = sql.min(sql.struct((-percent).alias("order"), "path", "kind"))
+    counted = flat.groupBy(level.alias("level")).agg(sql.count(sql.lit(1)).alias("quotas"), first.alias("first"))
+    return counted.where(sql.col("level").isNotNull()).select(
+        "level", "quotas", "first.path", "first.kind", sql.round(-sql.col("first.order"), 2).alias("used")
     )
 
 

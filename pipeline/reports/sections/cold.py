@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pipeline.reports.model import Bar, Bars, Bin, Chart, Histogram, Section
+from pipeline.reports.model import Bin, Chart, Histogram, Section
 from pipeline.reports.queries.classes import AGE_LABELS
 from pipeline.reports.queries.cold import cold_by
-from pipeline.reports.rows import collect, share, table
+from pipeline.reports.rows import collect, first_bars, first_rows, share, table
 from pipeline.reports.sections.dimensions import classes, of_dimension
 from pipeline.reports.sections.heads import bytes_, count, path, percent, text
 from pipeline.reports.work import Work
@@ -23,23 +23,25 @@ _ATIME_KEY = "dfs.namenode.accesstime.precision"
 def section(work: Work) -> Section:
     """Directories and owners with most space that was not used for `cold_days`."""
     days, top = work.options.cold_days, work.options.top
-    by_path = collect(cold_by(work.image.places, "path", limit=top))
-    by_owner = collect(cold_by(work.image.places, "owner", limit=top))
-    for record in [*by_path, *by_owner]:
+    by_path = collect(cold_by(work.image.places, "path", limit=top + 1))
+    by_owner = collect(cold_by(work.image.places, "owner", limit=top + 1))
+    total = dict(work.image.total)
+    for record in [total, *by_path, *by_owner]:
         record["share"] = share(record["cold_raw"], record["raw"])
     uses = classes(work, "use_class", AGE_LABELS)
-    bars = tuple(Bar(record["path"], record["cold_raw"]) for record in by_path if record["cold_raw"])
     charts: list[Chart] = [
         Histogram("Space with replicas by last use", tuple(Bin(use["value"], use["raw"]) for use in uses), "bytes"),
-        *([Bars("Cold space by directory", bars, "bytes")] if bars else []),
+        *first_bars("Cold space by directory", "path", "cold_raw", by_path, unit="bytes", most=top),
     ]
+    owner = text("owner", "Owner")
     return Section(
         "cold",
         "Cold data",
         f"Files that were neither read nor written in the {days} days before {work.options.as_of:%Y-%m-%d}.",
         (
-            table("cold_by_directory", "Directories with most cold data", (path(), *_COLD), by_path),
-            table("cold_by_owner", "Owners with most cold data", (text("owner", "Owner"), *_COLD), by_owner),
+            table("cold", "All cold data", (*_COLD, bytes_("raw", "All space with replicas")), [total]),
+            first_rows("cold_by_directory", "Directories with most cold data", (path(), *_COLD), by_path, most=top),
+            first_rows("cold_by_owner", "Owners with most cold data", (owner, *_COLD), by_owner, most=top),
         ),
         tuple(charts),
         (_about_access_times(work),),

@@ -21,7 +21,7 @@ def of_dimension(work: Work, dimension: str) -> list[Record]:
 
 def _all(work: Work) -> dict[str, list[Record]]:
     policies = effective_policies(work.image.directories)
-    limit = max(work.options.top, _LIMIT)
+    limit = max(work.options.top + 1, _LIMIT)
     found: dict[str, list[Record]] = {dimension: [] for dimension in DIMENSIONS}
     for record in collect(breakdown(work.image.facts, policies, limit=limit)):
         found[record["dimension"]].append(record)

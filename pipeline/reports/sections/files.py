@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipeline.reports.model import Bin, Histogram, ReportTable, Section
 from pipeline.reports.queries.classes import AGE_LABELS, SIZE_LABELS
-from pipeline.reports.rows import Record, share, table
+from pipeline.reports.rows import Record, first_rows, share
 from pipeline.reports.sections.dimensions import classes, of_dimension
 from pipeline.reports.sections.heads import bytes_, count, percent, text
 from pipeline.reports.work import Work
@@ -33,7 +33,7 @@ def section(work: Work) -> Section:
         _table(work, "by_age", "By age", "Last modified", ages),
     ]
     for dimension, name, title, first in _PLAIN:
-        records = of_dimension(work, dimension)[: work.options.top]
+        records = of_dimension(work, dimension)
         for record in records:
             record["value"] = record["value"] or _UNSET[dimension]
         tables.append(_table(work, name, title, first, records))
@@ -59,7 +59,8 @@ def section(work: Work) -> Section:
 def _table(work: Work, name: str, title: str, first: str, records: list[Record]) -> ReportTable:
     for record in records:
         record["share"] = share(record["files"], work.image.total["files"])
-    return table(name, title, (text("value", first), *_FILES), records)
+    heads = (text("value", first), *_FILES)
+    return first_rows(name, title, heads, records, most=max(work.options.top, len(SIZE_LABELS)))
 
 
 def _bins(records: list[Record], measure: str) -> tuple[Bin, ...]:

@@ -44,10 +44,10 @@ def section(spark: SparkSession, file: SourceFile, *, limit: int) -> Section:
             return verify_image(file.in_task(), limit=number).as_dict()
 
     found = spark.sparkContext.parallelize([limit], 1).map(check).collect()[0]
-    return describe(found)
+    return describe(found, limit=limit)
 
 
-def describe(found: dict[str, Any]) -> Section:
+def describe(found: dict[str, Any], *, limit: int) -> Section:
     """The section that shows a `Verification.as_dict`."""
     counts: dict[str, int] = found["counts"]
     codes = [
@@ -68,7 +68,7 @@ def describe(found: dict[str, Any]) -> Section:
     verdict = "The image is valid" if found["valid"] else "The image is damaged"
     tables = (
         table("findings", "Findings by kind", _CODES, codes),
-        table("findings_listed", "The first of each kind", _LISTED, listed),
+        table("findings_listed", f"The first {limit} of each kind", _LISTED, listed),
     )
     return Section(
         "findings",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pipeline.reports.model import Bar, Bars, Column, ReportTable, Section
+from pipeline.reports.model import Bars, Column, ReportTable, Section
 from pipeline.reports.queries.classes import add_up_signed
 from pipeline.reports.queries.growth import CHANGES, changes
 from pipeline.reports.queries.operations import causes, writers
-from pipeline.reports.rows import collect, table
+from pipeline.reports.rows import Record, collect, first_bars, first_rows, table
 from pipeline.reports.sections.heads import bytes_, count, path, text
 from pipeline.reports.work import Work
 
@@ -41,22 +41,20 @@ def section(work: Work) -> Section:
     top = work.options.top
     sums = [add_up_signed(name).alias(name) for name in CHANGES]
     owners = [image.places.groupBy("owner").agg(*sums) for image in (work.before, work.image)]
-    by_path = collect(changes(work.before.rolled, work.image.rolled, "path", limit=top))
-    by_owner = collect(changes(owners[0], owners[1], "owner", limit=top))
+    by_path = collect(changes(work.before.rolled, work.image.rolled, "path", limit=top + 1))
+    by_owner = collect(changes(owners[0], owners[1], "owner", limit=top + 1))
     owner: Column = text("owner", "Owner")
     tables = [
-        table("growth_by_directory", "Directories that changed most", (path(), *_CHANGED), by_path),
-        table("growth_by_owner", "Owners whose data changed most", (owner, *_CHANGED), by_owner),
+        table("growth", "The whole namespace", _CHANGED, [_whole(work.before.total, work.image.total)]),
+        first_rows("growth_by_directory", "Directories that changed most", (path(), *_CHANGED), by_path, most=top),
+        first_rows("growth_by_owner", "Owners whose data changed most", (owner, *_CHANGED), by_owner, most=top),
     ]
     if work.edits is not None:
         tables += _made_by(work)
-    charts = []
-    for records, key in ((by_path, "path"), (by_owner, "owner")):
-        bars = tuple(Bar(record[key] or "", record["raw"]) for record in records if record["raw"])
-        if bars:
-            charts.append(
-                Bars(f"Change of space with replicas by {'directory' if key == 'path' else key}", bars, "bytes")
-            )
+    charts: list[Bars] = []
+    for records, key, by in ((by_path, "path", "directory"), (by_owner, "owner", "owner")):
+        title = f"Change of space with replicas by {by}"
+        charts += first_bars(title, key, "raw", records, unit="bytes", most=top)
     return Section(
         "growth",
         "Growth",
@@ -74,11 +72,17 @@ def section(work: Work) -> Section:
     )
 
 
+def _whole(before: Record, after: Record) -> Record:
+    """The change of everything."""
+    changed = {name: after[name] - before[name] for name in CHANGES}
+    return {**changed, "raw_before": before["raw"], "raw_after": after["raw"]}
+
+
 def _made_by(work: Work) -> list[ReportTable]:
     top = work.options.top
-    where = collect(causes(work.activity, depth=work.options.depth, limit=top))
-    who = collect(writers(work.written, limit=top))
+    where = collect(causes(work.activity, depth=work.options.depth, limit=top + 1))
+    who = collect(writers(work.written, limit=top + 1))
     return [
-        table("growth_causes", "Where the edits changed most", _CAUSES, where),
-        table("growth_writers", "Who wrote the files", _WRITERS, who),
+        first_rows("growth_causes", "Where the edits changed most", _CAUSES, where, most=top),
+        first_rows("growth_writers", "Who wrote most", _WRITERS, who, most=top),
     ]

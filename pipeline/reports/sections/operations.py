@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from pipeline.reports.model import Bar, Bars, Column, Point, Section, Series, TimeLine
+from dataclasses import replace
+
+from pipeline.reports.model import Column, Point, ReportTable, Section, Series, TimeLine
 from pipeline.reports.queries.operations import KINDS, busiest, by_hour, by_type
-from pipeline.reports.rows import collect, share, table
+from pipeline.reports.rows import Record, collect, first_bars, first_rows, share, table
 from pipeline.reports.sections.heads import count, path, percent, text, time
 from pipeline.reports.work import Work
 
@@ -24,29 +26,28 @@ def section(work: Work) -> Section:
     whole = sum(record["count"] for record in types)
     for record in types:
         record["share"] = share(record["count"], whole)
-    hours = collect(by_hour(work.activity, limit=_HOURS))
-    busy = collect(busiest(work.activity, limit=work.options.top))
+    hours = collect(by_hour(work.activity, limit=_HOURS + 1))
+    most = work.options.top
+    busy = collect(busiest(work.activity, limit=most + 1))
     total = count("count", "Transactions")
+    heads = (path("directory"), total, *_KINDS)
     series = [
-        Series(name, tuple(Point(record["hour"], record[name]) for record in hours))
+        Series(name, tuple(Point(record["hour"], record[name]) for record in hours[-_HOURS:]))
         for name in (*KINDS, "other")
-        if any(record[name] for record in hours)
+        if any(record[name] for record in hours[-_HOURS:])
     ]
-    bars = tuple(Bar(record["op"], record["count"]) for record in types[: work.options.top])
     return Section(
         "operations",
         "Operations",
         f"The {whole} transactions of the edits.",
         (
             table("operations_by_type", "By type", _TYPES, types),
-            table("busiest_directories", "Busiest directories", (path("directory"), total, *_KINDS), busy),
-            table(
-                "operations_by_hour", "By hour", (time("hour", "Hour"), total, *_KINDS, count("other", "Other")), hours
-            ),
+            first_rows("busiest_directories", "Busiest directories", heads, busy, most=most),
+            _by_hour((time("hour", "Hour"), total, *_KINDS, count("other", "Other")), hours),
         ),
         (
             *([TimeLine("Transactions an hour", tuple(series), "count", 3600)] if series else []),
-            *([Bars("Transactions by type", bars)] if bars else []),
+            *first_bars("Transactions by type", "op", "count", types, most=most),
         ),
         (
             (
@@ -55,3 +56,9 @@ def section(work: Work) -> Section:
             ),
         ),
     )
+
+
+def _by_hour(heads: tuple[Column, ...], hours: list[Record]) -> ReportTable:
+    """The newest hours; a record more than `_HOURS` tells that there are older ones."""
+    text = f"The newest {_HOURS} hours that have any." if len(hours) > _HOURS else ""
+    return replace(table("operations_by_hour", "By hour", heads, hours[-_HOURS:], text), cut=len(hours) > _HOURS)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pipeline.reports.model import Bar, Bars, Section
-from pipeline.reports.rows import share, table
+from pipeline.reports.model import Bars, Section
+from pipeline.reports.rows import first_bars, first_rows, share
 from pipeline.reports.sections.dimensions import of_dimension
 from pipeline.reports.sections.heads import CONTENT, bytes_, count, percent, text
 from pipeline.reports.work import Work
@@ -14,19 +14,20 @@ _MORE = (percent("share", "Of all space"), count("small_files", "Small files"), 
 def section(work: Work) -> Section:
     """Space and counts by owner and by group."""
     tables = []
-    charts = []
+    charts: list[Bars] = []
     for dimension, title in (("owner", "Owner"), ("group", "Group")):
         records = of_dimension(work, dimension)
         for record in records:
             record["share"] = share(record["raw"], work.image.total["raw"])
-        shown = records[: work.options.top]
-        tables.append(table(f"by_{dimension}", f"By {dimension}", (text("value", title), *CONTENT, *_MORE), shown))
-        bars = tuple(Bar(record["value"] or "", record["raw"]) for record in shown if record["raw"])
-        charts.append(Bars(f"Space with replicas by {dimension}", bars, "bytes"))
+        most = work.options.top
+        heads = (text("value", title), *CONTENT, *_MORE)
+        tables.append(first_rows(f"by_{dimension}", f"By {dimension}", heads, records, most=most))
+        chart = f"Space with replicas by {dimension}"
+        charts += first_bars(chart, "value", "raw", records, unit="bytes", most=most)
     return Section(
         "owners",
         "Owners and groups",
         "Whose the files and directories are.",
         tuple(tables),
-        tuple(chart for chart in charts if chart.bars),
+        tuple(charts),
     )

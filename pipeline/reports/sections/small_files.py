@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pyspark.sql import functions as sql
-
-from pipeline.reports.model import Bar, Bars, Column, ReportTable, Section
+from pipeline.reports.model import Column, ReportTable, Section
 from pipeline.reports.queries.facts import SMALL_PART
 from pipeline.reports.queries.small_files import HEAP_BYTES, made_small, small_by
-from pipeline.reports.rows import collect, share, table
+from pipeline.reports.rows import collect, first_bars, first_rows, share, table
 from pipeline.reports.sections.heads import bytes_, count, path, percent, text
 from pipeline.reports.units import cell_text
 from pipeline.reports.work import Work
@@ -27,30 +25,30 @@ _MADE = (
     percent("share", "Small"),
     bytes_("small_length", "Size of small files"),
 )
-_SUMS = ("files", "small_files", "small_length", "saved_inodes", "saved_blocks", "saved_heap")
 
 
 def section(work: Work) -> Section:
     """Directories and owners with most small files, what merging saves, and who makes them by the edits."""
     top = work.options.top
     places = work.image.places
-    totals = collect(places.agg(*(sql.coalesce(sql.sum(name), sql.lit(0)).alias(name) for name in _SUMS)), limit=1)
-    by_path = collect(small_by(places, "path", limit=top))
-    by_owner = collect(small_by(places, "owner", limit=top))
+    by_path = collect(small_by(places, "path", limit=top + 1))
+    by_owner = collect(small_by(places, "owner", limit=top + 1))
+    owner = text("owner", "Owner")
     tables = [
-        table("small_files", "All small files", _SMALL, totals),
-        table("small_files_by_directory", "Directories with most small files", (path(), *_SMALL), by_path),
-        table("small_files_by_owner", "Owners with most small files", (text("owner", "Owner"), *_SMALL), by_owner),
+        table("small_files", "All small files", _SMALL, [work.image.total]),
+        first_rows(
+            "small_files_by_directory", "Directories with most small files", (path(), *_SMALL), by_path, most=top
+        ),
+        first_rows("small_files_by_owner", "Owners with most small files", (owner, *_SMALL), by_owner, most=top),
     ]
     if work.edits is not None:
         tables += _makers(work)
-    bars = tuple(Bar(record["path"], record["small_files"]) for record in by_path)
     return Section(
         "small-files",
         "Small files",
         f"Files of less than {_limit_text(work)}, where they are and where they come from.",
         tuple(tables),
-        (Bars("Small files by directory", bars),) if bars else (),
+        first_bars("Small files by directory", "path", "small_files", by_path, most=top),
         (
             (
                 "Merging is counted within a directory and owner, into files of one full block. "
@@ -68,16 +66,17 @@ def _makers(work: Work) -> list[ReportTable]:
         "machine": text("machine", "Client machine"),
     }
     tables = []
+    most = work.options.top
     for name, title, keys in (
         ("small_files_made_by_directory", "Where the edits make small files", ("directory",)),
         ("small_files_made_by_client", "Who makes small files in the edits", ("owner", "machine")),
     ):
-        records = collect(made_small(work.written, keys, small, limit=work.options.top))
+        records = collect(made_small(work.written, keys, small, limit=most + 1))
         for record in records:
             record["share"] = share(record["small_files"], record["files"])
         columns = (*(heads[key] for key in keys), *_MADE)
         text_ = f"Files of less than {cell_text(small, 'bytes')} that were opened and closed in these edits."
-        tables.append(table(name, title, columns, records, text_))
+        tables.append(first_rows(name, title, columns, records, most=most, text=text_))
     return tables
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import functions as sql
 
-from pipeline.reports.model import Bar, Bars, Section
+from pipeline.reports.model import Section
 from pipeline.reports.queries.classes import add_up
 from pipeline.reports.queries.snapshots import (
     DIFF_COLUMNS,
@@ -13,13 +13,14 @@ from pipeline.reports.queries.snapshots import (
     held_directories,
     held_files,
 )
-from pipeline.reports.rows import collect, table
+from pipeline.reports.rows import collect, first_bars, first_rows, table
 from pipeline.reports.sections.heads import bytes_, count, path, time
 from pipeline.reports.work import Work
 
 _TOTAL = (
     count("snapshots", "Snapshots"),
     bytes_("raw", "Space only snapshots hold"),
+    bytes_("current_raw", "Space of the current tree"),
     bytes_("length", "Size of those files"),
     count("files", "Files only snapshots hold"),
     count("directories", "Directories only snapshots hold"),
@@ -48,20 +49,27 @@ def section(work: Work) -> Section:
     sums = (sql.coalesce(add_up(name), sql.lit(0)).alias(name) for name in ("raw", "length"))
     total = collect(held.agg(sql.count(sql.lit(1)).alias("files"), *sums), limit=1)[0]
     total["directories"] = held_directories(work.tables("directories", ("id", "path"))).count()
-    total["snapshots"] = number
+    total["snapshots"], total["current_raw"] = number, work.image.total["raw"]
     diffs = work.tables("snapshot_diffs", DIFF_COLUMNS)
     costs = held_by_directory(diffs, snapshots, held).orderBy(sql.desc("raw"), sql.desc("deleted_trees"), "path")
-    records = collect(costs, limit=work.options.top)
-    bars = tuple(Bar(record["path"] or "", record["raw"]) for record in records if record["raw"])
+    records = collect(costs, limit=work.options.top + 1)
+    most = work.options.top
+    chart = "Space of files deleted since, by snapshottable directory"
     return Section(
         "snapshots",
         title,
         words,
         (
             table("snapshots", "All snapshots together", _TOTAL, [total]),
-            table("snapshots_by_directory", "By snapshottable directory", _BY_DIRECTORY, records),
+            first_rows(
+                "snapshots_by_directory",
+                "Snapshottable directories that hold most",
+                _BY_DIRECTORY,
+                records,
+                most=most,
+            ),
         ),
-        (Bars("Space that only snapshots hold", bars, "bytes"),) if bars else (),
+        first_bars(chart, "path", "raw", records, unit="bytes", most=most),
         (
             (
                 "Counted are files that are in no current directory, empty ones left out. By directory: those deleted "

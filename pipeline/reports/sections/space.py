@@ -6,10 +6,10 @@ from collections import defaultdict
 
 from pyspark.sql import functions as sql
 
-from pipeline.reports.model import Node, Section, Treemap
+from pipeline.reports.model import Node, ReportTable, Section, Treemap
 from pipeline.reports.queries.small_files import HEAP_BYTES
-from pipeline.reports.queries.tree import quota_use, with_quotas
-from pipeline.reports.rows import Record, collect, share, table
+from pipeline.reports.queries.tree import FULL, quota_levels, quota_use, with_quotas
+from pipeline.reports.rows import Record, collect, first_rows, share, table
 from pipeline.reports.sections.heads import CONTENT, bytes_, count, path, percent, text
 from pipeline.reports.work import Work
 
@@ -25,6 +25,13 @@ _QUOTAS = (
     bytes_("raw", "Space with replicas"),
     percent("space_used", "Used"),
 )
+_LEVELS = (
+    text("level", "Level"),
+    count("quotas", "Quotas"),
+    path(),
+    text("kind", "Quota of"),
+    percent("used", "Used"),
+)
 
 
 def section(work: Work) -> Section:
@@ -33,20 +40,21 @@ def section(work: Work) -> Section:
     rolled = with_quotas(work.image.rolled, work.image.directories)
     names = (sql.col("files") + sql.col("directories") + sql.col("symlinks")).alias("names")
     rows = rolled.select("*", names)
-    largest = collect(rows.orderBy(sql.desc("raw"), sql.desc("names"), "depth", "path"), limit=max(_NODES, options.top))
-    fullest = collect(rows.orderBy(sql.desc("names"), sql.desc("raw"), "depth", "path"), limit=options.top)
+    most = options.top
+    largest = collect(rows.orderBy(sql.desc("raw"), sql.desc("names"), "depth", "path"), limit=max(_NODES, most + 1))
+    fullest = collect(rows.orderBy(sql.desc("names"), sql.desc("raw"), "depth", "path"), limit=most + 1)
     total = work.image.total
     for record in [*largest, *fullest]:
         record["share"] = share(record["raw"], total["raw"])
     heap = HEAP_BYTES * (1 + total["files"] + total["directories"] + total["symlinks"] + total["blocks"])
     tables = [
         table("totals", "The whole namespace", _TOTALS, [{**total, "heap": heap}]),
-        table("directories", "Largest directories, as a tree", _TREE, _as_tree(largest[: options.top])),
-        table("names", "Directories with most names below them", _TREE, fullest),
+        first_rows(
+            "directories", "Largest directories, as a tree", _TREE, _as_tree(largest[:most]) + largest[most:], most=most
+        ),
+        first_rows("names", "Directories with most names below them", _TREE, fullest, most=most),
+        *_quotas(work),
     ]
-    quotas = _quotas(work)
-    if quotas:
-        tables.append(table("quotas", "Quotas and their use, the fullest first", _QUOTAS, quotas))
     return Section(
         "space",
         "Space by directory",
@@ -62,13 +70,21 @@ def section(work: Work) -> Section:
     )
 
 
-def _quotas(work: Work) -> list[Record]:
-    """The directories that have used most of a quota."""
-    used = quota_use(work.image.places, work.image.directories)
+def _quotas(work: Work) -> list[ReportTable]:
+    """How many quotas are at their limits, and the directories that have used most of one; nothing without quotas."""
+    used = work.image.keep(quota_use(work.image.places, work.image.directories))
     names = sql.try_divide(sql.col("names") * 100.0, sql.col("ns_quota"))
     space = sql.try_divide(sql.col("raw") * 100.0, sql.col("ds_quota"))
     shown = used.select("*", sql.round(names, 2).alias("names_used"), sql.round(space, 2).alias("space_used"))
-    return collect(shown.orderBy(sql.desc(sql.greatest("names_used", "space_used")), "path"), limit=work.options.top)
+    most = work.options.top
+    fullest = collect(shown.orderBy(sql.desc(sql.greatest("names_used", "space_used")), "path"), limit=most + 1)
+    if not fullest:
+        return []
+    levels = sorted(collect(quota_levels(used)), key=lambda record: record["level"] != FULL)
+    return [
+        table("quota_levels", "Quotas at their limits", _LEVELS, levels, "Of each level the fullest quota is named."),
+        first_rows("quotas", "Quotas and their use, the fullest first", _QUOTAS, fullest, most=most),
+    ]
 
 
 def _as_tree(records: list[Record]) -> list[Record]:

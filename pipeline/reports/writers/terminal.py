@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hadoop_common.text_layout import table_lines, wrapped
+from pipeline.reports.headline import TOTALS, headline
 from pipeline.reports.model import Report, ReportTable
 from pipeline.reports.units import RIGHT, cell_text
 
@@ -15,16 +16,30 @@ def report_lines(report: Report, width: int | None) -> Iterator[str]:
     Args:
         width: of the terminal, None for lines of any length.
     """
-    yield report.title
-    yield from wrapped("", f"{report.image}; {_written(report)}report of {report.generated:%Y-%m-%d %H:%M} UTC", width)
+    yield from summary_lines(report, width)
     for section in report.sections:
         yield from ("", section.title, "-" * len(section.title))
         yield from wrapped("", section.text, width)
         for table in section.tables:
+            if table.name == TOTALS:
+                continue
             yield ""
             yield from _table(table, width)
         for note in section.notes:
             yield from wrapped("", note, width)
+
+
+def summary_lines(report: Report, width: int | None) -> Iterator[str]:
+    """What the page has at its top: the origin of the report, the totals, and what to act on."""
+    yield report.title
+    yield from wrapped("", f"{report.image}; {_written(report)}report of {report.generated:%Y-%m-%d %H:%M} UTC", width)
+    for table in (table for section in report.sections for table in section.tables if table.name == TOTALS):
+        yield ""
+        yield from _table(table, width)
+    findings = headline(report).findings
+    yield from ("", "What to act on:" if findings else "What to act on: nothing that this report looks for")
+    for finding in findings:
+        yield from wrapped(f"  {finding.level:<8} ", f"{finding.text} ({finding.section})", width)
 
 
 def _written(report: Report) -> str:

@@ -1,0 +1,124 @@
+"""Where one run of `checkpointer report` writes to: the terminal and any number of files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hadoop_common.cli.json_failure import printed
+from hadoop_common.cli.output import echo, terminal_width
+from hadoop_common.durable import write_atomically
+from pipeline.errors import OutputError
+
+if TYPE_CHECKING:
+    from pipeline.reports.model import Report
+
+FORMATS = ("terminal", "summary", "csv", "parquet", "json", "html")
+_FOLDERS = ("csv", "parquet")
+_ENDINGS = {".html": "html", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One copy of the report; `path` is None for standard output."""
+
+    kind: str
+    path: Path | None = None
+
+
+def plan_outputs(kind: str, paths: Sequence[Path], *, force: bool) -> tuple[Output, ...]:
+    """Decide the format of each output.
+
+    The ending of a path names its format, else `kind` does. Standard output gets `kind`, unless a path has that format.
+
+    Raises:
+        click.UsageError: a path has no format, exists already, or cannot be written; or no path takes a folder's files.
+    """
+    files = [Output(_ENDINGS.get(path.suffix.lower(), kind), path) for path in paths]
+    if len({path.absolute() for path in paths}) < len(paths):
+        raise click.UsageError("--out names the same path twice")
+    for output, path in zip(files, paths, strict=True):
+        _check_path(path, output.kind, force=force)
+    if any(output.kind == kind for output in files):
+        return tuple(files)
+    if kind in _FOLDERS:
+        raise click.UsageError(f"--format {kind} needs --out, the folder that the files are put into")
+    return (Output(kind), *files)
+
+
+def _check_path(path: Path, kind: str, *, force: bool) -> None:
+    if kind in {"terminal", "summary"}:
+        endings = ", ".join(_ENDINGS)
+        raise click.UsageError(f"--out {path}: end the name in one of {endings}, or name its --format")
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise click.UsageError(f"--out: {folder} is not a directory")
+    if not os.access(folder, os.W_OK):
+        raise click.UsageError(f"--out: nothing can be written to {folder}")
+    if path.exists() and not force:
+        raise click.UsageError(f"{path} exists already; --force replaces it")
+    if path.exists() and path.is_dir() != (kind in _FOLDERS):
+        raise click.UsageError(f"{path} is {'a directory' if path.is_dir() else 'not a directory'}")
+
+
+def write_outputs(report: Report, outputs: Sequence[Output]) -> None:
+    """Write every copy, standard output first.
+
+    Raises:
+        OutputError: a file cannot be written; the copies before it are there.
+    """
+    for output in outputs:
+        if output.path is None:
+            _print(report, output.kind)
+        else:
+            with _writing(output.path):
+                written = _write(report, output.kind, output.path)
+            echo(f"{output.path}: {written}", err=True)
+
+
+def _print(report: Report, kind: str) -> None:
+    if kind in {"terminal", "summary"}:
+        from pipeline.reports.writers.terminal import report_lines, summary_lines
+
+        lines = report_lines if kind == "terminal" else summary_lines
+        for line in lines(report, terminal_width()):
+            echo(line)
+        return
+    printed.set(True)
+    click.echo(_as_text(report, kind))
+
+
+def _write(report: Report, kind: str, path: Path) -> str:
+    """What was written, for people."""
+    if kind in _FOLDERS:
+        from pipeline.reports.writers.folder import write_folder
+
+        return f"{len(write_folder(report, path, kind))} files"
+    write_atomically(path, _as_text(report, kind).encode())
+    return f"{len(report.sections)} sections"
+
+
+def _as_text(report: Report, kind: str) -> str:
+    if kind == "html":
+        from pipeline.reports.html import render
+
+        return render(report)
+    from pipeline.reports.headline import headline
+    from pipeline.reports.model import as_json
+
+    return json.dumps({**as_json(report), "headline": as_json(headline(report))}, ensure_ascii=False)
+
+
+@contextmanager
+def _writing(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"cannot write {out}: {error}", hint="Free space, or name another --out.") from error
