@@ -67,10 +67,23 @@ def write_range(output: Path, buffer: Buffer, end: int, *, overwrite: bool = Fal
     Raises:
         JournalStorageError: as `write_new_file`.
     """
+    return write_pieces(output, buffer, [range(end)], overwrite=overwrite)
+
+
+def write_pieces(output: Path, buffer: Buffer, pieces: Iterable[range | bytes], *, overwrite: bool = False) -> Path:
+    """Write ranges of `buffer`, and bytes, one after the other as file `output`; returns it.
+
+    Raises:
+        JournalStorageError: as `write_new_file`.
+    """
 
     def fill(out: BufferedWriter) -> Path:
-        for start in range(0, end, _STEP):
-            out.write(bytes(buffer[start : min(end, start + _STEP)]))
+        for piece in pieces:
+            if isinstance(piece, bytes):
+                out.write(piece)
+                continue
+            for start in range(piece.start, piece.stop, _STEP):
+                out.write(bytes(buffer[start : min(piece.stop, start + _STEP)]))
         return output
 
     return write_new_file(output, fill, overwrite=overwrite)

@@ -10,43 +10,90 @@ import click
 from hadoop_common.cli.existing_path import EXISTING_FILE, EXISTING_FOLDER
 from hadoop_common.cli.output import echo, echo_json, json_option
 from hadoop_common.names import SegmentName, parse_segment, segment_name
+from journal.cli.skip_report import print_skips, skip_report
+from journal.cli.txid_ranges import TXID_RANGES
 from journal.errors import SegmentError
+from journal.primitives import Buffer
 from journal.salvage import SegmentExamination, examine_segment
 from journal.segment_file import map_file
-from journal.segment_output import write_range
+from journal.segment_output import write_pieces, write_range
+from journal.skipping import SkipRequest, plan_skips
 
 
 @click.command("recover")
 @click.argument("path", metavar="SEGMENT", type=EXISTING_FILE)
 @click.argument("directory", metavar="DIR", type=EXISTING_FOLDER)
+@click.option(
+    "--skip",
+    "skips",
+    metavar="TXID[-TXID]",
+    multiple=True,
+    type=TXID_RANGES,
+    help="Replace this transaction by one that changes nothing; may be repeated.",
+)
+@click.option("--dry-run", is_flag=True, help="Print the report and write nothing.")
 @click.option("--force", is_flag=True, help="Replace a segment of the same name in DIR.")
 @json_option
-def command(path: Path, directory: Path, force: bool, as_json: bool) -> None:
+def command(path: Path, directory: Path, skips: tuple[range, ...], dry_run: bool, force: bool, as_json: bool) -> None:
     """Write the operations up to the last good one as edits_FIRST-LAST into DIR; SEGMENT is never changed.
 
     SEGMENT is finalized or in progress, damaged or not. The report says where the damage is, how many bytes are
     cut, and which intact transactions follow: those are lost. Try another edits directory or a JournalNode
     before you use the result.
 
+    With --skip the result has all transactions of SEGMENT: an operation that no NameNode can apply, or that cannot be
+    read, is replaced by one that changes nothing, which every NameNode of that layout accepts. The report lists what is
+    left out, and the later operations, also those of later segments beside SEGMENT, that name the same path, inode or
+    block. What they did may be impossible or wrong without it.
+
     \b
     Example: checkpointer edits recover edits_inprogress_0000000000000000043 /tmp/saved
-    Exit codes: 0 recovered or undamaged, 4 no operation is readable, 5 unknown layout, 6 DIR cannot be written
+    Exit codes: 0 recovered or undamaged, 4 no operation is readable or a transaction to skip is not there,
+    5 unknown layout, 6 DIR cannot be written
     """
-    name = parse_segment(path.name) or SegmentName(0, None)
-    first_txid = None if parse_segment(path.name) is None else name.first
     with map_file(path) as content:
-        found = examine_segment(content, file=str(path), first_txid=first_txid, last_txid=name.last)
-        if found.first_txid is None or found.last_txid is None:
-            raise found.fault or SegmentError("the segment holds no operation", file=str(path))
-        target = directory / segment_name(found.first_txid, found.last_txid)
-        if target.exists() and target.samefile(path):
-            raise click.UsageError("DIR holds SEGMENT under the name of the result; name another directory.")
-        written = write_range(target, content, found.end, overwrite=force)
-    report = _report(path, written, found)
+        if skips:
+            report = _skip(path, content, directory, skips, dry_run=dry_run, force=force)
+        else:
+            report = _cut(path, content, directory, dry_run=dry_run, force=force)
+    report = {"dryRun": dry_run, **report}
     if as_json:
         echo_json(report)
     else:
         _print(report)
+
+
+def _skip(
+    path: Path, content: Buffer, directory: Path, skips: tuple[range, ...], *, dry_run: bool, force: bool
+) -> dict[str, Any]:
+    name = parse_segment(path.name)
+    first, last = (None, None) if name is None else (name.first, name.last)
+    txids = frozenset(txid for each in skips for txid in each)
+    plan = plan_skips(content, SkipRequest(txids, str(path), first, last))
+    target = _target(path, directory, plan.first_txid, plan.last_txid)
+    report = skip_report(path, target, plan, content)
+    if not dry_run:
+        write_pieces(target, content, plan.pieces, overwrite=force)
+    return report
+
+
+def _cut(path: Path, content: Buffer, directory: Path, *, dry_run: bool, force: bool) -> dict[str, Any]:
+    name = parse_segment(path.name) or SegmentName(0, None)
+    first_txid = None if parse_segment(path.name) is None else name.first
+    found = examine_segment(content, file=str(path), first_txid=first_txid, last_txid=name.last)
+    if found.first_txid is None or found.last_txid is None:
+        raise found.fault or SegmentError("the segment holds no operation", file=str(path))
+    target = _target(path, directory, found.first_txid, found.last_txid)
+    if not dry_run:
+        write_range(target, content, found.end, overwrite=force)
+    return _report(path, target, found)
+
+
+def _target(path: Path, directory: Path, first: int, last: int) -> Path:
+    target = directory / segment_name(first, last)
+    if target.exists() and target.samefile(path):
+        raise click.UsageError("DIR holds SEGMENT under the name of the result; name another directory.")
+    return target
 
 
 def _report(path: Path, written: Path, found: SegmentExamination) -> dict[str, Any]:
@@ -71,7 +118,10 @@ def _report(path: Path, written: Path, found: SegmentExamination) -> dict[str, A
 
 
 def _print(report: dict[str, Any]) -> None:
-    echo(f"{report['file']}: {report['transactions']} transactions, {report['firstTxid']} to {report['lastTxid']}")
+    would = "would be written: " if report["dryRun"] else ""
+    echo(
+        f"{would}{report['file']}: {report['transactions']} transactions, {report['firstTxid']} to {report['lastTxid']}"
+    )
     damage = report["damage"]
     if damage is None:
         echo("not damaged")
@@ -83,3 +133,5 @@ def _print(report: dict[str, Any]) -> None:
             f"lost: intact transactions {run['firstTxid']} to {run['lastTxid']} after the damage, "
             f"at offset {run['offset']}"
         )
+    if "skipped" in report:
+        print_skips(report)

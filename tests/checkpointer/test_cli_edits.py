@@ -6,6 +6,7 @@ import gzip
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -227,3 +228,77 @@ def test_a_segment_is_never_replaced_by_its_own_recovery(tmp_path: Path) -> None
     assert run_cli("edits", "recover", segment, other).code == 6
     assert run_cli("edits", "recover", segment, other, "--force").code == 0
     assert {name: digest for name, digest in fingerprint(tmp_path).items() if "/" not in name} == before
+
+
+# ---- recover --skip ----
+
+
+def recovered(source: Path, target: Path, *arguments: str) -> dict[str, Any]:
+    code, out, err = run_cli("edits", "recover", source, target, *arguments, "--json")
+    assert code == 0, err
+    report: dict[str, Any] = json.loads(out)
+    return report
+
+
+@pytest.mark.recorded
+def test_an_operation_is_left_out_and_what_depends_on_it_is_listed(tmp_path: Path) -> None:
+    before = WHOLE.read_bytes()
+    report = recovered(WHOLE, tmp_path, "--skip", "32")
+    assert (report["firstTxid"], report["lastTxid"], report["transactions"]) == (31, 183, 153)
+    (skipped,) = report["skipped"]
+    assert (skipped["txid"], skipped["operation"]) == (32, "OP_ADD")
+    assert report["dependents"]
+    assert all(each["because"] for each in report["dependents"])
+    assert WHOLE.read_bytes() == before
+    made = tmp_path / NAME
+    assert run_cli("edits", "info", made).code == 0
+    changed = [new.name for old, new in zip(iter_ops(before), iter_ops(made.read_bytes()), strict=True) if old != new]
+    assert changed == ["OP_TIMES"]
+    # in words
+    code, out, _ = run_cli("edits", "recover", WHOLE, tmp_path, "--skip", "32", "--force")
+    assert code == 0
+    assert "left out: transaction 32" in out
+    assert "depend on it: " in out
+    assert "next: " in out
+
+
+@pytest.mark.recorded
+def test_a_damaged_operation_is_left_out_and_the_rest_is_kept(tmp_path: Path) -> None:
+    source = segment_of("hadoop-2.7.3/corrupt/edits-flip-body")
+    refused = run_cli("edits", "recover", source, tmp_path, "--skip", "50")
+    assert refused.code == 4
+    assert "--skip 107" in refused.err
+    assert fingerprint(tmp_path) == {}
+    report = recovered(source, tmp_path, "--skip", "107")
+    assert (report["skipped"][0]["operation"], report["lastTxid"], report["lost"]) == (None, 183, [])
+    assert run_cli("edits", "info", tmp_path / NAME).code == 0
+
+
+@pytest.mark.recorded
+def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    for arguments in (("--skip", "40-45", "--skip", "50"), ()):
+        assert recovered(WHOLE, tmp_path, "--dry-run", *arguments)["dryRun"] is True
+    assert fingerprint(tmp_path) == {}
+
+
+@pytest.mark.recorded
+def test_later_segments_are_read_for_what_depends_on_it(tmp_path: Path) -> None:
+    case = RECORDED / "hadoop-2.7.3" / "renames"
+    folder = tmp_path / "current"
+    shutil.copytree(case / "before", folder)
+    segment = folder / NAME
+    content = segment.read_bytes()
+    # the same transactions, in two segments
+    cut = next(op.offset for op in iter_ops(content) if op.txid == 60)
+    segment.rename(folder / "whole")
+    (folder / f"edits_{31:019d}-{59:019d}").write_bytes(content[:cut])
+    (folder / f"edits_{60:019d}-{183:019d}").write_bytes(content[:8] + content[cut:])
+    apart = recovered(folder / f"edits_{31:019d}-{59:019d}", tmp_path, "--skip", "32", "--dry-run")
+    whole = recovered(WHOLE, tmp_path, "--skip", "32", "--dry-run")
+    assert apart["dependents"] == whole["dependents"]
+    assert (apart["readUpTo"], apart["notRead"]) == (183, "")
+
+
+@pytest.mark.parametrize("text", ["x", "5-3", "-1", "1-9999999"])
+def test_skips_that_are_none(tmp_path: Path, text: str) -> None:
+    assert run_cli("edits", "recover", WHOLE, tmp_path, f"--skip={text}").code == 2

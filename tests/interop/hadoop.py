@@ -72,6 +72,16 @@ class Hadoop:
         assert int(self._ask("reload", name, out)) == txid
         return out / "current" / f"fsimage.ckpt_{txid:019d}"
 
+    def replay_and_save(self, directory: Path) -> Path:
+        """The image that a NameNode saves after it has loaded a storage directory, image and edits.
+
+        Raises:
+            HadoopRefusedError: the NameNode does not load it.
+        """
+        out = self._fresh()
+        txid = int(self._ask("reload", directory, out))
+        return out / "current" / f"fsimage.ckpt_{txid:019d}"
+
     def view_image(self, image: Path, output_format: str = "XML") -> str:
         """What OfflineImageViewerPB prints of an image, as XML or Delimited.
 

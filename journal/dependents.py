@@ -1,0 +1,146 @@
+"""Which later operations depend on one that is left out: they name the same path, inode, block or other thing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
+
+from journal.file_ops import RenameOldOp, RenameOp
+from journal.operation import EditOp
+from journal.ops import (
+    RemoveXAttrOp,
+    SetAclOp,
+    SetOwnerOp,
+    SetPermissionsOp,
+    SetQuotaByStorageTypeOp,
+    SetQuotaOp,
+    SetReplicationOp,
+    SetStoragePolicyOp,
+    SetXAttrOp,
+    TimesOp,
+)
+from journal.values import Block
+
+# What they change concerns nothing below.
+_ATTRIBUTES = (
+    RemoveXAttrOp,
+    SetAclOp,
+    SetOwnerOp,
+    SetPermissionsOp,
+    SetQuotaByStorageTypeOp,
+    SetQuotaOp,
+    SetReplicationOp,
+    SetStoragePolicyOp,
+    SetXAttrOp,
+    TimesOp,
+)
+_PATHS = ("path", "src", "dst", "trg", "snapshot_root")
+_SNAPSHOTS = ("snapshot_name", "snapshot_old_name", "snapshot_new_name")
+# field, and what it is called
+_OTHERS = (
+    ("id", "cache directive"),
+    ("pool_name", "cache pool"),
+    ("policy_name", "erasure coding policy"),
+)
+_ROOT = "/"
+
+
+class Dependent(NamedTuple):
+    """An operation, and what it shares with one that is left out."""
+
+    txid: int
+    operation: str
+    because: str
+
+
+def dependents(ops: Iterable[EditOp], left_out: Collection[int]) -> Iterator[Dependent]:
+    """The operations of `ops` that depend on one before them whose txid is in `left_out`.
+
+    Renames are followed: what depends on a path depends on it under its next name.
+    """
+    scope = _Scope()
+    for op in ops:
+        if op.txid in left_out:
+            scope.add(op)
+            continue
+        if because := scope.shared(op):
+            yield Dependent(op.txid, op.name, because)
+        scope.follow(op)
+
+
+class _Scope:
+    """What the operations that are left out named."""
+
+    def __init__(self) -> None:
+        # whether what is below it counts, too
+        self._paths: dict[str, bool] = {}
+        self._things: set[tuple[str, object]] = set()
+
+    def add(self, op: EditOp) -> None:
+        below = not isinstance(op, _ATTRIBUTES)
+        for path in _paths(op):
+            self._paths[path] = self._paths.get(path, False) or (below and path != _ROOT)
+        self._things.update(_things(op))
+
+    def shared(self, op: EditOp) -> str:
+        for path in _paths(op):
+            if (found := self._covering(path)) is not None:
+                return f"path {path}" if found == path else f"path {path}, which is below {found}"
+        for kind, value in _things(op):
+            if (kind, value) in self._things:
+                return f"{kind} {value}"
+        return ""
+
+    def follow(self, op: EditOp) -> None:
+        """A rename takes along what it moves."""
+        if not isinstance(op, RenameOldOp | RenameOp):
+            return
+        src, dst = _clean(op.src), _clean(op.dst)
+        for path, below in list(self._paths.items()):
+            if path == src or path.startswith(f"{src}/"):
+                self._paths[dst + path[len(src) :]] = below
+
+    def _covering(self, path: str) -> str | None:
+        if path in self._paths:
+            return path
+        parents = (path[:cut] for cut in range(len(path) - 1, 0, -1) if path[cut] == "/")
+        return next((each for each in parents if self._paths.get(each)), None)
+
+
+def _paths(op: EditOp) -> list[str]:
+    found = [getattr(op, name) for name in _PATHS if isinstance(getattr(op, name, None), str)]
+    return [_clean(path) for path in (*found, *getattr(op, "srcs", ()))]
+
+
+def _clean(path: str) -> str:
+    return "/" + "/".join(part for part in path.split("/") if part)
+
+
+def _things(op: EditOp) -> Iterator[tuple[str, object]]:
+    if inode_id := getattr(op, "inode_id", 0):
+        yield "inode", inode_id
+    for block in _blocks(op):
+        yield "block", block.block_id
+        yield "generation stamp", block.genstamp
+    if block_id := getattr(op, "block_id", 0):
+        yield "block", block_id
+    if genstamp := getattr(op, "genstamp", 0):
+        yield "generation stamp", genstamp
+    root = getattr(op, "snapshot_root", "")
+    for field in _SNAPSHOTS:
+        if name := getattr(op, field, ""):
+            yield "snapshot", f"{_clean(root)}/.snapshot/{name}"
+    for field, kind in _OTHERS:
+        if value := getattr(op, field, None):
+            yield kind, value
+    if (directive := getattr(op, "directive", None)) is not None:
+        yield "cache directive", directive.id
+    if (pool := getattr(op, "pool", None)) is not None:
+        yield "cache pool", pool.pool_name
+    if (token := getattr(op, "token", None)) is not None:
+        yield "delegation token", token.sequence_number
+
+
+def _blocks(op: EditOp) -> tuple[Block, ...]:
+    one = getattr(op, "truncate_block", None)
+    return (*getattr(op, "blocks", ()), *((one,) if one is not None else ()))

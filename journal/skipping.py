@@ -1,0 +1,221 @@
+"""Leaving out single operations of a segment: each is replaced by one that changes nothing, at the same txid.
+
+The replacement is OP_TIMES of the root with both times -1, "leave as it is". Every release reads it in every layout
+(FSEditLogLoader, FSDirAttrOp.unprotectedSetTimes). A segment without a transaction would be a gap, which no NameNode
+accepts.
+
+An operation that cannot be decoded is left out as one that can. What it said is then not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from journal.attribute_ops import TimesOp
+from journal.binary_codec import TERMINATOR, decode_op, encode_op
+from journal.errors import CorruptOpError, JournalError, SegmentError, TransactionGapError
+from journal.operation import EditOp
+from journal.primitives import Buffer
+from journal.resync import readable_runs
+from journal.segment import HEADER_SIZE, decode_header
+from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
+
+_UNCHANGED = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedOp:
+    """A transaction that is left out; `op` is None where it cannot be read or was missing."""
+
+    txid: int
+    offset: int
+    op: EditOp | None
+
+
+@dataclass(frozen=True, slots=True)
+class SkipPlan:
+    """A segment with some operations left out.
+
+    Attributes:
+        first_txid, last_txid: of the result, which has them all.
+        pieces: bytes of the result: ranges of the source, and encoded operations.
+        skipped: by txid.
+        end: where the last operation that was read ends in the source.
+        fault: why nothing was read after `end`; None at the end of the segment.
+    """
+
+    layout_version: int
+    first_txid: int
+    last_txid: int
+    pieces: tuple[range | bytes, ...]
+    skipped: tuple[SkippedOp, ...]
+    end: int
+    fault: JournalError | None
+
+
+@dataclass(frozen=True, slots=True)
+class SkipRequest:
+    """What is to be left out of which segment.
+
+    Attributes:
+        txids: to leave out.
+        file: name of the segment, for errors.
+        first_txid, last_txid: that its name promises, None where it promises none.
+    """
+
+    txids: Collection[int]
+    file: str = ""
+    first_txid: int | None = None
+    last_txid: int | None = None
+
+
+def neutral_op(txid: int) -> EditOp:
+    """An operation that changes nothing."""
+    return TimesOp(txid=txid, path="/", mtime=_UNCHANGED, atime=_UNCHANGED)
+
+
+def plan_skips(buffer: Buffer, request: SkipRequest) -> SkipPlan:
+    """Read a whole segment and leave out the operations that `request` names.
+
+    Raises:
+        SegmentError: it does not hold them, one is a marker that changes nothing, or more than these are unreadable.
+        CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
+    """
+    return _Planner(buffer, request).plan()
+
+
+class _Planner:
+    def __init__(self, buffer: Buffer, request: SkipRequest) -> None:
+        self._buffer = buffer
+        self._request = request
+        self._layout = decode_header(buffer, file=request.file)
+        self._pieces: list[range | bytes] = [range(HEADER_SIZE)]
+        self._skipped: list[SkippedOp] = []
+        self._first = request.first_txid
+        self._expected = request.first_txid
+        self._fault: JournalError | None = None
+        self._position = HEADER_SIZE
+
+    def plan(self) -> SkipPlan:
+        while not self._at_end():
+            try:
+                op, following = decode_op(self._buffer, self._position, self._layout, file=self._request.file)
+                self._check_order(op)
+            except CorruptOpError as error:
+                if not self._jump(error):
+                    self._fault = error
+                    break
+            else:
+                self._take(op, following)
+        self._check_missing()
+        first, expected = self._first, self._expected
+        if first is None or expected is None or expected == first:
+            raise self._fault or SegmentError("the segment holds no operation", file=self._request.file)
+        return SkipPlan(
+            self._layout, first, expected - 1, tuple(self._pieces), tuple(self._skipped), self._position, self._fault
+        )
+
+    def _at_end(self) -> bool:
+        last = self._request.last_txid
+        if last is not None and self._expected is not None and self._expected > last:
+            return True
+        return self._position >= len(self._buffer) or self._buffer[self._position] == TERMINATOR
+
+    def _check_order(self, op: EditOp) -> None:
+        expected = self._expected
+        if expected is None:
+            self._first = self._expected = op.txid
+        elif op.txid > expected:
+            self._leave_out_unread(expected, op.txid - 1, TransactionGapError(expected, op.txid))
+        elif op.txid < expected:
+            problem = f"transaction {op.txid} follows where {expected} is expected"
+            raise SegmentError(problem, file=self._request.file, txid=expected)
+
+    def _take(self, op: EditOp, following: int) -> None:
+        if op.txid not in self._request.txids:
+            self._copy(self._position, following)
+        elif isinstance(op, StartLogSegmentOp | EndLogSegmentOp):
+            raise SegmentError(
+                f"it is {op.name}, which changes nothing",
+                file=self._request.file,
+                txid=op.txid,
+                hint="Name the operation that cannot be applied: the error of the NameNode or of `merge` has its txid.",
+            )
+        else:
+            self._leave_out(SkippedOp(op.txid, self._position, op))
+        self._position, self._expected = following, op.txid + 1
+
+    def _jump(self, error: CorruptOpError) -> bool:
+        """Go on at the next whole operation, where all between may be left out; False where none follows."""
+        expected = self._expected
+        least = None if expected is None else expected + 1
+        run = next(iter(readable_runs(self._buffer, self._position, self._layout, least)), None)
+        if run is None:
+            return False
+        if expected is None:
+            # nothing tells which transactions come before
+            raise error
+        self._leave_out_unread(expected, run.first - 1, error)
+        self._position, self._expected = run.start, run.first
+        return True
+
+    def _check_missing(self) -> None:
+        """What a finalized segment's name promises has to be in the result; a torn tail may be cut from an open one."""
+        last, expected = self._request.last_txid, self._expected
+        if last is not None and expected is not None and expected <= last:
+            fault = self._fault or TransactionGapError(expected, None)
+            self._leave_out_unread(expected, last, fault)
+            self._expected, self._fault = last + 1, None
+        absent = set(self._request.txids) - {each.txid for each in self._skipped}
+        if absent:
+            raise SegmentError(
+                f"transaction {min(absent)} is not in it",
+                file=self._request.file,
+                hint="`checkpointer edits info` prints the first and the last transaction of a segment.",
+            )
+
+    def _leave_out_unread(self, first: int, last: int, fault: JournalError) -> None:
+        wanted = [txid for txid in range(first, last + 1) if txid not in self._request.txids]
+        if wanted:
+            named = f"{first}-{last}" if last > first else f"{first}"
+            raise SegmentError(
+                f"transactions {first} to {last} cannot be read ({fault.problem})",
+                file=self._request.file,
+                offset=self._position,
+                txid=first,
+                hint="First look for a whole copy in another edits directory or on a JournalNode; where there is none, "
+                f"--skip {named} leaves them out.",
+            )
+        for txid in range(first, last + 1):
+            self._leave_out(SkippedOp(txid, self._position, None))
+        self._expected = last + 1
+
+    def _leave_out(self, skipped: SkippedOp) -> None:
+        self._skipped.append(skipped)
+        first_of_all = skipped.txid == self._request.first_txid and skipped.op is None
+        # a segment begins with this marker, and nothing else can have stood there
+        op = StartLogSegmentOp(txid=skipped.txid) if first_of_all else neutral_op(skipped.txid)
+        self._pieces.append(encode_op(op, self._layout))
+
+    def _copy(self, start: int, end: int) -> None:
+        last = self._pieces[-1]
+        if isinstance(last, range) and last.stop == start:
+            self._pieces[-1] = range(last.start, end)
+        else:
+            self._pieces.append(range(start, end))
+
+
+def source_ops(plan: SkipPlan, buffer: Buffer) -> Iterator[EditOp]:
+    """The operations of the source that could be read, those that are left out too, in order."""
+    skipped = iter(plan.skipped)
+    for piece in plan.pieces:
+        if isinstance(piece, bytes):
+            op = next(skipped).op
+            if op is not None:
+                yield op
+            continue
+        position = max(piece.start, HEADER_SIZE)
+        while position < piece.stop:
+            op, position = decode_op(buffer, position, plan.layout_version)
+            yield op

@@ -1,0 +1,94 @@
+"""A segment with operations left out: a real NameNode 2.7.3 replays it, and so do we, with the same image."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from checkpointer.merging.offline import merge_directory, plan_directory
+from hadoop_common.errors import HdfsError
+from hadoop_common.names import image_name
+from journal.dependents import dependents
+from journal.ops import EndLogSegmentOp, StartLogSegmentOp
+from journal.segment_file import list_segments, map_file
+from journal.segment_output import write_pieces
+from journal.skipping import SkipRequest, plan_skips, source_ops
+from tests.checkpointer.cli_runner import run_cli
+from tests.checkpointer.recorded_cases import RECORDED, imgcmp
+from tests.interop.hadoop import Hadoop, HadoopRefusedError
+
+pytestmark = [pytest.mark.interop, pytest.mark.recorded]
+
+# without CREATE_SNAPSHOT, which a NameNode stamps with the time of the replay
+CASES = ["renames", "quotas-storage-policy", "basic-files", "cache"]
+_MAX_SKIPPED = 4
+
+
+def storage(folder: Path, case: str) -> Path:
+    shutil.copytree(RECORDED / "hadoop-2.7.3" / case / "before", folder / "current")
+    return folder
+
+
+def left_out(folder: Path, txids: set[int]) -> list[int]:
+    """Replace the segment by one without these; returns the transactions that depend on one of them."""
+    (segment,) = list_segments(folder / "current")
+    with map_file(segment.path) as content:
+        plan = plan_skips(content, SkipRequest(txids, segment.path.name, segment.first, segment.last))
+        found = [each.txid for each in dependents(source_ops(plan, content), txids)]
+        write_pieces(folder / "result", content, plan.pieces)
+    (folder / "result").rename(segment.path)
+    return found
+
+
+def alone(folder: Path) -> list[int]:
+    """Transactions on which no other depends, spread over the segment."""
+    (segment,) = list_segments(folder / "current")
+    found = []
+    with map_file(segment.path) as content:
+        assert segment.last is not None
+        request = SkipRequest((), "", segment.first, segment.last)
+        ops = list(source_ops(plan_skips(content, request), content))
+    for op in ops:
+        if not isinstance(op, StartLogSegmentOp | EndLogSegmentOp) and not list(dependents(ops, {op.txid})):
+            found.append(op.txid)
+    return found[:: max(1, len(found) // _MAX_SKIPPED)][:_MAX_SKIPPED]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_hadoop_and_we_replay_a_log_without_some_operations(hadoop: Hadoop, tmp_path: Path, case: str) -> None:
+    ours, theirs = storage(tmp_path / "ours", case), storage(tmp_path / "theirs", case)
+    txids = set(alone(ours))
+    assert txids
+    for folder in (ours, theirs):
+        assert left_out(folder, txids) == []
+    (segment,) = list_segments(theirs / "current")
+    assert b"OP_TIMES" in hadoop.view_edits(segment.path)
+    saved = hadoop.replay_and_save(theirs)
+    result = merge_directory(plan_directory(ours))
+    made = ours / "current" / image_name(result.txid)
+    assert imgcmp.compare(imgcmp.Image(str(saved)), imgcmp.Image(str(made))) == []
+
+
+def test_what_is_reported_as_dependent_is_what_stops_a_namenode(hadoop: Hadoop, tmp_path: Path) -> None:
+    ours, theirs = storage(tmp_path / "ours", "renames"), storage(tmp_path / "theirs", "renames")
+    # the first directory, which others are made in
+    for folder in (ours, theirs):
+        assert left_out(folder, {32})
+    with pytest.raises(HadoopRefusedError):
+        hadoop.replay_and_save(theirs)
+    with pytest.raises(HdfsError):
+        merge_directory(plan_directory(ours))
+
+
+def test_a_damaged_operation_is_left_out_by_the_command(hadoop: Hadoop, tmp_path: Path) -> None:
+    folder = storage(tmp_path / "nn", "corrupt/edits-flip-body")
+    (segment,) = list_segments(folder / "current")
+    (tmp_path / "out").mkdir()
+    outcome = run_cli("edits", "recover", segment.path, tmp_path / "out", "--skip", "107")
+    assert outcome.code == 0, outcome.err
+    made = tmp_path / "out" / segment.path.name
+    assert b"OP_TIMES" in hadoop.view_edits(made)
+    made.replace(segment.path)
+    hadoop.replay_and_save(folder)
