@@ -7,17 +7,20 @@ import os
 import shutil
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from checkpointer.checks.bounded import ask, ask_all
 from checkpointer.checks.facts import Answer, DirectoryFacts, ImageFacts
+from checkpointer.merging.older_image import older_image, sentence, set_aside_command
 from checkpointer.storage.aside import lost_pasts
 from checkpointer.storage.fitness import unusable, with_usable_images
-from checkpointer.storage.inspector import StoredImage, inspect, newest_copies
+from checkpointer.storage.inspector import StorageDirectory, inspect, newest_copies
 from hadoop_common.storage_lock import LOCK_FILE
 from image_format.reader import ImageFile
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
+from journal.segment_file import EditLogSegment
 
 # struct flock of Linux: type, whence, start, length, pid
 _FLOCK = struct.Struct("@hhqqi0q")
@@ -71,12 +74,17 @@ def ask_image(directories: Sequence[DirectoryFacts], limit: float, *, content: b
     """
     listings = [each.listing.value for each in directories if each.listing.value is not None]
     usable = [with_usable_images(each) for each in listings]
-    if any(each.images for each in usable):
-        listings = usable
-    return ask(lambda: _image(newest_copies(listings), limit, content=content, deep=deep))
+    if not any(each.images for each in usable):
+        return ask(lambda: _image(listings, limit, content=content, deep=deep))
+    found = ask(lambda: _image(usable, limit, content=content, deep=deep))
+    newest = max(image.txid for each in listings for image in each.images)
+    if found.value is None or found.value.txid == newest:
+        return found
+    return Answer(replace(found.value, way_out=_way_out(listings, newest)))
 
 
-def _image(copies: list[StoredImage], limit: float, *, content: bool, deep: bool) -> ImageFacts:
+def _image(listings: Sequence[StorageDirectory], limit: float, *, content: bool, deep: bool) -> ImageFacts:
+    copies = newest_copies(listings)
     found = copies[0].path.stat()
     digests: dict[Path, Answer[str]] = {}
     errors: Answer[int] = Answer()
@@ -91,7 +99,22 @@ def _image(copies: list[StoredImage], limit: float, *, content: bool, deep: bool
         modified=found.st_mtime,
         copies=tuple(digests.items()),
         deep=errors,
+        way_out=_way_out(listings, copies[0].txid) if digests and whole is None else "",
     )
+
+
+def _way_out(listings: Sequence[StorageDirectory], unreadable_txid: int) -> str:
+    """How an image before the unreadable one can take its place, "" where none is whole with all edits after it."""
+    for each in listings:
+        segments = [EditLogSegment(segment.first, segment.last, segment.path) for segment in each.segments]
+        older = older_image(each.images, segments, unreadable_txid)
+        if older is not None:
+            damaged = [image.path for image in each.images if image.txid > older.txid]
+            return (
+                f"In {each.root} {sentence(older)}. A daemon that runs makes its next image without the unreadable "
+                f"one; without a daemon: {set_aside_command(each.root, damaged)}"
+            )
+    return ""
 
 
 def _digest(path: Path) -> str:

@@ -81,6 +81,7 @@ class ImageFacts:
     """The newest image here; `size` in bytes, `modified` in seconds since the epoch.
 
     `copies` tells for each copy whether it is whole: its digest, or what is wrong. `deep` counts errors in its records.
+    `way_out` tells how an older image can take its place, "" where it is whole or none can.
     """
 
     txid: int
@@ -88,6 +89,7 @@ class ImageFacts:
     modified: float
     copies: tuple[tuple[Path, Answer[str]], ...] = ()
     deep: Answer[int] = Answer()
+    way_out: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,11 @@ from checkpointer.storage.inspector import StorageState, agree_on_version
 from checkpointer.storage.room import LEAST_ROOM
 from hadoop_common.errors import StorageError
 
+_UNUSABLE_HINT = (
+    "Checkpoints continue without the named files. Copy a missing .md5 file from where the image comes from; move the "
+    "rest out of `current` once the cause is known."
+)
+
 
 def check_storage(facts: Facts, thresholds: Thresholds) -> Verdict:
     """Every directory works, they agree, and the newest image is whole."""
@@ -45,7 +50,14 @@ def check_storage(facts: Facts, thresholds: Thresholds) -> Verdict:
     image = facts.image.value
     metrics = () if image is None else (Metric("image", image.size, "B"),)
     whole = "" if image is None else f"image at txid {image.txid} is whole"
-    return Verdict(worst(states), "; ".join(problems) or whole, tuple(details), metrics)
+    return Verdict(worst(states), "; ".join(problems) or whole, tuple(details), metrics, _hint(facts))
+
+
+def _hint(facts: Facts) -> str:
+    """What to do where the check's own hint does not fit, or ""."""
+    if facts.image.value is not None and facts.image.value.way_out:
+        return facts.image.value.way_out
+    return _UNUSABLE_HINT if any(each.unusable for each in facts.directories) else ""
 
 
 def _broken(directories: Sequence[DirectoryFacts]) -> list[DirectoryFacts]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,6 +109,7 @@ def command(
     if strict and as_hadoop:
         raise click.UsageError("--strict and --as-hadoop exclude each other.")
     from checkpointer.merging.offline import check_image, merge_directory, plan_directory
+    from checkpointer.merging.older_image import naming_older_image
 
     configuration = None if conf_dir is None else load_configuration(conf_dir)
     rules = ReplayRules() if configuration is None else replay_rules(configuration)
@@ -122,8 +123,12 @@ def command(
         rules=replace(rules, healing=healing),
         memory=with_options(configured, memory, spill_dir),
     )
-    with nullcontext() if dry_run else StorageLock(directory):
+    with ExitStack() as stack:
+        stack.enter_context(nullcontext() if dry_run else StorageLock(directory))
         plan = plan_directory(directory, in_progress=in_progress, allow_unknown_layout=allow_unknown_layout)
+        stack.enter_context(naming_older_image(plan))
+        for path in plan.oddities:
+            echo(f"warning: {path} is not a regular file and is left out", err=True)
         if not plan.segments:
             check_image(plan, layout_version=layout, allow_unknown_layout=allow_unknown_layout)
             told = {"merged": False, "txid": plan.image_txid} | ({"dryRun": True} if dry_run else {})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from checkpointer.config.engine_settings import EngineSettings
 from checkpointer.merging.engines import MergeTask, choose_engine
-from checkpointer.storage.inspector import CURRENT, check_covered, inspect, newest_image
+from checkpointer.storage.inspector import CURRENT, StoredImage, check_covered, inspect, newest_image
 from engine.merge import MergeResult, Observer
 from engine.open_segments import OpenSegment, check_overlaps, read_open_segments
 from engine.settings import MergeSettings
@@ -25,7 +25,8 @@ class MergePlan:
     Attributes:
         image: newest image; segments: the ones after it, contiguous; in_progress: left alone;
         version_layout: layout version in VERSION;
-        opened: those of `segments` that are in progress, read to their last good transaction.
+        opened: those of `segments` that are in progress, read to their last good transaction;
+        images: all that there are; oddities: what is named like an image and is not a regular file.
     """
 
     folder: Path
@@ -35,6 +36,8 @@ class MergePlan:
     in_progress: tuple[Path, ...]
     version_layout: int
     opened: tuple[OpenSegment, ...] = ()
+    images: tuple[StoredImage, ...] = ()
+    oddities: tuple[Path, ...] = ()
 
     @property
     def last_txid(self) -> int:
@@ -76,6 +79,8 @@ def plan_directory(directory: Path, *, in_progress: bool = False, allow_unknown_
         version_layout=storage.version.layout_version,
         in_progress=tuple(segment.path for segment in unfinished if segment.path not in paths_read),
         opened=tuple(read),
+        images=storage.images,
+        oddities=storage.oddities,
     )
     # what was not read may still hold the transactions that seen_txid promises
     unread = [] if in_progress else [segment.first for segment in unfinished]

@@ -1,0 +1,85 @@
+"""A newest image that cannot be read, while an older one and all edits exist (HDFS-3049)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from checkpointer.checks.ask_storage import ask_directories, ask_image
+from hadoop_common.names import image_name, segment_name
+from image_format.md5_file import md5_path
+from image_format.reader import ImageFile
+from tests.checkpointer.cli_runner import fingerprint, run_cli
+from tests.checkpointer.storage_support import IMAGE_TXID, NEW_TXID, put_image, recorded_directory
+
+pytestmark = pytest.mark.recorded
+
+DAMAGES = ["magic", "cut", "empty", "digest", "record"]
+
+
+def damaged(folder: Path, damage: str) -> Path:
+    """A directory with a good old image, edits, and a damaged image at their end."""
+    root = recorded_directory(folder / "nn", "corrupt/image-newest-bad-older-good")
+    newest = root / "current" / image_name(NEW_TXID)
+    if damage == "magic":
+        return root
+    good = root / "current" / image_name(IMAGE_TXID)
+    content = put_image(root / "current", NEW_TXID).read_bytes()
+    if damage == "cut":
+        newest.write_bytes(content[:-30])
+    elif damage == "empty":
+        newest.write_bytes(b"")
+    elif damage == "digest":
+        md5_path(newest).write_text(f"{'0' * 32} *{newest.name}\n")
+    else:
+        newest.write_bytes(content[:20] + b"\xff" * 30 + content[50:])
+    assert good.exists()
+    return root
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("options", [(), ("--dry-run",)], ids=str)
+def test_merge_names_the_older_image_and_the_command(tmp_path: Path, damage: str, options: tuple[str, ...]) -> None:
+    root = damaged(tmp_path, damage)
+    before = fingerprint(root)
+    outcome = run_cli("merge", root, *options)
+    assert outcome.code == 3
+    assert f"the image at txid {IMAGE_TXID} is whole, and the edits lead from it to txid {NEW_TXID}" in outcome.err
+    assert fingerprint(root) == before
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_the_command_makes_a_good_image(tmp_path: Path, damage: str) -> None:
+    root = damaged(tmp_path, damage)
+    kept = (root / "current" / image_name(NEW_TXID)).read_bytes()
+    hint = next(line for line in run_cli("merge", root).err.splitlines() if line.strip().startswith("next: "))
+    command = hint[hint.index("mkdir ") :].replace("&& checkpointer", f"&& {sys.executable} -m checkpointer")
+    subprocess.run(command, shell=True, check=True, capture_output=True)
+    with ImageFile.open(root / "current" / image_name(NEW_TXID)) as image:
+        assert image.txid == NEW_TXID
+    assert (root / "damaged" / image_name(NEW_TXID)).read_bytes() == kept
+
+
+@pytest.mark.parametrize("missing", ["edits", "older"])
+def test_nothing_is_promised_without_an_older_image_and_all_edits(tmp_path: Path, missing: str) -> None:
+    root = damaged(tmp_path, "cut")
+    if missing == "edits":
+        (root / "current" / segment_name(31, NEW_TXID)).unlink()
+    else:
+        (root / "current" / image_name(IMAGE_TXID)).write_bytes(b"")
+    outcome = run_cli("merge", root)
+    assert outcome.code in (3, 6)
+    assert "mkdir" not in outcome.err
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_check_names_them_too(tmp_path: Path, damage: str) -> None:
+    root = damaged(tmp_path, damage)
+    directories = ask_directories([root], 10)
+    found = ask_image(directories, 10, content=True, deep=False).value
+    assert found is not None
+    assert f"the image at txid {IMAGE_TXID} is whole" in found.way_out or damage == "record"
+    assert "checkpointer merge" in found.way_out or damage == "record"
