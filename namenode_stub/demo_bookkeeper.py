@@ -2,7 +2,8 @@
 
 A ZooKeeper, four bookies of ours and the stub are processes of this machine. Clients make directories, and note which
 ones were acknowledged. Amid that a bookie is killed, and then the stub; a new one recovers the journal. Every directory
-that was acknowledged has to be there, in the stub and in the journal itself.
+that was acknowledged has to be there, in the stub and in the journal itself, which is recovered and read after the stub
+and then the bookies were stopped in order.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import requests
 
 from journal.bookie.bookie import JOURNAL
 from journal.bookkeeper.open_bookkeeper import BookKeeperOptions, open_bookkeeper_journal
+from journal.bookkeeper.settings import BookKeeperSettings
+from journal.errors import JournalError
 from journal.ops import MkdirOp
 from namenode_stub.demo import Demo
 from namenode_stub.demo_conf import free_numbers, write_configuration
@@ -25,6 +28,13 @@ from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 _BOOKIES = 4
 _CLIENTS = 8
 _ENOUGH = 400
+# bookies and ZooKeeper that work answer sooner on the slowest machine
+_SECONDS = 60.0
+_PATIENCE = {
+    "dfs.namenode.bookkeeperjournal.zk.session.timeout": int(_SECONDS * 1000),
+    "dfs.namenode.bookkeeperjournal.addEntryTimeoutSec": int(_SECONDS),
+    "dfs.namenode.bookkeeperjournal.readEntryTimeoutSec": int(_SECONDS),
+}
 
 
 class _Load:
@@ -49,8 +59,15 @@ class _Load:
                 self.acknowledged.append(path)
                 number += 1
 
-    def reach(self, count: int) -> None:
-        self._demo.wait(f"{count} acknowledged directories", lambda: len(self.acknowledged) >= count)
+    def reach(self, count: int, process: subprocess.Popen[bytes]) -> None:
+        """Wait until so many are acknowledged by the stub `process`."""
+
+        def reached() -> bool:
+            if not any(thread.is_alive() for thread in self._threads):
+                raise DemoError(f"the stub refused all clients after {len(self.acknowledged)} directories")
+            return len(self.acknowledged) >= count
+
+        self._demo.wait(f"{count} acknowledged directories", reached, process)
 
     def end(self) -> list[str]:
         self._stop.set()
@@ -71,7 +88,9 @@ def run(demo: Demo) -> None:
     say = demo.console.print
     with ZooKeeperServer(demo.scratch / "zookeeper") as zookeeper:
         uri = f"bookkeeper://{zookeeper.hosts}/hdfsjournal"
-        write_configuration(demo.scratch, demo.ports, transactions=1_000_000, period=3600, shared_edits=uri)
+        write_configuration(
+            demo.scratch, demo.ports, transactions=1_000_000, period=3600, shared_edits=uri, further=_PATIENCE
+        )
         say(f"[bold]1. ZooKeeper and {_BOOKIES} bookies[/] of ours, which are for demos and tests")
         ports = free_numbers(_BOOKIES)
         bookies = {port: _start_bookie(demo, zookeeper.hosts, port) for port in ports}
@@ -79,28 +98,28 @@ def run(demo: Demo) -> None:
         demo.run_process("namenode_stub", "format", "--conf", str(demo.scratch / "conf-nn1"))
         stub = demo.start_stub()
         load = _Load(demo, "first")
-        load.reach(_ENOUGH)
+        load.reach(_ENOUGH, stub)
         say("[bold]3. A bookie is killed[/] with SIGKILL amid the load")
         # the one that has most is one that the open ledger lies on
         busiest = max(ports, key=lambda port: (demo.scratch / f"bookie-{port}" / JOURNAL).stat().st_size)
         kill(bookies[busiest])
-        load.reach(len(load.acknowledged) + _ENOUGH)
+        load.reach(len(load.acknowledged) + _ENOUGH, stub)
         say(f"  {len(load.acknowledged)} directories acknowledged, and it goes on")
         say("[bold]4. The stub is killed[/] with SIGKILL amid the load, a ledger open")
         kill(stub)
         acknowledged = list(load.end())
-        demo.start_stub()
+        stub = demo.start_stub()
         second = _Load(demo, "second")
-        second.reach(_ENOUGH)
+        second.reach(_ENOUGH, stub)
         acknowledged += second.end()
         present = {inode["path"] for inode in tree(demo.ports.stub_url)}
         _check("the stub", acknowledged, present)
+        say("[bold]5. The journal alone,[/] the stub stopped, then every bookie, and the bookies started again")
+        # in this order: the stub needs its bookies until its last batch is acknowledged
         demo.stop_all()
-        # The bookies went with the rest; their journals did not.
         for port in ports:
             _start_bookie(demo, zookeeper.hosts, port)
-        say("[bold]5. The journal alone,[/] every bookie and the stub stopped and the bookies started again")
-        _check("the journal", acknowledged, _directories(uri))
+        _check("the journal", acknowledged, _recovered_directories(demo, uri))
         say(f"  all {len(acknowledged)} acknowledged directories are there")
 
 
@@ -114,9 +133,26 @@ def _start_bookie(demo: Demo, hosts: str, port: int) -> subprocess.Popen[bytes]:
     return process
 
 
-def _directories(uri: str) -> set[str]:
-    """All directories that the journal's transactions make."""
-    with closing(open_bookkeeper_journal(uri, BookKeeperOptions())) as journal:
+def _recovered_directories(demo: Demo, uri: str) -> set[str]:
+    """All directories that the journal's transactions make; ledgers that are open are recovered first."""
+    settings = BookKeeperSettings(read_timeout=_SECONDS, add_timeout=_SECONDS, session_timeout=_SECONDS)
+    options = BookKeeperOptions(settings)
+    with closing(open_bookkeeper_journal(uri, options)) as journal:
+        faults: list[JournalError] = []
+
+        def recovered() -> bool:
+            try:
+                journal.recover(journal.namespace())
+            except JournalError as fault:
+                # bookies that were just started
+                faults[:] = [fault]
+                return False
+            return True
+
+        try:
+            demo.wait("the journal to be recovered", recovered)
+        except DemoError as error:
+            raise DemoError(f"{error}{''.join(f': {fault}' for fault in faults)}") from error
         ops = (op for segment in journal.segments(1) for op in segment.read(segment.first))
         return {op.path for op in ops if isinstance(op, MkdirOp)}
 
@@ -128,7 +164,7 @@ def _check(where: str, acknowledged: list[str], present: set[str]) -> None:
 
 
 def main() -> None:
-    """Run the demo; exit 1 with the logs' ends where it fails."""
+    """Run the demo; exit 1 where it fails."""
     tell(Demo, run, "a bookie and the writer killed amid load, nothing lost")
 
 

@@ -63,12 +63,19 @@ def _site(values: Mapping[str, object]) -> str:
 
 
 def write_configuration(
-    scratch: Path, ports: DemoPorts, *, transactions: int, period: int, shared_edits: str = ""
+    scratch: Path,
+    ports: DemoPorts,
+    *,
+    transactions: int,
+    period: int,
+    shared_edits: str = "",
+    further: Mapping[str, object] | None = None,
 ) -> None:
     """Write `conf-nn1` and `conf-nn2` below `scratch`; `period` is in seconds.
 
     Args:
         shared_edits: a journal's URI; by default they are in a directory.
+        further: more settings of both.
     """
     shared = {
         "dfs.nameservices": "demo",
@@ -82,6 +89,7 @@ def write_configuration(
         "dfs.namenode.checkpoint.check.period": 1,
         "dfs.namenode.num.extra.edits.retained": 0,
         "dfs.ha.log-roll.period": 2,
+        **(further or {}),
     }
     for node in ("nn1", "nn2"):
         own = {"dfs.ha.namenode.id": node, "dfs.namenode.name.dir": (scratch / node).as_uri()}

@@ -1,14 +1,19 @@
-"""What every demo has: processes of this machine with their logs in a scratch directory, and waiting for them."""
+"""What every demo has: processes of this machine with their logs in a scratch directory, and waiting for them.
+
+A demo waits for states, not for a number of seconds (`demo_progress`). During a long wait it reports what it waits for.
+One that fails ends with a sentence and keeps its scratch directory.
+"""
 
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,8 +21,14 @@ from typing import Any, TypeVar
 import requests
 from rich.console import Console
 
-_TIMEOUT_SECONDS = 60.0
+from hadoop_common.errors import HdfsError
+from namenode_stub.demo_progress import SILENCE_SECONDS, Silence
+
 _POLL_SECONDS = 0.1
+# between two lines that say what is waited for
+_SAY_SECONDS = 20.0
+# a server that works sends nothing for so long only on a machine that stands still
+HTTP_SECONDS = 600.0
 
 
 class DemoError(Exception):
@@ -32,55 +43,93 @@ class Stage:
     console: Console
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
-    def start_process(self, name: str, module: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def start_process(
+        self, name: str, module: str, *arguments: str, environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
         """Run a module; what it prints is added to `NAME.log`."""
         with (self.scratch / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=log, stderr=log)
+            command = [sys.executable, "-m", module, *arguments]
+            process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         self.processes.append(process)
         return process
 
-    def run_process(self, module: str, *arguments: str) -> None:
-        """Run a module to its end.
+    def run_process(
+        self,
+        module: str,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        accept: Collection[int] = (0,),
+    ) -> tuple[int, str]:
+        """Run a module to its end; returns its exit code and what it printed.
+
+        Args:
+            accept: exit codes that are no failure.
 
         Raises:
             DemoError: it failed.
         """
-        done = subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise DemoError(f"{module} {' '.join(arguments)} ended with {done.returncode}: {done.stderr.strip()}")
+        words = [word for word in arguments if not word.startswith("/")]
+        name = "-".join([module, *words[:2]]).replace("/", "_")
+        log = self.scratch / f"{name}.log"
+        before = log.stat().st_size if log.exists() else 0
+        process = self.start_process(name, module, *arguments, environment=environment)
+        self.wait(f"{module} {' '.join(words)}", lambda: process.poll() is not None)
+        self.processes.remove(process)
+        printed = log.read_bytes()[before:].decode(errors="replace").strip()
+        if process.returncode not in accept:
+            lines = [line for line in printed.splitlines() if not line.startswith("  next:")]
+            why = lines[-1] if lines else "it printed nothing"
+            raise DemoError(f"{module} {' '.join(words)} exited with {process.returncode}: {why}")
+        return process.returncode, printed
+
+    def stop(self, process: subprocess.Popen[bytes]) -> None:
+        """End a process in order; one that does not end in time is killed."""
+        if process.poll() is None:
+            process.terminate()
+            # one that is frozen cannot end
+            process.send_signal(signal.SIGCONT)
+            try:
+                process.wait(SILENCE_SECONDS)
+            except subprocess.TimeoutExpired:
+                kill(process)
 
     def stop_all(self) -> None:
-        """End whatever runs, in order where that takes no longer than 10 s."""
+        """End all processes, each before those that were started earlier: it may need them."""
+        for process in reversed(self.processes):
+            self.stop(process)
+
+    def kill_all(self) -> None:
+        """End all processes at once."""
         for process in self.processes:
-            if process.poll() is None:
-                process.terminate()
-                # one that is frozen cannot end
-                process.send_signal(signal.SIGCONT)
-        for process in self.processes:
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            kill(process)
 
     def wait(self, what: str, reached: Callable[[], bool], process: subprocess.Popen[bytes] | None = None) -> None:
-        """Until `reached`.
+        """Wait until `reached` for as long as something happens.
 
         Raises:
-            DemoError: it took a minute, or `process` ended.
+            DemoError: nothing happened for a minute, or `process` ended.
         """
-        deadline = time.monotonic() + _TIMEOUT_SECONDS
+        started = said = time.monotonic()
+        silence = Silence(self.scratch, lambda: [each.pid for each in self.processes], time.monotonic)
         while not reached():
             if process is not None and process.poll() is not None:
                 raise DemoError(f"waited for {what}, but the process ended with {process.returncode}")
-            if time.monotonic() > deadline:
-                raise DemoError(f"waited {_TIMEOUT_SECONDS:g} s in vain for {what}")
+            if silence.seconds() > SILENCE_SECONDS:
+                raise DemoError(f"waited for {what}: nothing has happened for {SILENCE_SECONDS:g} s")
+            if time.monotonic() - said > _SAY_SECONDS:
+                said = time.monotonic()
+                self.console.print(f"  waiting for {what}, {said - started:.0f} s so far")
             time.sleep(_POLL_SECONDS)
 
 
 def tree(url: str) -> list[dict[str, Any]]:
-    """All inodes of the NameNode stub at `url`, which is active."""
-    with requests.get(f"{url}/namespace/tree", timeout=60, stream=True) as response:
+    """All inodes of the NameNode stub at `url`, which is active.
+
+    Raises:
+        requests.RequestException: it does not answer, or is not active.
+    """
+    with requests.get(f"{url}/namespace/tree", timeout=HTTP_SECONDS, stream=True) as response:
+        response.raise_for_status()
         return [json.loads(line) for line in response.iter_lines()]
 
 
@@ -94,19 +143,24 @@ S = TypeVar("S", bound=Stage)
 
 
 def tell(stage: Callable[[Path, Console], S], story: Callable[[S], None], end: str) -> None:
-    """Run a story in a scratch directory, which ends with the word `end`; exit 1 with the logs' ends where it fails."""
+    """Run a story in a scratch directory and print `end`; exit 1 with a sentence and the place of the logs."""
     console = Console(highlight=False, soft_wrap=True)
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="checkpointer-demo-") as scratch:
-        there = stage(Path(scratch), console)
-        try:
-            story(there)
-        except DemoError as error:
-            console.print(f"[red]failed:[/] {error}")
-            for log in sorted(there.scratch.glob("*.log")):
-                console.print(f"--- end of {log.name}")
-                console.print(log.read_text(errors="replace")[-3000:], markup=False)
-            sys.exit(1)
-        finally:
-            there.stop_all()
+    scratch = Path(tempfile.mkdtemp(prefix="checkpointer-demo-"))
+    there = stage(scratch, console)
+    try:
+        story(there)
+        there.stop_all()
+    except Exception as error:
+        there.kill_all()
+        if not isinstance(error, DemoError | HdfsError | requests.RequestException):
+            raise
+        console.print("[red]failed:[/]", end=" ")
+        console.print(f"{error}; the logs are in {scratch}", markup=False)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        there.kill_all()
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+    shutil.rmtree(scratch)
     console.print(f"[green]done[/] in {time.monotonic() - started:.0f} s: {end}")

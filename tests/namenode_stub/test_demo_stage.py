@@ -1,0 +1,163 @@
+"""What demos wait for: states, as long as something happens; a failure is a sentence that names the logs."""
+
+from __future__ import annotations
+
+import io
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from namenode_stub import demo_stage
+from namenode_stub.demo import Demo
+from namenode_stub.demo_conf import DemoPorts
+from namenode_stub.demo_progress import Silence
+from namenode_stub.demo_stage import DemoError, Stage, tell
+from namenode_stub.demo_tables import _first_section
+from servlets.node_state import NodeState, Record, TargetState
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _wait(silence: Silence, clock: Clock, seconds: int) -> float:
+    for _ in range(seconds):
+        clock.now += 1
+        silence.seconds()
+    return silence.seconds()
+
+
+def test_a_file_that_changes_ends_the_silence(tmp_path: Path) -> None:
+    clock = Clock()
+    (tmp_path / "below").mkdir()
+    log = tmp_path / "below" / "log"
+    log.write_text("a")
+    silence = Silence(tmp_path, list, clock)
+    assert _wait(silence, clock, 50) == 50
+    log.write_text("ab")
+    assert _wait(silence, clock, 1) == 0
+    assert _wait(silence, clock, 5) == 5
+    (tmp_path / "new").touch()
+    assert _wait(silence, clock, 1) == 0
+    log.unlink()
+    assert _wait(silence, clock, 1) == 0
+
+
+def test_a_machine_that_stands_still_is_not_silent(tmp_path: Path) -> None:
+    clock = Clock()
+    silence = Silence(tmp_path, list, clock)
+    clock.now += 1000
+    assert silence.seconds() == 2
+
+
+def test_processor_time_is_progress_and_a_little_of_it_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, spent = Clock(), {7: 3.0}
+    monkeypatch.setattr("namenode_stub.demo_progress._spent", lambda processes: dict(spent))
+    silence = Silence(tmp_path, lambda: [7], clock)
+    spent[7] += 1
+    assert _wait(silence, clock, 30) == 30
+    spent[7] += 4
+    assert _wait(silence, clock, 1) == 0
+    spent[8] = 0.0
+    assert _wait(silence, clock, 1) == 0
+
+
+def test_processor_time_of_a_process_is_found(tmp_path: Path) -> None:
+    silence = Silence(tmp_path, lambda: [os.getpid(), 1 << 30], Clock())
+    assert list(silence._spent) == [os.getpid()]
+    assert silence._spent[os.getpid()] > 0
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path, Console(file=io.StringIO(), width=200))
+
+
+def test_a_wait_ends_with_its_process_or_in_silence(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    process = stage.start_process("one", "json.tool", "/nowhere")
+    with pytest.raises(DemoError, match="waited for rain, but the process ended with"):
+        stage.wait("rain", lambda: False, process)
+    monkeypatch.setattr(demo_stage, "SILENCE_SECONDS", -1.0)
+    with pytest.raises(DemoError, match="waited for rain: nothing has happened for"):
+        stage.wait("rain", lambda: False)
+
+
+def test_a_command_that_fails_is_a_sentence(stage: Stage) -> None:
+    assert stage.run_process("json.tool", "--help")[0] == 0
+    assert stage.processes == []
+    with pytest.raises(DemoError, match=r"json.tool -x exited with 2: .*error"):
+        stage.run_process("json.tool", "-x")
+    assert stage.run_process("json.tool", "-x", accept=(0, 2))[0] == 2
+
+
+def test_a_demo_that_fails_keeps_its_logs_and_one_that_does_not_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def fail(stage: Stage) -> None:
+        stage.start_process("one", "http.server", "--bind", "127.0.0.1", "0")
+        raise DemoError("it rains [here]")
+
+    with pytest.raises(SystemExit) as ended:
+        tell(Stage, fail, "well")
+    assert ended.value.code == 1
+    (kept,) = tmp_path.iterdir()
+    assert capsys.readouterr().out == f"failed: it rains [here]; the logs are in {kept}\n"
+    assert (kept / "one.log").exists()
+    tell(Stage, lambda stage: None, "well")
+    assert list(tmp_path.iterdir()) == [kept]
+    assert "well" in capsys.readouterr().out
+
+
+# ---- the images of `make demo` -----------------------------------------------------------------------------
+
+
+def _state(txid: int, reason: str, result: str = "SUCCESS", outcome: str = "taken") -> NodeState:
+    target = TargetState(address="nn1", txid=txid, result=result)
+    seconds = {"load": 0.1, "replay": 0.1, "save": 0.1}
+    record = Record(saved_txid=txid, last_reason=reason, last_outcome=outcome, last_seconds=seconds)
+    return NodeState(role="standby", targets=(target,), record=record)
+
+
+TOO_RECENT = _state(8, "period", "OLD_TRANSACTION_ID_FAILURE", "too recent")
+UPLOADING = replace(_state(9, "period"), targets=(TargetState(address="nn1", txid=5, result="SUCCESS"),))
+
+
+@pytest.mark.parametrize(
+    ("reason", "states", "more"),
+    [
+        ("txns", [None, NodeState(role="standby"), _state(5, "txns")], 0),
+        ("period", [_state(5, "txns"), TOO_RECENT, TOO_RECENT, UPLOADING, _state(9, "period")], 2),
+        ("txns", [UPLOADING, _state(9, "period"), _state(9, "period"), _state(4000, "txns")], 1),
+    ],
+)
+def test_an_image_is_waited_for_however_often_another_one_is_refused(
+    stage: Stage, reason: str, states: list[NodeState | None], more: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = iter(states)
+    calls: list[int] = []
+    monkeypatch.setattr(Demo, "_daemon_state", lambda self: next(told))
+    monkeypatch.setattr(demo_stage, "_POLL_SECONDS", 0.0)
+    demo = Demo(stage.scratch, stage.console, ports=DemoPorts(1, 2, 3))
+    demo.processes.append(demo.start_process("one", "http.server", "--bind", "127.0.0.1", "0"))
+    try:
+        assert demo.wait_for_image(reason, lambda: calls.append(1)) == states[-1]
+    finally:
+        demo.kill_all()
+    assert len(calls) == more
+
+
+def test_the_first_section_of_a_report_is_printed() -> None:
+    lines = ["image: 0 s", "Title", "", "Space", "-----", "a", "", "Owners", "------", "b"]
+    assert _first_section(lines) == ["Space", "-----", "a", ""]
+    assert _first_section(lines[:6]) == lines[:6]
+
+
