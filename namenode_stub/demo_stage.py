@@ -7,6 +7,7 @@ One that fails ends with a sentence and keeps its scratch directory.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -43,13 +44,10 @@ class Stage:
     console: Console
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
-    def start_process(
-        self, name: str, module: str, *arguments: str, environment: Mapping[str, str] | None = None
-    ) -> subprocess.Popen[bytes]:
+    def start_process(self, name: str, module: str, *arguments: str) -> subprocess.Popen[bytes]:
         """Run a module; what it prints is added to `NAME.log`."""
         with (self.scratch / f"{name}.log").open("ab") as log:
-            command = [sys.executable, "-m", module, *arguments]
-            process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+            process = subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=log, stderr=log)
         self.processes.append(process)
         return process
 
@@ -60,27 +58,29 @@ class Stage:
         environment: Mapping[str, str] | None = None,
         accept: Collection[int] = (0,),
     ) -> tuple[int, str]:
-        """Run a module to its end; returns its exit code and what it printed.
+        """Run a module to its end; returns its exit code and its standard output.
 
         Args:
+            environment: further variables.
             accept: exit codes that are no failure.
 
         Raises:
             DemoError: it failed.
         """
-        words = [word for word in arguments if not word.startswith("/")]
-        name = "-".join([module, *words[:2]]).replace("/", "_")
-        log = self.scratch / f"{name}.log"
-        before = log.stat().st_size if log.exists() else 0
-        process = self.start_process(name, module, *arguments, environment=environment)
-        self.wait(f"{module} {' '.join(words)}", lambda: process.poll() is not None)
+        words = " ".join([module, *(word for word in arguments if not word.startswith("/"))][:3])
+        log = self.scratch / f"{words.replace(' ', '-')}.log"
+        out = log.with_suffix(".out")
+        with log.open("wb") as errors, out.open("wb") as output:
+            command = [sys.executable, "-m", module, *arguments]
+            process = subprocess.Popen(command, stdout=output, stderr=errors, env={**os.environ, **(environment or {})})
+        self.processes.append(process)
+        self.wait(f"{words} to end", lambda: process.poll() is not None)
         self.processes.remove(process)
-        printed = log.read_bytes()[before:].decode(errors="replace").strip()
         if process.returncode not in accept:
-            lines = [line for line in printed.splitlines() if not line.startswith("  next:")]
+            lines = [line for line in log.read_text(errors="replace").splitlines() if not line.startswith("  next:")]
             why = lines[-1] if lines else "it printed nothing"
-            raise DemoError(f"{module} {' '.join(words)} exited with {process.returncode}: {why}")
-        return process.returncode, printed
+            raise DemoError(f"{words} exited with {process.returncode}: {why}")
+        return process.returncode, out.read_text(errors="replace").rstrip()
 
     def stop(self, process: subprocess.Popen[bytes]) -> None:
         """End a process in order; one that does not end in time is killed."""

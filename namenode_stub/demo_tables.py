@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 from hadoop_common.names import MD5_SUFFIX, parse_image
@@ -38,23 +36,17 @@ def merge_on_spark(current: Path, stage: Stage) -> None:
 
 
 def write_report(current: Path, stage: Stage) -> None:
-    """Write the report as a page, and print its first section.
+    """Write the report as a page and print its summary, both of one run.
 
     Raises:
         DemoError: it failed.
     """
     *_, older, newest = _images(current)
     sources = (str(newest), "--edits", str(current), "--before", str(older), "--master", "local[2]")
-    formats = ("--format", "terminal", "--format", "html", "--out", str(REPORT.absolute()), "--force")
-    printed = _checkpointer(stage, "report", *sources, "--small-files", "64m", "--top", "8", *formats)
-    stage.console.print("\n".join(_first_section(printed.splitlines())), markup=False)
+    formats = ("--format", "summary", "--out", str(REPORT.absolute()), "--force")
+    printed = _checkpointer(stage, "report", *sources, "--small-files", "64m", *formats)
+    stage.console.print(printed, markup=False)
     stage.console.print(f"  the whole report is in {REPORT}: open it in a browser")
-
-
-def _first_section(lines: Sequence[str]) -> list[str]:
-    """What stands before the second heading, which is underlined."""
-    headings = [number - 1 for number, line in enumerate(lines) if line and not line.strip("-")]
-    return list(lines[headings[0] : headings[1]] if len(headings) > 1 else lines)
 
 
 def _images(current: Path) -> list[Path]:
@@ -63,5 +55,4 @@ def _images(current: Path) -> list[Path]:
 
 
 def _checkpointer(stage: Stage, *arguments: str) -> str:
-    environment = {**os.environ, "COLUMNS": "110", **_LEAN_SPARK}
-    return stage.run_process("checkpointer", *arguments, environment=environment)[1]
+    return stage.run_process("checkpointer", *arguments, environment={"COLUMNS": "110", **_LEAN_SPARK})[1]

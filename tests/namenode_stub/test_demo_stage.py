@@ -15,7 +15,6 @@ from namenode_stub.demo import Demo
 from namenode_stub.demo_conf import DemoPorts
 from namenode_stub.demo_progress import Silence
 from namenode_stub.demo_stage import DemoError, Stage, tell
-from namenode_stub.demo_tables import _first_section
 from servlets.node_state import NodeState, Record, TargetState
 
 
@@ -90,7 +89,8 @@ def test_a_wait_ends_with_its_process_or_in_silence(stage: Stage, monkeypatch: p
 
 
 def test_a_command_that_fails_is_a_sentence(stage: Stage) -> None:
-    assert stage.run_process("json.tool", "--help")[0] == 0
+    code, printed = stage.run_process("json.tool", "--help")
+    assert (code, printed.splitlines()[0][:6]) == (0, "usage:")
     assert stage.processes == []
     with pytest.raises(DemoError, match=r"json.tool -x exited with 2: .*error"):
         stage.run_process("json.tool", "-x")
@@ -153,11 +153,3 @@ def test_an_image_is_waited_for_however_often_another_one_is_refused(
     finally:
         demo.kill_all()
     assert len(calls) == more
-
-
-def test_the_first_section_of_a_report_is_printed() -> None:
-    lines = ["image: 0 s", "Title", "", "Space", "-----", "a", "", "Owners", "------", "b"]
-    assert _first_section(lines) == ["Space", "-----", "a", ""]
-    assert _first_section(lines[:6]) == lines[:6]
-
-
