@@ -19,6 +19,7 @@ class MergeSettings:
         allow_unknown_layout: take images newer than every known layout, copying what is not understood.
         sub_sections: see `write_image`.
         rules: the cluster's own settings, as far as replay goes by them.
+        max_op_size: the largest operation in bytes that is replayed, which is NameNodes' default.
         memory: what the large arrays of index and delta may take in this process.
     """
 
@@ -27,4 +28,5 @@ class MergeSettings:
     allow_unknown_layout: bool = False
     sub_sections: SubSectionRule | None = None
     rules: ReplayRules = ReplayRules()
+    max_op_size: int = 52428800
     memory: MemoryLimit = MemoryLimit()

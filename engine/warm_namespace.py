@@ -286,7 +286,8 @@ class WarmNamespace:
     def _noted(self, ops: Iterable[EditOp]) -> _Source | Transactions:
         recorder = self._recorder
         if isinstance(ops, Transactions):
-            return ops if recorder is None else ops.observed(recorder.opened)
+            limited = ops.limited(self.settings.max_op_size)
+            return limited if recorder is None else limited.observed(recorder.opened)
         return _Source(ops if recorder is None else recorder.noting(ops))
 
     def save(

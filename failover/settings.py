@@ -23,7 +23,7 @@ from hadoop_common.access import ANYBODY, AccessRules, Acl
 from hadoop_common.config_key import ConfigKey, bound, take_bound
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_common.port_limits import PortLimits
-from hadoop_common.tls.settings import HTTP_POLICY, TlsConfig, WebAddresses, tls_config
+from hadoop_common.tls.settings import HTTP_POLICY, WebAddresses, tls_config
 from hadoop_common.zookeeper.address import ZooKeeperAddress
 from hadoop_common.zookeeper.settings import QUORUM, zookeeper_address
 from hadoop_rpc.user import caller, process_user
@@ -235,7 +235,7 @@ class _Reader:
             self._faults.take(partial(address, self._settings, self._scoped(key), key.port), ("", 0))
             for key in (own_keys.ZKFC_HTTP_ADDRESS, own_keys.ZKFC_HTTPS_ADDRESS)
         )
-        tls = self._faults.take(lambda: tls_config(self._settings), TlsConfig())
+        tls = tls_config(self._settings, policy, self._faults)
         return WebAddresses(http if policy.plain else None, https if policy.secure else None, tls)
 
     def _access(self) -> AccessRules:

@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
-from hadoop_common.quantities import parse_bool, parse_float, parse_int, parse_networks, parse_size, parse_time
+from hadoop_common.quantities import (
+    parse_bool,
+    parse_float,
+    parse_int,
+    parse_limit,
+    parse_networks,
+    parse_size,
+    parse_time,
+)
 
 T = TypeVar("T")
 
@@ -66,6 +74,8 @@ OPTIONAL_SWITCH = _optional("switch", parse_bool)
 SECONDS = parsed("s", lambda value: parse_time(value, "s"))
 MILLISECONDS = parsed("ms", lambda value: parse_time(value, "ms"))
 """Read as seconds; a bare number counts in milliseconds."""
+MILLISECONDS_OR_NONE = parsed("ms", lambda value: parse_limit(value, "ms"))
+"""The same of a limit; 0 or less is none, which is infinity."""
 BYTES, RATE = parsed("bytes", parse_size), parsed("bytes/s", parse_size)
 OPTIONAL_BYTES = _optional("bytes", parse_size)
 MEGABYTES = parsed("MB", lambda value: parse_int(value) << 20)

@@ -54,6 +54,7 @@ SET_BY_HDFS_DEFAULT = frozenset(
         "dfs.namenode.checkpoint.dir",
         "dfs.namenode.checkpoint.edits.dir",
         "dfs.namenode.checkpoint.max-retries",
+        "dfs.namenode.checkpoint.parallel.upload.enabled",
         "dfs.namenode.checkpoint.period",
         "dfs.namenode.checkpoint.txns",
         "dfs.namenode.edit.log.autoroll.check.interval.ms",

@@ -68,6 +68,12 @@ def parse_time(text: str, unit: str) -> float:
     return _long(int(match[1])) * _UNIT_SECONDS[(match[2] or unit).lower()]
 
 
+def parse_limit(text: str, unit: str) -> float:
+    """Seconds as `parse_time`; infinity, which is no limit, for 0 and less."""
+    seconds = parse_time(text, unit)
+    return seconds if seconds > 0 else math.inf
+
+
 def parse_size(text: str) -> int:
     """Bytes; k, m, g, t, p and e are powers of 1024."""
     match = _SIZE.fullmatch(text)

@@ -38,7 +38,7 @@ class RpcClient:
         host, port: of the server.
         protocol: full Java name of the protocol.
         user: whom the server takes the caller for; with `security` that is its principal.
-        timeout: seconds to wait for each answer.
+        timeout: seconds to wait for each answer; infinity waits until the connection breaks.
         connect_timeout: seconds to wait for the connection, the negotiation included.
         security: logs in by Kerberos; None goes without.
         ping_interval: seconds of silence after which a waiting client sends a sign of life, which shows a dead peer.

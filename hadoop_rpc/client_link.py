@@ -129,7 +129,7 @@ class ClientLink:
             self._reader.join(_LAST_WORDS_SECONDS)
             raise self._closed()
         self._send(method, data)
-        if not waiting.done.wait(timeout):
+        if not waiting.done.wait(timeout if timeout < threading.TIMEOUT_MAX else None):
             self._give_up(call_id, method, timeout)
             waiting.done.wait()
         if waiting.error is not None:

@@ -9,12 +9,18 @@ from struct import Struct
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from journal.errors import CorruptOpError, OpEncodingError, UnknownOpcodeError, UnsupportedLayoutError
+from journal.errors import (
+    CorruptOpError,
+    OpEncodingError,
+    OpTooLargeError,
+    UnknownOpcodeError,
+    UnsupportedLayoutError,
+)
 from journal.operation import EditOp, OpField
 from journal.ops import OPERATIONS
 from journal.primitives import Buffer, Reader
 
-MAX_OP_SIZE = 52428800  # dfs.namenode.max.op.size
+LARGEST_OP = (1 << 31) - 1  # its length is an int of Java
 TERMINATOR = 0xFF  # OP_INVALID
 OLDEST_LAYOUT = -52
 NEWEST_LAYOUT = -67
@@ -93,7 +99,7 @@ def encode_op(op: EditOp, layout_version: int) -> bytes:
 
     Raises:
         UnsupportedLayoutError: the layout is none this catalogue describes.
-        OpEncodingError: a value does not fit in its field, or the operation is larger than MAX_OP_SIZE.
+        OpEncodingError: a value does not fit in its field, or the operation is larger than LARGEST_OP.
     """
     check_layout(layout_version)
     framed = layout_version <= _LENGTH_SINCE
@@ -106,8 +112,8 @@ def encode_op(op: EditOp, layout_version: int) -> bytes:
             write(out, *[getattr(op, name) for name in step_names])
     except OpEncodingError as error:
         raise OpEncodingError(f"{op.name} {'/'.join(step_names)}: {error.problem}", txid=op.txid) from None
-    if len(out) + 4 > MAX_OP_SIZE:
-        raise OpEncodingError(f"{op.name} of {len(out) + 4} bytes is larger than {MAX_OP_SIZE}", txid=op.txid)
+    if len(out) + 4 > LARGEST_OP:
+        raise OpEncodingError(f"{op.name} of {len(out) + 4} bytes is larger than {LARGEST_OP}", txid=op.txid)
     if framed:
         out[1:5] = (len(out) - 1).to_bytes(4, "big")
     out += _CHECKSUM.pack(crc32(out))
@@ -115,7 +121,7 @@ def encode_op(op: EditOp, layout_version: int) -> bytes:
 
 
 def decode_op(
-    buffer: Buffer, position: int, layout_version: int, *, file: str = "", max_op_size: int = MAX_OP_SIZE
+    buffer: Buffer, position: int, layout_version: int, *, file: str = "", max_op_size: int = LARGEST_OP
 ) -> tuple[EditOp, int]:
     """The operation whose opcode is at `buffer[position]`, and the position after its checksum.
 
@@ -125,6 +131,7 @@ def decode_op(
         UnknownOpcodeError: no supported release writes this opcode.
         CorruptOpError: the operation is cut, its length is impossible, its checksum differs, a field does
             not decode or bytes are left over.
+        OpTooLargeError: it is whole and larger than `max_op_size`, by default the largest that there can be.
     """
     if layout_version <= _LENGTH_SINCE:
         return _decode_framed(buffer, position, layout_version, file, max_op_size)
@@ -143,7 +150,7 @@ def _decode_framed(
     if available < _FRAME.size:
         raise CorruptOpError(f"the operation is cut after {available} bytes", file=file, offset=position)
     _, length, txid = _FRAME.unpack_from(buffer, position)
-    if not _MIN_LENGTH <= length <= max_op_size - 5:
+    if length < _MIN_LENGTH:
         raise CorruptOpError(f"impossible operation length {length}", file=file, offset=position)
     if available < length + 5:
         raise CorruptOpError(
@@ -157,6 +164,8 @@ def _decode_framed(
     expected = _CHECKSUM.unpack_from(buffer, end)[0]
     if crc32(frame) != expected:
         raise _checksum_error(crc32(frame), expected, file, position, txid)
+    if end + 4 - position > max_op_size:
+        raise OpTooLargeError(end + 4 - position, max_op_size, file=file, offset=position, txid=txid)
     reader = Reader(frame, _FRAME.size)
     op = _decode_body(plan, reader, file, position, txid)
     if reader.position != reader.limit:
@@ -177,7 +186,7 @@ def _decode_unframed(
     if available < _UNFRAMED.size:
         raise CorruptOpError(f"the operation is cut after {available} bytes", file=file, offset=position)
     txid = _TXID.unpack_from(buffer, position + 1)[0]
-    reader = Reader(buffer, position + _UNFRAMED.size, min(len(buffer), position + max_op_size))
+    reader = Reader(buffer, position + _UNFRAMED.size, len(buffer))
     op = _decode_body(plan, reader, file, position, txid)
     end = reader.position
     if reader.remaining < 4:
@@ -185,6 +194,8 @@ def _decode_unframed(
     actual, expected = crc32(bytes(buffer[position:end])), _CHECKSUM.unpack_from(buffer, end)[0]
     if actual != expected:
         raise _checksum_error(actual, expected, file, position, txid)
+    if end + 4 - position > max_op_size:
+        raise OpTooLargeError(end + 4 - position, max_op_size, file=file, offset=position, txid=txid)
     return op, end + 4
 
 

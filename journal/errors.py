@@ -73,6 +73,21 @@ class CorruptOpError(JournalError):
     default_hint = _FETCH_AGAIN
 
 
+class OpTooLargeError(JournalError):
+    """A whole operation of more bytes than dfs.namenode.max.op.size, which a NameNode does not load either."""
+
+    default_hint = (
+        "Set dfs.namenode.max.op.size in hdfs-site.xml to the NameNodes' value, or above the size of this operation, "
+        "and name that configuration with --conf."
+    )
+
+    def __init__(
+        self, size: int, limit: int, *, file: str = "", offset: int | None = None, txid: int | None = None
+    ) -> None:
+        problem = f"the operation of {size} bytes is larger than dfs.namenode.max.op.size, {limit}"
+        super().__init__(problem, file=file, offset=offset, txid=txid)
+
+
 class UnknownOpcodeError(CorruptOpError):
     """An opcode that no supported release writes."""
 

@@ -14,7 +14,6 @@ from hadoop_common.file_faults import told
 from hadoop_common.names import SEEN_TXID, VERSION, parse_segment
 from hadoop_common.storage_info import StorageInfo, format_version, read_version
 from hadoop_common.storage_lock import StorageLock
-from journal.binary_codec import MAX_OP_SIZE
 from journal.errors import (
     JournalError,
     JournalExistsError,
@@ -44,16 +43,15 @@ class FileJournal:
     Args:
         folder: `<storage directory>/current`; it need not exist before `format`.
         lock: of the storage directory, where the caller holds it already; it stays the caller's.
-        max_op_size: limit of one operation in bytes.
     """
 
-    def __init__(self, folder: Path, *, lock: StorageLock | None = None, max_op_size: int = MAX_OP_SIZE) -> None:
+    def __init__(self, folder: Path, *, lock: StorageLock | None = None) -> None:
         self.folder = folder.absolute()
         self._lock = WriterLock(self.folder.parent, lock)
         self._guard = threading.RLock()
         self._recovered = False
         self._writer: _FileSegmentWriter | None = None
-        self._view = FolderView(self.folder, self._written_here, max_op_size=max_op_size)
+        self._view = FolderView(self.folder, self._written_here)
 
     @property
     def location(self) -> str:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hadoop_common.file_faults import told
-from journal.binary_codec import MAX_OP_SIZE
 from journal.errors import JournalStorageError
 from journal.open_scan import OpenExtent, scan_open_file
 from journal.operation import EditOp
@@ -23,7 +22,6 @@ class FileSegment:
     last: int
     in_progress: bool
     path: Path
-    max_op_size: int = MAX_OP_SIZE
 
     @property
     def name(self) -> str:
@@ -40,7 +38,7 @@ class FileSegment:
         try:
             if self.in_progress and not self.path.exists():
                 segment = self._finalized() or segment
-            yield from read_ops(segment, from_txid=from_txid, max_op_size=self.max_op_size)
+            yield from read_ops(segment, from_txid=from_txid)
         except OSError as error:
             raise JournalStorageError(
                 f"the segment cannot be read: {told(error, self.path)}", file=self.name
@@ -63,10 +61,9 @@ class FolderView:
             process is not writing it.
     """
 
-    def __init__(self, folder: Path, open_last: Callable[[int], int | None], *, max_op_size: int) -> None:
+    def __init__(self, folder: Path, open_last: Callable[[int], int | None]) -> None:
         self._folder = folder
         self._open_last = open_last
-        self._max_op_size = max_op_size
         self._guard = threading.Lock()
         self._extents: dict[Path, tuple[int, OpenExtent]] = {}
 
@@ -85,7 +82,7 @@ class FolderView:
             if last is None and in_progress:
                 last = self._last_of(each)
             if last is not None and last >= each.first:
-                found.append(FileSegment(each.first, last, each.in_progress, each.path, self._max_op_size))
+                found.append(FileSegment(each.first, last, each.in_progress, each.path))
         return found
 
     def _last_of(self, segment: EditLogSegment) -> int | None:

@@ -8,13 +8,13 @@ from io import BufferedReader
 from pathlib import Path
 
 from hadoop_common.file_faults import told
-from journal.binary_codec import MAX_OP_SIZE, check_layout
+from journal.binary_codec import check_layout
 from journal.errors import EditsTextError, JournalStorageError, SegmentError, TransactionGapError
 from journal.json_records import Record, decode_record
 from journal.json_segments import FileRun, JsonFile
 from journal.operation import EditOp
 
-_LONGEST_LINE = 4 * MAX_OP_SIZE
+_LONGEST_LINE = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)

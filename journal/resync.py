@@ -8,7 +8,7 @@ from itertools import takewhile
 from struct import Struct
 from typing import NamedTuple
 
-from journal.binary_codec import MAX_OP_SIZE, decode_op
+from journal.binary_codec import decode_op
 from journal.errors import CorruptOpError
 from journal.ops import OPERATIONS
 from journal.primitives import Buffer
@@ -92,14 +92,16 @@ def _candidates(
     framed = layout_version <= _LENGTH_SINCE
     txid_at = 5 if framed else 1
     last_start = len(buffer) - _smallest(layout_version)
-    length = rb"(?!\x00{3}[\x00-\x0b])[\x00-\x03][\x00-\xff]{3}" if framed else b""
+    # no length is larger than the buffer
+    highest = b"[\x00-" + re.escape(bytes([min(len(buffer) >> 24, 0x7F)])) + b"]"
+    length = rb"(?!\x00{3}[\x00-\x0b])" + highest + rb"[\x00-\xff]{3}" if framed else b""
     pattern = re.compile(b"(?=" + _OPCODES + length + _common_prefix(least_txid, highest_txid) + b")", re.DOTALL)
     for match in takewhile(lambda found: found.start() <= last_start, pattern.finditer(buffer, position)):
         start = match.start()
         txid = _TXID.unpack_from(buffer, start + txid_at)[0]
         if txid < (0 if least_txid is None else least_txid) or (highest_txid is not None and txid > highest_txid):
             continue
-        if framed and not 12 <= _LENGTH.unpack_from(buffer, start + 1)[0] <= min(MAX_OP_SIZE, len(buffer) - start) - 5:
+        if framed and not 12 <= _LENGTH.unpack_from(buffer, start + 1)[0] <= len(buffer) - start - 5:
             continue
         yield start, txid
 

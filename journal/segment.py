@@ -7,7 +7,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from journal.binary_codec import (
-    MAX_OP_SIZE,
+    LARGEST_OP,
     TERMINATOR,
     check_layout,
     decode_op,
@@ -98,7 +98,7 @@ class SegmentCursor:
         last_txid: int | None = None,
         from_txid: int | None = None,
         in_progress: bool = False,
-        max_op_size: int = MAX_OP_SIZE,
+        max_op_size: int = LARGEST_OP,
     ) -> None:
         self.buffer = buffer
         self.file = file
@@ -174,7 +174,7 @@ def iter_ops(
     last_txid: int | None = None,
     from_txid: int | None = None,
     in_progress: bool = False,
-    max_op_size: int = MAX_OP_SIZE,
+    max_op_size: int = LARGEST_OP,
 ) -> Iterator[EditOp]:
     """The operations of a segment in order of txid.
 

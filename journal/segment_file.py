@@ -11,7 +11,7 @@ from pathlib import Path
 from hadoop_common.file_faults import file_faults
 from hadoop_common.mapped_file import MappedFile, ShrunkFileError, map_regular
 from hadoop_common.names import SegmentName, parse_segment
-from journal.binary_codec import MAX_OP_SIZE
+from journal.binary_codec import LARGEST_OP
 from journal.errors import SegmentError, TransactionGapError
 from journal.operation import EditOp
 from journal.primitives import Buffer
@@ -84,9 +84,7 @@ def _refuse_shrunk(content: MappedFile, path: Path, error: Exception | None) -> 
         raise SegmentError("the file became shorter while it was read", file=path.name, hint=shrunk.hint) from error
 
 
-def read_ops(
-    segment: EditLogSegment, *, from_txid: int | None = None, max_op_size: int = MAX_OP_SIZE
-) -> Iterator[EditOp]:
+def read_ops(segment: EditLogSegment, *, from_txid: int | None = None) -> Iterator[EditOp]:
     """The operations of `segment`, from `from_txid` on, checked as `iter_ops` says.
 
     Raises:
@@ -101,7 +99,6 @@ def read_ops(
             last_txid=segment.last,
             from_txid=from_txid,
             in_progress=segment.in_progress,
-            max_op_size=max_op_size,
         )
 
 
@@ -129,7 +126,7 @@ class Transactions:
         segments: Iterable[EditLogSegment],
         from_txid: int,
         *,
-        max_op_size: int = MAX_OP_SIZE,
+        max_op_size: int = LARGEST_OP,
         opened: Opened | None = None,
     ) -> None:
         self._segments = segments
@@ -140,6 +137,10 @@ class Transactions:
     def observed(self, opened: Opened) -> Transactions:
         """The same, with `opened` as above."""
         return Transactions(self._segments, self._from_txid, max_op_size=self._max_op_size, opened=opened)
+
+    def limited(self, max_op_size: int) -> Transactions:
+        """The same, where an operation of more bytes is an error."""
+        return Transactions(self._segments, self._from_txid, max_op_size=max_op_size, opened=self._opened)
 
     def cursors(self) -> Iterator[SegmentCursor]:
         """A cursor for each segment, at the first operation wanted; it is to be used up before the next is taken."""
@@ -172,11 +173,9 @@ class Transactions:
         )
 
 
-def read_transactions(
-    segments: Iterable[EditLogSegment], from_txid: int, *, max_op_size: int = MAX_OP_SIZE
-) -> Transactions:
+def read_transactions(segments: Iterable[EditLogSegment], from_txid: int) -> Transactions:
     """`Transactions` of segments."""
-    return Transactions(segments, from_txid, max_op_size=max_op_size)
+    return Transactions(segments, from_txid)
 
 
 def select_segments(

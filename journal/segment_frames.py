@@ -7,7 +7,7 @@ from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
-from journal.binary_codec import MAX_OP_SIZE, TERMINATOR
+from journal.binary_codec import TERMINATOR
 from journal.errors import CorruptOpError
 from journal.primitives import Buffer
 
@@ -31,7 +31,7 @@ def has_frames(layout_version: int) -> bool:
     return layout_version <= _LENGTH_SINCE
 
 
-def hop(buffer: Buffer, start: int, stop: int, *, file: str = "", max_op_size: int = MAX_OP_SIZE) -> Iterator[Frame]:
+def hop(buffer: Buffer, start: int, stop: int, *, file: str = "") -> Iterator[Frame]:
     """The operations that begin in `buffer[start:stop]`, as far as the terminator; `start` is the first one's place.
 
     Neither opcodes nor checksums nor txids are looked at.
@@ -48,7 +48,7 @@ def hop(buffer: Buffer, start: int, stop: int, *, file: str = "", max_op_size: i
             raise CorruptOpError(f"the operation is cut after {size - start} bytes", file=file, offset=start)
         opcode, length, txid = unpack(buffer, start)
         end = start + 1 + length + _CHECKSUM.size
-        if not _MIN_LENGTH <= length <= max_op_size - 5:
+        if length < _MIN_LENGTH:
             raise CorruptOpError(f"impossible operation length {length}", file=file, offset=start)
         if end > size:
             problem = f"the operation is cut: {end - start} bytes wanted where {size - start} are left"

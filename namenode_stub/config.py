@@ -17,7 +17,7 @@ from hadoop_common.config_key import COUNT, ConfigKey, take_bound, text
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.quantities import Network
-from hadoop_common.tls.settings import HTTP_POLICY, TlsConfig, WebAddresses, tls_config
+from hadoop_common.tls.settings import HTTP_POLICY, WebAddresses, tls_config
 from hadoop_rpc.user import caller, process_user
 from journal.bookkeeper.settings import BookKeeperSettings
 from journal.quorum.settings import QuorumSettings
@@ -217,7 +217,7 @@ class _Reader:
         policy = self._get(HTTP_POLICY)
         http = self._faults.take(lambda: self._web_address(keys.HTTP_ADDRESS, keys.HTTP_BIND_HOST), ("", 0))
         https = self._faults.take(lambda: self._web_address(keys.HTTPS_ADDRESS, keys.HTTPS_BIND_HOST), ("", 0))
-        tls = self._faults.take(lambda: tls_config(self._settings), TlsConfig())
+        tls = tls_config(self._settings, policy, self._faults)
         return WebAddresses(http if policy.plain else None, https if policy.secure else None, tls)
 
     def _web_address(self, key: ConfigKey[str], bind_host: ConfigKey[str]) -> tuple[str, int]:

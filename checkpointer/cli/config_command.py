@@ -78,6 +78,14 @@ def _show(found: ConfigReport, *, only_set: bool) -> None:
             echo(line)
     counts = Counter(setting.status for setting in found.settings)
     echo(", ".join(f"{counts[status]} {status}" for status in _COLOURS))
+    echo(_verdict(found))
+
+
+def _verdict(found: ConfigReport) -> str:
+    if not found.faults:
+        return f"valid: the {found.role.value} role can start with this configuration"
+    count = f"{len(found.faults)} fault{'s' if len(found.faults) > 1 else ''}"
+    return f"not valid: the {found.role.value} role cannot start with this configuration, {count}"
 
 
 def _sentence(setting: KeySetting) -> str:

@@ -12,7 +12,7 @@ import click
 from checkpointer.cli.dry_run_report import dry_run_content, dry_run_text
 from checkpointer.config.engine_settings import EngineChoice, EngineSettings, engine_settings
 from checkpointer.config.memory_settings import memory_limit
-from checkpointer.config.merge_settings import image_codec, replay_rules, sub_section_rule
+from checkpointer.config.merge_settings import image_codec, max_op_size, replay_rules, sub_section_rule
 from engine.healing import Healing
 from engine.replay_rules import ReplayRules
 from engine.settings import MergeSettings
@@ -123,6 +123,8 @@ def command(
         rules=replace(rules, healing=healing),
         memory=with_options(configured, memory, spill_dir),
     )
+    if configuration is not None:
+        settings = replace(settings, max_op_size=max_op_size(configuration))
     with ExitStack() as stack:
         stack.enter_context(nullcontext() if dry_run else StorageLock(directory))
         plan = plan_directory(directory, in_progress=in_progress, allow_unknown_layout=allow_unknown_layout)

@@ -51,6 +51,11 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         ("dfs.namenode.checkpoint.parallel.upload.max-threads", "", ABSENT),
     ),
     *_ignored(
+        "Whether an image is sent to several NameNodes at once.",
+        "checkpointer.upload.parallelism says to how many",
+        ("dfs.namenode.checkpoint.parallel.upload.enabled", "false", ABSENT),
+    ),
+    *_ignored(
         "Size of edits that made a checkpoint due.",
         "Hadoop itself has ignored it since 2.0; use dfs.namenode.checkpoint.txns",
         ("fs.checkpoint.size", ""),
@@ -80,11 +85,6 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         "When the active ends a segment by itself.",
         _ROLLS,
         ("dfs.namenode.edit.log.autoroll.check.interval.ms", "300000"),
-    ),
-    *_ignored(
-        "Largest operation in the edits.",
-        "operations up to 52428800 bytes, Hadoop's default, are read",
-        ("dfs.namenode.max.op.size", "52428800"),
     ),
     *_ignored(
         "The NameNode's guard against full disks.",

@@ -33,7 +33,7 @@ from hadoop_common.configuration import Configuration, ConfigurationError, Fault
 from hadoop_common.endpoint import host_port
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.quantities import Network
-from hadoop_common.tls.settings import HTTP_POLICY, HttpPolicy, TlsConfig, WebAddresses, tls_config
+from hadoop_common.tls.settings import HTTP_POLICY, HttpPolicy, WebAddresses, tls_config
 from hadoop_rpc.user import caller
 from image_format.memory_limit import MemoryLimit
 from journal.bookkeeper.settings import BookKeeperSettings
@@ -218,6 +218,7 @@ class _Reader:
                 codec=self._take(lambda: image_codec(self._settings), ""),
                 sub_sections=self._take(lambda: sub_section_rule(self._settings), None),
                 rules=self._take(lambda: replay_rules(self._settings), ReplayRules()),
+                max_op_size=self._get(keys.MAX_OP_SIZE),
                 memory=self._take(lambda: memory_limit(self._settings), MemoryLimit()),
             ),
             port_limits=PortLimits(**take_bound(PortLimits, self._settings, self._faults)),
@@ -297,7 +298,7 @@ class _Reader:
         return self._take(permission, 0)
 
     def _web(self, policy: HttpPolicy) -> WebAddresses:
-        tls = self._take(lambda: tls_config(self._settings), TlsConfig())
+        tls = tls_config(self._settings, policy, self._faults)
         http = self._take(lambda: self._bind_address(_HTTP), ("", 0))
         if self._role is Role.BACKUP:
             # Hadoop has one address for its web server

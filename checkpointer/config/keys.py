@@ -19,7 +19,7 @@ from hadoop_common.config_key import (
     COUNT,
     DIRECTORIES,
     FACTOR,
-    MILLISECONDS,
+    MILLISECONDS_OR_NONE,
     NAMES,
     NETWORKS,
     OPTIONAL_BYTES,
@@ -200,7 +200,11 @@ SERVICERPC_ADDRESS = ConfigKey(
     "dfs.namenode.servicerpc-address", "", text("host:port"), "A NameNode's RPC server for other servers; preferred."
 )
 RPC_TIMEOUT = ConfigKey(
-    "ipc.client.rpc-timeout.ms", "120000", MILLISECONDS, "Limit on a call to a NameNode.", release2="0", least=0.001
+    "ipc.client.rpc-timeout.ms",
+    "120000",
+    MILLISECONDS_OR_NONE,
+    "Limit on a call to a NameNode; 0 or less is none, but for the calls of a standby, which then wait 120 s.",
+    release2="0",
 )
 HA_TAIL_EDITS_PERIOD = ConfigKey(
     "dfs.ha.tail-edits.period", "60s", SECONDS, "How often the standby looks for new edits.", least=0.001
@@ -305,6 +309,13 @@ SNAPSHOT_DELETION_ORDERED = ConfigKey(
     SWITCH,
     "Whether DELETE_SNAPSHOT of any but the earliest one only marks it; the NameNode's own setting.",
     release2=ABSENT,
+)
+MAX_OP_SIZE = ConfigKey(
+    "dfs.namenode.max.op.size",
+    "52428800",
+    BYTES,
+    "The largest operation of the edits that a merge replays; has to be at least the NameNode's own setting.",
+    least=1,
 )
 IMAGE_PARALLEL_LOAD = ConfigKey(
     "dfs.image.parallel.load",
@@ -414,7 +425,10 @@ ACCESS_USERS = ConfigKey(
     "Users that may change a journal, beside hdfs and the user of the process; * is any. Specific to the checkpointer.",
 )
 IMAGE_TRANSFER_TIMEOUT = ConfigKey(
-    "dfs.image.transfer.timeout", "60000", MILLISECONDS, "Limit on connecting and on each read and write.", least=0.001
+    "dfs.image.transfer.timeout",
+    "60000",
+    MILLISECONDS_OR_NONE,
+    "Limit on connecting and on each read and write; 0 or less is none.",
 )
 IMAGE_TRANSFER_BANDWIDTH_PER_SEC = ConfigKey(
     "dfs.image.transfer.bandwidthPerSec", "52428800", RATE, "Limit on a transfer; 0 is none.", release2="0", least=0

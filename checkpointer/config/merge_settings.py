@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from checkpointer.config import keys
 from engine.replay_rules import ReplayRules
-from hadoop_common.configuration import Configuration
+from hadoop_common.configuration import Configuration, ConfigurationError
 from image_format.sub_sections import SubSectionRule
 
 
@@ -12,10 +12,29 @@ def image_codec(configuration: Configuration) -> str:
     """Class name of the codec that images are to be written with, "" for none.
 
     Raises:
-        ConfigurationError: dfs.image.compress is no switch.
+        ConfigurationError: dfs.image.compress is no switch, or the codec is unknown.
     """
     settings = configuration.with_defaults(keys.DEFAULTS)
-    return keys.IMAGE_COMPRESSION_CODEC.read(settings) if keys.IMAGE_COMPRESS.read(settings) else ""
+    if not keys.IMAGE_COMPRESS.read(settings):
+        return ""
+    # most commands need none of their libraries
+    from image_format.codecs import CODECS
+
+    name = keys.IMAGE_COMPRESSION_CODEC.read(settings)
+    if not name or name not in CODECS:
+        known = ", ".join(filter(None, CODECS))
+        problem = f"is a codec that this program lacks; set {keys.IMAGE_COMPRESS.name} to false, or one of {known}"
+        raise ConfigurationError([settings.fault(keys.IMAGE_COMPRESSION_CODEC.name, problem)])
+    return name
+
+
+def max_op_size(configuration: Configuration) -> int:
+    """Bytes of the largest operation that is replayed.
+
+    Raises:
+        ConfigurationError: the key holds no size.
+    """
+    return keys.MAX_OP_SIZE.read(configuration)
 
 
 def sub_section_rule(configuration: Configuration) -> SubSectionRule | None:

@@ -9,7 +9,7 @@ from checkpointer.config.addresses import Identity, identity, namenode_ids, scop
 from checkpointer.config.catalogue import CATALOGUE, PREFIXES, closest, entry_of
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.config.keys import DEFAULTS, HA_NAMENODES, INTERNAL_NAMESERVICES, NAMESERVICES, SHARED_EDITS_DIR
-from hadoop_common.config_key import ABSENT, ConfigKey
+from hadoop_common.config_key import ABSENT, ConfigKey, KeyStatus
 from hadoop_common.configuration import Configuration, ConfigurationFault, FaultCollector
 from hadoop_common.configuration_errors import HIDDEN, is_secret
 
@@ -119,10 +119,7 @@ def _names(settings: Configuration, key: str, written: list[str], who: Identity)
 def _row(
     settings: Configuration, entry: ConfigKey[Any], name: str, who: Identity, faulty: dict[str, ConfigurationFault]
 ) -> KeySetting:
-    status = entry.status.value
-    reason = entry.reason if status != "supported" else ""
-    if entry.reason and name in faulty:
-        status, reason = "refused", entry.reason
+    status, reason = _status(entry, faulty=name in faulty)
     in_force = scoped_key(settings, entry.name, who.nameservice, who.own_id)
     written = settings.written_name(name)
     value = _value(settings, name, entry.default)
@@ -144,6 +141,14 @@ def _row(
         if entry.release2 is None
         else entry.release2,
     )
+
+
+def _status(entry: ConfigKey[Any], *, faulty: bool) -> tuple[str, str]:
+    """Status and reason; a key of which only the default is taken is supported while it has that."""
+    if faulty and entry.reason:
+        return KeyStatus.REFUSED.value, entry.reason
+    ignored = entry.status is KeyStatus.IGNORED
+    return (entry.status.value, entry.reason) if ignored else (KeyStatus.SUPPORTED.value, "")
 
 
 def _unknown(settings: Configuration, name: str) -> KeySetting:

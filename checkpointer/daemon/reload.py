@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import PurePath
@@ -32,6 +33,7 @@ RELOADABLE = frozenset(
         "lag_alarm",
         "merge_settings.codec",
         "merge_settings.sub_sections",
+        "merge_settings.max_op_size",
         "tail_period",
         "tail_in_progress",
         "log_roll_period",
@@ -75,6 +77,7 @@ _NAMES: Mapping[str, str] = {
     "merge_settings.codec": keys.IMAGE_COMPRESSION_CODEC.name,
     "merge_settings.sub_sections": "dfs.image.parallel.*",
     "merge_settings.rules": "dfs.namenode.snapshot.*, dfs.namenode.replication.min, dfs.replication.max",
+    "merge_settings.max_op_size": keys.MAX_OP_SIZE.name,
     "merge_settings.memory": keys.MEMORY.name,
 }
 
@@ -110,6 +113,8 @@ def _text(value: object) -> str | None:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
+        if math.isinf(value):
+            return "(no limit)"
         return f"{value:.15g}"
     if isinstance(value, str | int):
         return str(value) or "(unset)"

@@ -17,7 +17,7 @@ from hadoop_common.access import AccessRules
 from hadoop_common.config_key import ConfigKey, take_bound
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_common.port_limits import PortLimits
-from hadoop_common.tls.settings import HTTP_POLICY, TlsConfig, WebAddresses, tls_config
+from hadoop_common.tls.settings import HTTP_POLICY, WebAddresses, tls_config
 from hadoop_rpc.user import caller
 from journal.errors import JournalError
 from journal.quorum.address import NodeAddress, QuorumAddress
@@ -149,7 +149,7 @@ class _Reader:
         policy = self._get(HTTP_POLICY)
         http = self._address(node.JOURNALNODE_HTTP_ADDRESS, node.JOURNALNODE_HTTP_BIND_HOST)
         https = self._address(node.JOURNALNODE_HTTPS_ADDRESS, node.JOURNALNODE_HTTPS_BIND_HOST)
-        tls = self._take(lambda: tls_config(self._settings), TlsConfig())
+        tls = tls_config(self._settings, policy, self._faults)
         return WebAddresses(http if policy.plain else None, https if policy.secure else None, tls)
 
     def _directory(self, key: str) -> Path:

@@ -44,13 +44,13 @@ def load_configuration(conf_dir: Path) -> Configuration:
     """Hadoop's configuration, by which this process connects over TLS from now on; here the environment is read."""
     # most commands read no configuration, and certificates take a while to load
     from hadoop_common.tls.process import use_client
-    from hadoop_common.tls.settings import TlsConfig, tls_config
+    from hadoop_common.tls.settings import HttpPolicy, tls_config
 
     # A service manager may set no USER, and Hadoop's default directories hold the user's name.
     user = {"USER": pwd.getpwuid(os.geteuid()).pw_name}
     found = Configuration.load(conf_dir, environment=user | dict(os.environ))
     # what is wrong with it is told by who reads all of the configuration
-    use_client(FaultCollector().take(lambda: tls_config(found), TlsConfig()))
+    use_client(tls_config(found, HttpPolicy.HTTP_ONLY, FaultCollector()))
     return found
 
 

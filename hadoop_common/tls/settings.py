@@ -138,25 +138,23 @@ class WebAddresses:
         return found
 
 
-def tls_config(settings: Configuration) -> TlsConfig:
-    """What the two files of Hadoop say.
+def tls_config(settings: Configuration, policy: HttpPolicy, faults: FaultCollector) -> TlsConfig:
+    """What the two files of Hadoop say; where `policy` has TLS, what is wrong goes to `faults`.
 
-    Raises:
-        ConfigurationError: all that is wrong.
+    Without it values are not judged, as Hadoop does not read them then, and defaults stand in for faulty ones.
     """
-    faults = FaultCollector()
+    if not policy.secure:
+        faults = FaultCollector()
     folder = settings.folder or Path()
-    found = TlsConfig(
+    return TlsConfig(
         folder=settings.folder,
-        server_file=folder / SERVER_FILE.read(settings),
-        client_file=folder / CLIENT_FILE.read(settings),
+        server_file=folder / SERVER_FILE.take(settings, faults),
+        client_file=folder / CLIENT_FILE.take(settings, faults),
         need_client_certificate=NEED_CLIENT_CERTIFICATE.take(settings, faults),
         offer_certificate=OFFER_CERTIFICATE.take(settings, faults),
         verifier=faults.take(lambda: _read_verifier(settings), Verifier.DEFAULT),
         versions=faults.take(lambda: _read_versions(settings), VERSIONS),
     )
-    faults.raise_if_any()
-    return found
 
 
 def _read_verifier(settings: Configuration) -> Verifier:

@@ -129,7 +129,7 @@ def _load(
         raise SourceFileError(f"a segment cannot be read: {error}", hint="Check its disk and permissions.") from error
     description = job.describe(settings.partitions or max(1, context.defaultParallelism))
     base = FetchedImage(image, description, job)
-    job.decode(runs)
+    job.decode(runs, task.settings.max_op_size)
     base.add(job.fetch(_of_small_sections(image, description)))
     for fetched in job.closure(settings.partitions or len(runs)):
         base.add(fetched)

@@ -61,13 +61,13 @@ class CheckpointJob:
 
     # ---- edits -----------------------------------------------------------------------------------------------------
 
-    def decode(self, runs: Sequence[Sequence[PlacedRange]]) -> None:
+    def decode(self, runs: Sequence[Sequence[PlacedRange]], max_op_size: int) -> None:
         """Have the edits decoded, a task for each run, as soon as something is asked of them; the operations stay
-        with the executors, on disk.
+        with the executors, on disk. One of more than `max_op_size` bytes is an error.
         """
         if runs:
             shared = self._context.parallelize([list(run) for run in runs], len(runs))
-            self._blocks = self._keep(shared.mapPartitions(guarded(tasks.decode)))
+            self._blocks = self._keep(shared.mapPartitions(guarded(functools.partial(tasks.decode, max_op_size))))
 
     def closure(self, buckets: int) -> Iterator[Fetched]:
         """What the edits touch of the image: keys are shared out by directory, and each bucket joined with a host's

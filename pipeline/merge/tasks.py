@@ -66,19 +66,19 @@ class PartFile(NamedTuple):
 # ---- edits -------------------------------------------------------------------------------------------------------
 
 
-def decode(run: Iterable[PlacedRange]) -> Iterator[OpBlock]:
+def decode(max_op_size: int, run: Iterable[PlacedRange]) -> Iterator[OpBlock]:
     """The operations of a run of segments' ranges, in order; those before a damaged one come first.
 
     Raises:
-        JournalError: an operation is damaged, or not the one that has to be there.
+        JournalError: an operation is damaged, too large, or not the one that has to be there.
         SourceFileError: a file cannot be read.
     """
     for placed in run:
         path = placed.source.in_task()
         try:
             with map_file(path) as content:
-                ops = (row.op for row in read_range(content, placed.piece, WantedEdits(low=placed.from_txid)))
-                yield from _blocks(ops)
+                wanted = WantedEdits(low=placed.from_txid, max_op_size=max_op_size)
+                yield from _blocks(row.op for row in read_range(content, placed.piece, wanted))
         except OSError as error:
             hint = "Check that the executors see the file, and its permissions."
             raise SourceFileError(f"cannot read {path}: {error}", hint=hint) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from journal.binary_codec import decode_op
+from journal.binary_codec import LARGEST_OP, decode_op
 from journal.errors import CorruptOpError, SegmentError, TransactionGapError
 from journal.operation import EditOp
 from journal.primitives import Buffer
@@ -18,11 +18,15 @@ _MAX_PENDING = 4096
 
 @dataclass(frozen=True, slots=True)
 class WantedEdits:
-    """Which transactions a reader asks for: txids `low` .. `high`, of these opcodes, or of any where that is None."""
+    """Which transactions a reader asks for: txids `low` .. `high`, of these opcodes, or of any where that is None.
+
+    One of more than `max_op_size` bytes is an error.
+    """
 
     low: int = 0
     high: int = (1 << 63) - 1
     opcodes: frozenset[int] | None = None
+    max_op_size: int = LARGEST_OP
 
     def takes(self, txid: int, opcode: int) -> bool:
         return self.low <= txid <= self.high and (self.opcodes is None or opcode in self.opcodes)
@@ -68,7 +72,14 @@ def read_range(buffer: Buffer, piece: EditsRange, wanted: WantedEdits) -> Iterat
     layout_version = decode_header(buffer, file=piece.file)
     clock = _Clock(buffer, layout_version, piece)
     if not has_frames(layout_version):
-        for op in iter_ops(buffer, file=piece.file, first_txid=piece.first_txid, last_txid=piece.last_txid):
+        ops = iter_ops(
+            buffer,
+            file=piece.file,
+            first_txid=piece.first_txid,
+            last_txid=piece.last_txid,
+            max_op_size=wanted.max_op_size,
+        )
+        for op in ops:
             time = clock.at(op)
             if wanted.takes(op.txid, op.opcode):
                 yield EditRow(op, time)
@@ -77,7 +88,7 @@ def read_range(buffer: Buffer, piece: EditsRange, wanted: WantedEdits) -> Iterat
         if frame.txid > wanted.high:
             return
         if wanted.takes(frame.txid, frame.opcode):
-            op, _ = decode_op(buffer, frame.start, layout_version, file=piece.file)
+            op, _ = decode_op(buffer, frame.start, layout_version, file=piece.file, max_op_size=wanted.max_op_size)
             yield EditRow(op, clock.at(op))
         else:
             clock.passes(frame)

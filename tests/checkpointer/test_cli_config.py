@@ -52,12 +52,21 @@ def test_every_key_is_listed_with_its_status_and_default(tmp_path: Path) -> None
     rows = keys_of(tmp_path, SINGLE)
     assert [key.name for key in CATALOGUE if key.name not in rows] == []
     for key in CATALOGUE:
-        assert rows[key.name]["status"] == key.status.value
+        ignored = key.status is KeyStatus.IGNORED
+        assert rows[key.name]["status"] == ("ignored" if ignored else "supported")
         assert rows[key.name]["default"] == key.default
-        assert bool(rows[key.name]["reason"]) == (key.status is not KeyStatus.SUPPORTED)
+        assert bool(rows[key.name]["reason"]) == ignored
     assert rows["dfs.namenode.checkpoint.period"]["source"] == "(default)"
     assert rows["dfs.namenode.http-address"]["defaultHadoop2"] == "0.0.0.0:50070"
     assert rows["dfs.image.parallel.load"]["defaultHadoop2"] is None
+
+
+@pytest.mark.parametrize(("period", "verdict"), [("60", "valid: the secondary role can"), ("soon", "not valid: ")])
+def test_the_last_line_tells_whether_it_is_valid(tmp_path: Path, period: str, verdict: str) -> None:
+    outcome = run_cli("config", "--conf", write(tmp_path, {**SINGLE, "dfs.namenode.checkpoint.period": period}))
+    *_, counts, last = outcome.out.splitlines()
+    assert last.startswith(verdict)
+    assert " 0 refused, " in counts
 
 
 def test_value_and_source(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from image_format.sub_sections import SubSectionRule, sub_section_faults, sub_se
 from image_format.summary import is_sub_section
 from image_tools.convert import convert_image
 from journal.binary_codec import encode_op
-from journal.ops import EditOp, EndLogSegmentOp, StartLogSegmentOp
+from journal.ops import EditOp, EndLogSegmentOp, SetXAttrOp, StartLogSegmentOp, XAttr
 from journal.segment import encode_header
 from journal.segment_file import read_transactions
 from tests.checkpointer.cli_runner import fingerprint, run_cli
@@ -302,3 +302,17 @@ def test_an_image_with_sub_sections_gets_them_again(tmp_path: Path) -> None:
 def store_over(path: Path, data: bytes) -> None:
     path.write_bytes(data)
     md5_path(path).write_bytes(format_md5(hashlib.md5(data).digest(), path.name))
+
+
+def test_operations_up_to_the_configured_size_are_merged(tmp_path: Path) -> None:
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (conf / "core-site.xml").write_text("<configuration/>")
+    large = SetXAttrOp(src="/d", xattrs=(XAttr(0, "a", bytes(2000)),))
+    directory(tmp_path, files(40), [mkdir("/d", 20000), large])
+    for limit, expected in (("1k", 4), ("4k", 0)):
+        key = f"<property><name>dfs.namenode.max.op.size</name><value>{limit}</value></property>"
+        (conf / "hdfs-site.xml").write_text(f"<configuration>{key}</configuration>")
+        code, _, err = run_cli("merge", tmp_path, "--conf", conf, "--json")
+        assert code == expected, err
+        assert ("larger than dfs.namenode.max.op.size, 1024" in err) == (expected != 0)

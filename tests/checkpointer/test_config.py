@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -86,7 +87,7 @@ def test_a_backup_node_has_one_address() -> None:
 
 
 def test_names_of_servers_are_compared_unless_that_is_said_twice() -> None:
-    values = {**SINGLE, "hadoop.ssl.hostname.verifier": "ALLOW_ALL"}
+    values = {**SINGLE, "hadoop.ssl.hostname.verifier": "ALLOW_ALL", "dfs.http.policy": "HTTP_AND_HTTPS"}
     with pytest.raises(ConfigurationError, match=r"checkpointer\.tls\.allow-all-hosts"):
         config(values)
     assert config({**values, "checkpointer.tls.allow-all-hosts": "true"}).web.tls.verifier is Verifier.ALLOW_ALL
@@ -103,7 +104,43 @@ def test_versions_of_tls(named: str | None, spoken: tuple[str, ...]) -> None:
 
 def test_only_old_versions_of_tls_are_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"names none of TLSv1\.2, TLSv1\.3"):
-        config({**SINGLE, "hadoop.ssl.enabled.protocols": "TLSv1,SSLv2Hello"})
+        config({**SINGLE, "hadoop.ssl.enabled.protocols": "TLSv1,SSLv2Hello", "dfs.http.policy": "HTTPS_ONLY"})
+
+
+@pytest.mark.parametrize("role", Role)
+def test_keys_of_tls_are_not_judged_without_tls(role: Role) -> None:
+    values = {
+        "fs.defaultFS": "hdfs://nn",
+        "hadoop.ssl.enabled.protocols": "TLSv1",
+        "hadoop.ssl.hostname.verifier": "org.example.Verifier",
+        "dfs.client.https.need-auth": "maybe",
+        "hadoop.ssl.client.conf": "mine.xml",
+    }
+    found = config(values | ({"dfs.namenode.shared.edits.dir": "/shared"} if role is Role.STANDBY else {}), role)
+    assert (found.web.tls.versions, found.web.tls.verifier) == (("TLSv1.2", "TLSv1.3"), Verifier.DEFAULT)
+    assert found.web.tls.client_file == Path("mine.xml")
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("0", math.inf), ("-1", math.inf), ("1500", 1.5)])
+def test_a_limit_on_calls_of_0_is_none(text: str, seconds: float) -> None:
+    assert config({**SINGLE, "ipc.client.rpc-timeout.ms": text}).rpc_timeout == seconds
+
+
+def test_a_limit_on_transfers_of_0_is_none() -> None:
+    assert config({**SINGLE, "dfs.image.transfer.timeout": "0"}).transfer_timeout == math.inf
+
+
+def test_a_codec_that_is_unknown_is_a_fault_where_images_are_compressed() -> None:
+    values = {**SINGLE, "dfs.image.compression.codec": "com.hadoop.compression.lzo.LzoCodec"}
+    assert config(values).merge_settings.codec == ""
+    problem = faults({**values, "dfs.image.compress": "true"})["dfs.image.compression.codec"]
+    assert "lacks" in problem
+    assert "GzipCodec" in problem
+
+
+def test_the_largest_operation() -> None:
+    assert config(SINGLE).merge_settings.max_op_size == 52428800
+    assert config({**SINGLE, "dfs.namenode.max.op.size": "200m"}).merge_settings.max_op_size == 200 << 20
 
 
 def test_version_6_addresses() -> None:
@@ -149,8 +186,8 @@ def test_poll_interval_is_at_most_the_period() -> None:
 def test_codec() -> None:
     values = {"dfs.image.compress": "true"}
     assert image_codec(Configuration.from_mapping(values, {})).endswith(".DefaultCodec")
-    values["dfs.image.compression.codec"] = "a.B"
-    assert config({**SINGLE, **values}).merge_settings.codec == "a.B"
+    values["dfs.image.compression.codec"] = "org.apache.hadoop.io.compress.GzipCodec"
+    assert config({**SINGLE, **values}).merge_settings.codec == "org.apache.hadoop.io.compress.GzipCodec"
 
 
 @pytest.mark.parametrize(("text", "mode"), [("750", 0o750), ("0700", 0o700), ("rwxr-x---", 0o750)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import threading
 import time
@@ -302,6 +303,11 @@ def test_a_silent_server_is_given_up_and_pinged() -> None:
         with RpcClient(*address, PROTOCOL, user="a", **options) as rpc, pytest.raises(RpcTimeoutError):  # type: ignore[arg-type]
             say(rpc, "ok")
     assert pinged.is_set()
+
+
+def test_a_call_without_a_limit_is_answered() -> None:
+    with serving(echo=lambda request, context: request) as server, client(server, timeout=math.inf) as rpc:
+        assert say(rpc, "echo", "x") == "x"
 
 
 def test_who_waits_beside_a_call_that_is_given_up_asks_again() -> None:

@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from journal_support import NEWEST, joined, numbered, operations, segment_bytes
 
-from journal.binary_codec import MAX_OP_SIZE, NEWEST_LAYOUT, OLDEST_LAYOUT, decode_op, encode_op
+from journal import binary_codec
+from journal.binary_codec import NEWEST_LAYOUT, OLDEST_LAYOUT, decode_op, encode_op
 from journal.errors import (
     CorruptOpError,
     JournalError,
     OpEncodingError,
+    OpTooLargeError,
     UnknownOpcodeError,
     UnsupportedLayoutError,
 )
@@ -144,7 +146,7 @@ def framed(opcode: int, body: bytes, txid: int = 1) -> bytes:
         (framed(29, b"\x00\x01/")[:-1], "cut"),
         (framed(23, b"")[:1] + b"\x00\x00\x00\x0b" + framed(23, b"")[5:], "length 11"),
         (framed(23, b"")[:1] + b"\x80\x00\x00\x0c" + framed(23, b"")[5:], "length -"),
-        (framed(23, b"")[:1] + MAX_OP_SIZE.to_bytes(4, "big") + framed(23, b"")[5:], "length 52428800"),
+        (framed(23, b"")[:1] + b"\x03\x20\0\0" + framed(23, b"")[5:], "cut: 52428805 bytes wanted"),
         (framed(15, b"\0\0\0\0" + b"\0" * 8 + b"\0\0\0\x01\x03" + b"\0\0\xff\xff\xff\xfe"), "rename option 3"),
         (framed(2, b"\0\0" + b"\0" * 8 + b"\0\x01x" + b"\0\0\0\0"), "client id"),
         (framed(35, b"\0" * 8 + b"\0\x11" + b"x" * 17 + b"\0\0\0\0"), "client id"),
@@ -192,13 +194,28 @@ def test_other_layouts_are_refused(layout_version):
         (SetAclOp(txid=3, src="/", acl_entries=(AclEntry(4, 0, 0),)), "out of range"),
         (SetXAttrOp(txid=3, src="/", xattrs=(XAttr(5, "a"),)), "namespace"),
         (RenameOp(txid=3, src="/", dst="/a", timestamp=0, options=b"\x09"), "rename option"),
-        (SetXAttrOp(txid=3, src="/", xattrs=(XAttr(0, "a", bytes(MAX_OP_SIZE)),)), "larger than"),
     ],
 )
 def test_values_that_do_not_fit_name_the_field(op, words):
     with pytest.raises(OpEncodingError, match=words) as caught:
         encode_op(op, -63)
     assert caught.value.txid == 3
+
+
+def test_an_operation_whose_length_is_no_int_of_java_cannot_be_written(monkeypatch):
+    monkeypatch.setattr(binary_codec, "LARGEST_OP", 1000)
+    with pytest.raises(OpEncodingError, match="OP_SET_XATTR of 1039 bytes is larger than 1000"):
+        encode_op(SetXAttrOp(txid=3, src="/", xattrs=(XAttr(0, "a", bytes(1000)),)), -63)
+
+
+@pytest.mark.parametrize("layout_version", [-63, OLDEST_LAYOUT])
+def test_a_whole_operation_above_the_limit_is_too_large(layout_version):
+    data = encode_op(DeleteOp(txid=3, path="/" + "x" * 500, timestamp=0), layout_version)
+    assert decode_op(data, 0, layout_version, max_op_size=len(data))[1] == len(data)
+    with pytest.raises(OpTooLargeError, match=rf"of {len(data)} bytes is larger than dfs\.namenode\.max\.op\.size"):
+        decode_op(data, 0, layout_version, max_op_size=len(data) - 1)
+    with pytest.raises(CorruptOpError):
+        decode_op(data[:-1], 0, layout_version, max_op_size=len(data) - 1)
 
 
 def test_fields_the_layout_lacks_are_left_out_and_default():

@@ -10,6 +10,7 @@ from journal.errors import (
     CorruptHeaderError,
     CorruptOpError,
     JournalError,
+    OpTooLargeError,
     SegmentError,
     TransactionGapError,
     UnknownOpcodeError,
@@ -150,8 +151,9 @@ def test_only_padding_may_follow_the_terminator():
 
 def test_a_larger_operation_than_allowed_is_refused():
     op = DeleteOp(txid=1, path="/" + "x" * 500, timestamp=1)
-    with pytest.raises(CorruptOpError, match="length"):
-        list(iter_ops(segment_bytes([op]), max_op_size=500))
+    for in_progress in (False, True):
+        with pytest.raises(OpTooLargeError, match="txid 1"):
+            list(iter_ops(segment_bytes([op]), max_op_size=500, in_progress=in_progress))
 
 
 @examples(60)

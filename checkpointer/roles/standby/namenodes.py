@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -15,6 +16,7 @@ from checkpointer.transfer.download import NO_SUCH_IMAGE, image_digest
 from checkpointer.transfer.namenode_outlook import ask_start_time
 from hadoop_common.recurring_fault import PeerFaults
 from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.client import DEFAULT_TIMEOUT
 from hadoop_rpc.client_protocol import ClientProtocolClient, RollingUpgradeInfo
 from hadoop_rpc.errors import NoSuchRpcMethodError, RpcConnectionError, RpcError, StandbyError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
@@ -75,7 +77,8 @@ class NameNodes:
     Args:
         http_addresses, rpc_addresses: of the same NameNodes in the same order.
         user: a superuser of HDFS, for only they may ask for a roll.
-        timeout: seconds that a call may take.
+        timeout: seconds that a call may take; for infinity the default of RPC clients counts, since the tailer, which
+            asks for rolls, must not hang (dfs.ha.tail-edits.rolledits.timeout bounds them in Hadoop).
         retries: how often each one is asked for a roll (dfs.ha.tail-edits.namenode-retries).
     """
 
@@ -89,7 +92,8 @@ class NameNodes:
         retries: int,
     ) -> None:
         pairs = zip(http_addresses, rpc_addresses, strict=True)
-        self._nodes = [_NameNode(http, rpc, user, timeout) for http, rpc in pairs]
+        limit = DEFAULT_TIMEOUT if math.isinf(timeout) else timeout
+        self._nodes = [_NameNode(http, rpc, user, limit) for http, rpc in pairs]
         self._active: _NameNode | None = None
         self._faults = {each.address: PeerFaults(_LOG, f"NameNode {each.address}") for each in self._nodes}
         self.retries = retries
