@@ -14,7 +14,6 @@ from checkpointer.config.addresses import Identity, address, identity, namenode_
 from checkpointer.config.catalogue import refusals
 from checkpointer.config.kerberos import KerberosSettings, Part, kerberos_settings
 from checkpointer.config.namenode_keys import RPC_BIND_HOST
-from checkpointer.journal_node.membership import is_local
 from failover.fencing.environment import fencing_environment
 from failover.fencing.fencer import Fencer, SshSettings
 from failover.fencing.methods import FencingMethod, parse_methods
@@ -22,6 +21,7 @@ from failover.target import Target, java_host_name
 from hadoop_common.access import ANYBODY, AccessRules, Acl
 from hadoop_common.config_key import ConfigKey, bound, take_bound
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from hadoop_common.local_address import is_local
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.tls.settings import HTTP_POLICY, WebAddresses, tls_config
 from hadoop_common.zookeeper.address import ZooKeeperAddress

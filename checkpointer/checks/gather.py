@@ -25,8 +25,7 @@ from checkpointer.checks.facts import (
     TlsStep,
 )
 from checkpointer.checks.registry import Part
-from checkpointer.config.addresses import identity
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
+from checkpointer.config.checkpoint_config import CheckpointConfig, Role, identity_of
 from checkpointer.config.daemon_address import daemon_url
 from checkpointer.config.keys import DEFAULTS, RESOURCE_DU_RESERVED
 from checkpointer.leadership.look import Holding, look
@@ -57,7 +56,7 @@ class Cluster:
         calls = not {Part.NAMENODES, Part.TLS, Part.LOCK}.isdisjoint(parts)
         config = CheckpointConfig.from_configuration(configuration, role, namenodes=calls)
         settings = configuration.with_defaults(DEFAULTS)
-        return cls(config, identity(settings).is_ha, RESOURCE_DU_RESERVED.read(settings))
+        return cls(config, identity_of(role, settings).is_ha, RESOURCE_DU_RESERVED.read(settings))
 
 
 def gather(

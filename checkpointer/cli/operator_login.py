@@ -14,12 +14,13 @@ def log_in_as_operator(configuration: Configuration, role: Role | None = None) -
         KerberosSetupError: Kerberos cannot be used here.
     """
     from checkpointer.config import keys
-    from checkpointer.config.addresses import identity
+    from checkpointer.config.checkpoint_config import identity_of
     from checkpointer.config.kerberos import Part, for_operator, kerberos_settings
     from checkpointer.config.report import likely_role
     from hadoop_rpc.kerberos import log_in
 
     settings = configuration.with_defaults(keys.DEFAULTS)
-    found = kerberos_settings(settings, identity(settings), Part[(role or likely_role(settings)).name])
+    chosen = role or likely_role(settings)
+    found = kerberos_settings(settings, identity_of(chosen, settings), Part[chosen.name])
     if found is not None:
         log_in(for_operator(found.login))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import urlsplit
 
 from checkpointer.config import keys
-from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_common.config_key import ConfigKey
+from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_common.endpoint import host_port
+from hadoop_common.local_address import is_local
 from hadoop_common.tls.settings import HttpPolicy
 
 _RPC_KEYS = (keys.SERVICERPC_ADDRESS, keys.RPC_ADDRESS)
@@ -38,15 +41,21 @@ class Identity:
         return tuple(each for each in self.namenodes if each != self.own_id)
 
 
-def identity(configuration: Configuration) -> Identity:
+def identity(configuration: Configuration, *own: ConfigKey[str]) -> Identity:
     """Nameservice, its NameNodes and our id among them (DFSUtil.getNamenodeNameServiceId).
+
+    Of several nameservices ours is the one for which the first of the keys `own`, or else
+    dfs.namenode.rpc-address, has an address of this host. An id is ours only where dfs.ha.namenode.id says so: a
+    checkpointer may run beside a NameNode and is none then.
 
     Raises:
         ConfigurationError: the nameservice is not clear, or dfs.ha.namenode.id is none of its NameNodes.
     """
-    services = keys.INTERNAL_NAMESERVICES.read(configuration) or keys.NAMESERVICES.read(configuration)
+    services = nameservices(configuration)
     own_id = keys.HA_NAMENODE_ID.read(configuration)
-    nameservice = keys.NAMESERVICE_ID.read(configuration) or _only_service(configuration, services, own_id)
+    nameservice = keys.NAMESERVICE_ID.read(configuration)
+    if not nameservice:
+        nameservice = _our_service(configuration, services, own_id, (*own, keys.RPC_ADDRESS))
     namenodes = tuple(namenode_ids(configuration, nameservice)) if nameservice else ()
     if own_id and namenodes and own_id not in namenodes:
         raise ConfigurationError(
@@ -60,24 +69,46 @@ def identity(configuration: Configuration) -> Identity:
     return Identity(nameservice, namenodes, own_id)
 
 
+def nameservices(configuration: Configuration) -> list[str]:
+    """The nameservices of this cluster."""
+    return keys.INTERNAL_NAMESERVICES.read(configuration) or keys.NAMESERVICES.read(configuration)
+
+
 def namenode_ids(configuration: Configuration, nameservice: str) -> list[str]:
     """Ids of the NameNodes of a nameservice."""
     return keys.HA_NAMENODES.read(configuration, keys.HA_NAMENODES.of(nameservice))
 
 
-def _only_service(configuration: Configuration, services: list[str], own_id: str) -> str:
+def _our_service(
+    configuration: Configuration, services: list[str], own_id: str, own: tuple[ConfigKey[str], ...]
+) -> str:
     if len(services) < 2:
         return services[0] if services else ""
+    for key in own:
+        local = [each for each in services if _is_here(configuration, key, each, own_id)]
+        if len(local) == 1:
+            return local[0]
+        if local:
+            raise _unclear(configuration, f"{key.name} of {' and '.join(local)} is an address of this host")
     holding = [each for each in services if own_id in namenode_ids(configuration, each)]
-    if len(holding) != 1:
-        raise ConfigurationError(
-            [
-                configuration.fault(
-                    keys.NAMESERVICE_ID.name, f"is needed: there are several nameservices ({', '.join(services)})"
-                )
-            ]
-        )
-    return holding[0]
+    if len(holding) == 1:
+        return holding[0]
+    raise _unclear(configuration, f"{own[-1].name} of none of {', '.join(services)} is an address of this host")
+
+
+def _is_here(configuration: Configuration, key: ConfigKey[str], nameservice: str, own_id: str) -> bool:
+    """Whether a node of a nameservice, the one with `own_id` where that is known, has an address of this host."""
+    ids = [each for each in namenode_ids(configuration, nameservice) if own_id in ("", each)]
+    names = [key.of(nameservice), *(key.of(f"{nameservice}.{each}") for each in ids)]
+    # a malformed address, which may be another nameservice's, is reported where it is needed
+    faults = FaultCollector()
+    hosts = [faults.take(partial(address, configuration, name, 0), ("", 0))[0] for name in names]
+    return any(is_local(host) for host in hosts if host)
+
+
+def _unclear(configuration: Configuration, problem: str) -> ConfigurationError:
+    key = keys.NAMESERVICE_ID.name
+    return ConfigurationError([configuration.fault(key, f"is needed, for there are several nameservices: {problem}")])
 
 
 def scoped_key(configuration: Configuration, key: str, nameservice: str, namenode: str) -> str:

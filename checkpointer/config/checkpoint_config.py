@@ -64,6 +64,15 @@ class Role(Enum):
     BACKUP = "backup"
 
 
+# of which nameservice a node is, in Hadoop too (DFSUtil.getSecondaryNameServiceId, getBackupNameServiceId)
+_OWN_ADDRESS = {Role.SECONDARY: (keys.SECONDARY_HTTP_ADDRESS,), Role.BACKUP: (keys.BACKUP_ADDRESS,)}
+
+
+def identity_of(role: Role, settings: Configuration) -> Identity:
+    """Where a node of that role belongs; raises as `identity`."""
+    return identity(settings, *_OWN_ADDRESS.get(role, ()))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointConfig:
     """Settings of one role. Times are in seconds, sizes in bytes, rates in bytes a second.
@@ -180,7 +189,7 @@ class _Reader:
         self._settings = settings
         self._role = role
         self._faults = faults
-        self._who = faults.take(lambda: identity(settings), Identity())
+        self._who = faults.take(lambda: identity_of(role, settings), Identity())
 
     def read(self) -> CheckpointConfig:
         period = self._get(keys.CHECKPOINT_PERIOD)

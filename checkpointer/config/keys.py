@@ -140,7 +140,10 @@ INTERNAL_NAMESERVICES = ConfigKey(
     "dfs.internal.nameservices", "", NAMES, "The ones of them that belong to this cluster."
 )
 NAMESERVICE_ID = ConfigKey(
-    "dfs.nameservice.id", "", text("name"), "The nameservice this node belongs to, where there are several."
+    "dfs.nameservice.id",
+    "",
+    text("name"),
+    "The nameservice this node belongs to, where there are several; unset: the one with an address of this host.",
 )
 HA_NAMENODES = ConfigKey("dfs.ha.namenodes", "", NAMES, "With .NAMESERVICE appended: ids of its NameNodes.")
 HA_NAMENODE_ID = ConfigKey(

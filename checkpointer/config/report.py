@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from checkpointer.config.addresses import Identity, identity, namenode_ids, scoped_key
+from checkpointer.config.addresses import Identity, identity, namenode_ids, nameservices, scoped_key
 from checkpointer.config.catalogue import CATALOGUE, PREFIXES, closest, entry_of
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
+from checkpointer.config.checkpoint_config import CheckpointConfig, Role, identity_of
 from checkpointer.config.keys import DEFAULTS, HA_NAMENODES, INTERNAL_NAMESERVICES, NAMESERVICES, SHARED_EDITS_DIR
 from hadoop_common.config_key import ABSENT, ConfigKey, KeyStatus
 from hadoop_common.configuration import Configuration, ConfigurationFault, FaultCollector
@@ -72,9 +72,14 @@ def likely_role(configuration: Configuration) -> Role:
 
     Hadoop's own secondary refuses to start in HA, and a standby without shared edits has nothing to read.
     """
-    who = FaultCollector().take(lambda: identity(configuration), Identity(namenodes=("?",)))
-    shared = scoped_key(configuration, SHARED_EDITS_DIR.name, who.nameservice, who.own_id)
-    return Role.STANDBY if who.is_ha or shared in configuration else Role.SECONDARY
+    services = nameservices(configuration)
+    none = Identity()
+    who = FaultCollector().take(lambda: identity(configuration), none)
+    if who is not none:
+        services = [who.nameservice]
+    has_ha = any(namenode_ids(configuration, each) for each in services if each)
+    shared = [scoped_key(configuration, SHARED_EDITS_DIR.name, each, who.own_id) for each in services or [""]]
+    return Role.STANDBY if has_ha or any(each in configuration for each in shared) else Role.SECONDARY
 
 
 def report(configuration: Configuration, role: Role) -> ConfigReport:
@@ -83,7 +88,7 @@ def report(configuration: Configuration, role: Role) -> ConfigReport:
     collector = FaultCollector()
     collector.take(lambda: CheckpointConfig.from_configuration(configuration, role), None)
     faulty = {fault.key: fault for fault in collector.faults}
-    who = FaultCollector().take(lambda: identity(settings), Identity())
+    who = FaultCollector().take(lambda: identity_of(role, settings), Identity())
     suffixes = _suffixes(settings)
     written: dict[str, list[str]] = {}
     unknown = []

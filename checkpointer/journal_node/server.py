@@ -11,12 +11,13 @@ from typing import Self
 
 from checkpointer.config.kerberos import open_doors
 from checkpointer.journal_node.config import ConfiguredJournal, JournalNodeConfig
-from checkpointer.journal_node.membership import is_local, others
+from checkpointer.journal_node.membership import others
 from checkpointer.journal_node.places import JournalPlaces
 from checkpointer.journal_node.sync import SyncThread
 from hadoop_common.access import ANYBODY, AccessControl, AccessRules, Door
 from hadoop_common.durable import make_with_mode
 from hadoop_common.errors import StorageError
+from hadoop_common.local_address import is_local
 from hadoop_common.port_limits import Refusals
 from hadoop_rpc.access import guarded
 from hadoop_rpc.errors import RemoteError

@@ -186,7 +186,8 @@ def test_values_that_run_in_a_circle(tmp_path: Path) -> None:
         (SINGLE, Role.SECONDARY),
         (HA, Role.STANDBY),
         ({**SINGLE, "dfs.namenode.shared.edits.dir": "/shared"}, Role.STANDBY),
-        ({"dfs.nameservices": "a,b"}, Role.STANDBY),
+        ({"dfs.nameservices": "a,b"}, Role.SECONDARY),
+        ({"dfs.nameservices": "a,b", "dfs.ha.namenodes.b": "n1,n2"}, Role.STANDBY),
         ({**SINGLE, "dfs.nameservices": "a"}, Role.SECONDARY),
     ],
 )

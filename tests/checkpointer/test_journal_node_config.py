@@ -9,10 +9,11 @@ import pytest
 from checkpointer.config.catalogue import PREFIXES, entry_of
 from checkpointer.config.journal_node_keys import JOURNALNODE_KEYS
 from checkpointer.journal_node.config import ConfiguredJournal, JournalNodeConfig
-from checkpointer.journal_node.membership import is_local, others
+from checkpointer.journal_node.membership import others
 from checkpointer.journal_node.places import JournalPlaces
 from hadoop_common.access import AccessRules
 from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_common.local_address import is_local
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.tls.settings import WebAddresses
 from hadoop_rpc.user import process_user
