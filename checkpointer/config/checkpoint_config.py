@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -20,6 +20,7 @@ from checkpointer.config.addresses import (
     scoped_key,
 )
 from checkpointer.config.catalogue import refusals
+from checkpointer.config.changed_keys import texts
 from checkpointer.config.engine_settings import EngineSettings, engine_settings
 from checkpointer.config.kerberos import KerberosSettings, Part, kerberos_settings
 from checkpointer.config.memory_settings import memory_limit
@@ -108,6 +109,7 @@ class CheckpointConfig:
         lake_directory: directory or URI of the lake that images and edits are appended to, "" for none.
         lake_images_retained: images that the lake keeps, 0 for all.
         lake_master, lake_driver_memory: how Spark is run for that.
+        texts: the values of the keys that files set, by which the log tells what changed.
     """
 
     role: Role
@@ -157,6 +159,7 @@ class CheckpointConfig:
     lake_images_retained: int = bound(keys.LAKE_IMAGES_RETAINED)
     lake_master: str = bound(keys.LAKE_SPARK_MASTER)
     lake_driver_memory: str = bound(keys.LAKE_SPARK_DRIVER_MEMORY)
+    texts: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def shared_edits_directory(self) -> Path | None:
@@ -204,6 +207,7 @@ class _Reader:
         return CheckpointConfig(
             **take_bound(CheckpointConfig, self._settings, self._faults),
             role=self._role,
+            texts=texts(self._settings),
             period=period,
             poll_interval=min(check, period),
             image_directories=self._image_directories(),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from fnmatch import fnmatchcase
 from pathlib import PurePath
 from typing import Any
 
 from checkpointer.config import keys
+from checkpointer.config.changed_keys import changed_keys
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from hadoop_common.config_key import key_names
 from hadoop_common.tls.settings import HTTP_POLICY
@@ -52,38 +54,67 @@ RELOADABLE = frozenset(
 )
 
 
-# Of the fields that more than one key sets, or one in several forms.
-_NAMES: Mapping[str, str] = {
-    **key_names(CheckpointConfig),
-    "period": keys.CHECKPOINT_PERIOD.name,
-    "poll_interval": keys.CHECKPOINT_CHECK_PERIOD.name,
-    "standby_checkpoints": keys.HA_STANDBY_CHECKPOINTS.name,
-    "edits_directories": keys.CHECKPOINT_EDITS_DIR.name,
-    "storage_permission": keys.STORAGE_DIR_PERM.name,
-    "shared_edits": keys.SHARED_EDITS_DIR.name,
-    "nameservice": keys.NAMESERVICES.name,
-    "quorum": "dfs.qjournal.*",
-    "bookkeeper": "dfs.namenode.bookkeeperjournal.*",
-    "namenode_http_addresses": keys.HTTP_ADDRESS.name,
-    "namenode_rpc_addresses": keys.RPC_ADDRESS.name,
-    "rpc_user": USER_NAME.name,
-    "kerberos": AUTHENTICATION.name,
-    "rpc_bind_address": keys.BACKUP_ADDRESS.name,
-    "web": f"{HTTP_POLICY.name}, dfs.namenode.*-address, hadoop.ssl.*",
-    "engine": f"{keys.ENGINE.name}.*",
-    "leader": "checkpointer.leader.*, ha.zookeeper.*, hadoop.zk.ssl.*, checkpointer.zookeeper.*",
-    "access": "checkpointer.access.*",
-    "port_limits": "checkpointer.port.*",
-    "merge_settings.codec": keys.IMAGE_COMPRESSION_CODEC.name,
-    "merge_settings.sub_sections": "dfs.image.parallel.*",
-    "merge_settings.rules": "dfs.namenode.snapshot.*, dfs.namenode.replication.min, dfs.replication.max",
-    "merge_settings.max_op_size": keys.MAX_OP_SIZE.name,
-    "merge_settings.memory": keys.MEMORY.name,
+# Of the fields that more than one key sets, or one in several forms: patterns of these keys, the main one first.
+_NAMENODES = (
+    keys.HTTP_ADDRESS.name,
+    keys.HTTPS_ADDRESS.name,
+    keys.RPC_ADDRESS.name,
+    keys.SERVICERPC_ADDRESS.name,
+    keys.DEFAULT_FS.name,
+    keys.HA_NAMENODES.name,
+    keys.HA_NAMENODE_ID.name,
+    HTTP_POLICY.name,
+)
+_SERVICES = (keys.NAMESERVICES.name, keys.INTERNAL_NAMESERVICES.name, keys.NAMESERVICE_ID.name)
+_PATTERNS: Mapping[str, tuple[str, ...]] = {
+    **{name: (key,) for name, key in key_names(CheckpointConfig).items()},
+    "period": (keys.CHECKPOINT_PERIOD.name,),
+    "poll_interval": (keys.CHECKPOINT_CHECK_PERIOD.name, keys.CHECKPOINT_PERIOD.name),
+    "standby_checkpoints": (keys.HA_STANDBY_CHECKPOINTS.name,),
+    "edits_directories": (keys.CHECKPOINT_EDITS_DIR.name, keys.CHECKPOINT_DIR.name, keys.TMP_DIR.name),
+    "storage_permission": (keys.STORAGE_DIR_PERM.name,),
+    "shared_edits": (keys.SHARED_EDITS_DIR.name,),
+    "nameservice": (*_SERVICES, *_NAMENODES),
+    "quorum": ("dfs.qjournal.*", "dfs.ha.tail-edits.*"),
+    "bookkeeper": ("dfs.namenode.bookkeeperjournal.*", "checkpointer.bookkeeper.*"),
+    "namenode_http_addresses": (*_NAMENODES, *_SERVICES),
+    "namenode_rpc_addresses": (keys.RPC_ADDRESS.name, *_NAMENODES, *_SERVICES),
+    "rpc_user": (USER_NAME.name,),
+    "kerberos": (
+        AUTHENTICATION.name,
+        "hadoop.security.*",
+        "hadoop.rpc.*",
+        "hadoop.http.authentication.*",
+        "dfs.*.kerberos.*",
+        "dfs.*keytab*",
+        "security.*",
+        keys.CLUSTER_ADMINISTRATORS.name,
+        *_NAMENODES,
+    ),
+    "rpc_bind_address": (keys.BACKUP_ADDRESS.name,),
+    "web": (
+        HTTP_POLICY.name,
+        "dfs.namenode.*http*-address",
+        "dfs.namenode.http*-bind-host",
+        "hadoop.ssl.*",
+        "dfs.https.*",
+        "dfs.client.https.*",
+        "checkpointer.tls.*",
+    ),
+    "engine": (f"{keys.ENGINE.name}.*", keys.ENGINE.name),
+    "leader": ("checkpointer.leader.*", "ha.zookeeper.*", "hadoop.zk.*", "checkpointer.zookeeper.*"),
+    "access": ("checkpointer.access.*", *_NAMENODES, *_SERVICES, "dfs.namenode.*-address", keys.SHARED_EDITS_DIR.name),
+    "port_limits": ("checkpointer.port.*",),
+    "merge_settings.codec": (keys.IMAGE_COMPRESSION_CODEC.name, keys.IMAGE_COMPRESS.name),
+    "merge_settings.sub_sections": ("dfs.image.parallel.*", keys.IMAGE_PARALLEL_COMPRESSED.name),
+    "merge_settings.rules": ("dfs.namenode.snapshot.*", keys.REPLICATION_MIN.name, keys.REPLICATION_MAX.name),
+    "merge_settings.max_op_size": (keys.MAX_OP_SIZE.name,),
+    "merge_settings.memory": (keys.MEMORY.name, keys.MEMORY_DIR.name),
 }
 
 
 def merged(running: CheckpointConfig, read: CheckpointConfig) -> tuple[CheckpointConfig, list[str], list[str]]:
-    """The settings to go on with, and a line for each that changes and for each that needs a restart.
+    """The settings to go on with, and a line for each key that takes effect and for each that needs a restart.
 
     Lists of who may log in are taken over too, without a line: who goes by them tells what is another one in them.
     """
@@ -92,21 +123,41 @@ def merged(running: CheckpointConfig, read: CheckpointConfig) -> tuple[Checkpoin
     new, old = _values(read), _values(running)
     differing = [name for name in new if new[name] != old[name]]
     taken = {name: new[name] for name in differing if name in RELOADABLE}
-    lines = {name: _line(name, running.role, old[name], new[name]) for name in differing}
-    changed = [lines[name] for name in taken]
-    kept = [lines[name] for name in differing if name not in RELOADABLE]
+    texts = changed_keys(running.texts, read.texts)
+    lines = {name: _lines(name, running.role, old[name], new[name], texts) for name in differing}
+    kept = {key: line for name in differing if name not in RELOADABLE for key, line in lines[name].items()}
+    changed = {key: line for name in taken for key, line in lines[name].items() if key not in kept}
     merging = {name.removeprefix(_MERGING): taken.pop(name) for name in list(taken) if name.startswith(_MERGING)}
-    return replace(running, **taken, merge_settings=replace(running.merge_settings, **merging)), changed, kept
+    # what is kept is told again at the next reload
+    still = {key: running.texts[key] for key in kept if key in running.texts}
+    after = replace(
+        running,
+        **taken,
+        merge_settings=replace(running.merge_settings, **merging),
+        texts={key: text for key, text in read.texts.items() if key not in kept} | still,
+    )
+    return after, list(changed.values()), list(kept.values())
 
 
-def _line(name: str, role: Role, old: object, new: object) -> str:
-    """`dfs.namenode.checkpoint.txns 1000000 → 500000`: the key, and its values where they are simple."""
+def _lines(name: str, role: Role, old: object, new: object, texts: Mapping[str, str]) -> dict[str, str]:
+    """By key, what changed a setting: `KEY OLD → NEW`; where no key did, the setting's values if they are simple."""
+    patterns = _patterns(name, role)
+    found = {key: line for key, line in texts.items() if any(_fits(key, pattern) for pattern in patterns)}
+    if found:
+        return found
+    key, before, after = patterns[0], _text(old), _text(new)
+    return {key: key if before is None or after is None else f"{key} {before} → {after}"}
+
+
+def _patterns(name: str, role: Role) -> tuple[str, ...]:
     if name == "image_directories":
-        key = (keys.CHECKPOINT_DIR if role is Role.SECONDARY else keys.NAME_DIR).name
-    else:
-        key = _NAMES[name]
-    before, after = _text(old), _text(new)
-    return key if before is None or after is None else f"{key} {before} → {after}"
+        return ((keys.CHECKPOINT_DIR if role is Role.SECONDARY else keys.NAME_DIR).name, keys.TMP_DIR.name)
+    return _PATTERNS[name]
+
+
+def _fits(key: str, pattern: str) -> bool:
+    """Whether a key is of a pattern, or a form of such a key for a nameservice or a NameNode."""
+    return fnmatchcase(key, pattern) or fnmatchcase(key, f"{pattern}.*")
 
 
 def _text(value: object) -> str | None:
@@ -125,6 +176,6 @@ def _text(value: object) -> str | None:
 
 def _values(config: CheckpointConfig) -> dict[str, Any]:
     """The settings by name, those of a merge one by one."""
-    values = {each.name: getattr(config, each.name) for each in fields(config)}
+    values = {each.name: getattr(config, each.name) for each in fields(config) if each.compare}
     settings = values.pop("merge_settings")
     return values | {f"{_MERGING}{each.name}": getattr(settings, each.name) for each in fields(settings)}

@@ -25,6 +25,7 @@ from checkpointer.errors import RoleGaveUpError
 from checkpointer.roles.role import Job
 from engine.settings import MergeSettings
 from hadoop_common.access import AccessRules
+from hadoop_common.configuration import Configuration
 from hadoop_common.errors import StorageError
 from hadoop_common.sd_notify import Notifier
 from hadoop_common.tls.settings import WebAddresses
@@ -220,7 +221,7 @@ RESTART = {
 
 
 def test_every_setting_is_taken_over_or_needs_a_restart() -> None:
-    names = {each.name for each in fields(CheckpointConfig)} - {"merge_settings"}
+    names = {each.name for each in fields(CheckpointConfig)} - {"merge_settings", "texts"}
     names |= {f"merge_settings.{each.name}" for each in fields(MergeSettings)}
     assert names == RELOADABLE | RESTART
     assert not RELOADABLE & RESTART
@@ -240,11 +241,65 @@ def test_what_reloading_changes() -> None:
     assert (changed, kept) == (["dfs.image.compression.codec (unset) → a.B"], ["checkpointer.memory"])
 
 
+def _read(values: dict[str, str], role: Role = Role.SECONDARY) -> CheckpointConfig:
+    given = {"fs.defaultFS": "hdfs://nn", **values}
+    return CheckpointConfig.from_configuration(Configuration.from_mapping(given, {"USER": "hdfs"}), role)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "changed", "kept"),
+    [
+        (
+            {},
+            {"dfs.namenode.checkpoint.period": "50s"},
+            ["dfs.namenode.checkpoint.period 3600s → 50s"],  # and not the check period, which follows
+            [],
+        ),
+        (
+            {"dfs.http.policy": "HTTP_ONLY"},
+            {"dfs.http.policy": "HTTPS_ONLY", "dfs.replication": "2"},
+            [],
+            ["dfs.http.policy HTTP_ONLY → HTTPS_ONLY"],
+        ),
+        (
+            {"dfs.namenode.secondary.http-address": "0.0.0.0:9868"},
+            {"dfs.namenode.secondary.http-address": "0.0.0.0:1868", "hadoop.ssl.client.conf": "a.xml"},
+            [],
+            [
+                "dfs.namenode.secondary.http-address 0.0.0.0:9868 → 0.0.0.0:1868",
+                "hadoop.ssl.client.conf ssl-client.xml → a.xml",
+            ],
+        ),
+        (
+            {"dfs.image.compress": "true", "checkpoint.engine": "local"},
+            {"checkpoint.engine.spark.partitions": "7", "dfs.namenode.num.checkpoints.retained": "5"},
+            ["dfs.namenode.num.checkpoints.retained 2 → 5", "dfs.image.compress true → false"],
+            ["checkpoint.engine local → auto", "checkpoint.engine.spark.partitions 0 → 7"],
+        ),
+        (
+            {"ha.zookeeper.auth": "digest:a:b", "ha.zookeeper.quorum": "zk:1"},
+            {"ha.zookeeper.auth": "digest:a:c", "ha.zookeeper.quorum": "zk:1"},
+            [],
+            ["ha.zookeeper.auth (hidden) → (hidden)"],
+        ),
+        ({"hadoop.tmp.dir": "/a"}, {"hadoop.tmp.dir": "/b"}, [], ["hadoop.tmp.dir /a → /b"]),
+        ({"dfs.blocksize": "1"}, {"dfs.blocksize": "2"}, [], []),
+    ],
+)
+def test_reloading_names_the_keys_that_changed(
+    before: dict[str, str], now: dict[str, str], changed: list[str], kept: list[str]
+) -> None:
+    after, taken, waiting = merged(_read(before), _read(now))
+    assert (taken, waiting) == (changed, kept)
+    # what waits for a restart is told again, what took effect is not
+    assert merged(after, _read(now))[1:] == ([], kept)
+
+
 def test_every_setting_is_told_by_its_key() -> None:
     """Of each role, whatever its value is."""
     for role in Role:
         running = replace(config(), role=role)
-        names = [each.name for each in fields(CheckpointConfig) if each.name not in ("role", "merge_settings")]
+        names = [each.name for each in fields(CheckpointConfig) if each.name not in ("role", "merge_settings", "texts")]
         for name in names:
             _, changed, kept = merged(running, replace(running, **{name: object()}))
             (line,) = changed + kept
