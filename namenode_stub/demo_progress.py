@@ -8,6 +8,7 @@ time in a minute.
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -72,13 +73,21 @@ def _changes(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def _spent(processes: Iterable[int]) -> dict[int, float]:
-    """Seconds of processor time of each process that exists."""
-    found = {}
-    for process in processes:
-        try:
+    """Seconds of processor time of each of the processes, and of what they started."""
+    known = {int(entry.name): entry for entry in Path("/proc").iterdir() if entry.name.isdecimal()}
+    seconds: dict[int, float] = {}
+    children: defaultdict[int, list[int]] = defaultdict(list)
+    for process, entry in known.items():
+        with suppress(OSError):
             # the name in parentheses may contain blanks
-            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        found[process] = (int(fields[11]) + int(fields[12])) / _TICKS
+            words = (entry / "stat").read_text().rpartition(")")[2].split()
+            children[int(words[1])].append(process)
+            seconds[process] = (int(words[11]) + int(words[12])) / _TICKS
+    found: dict[int, float] = {}
+    waiting = list(processes)
+    while waiting:
+        process = waiting.pop()
+        if process in seconds:
+            found[process] = seconds[process]
+            waiting += children[process]
     return found

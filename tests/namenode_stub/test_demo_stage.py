@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,9 +69,11 @@ def test_processor_time_is_progress_and_a_little_of_it_is_not(tmp_path: Path, mo
     assert _wait(silence, clock, 1) == 0
 
 
-def test_processor_time_of_a_process_is_found(tmp_path: Path) -> None:
-    silence = Silence(tmp_path, lambda: [os.getpid(), 1 << 30], Clock())
-    assert list(silence._spent) == [os.getpid()]
+def test_processor_time_of_a_process_and_of_its_children_is_found(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "1000"]) as child:
+        silence = Silence(tmp_path, lambda: [os.getpid(), 1 << 30], Clock())
+        child.kill()
+    assert silence._spent.keys() >= {os.getpid(), child.pid}
     assert silence._spent[os.getpid()] > 0
 
 
