@@ -67,7 +67,7 @@ class Stage:
         Raises:
             DemoError: it failed.
         """
-        words = " ".join([module, *(word for word in arguments if not word.startswith("/"))][:3])
+        words = " ".join([module, *(word for word in arguments if word[0] not in "-/")][:3])
         log = self.scratch / f"{words.replace(' ', '-')}.log"
         out = log.with_suffix(".out")
         with log.open("wb") as errors, out.open("wb") as output:
