@@ -54,6 +54,11 @@ def new_ensemble(size: int, available: Collection[str], choose: Choose) -> tuple
     return tuple(choose(sorted(available), size))
 
 
+def replaceable(ensemble: Sequence[str], broken: Collection[int], available: Collection[str]) -> frozenset[int]:
+    """The indexes of `broken` that there are other bookies for, the lowest first."""
+    return frozenset(sorted(broken)[: len(set(available) - set(ensemble))])
+
+
 def replaced(
     ensemble: Sequence[str],
     broken: Collection[int],

@@ -28,6 +28,7 @@ from journal.bookkeeper.calls import (
 from journal.bookkeeper.connections import BookieConnections, Hear
 from journal.bookkeeper.decisions import new_ensemble
 from journal.bookkeeper.entry import LAST_ENTRY, DigestType, Entry, EntryCodec, master_key
+from journal.bookkeeper.errors import NotEnoughBookiesError
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, Segment
 from journal.bookkeeper.ledger_options import LedgerLimits, LedgerShape
 from journal.bookkeeper.ledger_store import LedgerStore
@@ -37,6 +38,7 @@ from journal.bookkeeper.reading import last_readable, ledger_codec, read_entries
 from journal.bookkeeper.recovery import Recovery
 from journal.errors import JournalError
 
+_RETRY_SECONDS = 0.5  # between two tries where too few bookies take writes
 _WINDOW = 64  # entries that are asked for at once
 _WINDOW_BYTES = 8 << 20
 
@@ -66,10 +68,10 @@ class LedgerClient:
             note: told the id before the ledger is there.
 
         Raises:
-            NotEnoughBookiesError: fewer take writes than it needs.
+            NotEnoughBookiesError: fewer take writes than it needs, and that does not change.
             ZooKeeperError: it may be there.
         """
-        bookies = new_ensemble(shape.ensemble_size, self.store.bookies(), choose)
+        bookies = self._new_ensemble(shape.ensemble_size)
         metadata = LedgerMetadata(
             shape.ensemble_size,
             shape.write_quorum,
@@ -88,6 +90,17 @@ class LedgerClient:
             choose=choose,
         )
         return LedgerHandle(self, writer)
+
+    def _new_ensemble(self, size: int) -> tuple[str, ...]:
+        """Bookies for a ledger; one that stood still for a while may have to register again."""
+        deadline = time.monotonic() + self.limits.patience
+        while True:
+            try:
+                return new_ensemble(size, self.store.bookies(), choose)
+            except NotEnoughBookiesError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_RETRY_SECONDS)
 
     def recover(self, ledger_id: int) -> ReadLedger:
         """Fence its writer and close the ledger, unless it is closed.
@@ -184,6 +197,7 @@ class LedgerHandle:
         self._writer = writer
         self._changed = threading.Condition()
         self._wanted = LAST_ENTRY
+        self._retry_at: float | None = None
 
     @property
     def ledger_id(self) -> int:
@@ -198,24 +212,42 @@ class LedgerHandle:
     def append(self, payloads: Sequence[bytes]) -> None:
         """Add entries, and wait until they are acknowledged.
 
+        Where a bookie fails and no other one takes writes, the others go on as long as they are an ack quorum; where
+        they are none, the bookie is waited for.
+
         Raises:
             JournalError: they may not be durable; the ledger takes nothing more.
         """
         writer = self._writer
+        deadline = time.monotonic() + self._client.limits.patience
         with self._changed:
             for payload in payloads:
                 self._wanted = writer.add(payload)
         while True:
             with self._changed:
+                self._retry_left_out(deadline)
                 sends = writer.take()
             self._client.send([(send, partial(self._hear, send)) for send in sends])
             with self._changed:
-                self._changed.wait_for(self._settled)
+                self._changed.wait_for(self._settled, _RETRY_SECONDS if writer.left_out else None)
                 if writer.lac >= self._wanted:
                     return
                 if writer.fault is not None:
                     raise writer.fault
             self._client.run(writer.change_ensemble(), self._changed)
+
+    def _retry_left_out(self, deadline: float) -> None:
+        """Try bookies that were left out from time to time; give up where entries wait for them beyond `deadline`."""
+        writer, now = self._writer, time.monotonic()
+        if not writer.left_out:
+            self._retry_at = None
+        elif now > deadline:
+            writer.give_up()
+        elif self._retry_at is None:
+            self._retry_at = now + _RETRY_SECONDS
+        elif now >= self._retry_at:
+            self._retry_at = None
+            writer.retry()
 
     def close(self) -> None:
         """Close the ledger behind the newest acknowledged entry.

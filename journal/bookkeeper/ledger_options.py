@@ -27,3 +27,8 @@ class LedgerLimits:
     add: float = 5.0
     read: float = 5.0
     speculative: float = 2.0
+
+    @property
+    def patience(self) -> float:
+        """How long a writer waits for bookies where too few take writes; with the default as long as one on QJM."""
+        return 4 * self.add

@@ -6,8 +6,11 @@ It is open, closing, closed, or has failed for good.
     answered  an entry is acknowledged once its ack quorum has it and all before it are acknowledged.
     broken    a bookie failed: nothing is acknowledged from then on until `change_ensemble` has put another one in its
               place, told ZooKeeper, and sent it what is not acknowledged.
-    fail      FENCED or UA from whichever bookie, no bookie left, or metadata that somebody else changed. What was not
-              acknowledged stays unknown until the ledger is recovered.
+    left out  there is no other bookie: the place keeps its bookie and gets nothing more. Entries that the ack quorum
+              has without it are acknowledged, the others wait. `retry` sends it what is not acknowledged: it takes
+              part again if it answers, and is broken again if it fails.
+    fail      FENCED or UA from whichever bookie, metadata that somebody else changed, or the owner gives up: too few
+              bookies answer. What was not acknowledged stays unknown until the ledger is recovered.
     close     the newest acknowledged entry is the last one, which ZooKeeper decides by compare-and-set.
 
 What can never happen, and why:
@@ -18,6 +21,8 @@ What can never happen, and why:
   quorum, and the first one that says so ends the writer, whatever the others say.
 - An answer of a bookie that was replaced counts for the one in its place: every request knows in which turn of its
   place it was sent.
+- A new segment begins behind an entry that is acknowledged on the old ensemble only: nothing is acknowledged while
+  `change_ensemble` runs. A place that is left out changes no metadata, so acknowledgements need not wait.
 """
 
 from __future__ import annotations
@@ -26,13 +31,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from journal.bookkeeper.calls import GetMetadata, ListBookies, Procedure, SetMetadata
-from journal.bookkeeper.decisions import OVER, Choose, replaced, write_set
+from journal.bookkeeper.decisions import OVER, Choose, replaceable, replaced, write_set
 from journal.bookkeeper.entry import LAST_ENTRY, Entry, EntryCodec
 from journal.bookkeeper.errors import (
     BadVersionError,
     BookKeeperError,
     LedgerChangedError,
     LedgerFencedError,
+    NotEnoughBookiesError,
 )
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, LedgerState
 from journal.bookkeeper.messages import AddRequest, Code
@@ -98,6 +104,7 @@ class LedgerWriter:
         self._length = self._acknowledged_length = 0
         self._pending: dict[int, _Pending] = {}
         self._broken: set[int] = set()
+        self._left_out: set[int] = set()
         self._failed: set[str] = set()
         self._turns = [0] * metadata.ensemble_size
         self._outbox: list[Send] = []
@@ -106,6 +113,11 @@ class LedgerWriter:
     def broken(self) -> bool:
         """Whether `change_ensemble` is to be run."""
         return bool(self._broken) and self.state is WriterState.OPEN
+
+    @property
+    def left_out(self) -> list[str]:
+        """The bookies that failed and that there are no others for."""
+        return [self.metadata.last_segment.bookies[index] for index in sorted(self._left_out)]
 
     def add(self, payload: bytes) -> int:
         """Take the next entry; returns its id.
@@ -120,7 +132,7 @@ class LedgerWriter:
         body = self._codec.encode(Entry(self.ledger_id, self._last, self.lac, self._length, payload))
         self._pending[self._last] = _Pending(body, self._length)
         for index in write_set(self._last, self.metadata):
-            if index not in self._broken:
+            if index not in self._broken and index not in self._left_out:
                 self._send(self._last, index)
         return self._last
 
@@ -144,23 +156,44 @@ class LedgerWriter:
 
     def broke(self, send: Send) -> None:
         """A bookie did not take an entry, or did not answer in time."""
-        if send.turn == self._turns[send.index] and self.state is WriterState.OPEN:
+        current = send.turn == self._turns[send.index] and send.index not in self._left_out
+        if current and self.state is WriterState.OPEN:
             self._broken.add(send.index)
             self._failed.add(send.bookie)
+
+    def retry(self) -> None:
+        """Send the bookies that were left out what is not acknowledged: they may answer again."""
+        if self.state is not WriterState.OPEN:
+            return
+        places = frozenset(self._left_out)
+        self._left_out.clear()
+        self._begin_turn(places)
+
+    def give_up(self) -> None:
+        """Fail: the bookies that were left out do not answer, and there are no others."""
+        out = ", ".join(self.left_out)
+        self._fail(NotEnoughBookiesError(f"{out} failed, and of the bookies that take writes none are not in use"))
 
     # ---- procedures ----
 
     def change_ensemble(self) -> Procedure[None]:
-        """Replace the broken bookies, all of them by one update of the metadata; a fault fails the writer."""
+        """Replace the broken bookies, all of them by one update of the metadata; a fault fails the writer.
+
+        Those that there are no others for are left out.
+        """
         try:
             while self.broken:
                 broken = frozenset(self._broken)
                 available = yield ListBookies()
                 bookies = self.metadata.last_segment.bookies
-                wanted = replaced(bookies, broken, available, self._failed, self._choose)
-                updated = self.metadata.with_ensemble(self.lac + 1, wanted)
-                if (yield from self._update(updated)):
-                    self._replace(broken)
+                chosen = replaceable(bookies, broken, available)
+                if chosen:
+                    wanted = replaced(bookies, chosen, available, self._failed, self._choose)
+                    if not (yield from self._update(self.metadata.with_ensemble(self.lac + 1, wanted))):
+                        continue
+                    self._replace(chosen)
+                self._broken -= broken
+                self._left_out |= broken - chosen
             self._advance()
         except JournalError as fault:
             self._fail(fault)
@@ -213,14 +246,18 @@ class LedgerWriter:
 
     # ---- below: what the events share ----
 
-    def _replace(self, broken: frozenset[int]) -> None:
-        self._broken -= broken
-        for index in broken:
+    def _replace(self, places: frozenset[int]) -> None:
+        for pending in self._pending.values():
+            pending.acknowledged -= places
+        self._begin_turn(places)
+
+    def _begin_turn(self, places: frozenset[int]) -> None:
+        """Send the bookies at these places what is not acknowledged, by all and by them."""
+        for index in places:
             self._turns[index] += 1
         for entry_id, pending in self._pending.items():
             for index in write_set(entry_id, self.metadata):
-                if index in broken:
-                    pending.acknowledged.discard(index)
+                if index in places and index not in pending.acknowledged:
                     self._send(entry_id, index)
 
     def _send(self, entry_id: int, index: int) -> None:

@@ -5,6 +5,8 @@
     3. Behind the newest LAC that they tell, entry by entry: read from whoever has it, and written again to all that are
        to have it; until so many say no that nobody can have acknowledged it. These reads fence, too.
        A bookie that fails meanwhile is replaced for what is written again, and still asked for what the writer sent it.
+       From then on the LAC of what is written stays where it is: another recovery, which does not know of the
+       replacement before the close, has to write these entries again too.
     4. What was found last is the last entry: closed, by compare-and-set. Of several recoveries one wins, and the others
        take over what it found.
 
@@ -76,6 +78,8 @@ class _LedgerRecovery:
         self._limits = recovery.limits
         self._choose = recovery.choose
         self._silent: set[str] = set()
+        # the last entry that lies on bookies which others know of, None for all so far
+        self._settled: int | None = None
 
     def find_end(self) -> Procedure[LedgerMetadata]:
         """The metadata, closed."""
@@ -83,7 +87,8 @@ class _LedgerRecovery:
         last: Entry | None = None
         entry_id = base + 1
         while (found := (yield from self._find(entry_id))) is not None:
-            last = Entry(self._id, entry_id, entry_id - 1, found.length, found.payload)
+            lac = entry_id - 1 if self._settled is None else self._settled
+            last = Entry(self._id, entry_id, lac, found.length, found.payload)
             yield from self._write_again(last)
             entry_id += 1
         if last is None:
@@ -172,6 +177,8 @@ class _LedgerRecovery:
                 problem = f"entry {entry.entry_id} of ledger {self._id} is not on enough bookies: {told(answers)}"
                 raise BookKeeperError(problem) from fault
             self._metadata = self._metadata.with_ensemble(entry.entry_id, wanted)
+            if self._settled is None:
+                self._settled = entry.entry_id - 1
 
     def _entry(self, outcome: object, entry_id: int) -> Entry | None:
         if not isinstance(outcome, ReadResponse) or outcome.code is not Code.OK or outcome.body is None:

@@ -1,7 +1,8 @@
 """Bookies, ZooKeeper, writers and recoverers in one thread with a clock of their own; what fails, fails by a seed.
 
-A bookie acknowledges once its journal is synced; a crash loses what was not. Messages of a connection arrive in order,
-or break off. ZooKeeper applies an update and tells so, or applies it and the answer is lost, or is away.
+A bookie acknowledges once its journal is synced; a crash loses what was not. One that is frozen answers when it
+continues. Messages of a connection arrive in order, or break off. ZooKeeper applies an update and tells so, or applies
+it and the answer is lost, or is away.
 """
 
 from __future__ import annotations
@@ -48,8 +49,22 @@ class Bookie:
         self.journal: list[Record] = []
         self.synced = 0
         self.waiting: list[tuple[int, Reply, Callable[[Response], None]]] = []
+        self.frozen = False
+        self.held: list[tuple[Request, Callable[[Response], None]]] = []
+
+    def freeze(self) -> None:
+        self.frozen = True
+
+    def thaw(self) -> None:
+        self.frozen = False
+        held, self.held = self.held, []
+        for request, answer in held:
+            self.receive(request, answer)
 
     def receive(self, request: Request, answer: Callable[[Response], None]) -> None:
+        if self.frozen:
+            self.held.append((request, answer))
+            return
         reply = self.state.handle(request)
         self.journal += reply.records
         if reply.durable and len(self.journal) > self.synced:
@@ -77,6 +92,8 @@ class Bookie:
         """What was not synced may be there, or a part of it."""
         kept = self.world.random.randint(self.synced, len(self.journal))
         self.up, self.life = False, self.life + 1
+        self.frozen = False
+        self.held.clear()
         self.waiting.clear()
         del self.journal[kept:]
         self.synced = len(self.journal)
@@ -171,7 +188,7 @@ class Writer(Process):
             choose=world.choose,
         )
         self.payloads: list[bytes] = []
-        self.changing = False
+        self.changing = self.retrying = False
 
     def add(self) -> None:
         if self.alive and self.machine.state is WriterState.OPEN:
@@ -194,6 +211,18 @@ class Writer(Process):
         if self.machine.broken and not self.changing:
             self.changing = True
             self.run(self.machine.change_ensemble(), self._changed)
+        if self.machine.left_out and not self.retrying:
+            self.retrying = True
+            self.world.later(self.world.random.choice((0.5, 0.5, 4.0)), self._retry)
+
+    def _retry(self) -> None:
+        self.retrying = False
+        if self.alive:
+            if self.world.trouble and self.world.random.random() < self.world.impatience:
+                self.machine.give_up()
+            else:
+                self.machine.retry()
+            self.flush()
 
     def _changed(self, _: object, fault: JournalError | None) -> None:
         assert fault is None
@@ -255,6 +284,7 @@ class World:
         self.now = 0.0
         self.oracle = Oracle()
         self.trouble = True
+        self.impatience = 0.02
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._last_due: defaultdict[tuple[str, str], float] = defaultdict(float)
@@ -407,8 +437,11 @@ class World:
                 bookie.crash()
             else:
                 bookie.start()
+        elif chance < 0.81:
+            self.bookies[name].freeze()
         elif chance < 0.88:
             self.bookies[name].start()
+            self.bookies[name].thaw()
         elif chance < 0.90:
             self.writer.kill()
         elif chance < 0.91:
@@ -421,6 +454,7 @@ class World:
         self.trouble = False
         for bookie in self.bookies.values():
             bookie.start()
+            bookie.thaw()
         self.run_until(self.now + 60)
         found: list[Any] = []
         process = Process(self, "last recoverer")

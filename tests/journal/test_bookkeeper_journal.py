@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -329,9 +330,60 @@ def test_a_bookie_that_fails_is_replaced(tmp_path: Path) -> None:
         assert len(read_all(cluster.journal(QUICK))) == 18
 
 
+def test_without_a_spare_the_ack_quorum_goes_on(cluster: Cluster) -> None:
+    journal = cluster.journal(BookKeeperSettings(write_quorum=3, ack_quorum=2))
+    journal.format(INFO)
+    journal.recover(INFO)
+    writer = journal.start_segment(1, LAYOUT)
+    writer.append(beginning(1, 3))
+    victim = cluster.bookies[0]
+    victim.stop()
+    for txid in range(4, 20):
+        writer.append(batch(txid, [delete(txid)]))
+    victim.start()
+    for txid in range(20, 24):
+        writer.append(batch(txid, [delete(txid)]))
+    writer.append(batch(24, [EndLogSegmentOp()]))
+    writer.finalize(24)
+    assert len(read_all(cluster.journal(QUICK))) == 22
+
+
+def test_without_a_spare_a_bookie_that_the_ack_quorum_needs_is_waited_for(cluster: Cluster) -> None:
+    """It is away while entries are written, and while the next segment begins."""
+    journal = cluster.journal(BookKeeperSettings(add_timeout=60.0))
+    journal.format(INFO)
+    journal.recover(INFO)
+    writer = journal.start_segment(1, LAYOUT)
+    writer.append(beginning(1, 3))
+    victim = cluster.bookies[0]
+    for txid in (4, 5, 6):
+        victim.stop()
+        with _later(victim.start):
+            writer.append(batch(txid, [delete(txid)]))
+    writer.append(batch(7, [EndLogSegmentOp()]))
+    writer.finalize(7)
+    victim.stop()
+    with _later(victim.start):
+        writer = journal.start_segment(8, LAYOUT)
+    writer.append(whole(8, 9))
+    writer.finalize(9)
+    assert extents(journal, 1) == [(1, 7, False), (8, 9, False)]
+
+
+@contextmanager
+def _later(action: Callable[[], None]) -> Iterator[None]:
+    """Do it while the block waits; the moment proves nothing and may be any."""
+    timer = threading.Timer(0.2, action)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
+
+
 def test_too_few_bookies_are_one_clear_error(tmp_path: Path) -> None:
     with Cluster(tmp_path, bookies=2) as cluster:
-        journal = cluster.journal()
+        journal = cluster.journal(BookKeeperSettings(add_timeout=0.1))
         journal.format(INFO)
         journal.recover(INFO)
         with pytest.raises(NotEnoughBookiesError, match="a ledger needs 3 bookies, 2 "):

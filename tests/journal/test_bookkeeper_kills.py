@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import random
+import signal
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from hashlib import sha1
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -47,7 +50,7 @@ FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload([__name__])
 
 
-def serve(directory: Path, hosts: str, port: int) -> None:
+def serve(directory: Path, hosts: str, port: int, root: str) -> None:
     """A bookie's process."""
     assert run_bookie.callback is not None
     with contextlib.redirect_stdout(None):
@@ -56,7 +59,7 @@ def serve(directory: Path, hosts: str, port: int) -> None:
             hosts=hosts,
             host="127.0.0.1",
             port=port,
-            root="/ledgers",
+            root=root,
             layout="flat",
             session_timeout=1.0,
             reserve=0,
@@ -75,8 +78,8 @@ def write_until_killed(uri: str, value: int, told: Connection) -> None:
 class Process:
     """A bookie that can be killed, and started again."""
 
-    def __init__(self, directory: Path, hosts: str) -> None:
-        self.arguments = directory, hosts, free_port()
+    def __init__(self, directory: Path, hosts: str, root: str = "/ledgers") -> None:
+        self.arguments = directory, hosts, free_port(), root
         self.process: Any = None
 
     def start(self) -> None:
@@ -231,6 +234,51 @@ def test_a_session_that_expires_is_made_anew_amid_a_segment(zookeeper: ZooKeeper
     second.append(batch_of(11, [start_op(11)]))
     assert journal.count(1, in_progress=True) == 11
     journal.close()
+
+
+FREEZE_SECONDS = 10.0
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("ack_quorum", [1, 2])
+def test_a_bookie_that_is_frozen_for_10_seconds_without_a_spare(
+    zookeeper: ZooKeeperServer, tmp_path: Path, ack_quorum: int
+) -> None:
+    """Entries are acknowledged without it where they can be; the others, and a new segment, wait for it."""
+    root = f"/frozen{ack_quorum}"
+    three = [Process(tmp_path / str(number), zookeeper.hosts, root) for number in range(3)]
+    for bookie in three:
+        bookie.start()
+    settings = replace(SETTINGS, add_timeout=5.0, ack_quorum=ack_quorum, available=f"{root}/available")
+    journal = written(f"bookkeeper://{zookeeper.hosts}/frozen-journal{ack_quorum}", settings)
+    try:
+        _wait_for_bookies(journal, 3)
+        txid = 1
+        for victim in three[:2]:
+            writer = journal.start_segment(txid, LAYOUT)
+            writer.append(batch_of(txid, [start_op(txid)]))
+            os.kill(victim.process.pid, signal.SIGSTOP)
+            thaw = threading.Timer(FREEZE_SECONDS, os.kill, (victim.process.pid, signal.SIGCONT))
+            thaw.start()
+            while thaw.is_alive():
+                txid += 1
+                writer.append(batch_of(txid, [mark(txid, 1)]))
+                time.sleep(0.01)  # so that there are not too many
+            txid += 1
+            writer.append(batch_of(txid, [end_op(txid)]))
+            writer.finalize(txid)
+            txid += 1
+        assert journal.count(1) == txid - 1
+        assert len(list(read_all(journal.segments(1)))) == txid - 1
+    finally:
+        journal.close()
+        for bookie in three:
+            bookie.kill()
+
+
+def _wait_for_bookies(journal: BookKeeperJournal, count: int) -> None:
+    while len(journal._client.store.bookies()) < count:
+        time.sleep(0.05)
 
 
 def test_a_takeover_fences_and_the_old_writer_is_told(zookeeper: ZooKeeperServer, bookies: list[Process]) -> None:

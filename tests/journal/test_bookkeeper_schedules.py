@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from journal.bookkeeper import ledger_writer, recovery
-from journal.bookkeeper.ledger_metadata import LedgerMetadata
+from journal.bookkeeper.errors import NotEnoughBookiesError
+from journal.bookkeeper.ledger_metadata import LedgerMetadata, parse_metadata
 from journal.bookkeeper.ledger_writer import LedgerWriter
 from journal.bookkeeper.messages import Request, Response
 from tests.depth import SEED, scaled
@@ -40,6 +41,89 @@ def test_nothing_acknowledged_is_lost_and_no_end_moves(block: int) -> None:
             raise AssertionError(f"seed {seed}, shape {shape}: {fault}") from fault
 
 
+@pytest.mark.parametrize("shape", [(3, 3, 2), (3, 2, 1), (5, 3, 2)])
+def test_a_frozen_bookie_without_a_spare_keeps_nothing_from_being_acknowledged(shape: tuple[int, int, int]) -> None:
+    world = World(SEED, shape, spare=0)
+    world.trouble = False
+    bookie = world.bookies["b0"]
+    _write(world, 5)
+    bookie.freeze()
+    for second in range(1, 31):
+        _write(world, 1)
+        # what is on its way, and while ZooKeeper is asked for another bookie
+        assert len(world.oracle.acknowledged) >= second, second
+    bookie.thaw()
+    _write(world, 20)
+    world.run_until(world.now + 10)
+    assert world.writer.machine.left_out == []
+    # it takes part again
+    assert any(bookie.holds(entry_id) for entry_id in range(50, 55))
+    _check_all_is_kept(world)
+    assert len(parse_metadata(world.znode).segments) == 1
+
+
+@pytest.mark.parametrize("frozen", [1, 2])
+def test_entries_wait_for_frozen_bookies_that_the_ack_quorum_needs(frozen: int) -> None:
+    world = World(SEED, (3, 2, 2), spare=0)
+    world.trouble = False
+    _write(world, 5)
+    victims = [world.bookies[f"b{number}"] for number in range(frozen)]
+    for bookie in victims:
+        bookie.freeze()
+    _write(world, 10)
+    assert len(world.oracle.acknowledged) < 15
+    for bookie in victims:
+        bookie.thaw()
+    world.run_until(world.now + 10)
+    assert world.oracle.acknowledged == world.writer.payloads
+    _check_all_is_kept(world)
+
+
+def test_of_two_that_fail_the_one_spare_replaces_one() -> None:
+    world = World(SEED, (3, 3, 2), spare=1)
+    world.trouble = False
+    _write(world, 3)
+    first = sorted(world.writer.machine.metadata.last_segment.bookies)
+    for name in first[:2]:
+        world.bookies[name].freeze()
+    world.writer.add()
+    world.run_until(world.now + 8)
+    assert world.oracle.acknowledged == world.writer.payloads
+    machine = world.writer.machine
+    assert len(set(machine.metadata.last_segment.bookies) & set(first)) == 2
+    _check_all_is_kept(world)
+
+
+def test_a_writer_that_gives_up_names_the_bookies() -> None:
+    world = World(SEED, (3, 2, 2), spare=0)
+    world.impatience = 1.0
+    _write(world, 3)
+    for name in ("b0", "b1"):
+        world.bookies[name].crash()
+    world.writer.add()
+    world.run_until(world.now + 20)
+    assert isinstance(world.writer.machine.fault, NotEnoughBookiesError)
+    assert "b" in world.writer.machine.fault.message
+
+
+def _check_all_is_kept(world: World) -> None:
+    written = list(world.writer.payloads)
+    assert world.settle() == written
+
+
+def _write(world: World, seconds: int) -> None:
+    """An entry, and a second for it, so often."""
+    for _ in range(seconds):
+        world.writer.add()
+        world.run_until(world.now + 1)
+
+
+def _left_out_is_stored(self: LedgerWriter) -> None:
+    for pending in self._pending.values():
+        pending.acknowledged |= self._left_out
+    ADVANCE(self)
+
+
 def _lac_of_the_last_entry(self: LedgerWriter, payload: bytes) -> int:
     """Trap: the entry before is not known to be acknowledged."""
     self.lac, lac = self._last, self.lac
@@ -55,6 +139,7 @@ def _find_in_the_new_ensemble(self: recovery._LedgerRecovery, entry_id: int) -> 
 
 
 ADD = LedgerWriter.add
+ADVANCE = LedgerWriter._advance
 FIND = recovery._LedgerRecovery._find
 
 
@@ -77,6 +162,7 @@ FAULTS: dict[str, tuple[object, str, object]] = {
     "what was replaced is not asked": (recovery._LedgerRecovery, "_find", _find_in_the_new_ensemble),
     "the entry before is acknowledged": (LedgerWriter, "add", _lac_of_the_last_entry),
     "a changed ensemble is not written": (LedgerWriter, "_update", _forget),
+    "a bookie that is left out has all": (LedgerWriter, "_advance", _left_out_is_stored),
     "what is acknowledged need not be durable": (Bookie, "receive", _answer_at_once),
 }
 
