@@ -28,7 +28,13 @@ def compile_protos(root: Path) -> None:
 
 def shared_data(root: Path) -> dict[str, str]:
     """What a wheel installs below its prefix: configuration, units, documents, and what `install.share` made."""
-    found = {root / "config": "share/hdfs-checkpointer", root / "docs": "share/doc/hdfs-checkpointer"}
+    # hatch runs this file by itself
+    sys.path.insert(0, str(root))
+    from install.documents import CONFIG, FOLDER, write_documents
+
+    documents = root / "build" / "documents"
+    write_documents(root, documents)
+    found = {root / "config": CONFIG, documents: FOLDER}
     made = root / "build" / "share"
     if made.is_dir():
         found[made] = "share"

@@ -42,7 +42,8 @@ if [ "$1" = configure ]; then
     if [ -d /run/systemd/system ]; then
         systemctl daemon-reload
         # those that run, after an upgrade
-        [ -z "$2" ] || systemctl try-restart 'checkpointer@*.service' journalnode.service zkfc.service
+        [ -z "$2" ] || systemctl try-restart 'checkpointer@*.service' \
+            checkpointer-journalnode.service checkpointer-zkfc.service
     fi
 fi
 """
@@ -50,7 +51,10 @@ _PRERM = """\
 #!/bin/sh
 set -e
 if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
-    systemctl disable --now 'checkpointer@*.service' journalnode.service zkfc.service
+    # only stop knows patterns
+    systemctl stop 'checkpointer@*.service' checkpointer-journalnode.service checkpointer-zkfc.service
+    systemctl disable checkpointer@secondary checkpointer@standby checkpointer@backup \
+        checkpointer-journalnode checkpointer-zkfc
 fi
 """
 _POSTRM = """\
@@ -66,8 +70,8 @@ _LIBRARIES = {"kerberos": "libgssapi-krb5-2"}
 # below the wheel's share directory, and where Debian has it; a copy, as dpkg looks after it
 _COPIES = {
     "hdfs-checkpointer/checkpointer@.service": "usr/lib/systemd/system/checkpointer@.service",
-    "hdfs-checkpointer/journalnode.service": "usr/lib/systemd/system/journalnode.service",
-    "hdfs-checkpointer/zkfc.service": "usr/lib/systemd/system/zkfc.service",
+    "hdfs-checkpointer/checkpointer-journalnode.service": "usr/lib/systemd/system/checkpointer-journalnode.service",
+    "hdfs-checkpointer/checkpointer-zkfc.service": "usr/lib/systemd/system/checkpointer-zkfc.service",
     "hdfs-checkpointer/sysusers.conf": "usr/lib/sysusers.d/hdfs-checkpointer.conf",
     "hdfs-checkpointer/logging.toml": "etc/hdfs-checkpointer/logging.toml",
 }

@@ -61,7 +61,9 @@ class Service:
                 pass
 
     def stop(self) -> None:
-        """SIGTERM, and wait for its end."""
+        """SIGTERM, and wait for its end; nothing where it does not run."""
+        if not self.pid_file.exists():
+            return
         pid = int(self.pid_file.read_text())
         watched = os.pidfd_open(pid)
         signal.pidfd_send_signal(watched, signal.SIGTERM)

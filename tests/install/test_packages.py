@@ -55,7 +55,7 @@ def test_the_shell_completes_commands_and_options(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 def test_systemd_takes_the_units(tmp_path: Path) -> None:
     names = {"checkpointer@.service": "checkpointer@secondary.service"}
-    names |= {name: name for name in ("journalnode.service", "zkfc.service")}
+    names |= {name: name for name in ("checkpointer-journalnode.service", "checkpointer-zkfc.service")}
     for source, name in names.items():
         text = (CONFIG / source).read_text().replace("/opt/hdfs-checkpointer/bin", str(BIN))
         # users of this machine; that there are hdfs and hadoop is the matter of sysusers.conf
@@ -84,7 +84,7 @@ def test_the_debian_package(tmp_path: Path) -> None:
     root = tmp_path / "root"
     subprocess.run(["dpkg-deb", "-x", package, root], check=True)
     home = root / "opt/hdfs-checkpointer"
-    for name in ("checkpointer@.service", "journalnode.service", "zkfc.service"):
+    for name in ("checkpointer@.service", "checkpointer-journalnode.service", "checkpointer-zkfc.service"):
         assert (root / "usr/lib/systemd/system" / name).read_bytes() == (CONFIG / name).read_bytes()
     assert (root / "etc/hdfs-checkpointer/logging.toml").read_bytes() == (CONFIG / "logging.toml").read_bytes()
     assert (root / "usr/share/man/man1/checkpointer-merge.1.gz").is_file()
