@@ -25,6 +25,11 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {total % 60} s" if minutes else f"{total} s"
 
 
+def counted(number: int, noun: str) -> str:
+    """A count with its noun, whose plural ends in s: "1 segment", "2 segments"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def parse_int(text: str) -> int:
     """A decimal, or a hexadecimal number with `0x`."""
     if (match := _HEXADECIMAL.fullmatch(text)) is not None:

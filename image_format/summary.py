@@ -6,6 +6,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hadoop_common.file_kind import HEAD_BYTES, IMAGE_MAGIC, file_kind
 from image_format.errors import (
     BadMagicError,
     Place,
@@ -18,7 +19,7 @@ from image_format.layout import OLDEST_LAYOUT
 from image_format.proto.fsimage_pb2 import FileSummary
 from image_format.varint import encode_delimited, parse_message, read_record
 
-MAGIC = b"HDFSIMG1"
+MAGIC = IMAGE_MAGIC
 TRAILER_LENGTH = 4
 ONDISK_VERSION = 1
 _SUB_SUFFIX = "_SUB"
@@ -54,7 +55,7 @@ def is_sub_section(name: str) -> bool:
 
 
 def check_magic(head: bytes, file: str = "") -> None:
-    """Check the file's first eight bytes.
+    """Check the file's first eight bytes; the error says what the file is by all of `head`, up to HEAD_BYTES.
 
     Raises:
         TruncatedImageError: fewer than eight bytes.
@@ -72,8 +73,15 @@ def check_magic(head: bytes, file: str = "") -> None:
                 file=file,
                 hint="Start it with the NameNode of a newer Hadoop and -upgrade first; it saves the image again.",
             )
-        shown = bytes(head[: len(MAGIC)])
-        raise BadMagicError(f"the file starts with {shown!r} instead of {MAGIC!r}", file=file, offset=0)
+        raise _not_an_image(head, file)
+
+
+def _not_an_image(head: bytes, file: str) -> BadMagicError:
+    problem = f"the file starts with {bytes(head[: len(MAGIC)])!r} instead of {MAGIC!r}"
+    kind = file_kind(head)
+    if kind is None:
+        return BadMagicError(problem, file=file, offset=0)
+    return BadMagicError(f"{problem}: it is {kind.name}", file=file, offset=0, hint=kind.hint)
 
 
 def summary_length(trailer: bytes, file_size: int, file: str = "") -> int:
@@ -124,7 +132,7 @@ def parse_file(data: memoryview, file: str = "") -> Summary:
     Raises:
         ImageFormatError: see `check_magic`, `summary_length` and `parse_summary`.
     """
-    check_magic(bytes(data[: len(MAGIC)]), file)
+    check_magic(bytes(data[:HEAD_BYTES]), file)
     size = len(data)
     length = summary_length(bytes(data[-TRAILER_LENGTH:]), size, file)
     return parse_summary(data[size - TRAILER_LENGTH - length : size - TRAILER_LENGTH], size, file)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable
+from contextlib import suppress
 from struct import Struct
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -13,6 +14,7 @@ from journal.errors import (
     CorruptOpError,
     OpEncodingError,
     OpTooLargeError,
+    OtherLayoutOpError,
     UnknownOpcodeError,
     UnsupportedLayoutError,
 )
@@ -25,6 +27,7 @@ TERMINATOR = 0xFF  # OP_INVALID
 OLDEST_LAYOUT = -52
 NEWEST_LAYOUT = -67
 
+_HADOOP_3 = -64  # the oldest layout of its releases
 _LENGTH_SINCE = -56  # LayoutVersion.Feature.EDITLOG_LENGTH
 _FRAME = Struct(">Biq")
 _UNFRAMED = Struct(">Bq")
@@ -66,7 +69,7 @@ def _groups(cls: type[EditOp], layout_version: int) -> list[tuple[OpField, ...]]
 @functools.cache
 def _read_plan(opcode: int, layout_version: int) -> _ReadPlan | None:
     cls = OPERATIONS.get(opcode)
-    if cls is None:
+    if cls is None or (layout_version > _HADOOP_3 and cls.since is not None and cls.since <= _HADOOP_3):
         return None
     names: list[str] = []
     reads: list[Callable[[Reader], Any]] = []
@@ -145,7 +148,7 @@ def _decode_framed(
     if available < 1:
         raise CorruptOpError("no operation here", file=file, offset=position)
     plan = _read_plan(buffer[position], layout_version)
-    if plan is None:
+    if plan is None and buffer[position] not in OPERATIONS:
         raise UnknownOpcodeError(buffer[position], file=file, offset=position)
     if available < _FRAME.size:
         raise CorruptOpError(f"the operation is cut after {available} bytes", file=file, offset=position)
@@ -166,12 +169,39 @@ def _decode_framed(
         raise _checksum_error(crc32(frame), expected, file, position, txid)
     if end + 4 - position > max_op_size:
         raise OpTooLargeError(end + 4 - position, max_op_size, file=file, offset=position, txid=txid)
+    try:
+        return _decode_frame(frame, plan, file, position, txid), end + 4
+    except CorruptOpError as error:
+        raise _of_other_layout(frame, layout_version, error) or error from None
+
+
+def _decode_frame(frame: bytes, plan: _ReadPlan | None, file: str, position: int, txid: int) -> EditOp:
+    if plan is None:
+        raise UnknownOpcodeError(frame[0], file=file, offset=position, txid=txid)
     reader = Reader(frame, _FRAME.size)
     op = _decode_body(plan, reader, file, position, txid)
     if reader.position != reader.limit:
         left = reader.limit - reader.position
         raise CorruptOpError(f"{left} bytes are left over in {op.name}", file=file, offset=position, txid=txid)
-    return op, end + 4
+    return op
+
+
+def _of_other_layout(frame: bytes, layout_version: int, error: CorruptOpError) -> OtherLayoutOpError | None:
+    """What says that a frame with a right checksum is one of another layout, the nearest newer one first."""
+    newer = range(layout_version - 1, NEWEST_LAYOUT - 1, -1)
+    for other in (*newer, *range(layout_version + 1, _LENGTH_SINCE + 1)):
+        with suppress(CorruptOpError):
+            op = _decode_frame(frame, _read_plan(frame[0], other), "", 0, 0)
+            which = f"{other} or newer" if other < layout_version else f"{other} or older"
+            release = ", as Hadoop 3 writes it" if layout_version > _HADOOP_3 >= other else ""
+            return OtherLayoutOpError(
+                f"{error.problem}: its checksum is right, and it is {op.name} of layout {which}{release}, while the "
+                f"header of the segment names layout {layout_version}",
+                file=error.file,
+                offset=error.offset,
+                txid=error.txid,
+            )
+    return None
 
 
 def _decode_unframed(

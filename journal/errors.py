@@ -98,6 +98,17 @@ class UnknownOpcodeError(CorruptOpError):
         self.opcode = opcode
 
 
+class OtherLayoutOpError(CorruptOpError):
+    """An operation whose checksum is right and whose fields are those of another layout than the header's."""
+
+    default_hint = (
+        "The bytes are as they were written: fetching the segment again, or another copy, does not help. NameNodes of "
+        "Hadoop 3 write such operations in a rolling upgrade from Hadoop 2 (HDFS-13596) and cannot read them after a "
+        'restart either: keep that NameNode running, and see docs/operations.md, "Operations of Hadoop 3 in a log of '
+        'Hadoop 2".'
+    )
+
+
 class EditsTextError(CorruptOpError):
     """XML or JSON that is not an edit log, or an operation in it that does not parse; `line` counts from 1."""
 

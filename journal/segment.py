@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
+from hadoop_common.file_kind import HEAD_BYTES, file_kind
 from journal.binary_codec import (
     LARGEST_OP,
     TERMINATOR,
@@ -15,6 +16,7 @@ from journal.binary_codec import (
 from journal.errors import (
     CorruptHeaderError,
     CorruptOpError,
+    OtherLayoutOpError,
     SegmentError,
     TransactionGapError,
     UnsupportedLayoutError,
@@ -25,6 +27,7 @@ from journal.resync import op_follows
 
 HEADER_SIZE = 8
 _HEADER = Struct(">ii")
+_FARTHEST_LAYOUT = -999  # further ones are no layouts but other bytes
 _NEVER_WRITTEN = -1  # a preallocated file of 0xFF
 _PADDING = b"\x00\xff"
 _PADDING_STEP = 1 << 20
@@ -66,6 +69,7 @@ def decode_header(buffer: Buffer, *, file: str = "") -> int:
     layout_version = int.from_bytes(buffer[0:4], "big", signed=True)
     if layout_version == _NEVER_WRITTEN:
         raise CorruptHeaderError("the file was allocated, but no header was written", file=file, offset=0)
+    _check_kind(buffer, layout_version, file)
     check_layout(layout_version, file=file)
     if len(buffer) < HEADER_SIZE:
         raise CorruptHeaderError(f"the header is cut after {len(buffer)} bytes", file=file, offset=0)
@@ -75,6 +79,20 @@ def decode_header(buffer: Buffer, *, file: str = "") -> int:
     if flags > 0:
         raise UnsupportedLayoutError(f"{flags} unknown layout flags", file=file, offset=4)
     return layout_version
+
+
+def _check_kind(buffer: Buffer, layout_version: int, file: str) -> None:
+    """Tell a layout that is not known, which may come, from a file that is no segment at all."""
+    if _FARTHEST_LAYOUT <= layout_version < 0:
+        return
+    head = bytes(buffer[:HEAD_BYTES])
+    kind = file_kind(head)
+    if kind is None:
+        problem = f"the file begins with {head[:8].hex(' ')}, which is not the header of an edit log segment"
+        raise CorruptHeaderError(problem, file=file, offset=0)
+    if not head.strip(b"\x00"):
+        raise CorruptHeaderError(f"the segment is {kind.name}", file=file, offset=0, hint=kind.hint)
+    raise CorruptHeaderError(f"the file is {kind.name}, not an edit log segment", file=file, offset=0, hint=kind.hint)
 
 
 class SegmentCursor:
@@ -146,7 +164,8 @@ class SegmentCursor:
                 buffer, self.position, self.layout_version, file=self.file, max_op_size=self._max_op_size
             )
         except CorruptOpError as error:
-            if self._in_progress and not op_follows(buffer, self.position, self.layout_version, expected):
+            torn = self._in_progress and not isinstance(error, OtherLayoutOpError)
+            if torn and not op_follows(buffer, self.position, self.layout_version, expected):
                 self._check_end()
                 return None
             if expected is not None:

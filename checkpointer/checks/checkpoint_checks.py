@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from checkpointer.checks.facts import Facts, TxidRange, active_of
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import Metric, State, Verdict, worst
-from hadoop_common.quantities import duration
+from hadoop_common.quantities import counted, duration
 from servlets.node_state import Cancelled, Record
 
 # as the daemon's readiness: three periods without a checkpoint are an alarm
@@ -103,7 +103,10 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> Verdict:
     if segments.value is None or base is None:
         reason = segments.error or facts.image.error or "there is no image yet"
         return Verdict(State.UNKNOWN, f"edits at {where} cannot be followed: {reason}")
-    details = (f"image at txid {base}, the NameNode is at {last}", f"{len(segments.value)} segments at {where}")
+    details = (
+        f"image at txid {base}, the NameNode is at {last}",
+        f"{counted(len(segments.value), 'segment')} at {where}",
+    )
     if stranger := _stranger(facts, base, segments.value, last):
         return Verdict(
             State.CRITICAL,

@@ -12,6 +12,7 @@ from checkpointer.checks.verdict import Metric, State, Verdict, worst
 from checkpointer.storage.inspector import StorageState, agree_on_version
 from checkpointer.storage.room import LEAST_ROOM
 from hadoop_common.errors import StorageError
+from hadoop_common.quantities import counted
 
 _UNUSABLE_HINT = (
     "Checkpoints continue without the named files. Copy a missing .md5 file from where the image comes from; move the "
@@ -117,11 +118,9 @@ def _unusable(facts: Facts, details: list[str]) -> tuple[State, str]:
     """What is named like an image and is none is left out by the daemon, too."""
     lines = [line for each in facts.directories for line in each.unusable]
     details += lines
-    return (State.WARNING, f"{_files(len(lines))} named like images cannot be used") if lines else (State.OK, "")
-
-
-def _files(count: int) -> str:
-    return "1 file" if count == 1 else f"{count} files"
+    return (
+        (State.WARNING, f"{counted(len(lines), 'file')} named like images cannot be used") if lines else (State.OK, "")
+    )
 
 
 def _lost_past(facts: Facts, details: list[str]) -> tuple[State, str]:

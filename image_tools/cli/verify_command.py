@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hadoop_common.cli.existing_path import EXISTING_FILE
 from hadoop_common.cli.output import echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.disk_room import disk_room
+from hadoop_common.file_kind import HEAD_BYTES, FileKind, file_kind
+from hadoop_common.quantities import counted
+from hadoop_common.regular_file import open_regular
 from image_format.errors import ImageFormatError, MissingDigestError
 from image_format.md5_file import md5_path
+from image_tools.cli.image_argument import IMAGE
 from image_tools.cli.memory_options import memory_bound
 from image_tools.verify.catalogue import Severity
 
@@ -31,10 +34,14 @@ _NO_DIGEST_HINT = (
     "--repair OUT writes a copy with a new one, which vouches for the bytes as they are now."
 )
 _HINT = "Run it again with --repair OUT to write a repaired copy, or use an intact copy of the image."
+_BEYOND_REPAIR = (
+    "Use an intact copy of the image, or an older one with its edits (`checkpointer merge`). This one is beyond "
+    "repair: no repaired copy of it can be written."
+)
 
 
 @click.command("verify")
-@click.argument("path", metavar="FSIMAGE", type=EXISTING_FILE)
+@click.argument("path", metavar="FSIMAGE", type=IMAGE)
 @click.option("--repair", "output", metavar="OUT", type=_NEW, help="Write a repaired copy, OUT.md5 and a report.")
 @click.option("--report", metavar="FILE", type=_NEW, help="Where the report goes (default: OUT.report.json).")
 @click.option("--drop-unreachable", is_flag=True, help="Drop unreachable inodes instead of attaching to /lost+found.")
@@ -52,6 +59,8 @@ def command(
     path: Path, output: Path | None, report: Path | None, drop_unreachable: bool, force: bool, limit: int, as_json: bool
 ) -> None:
     """Check an image and everything in it: digest, frame, each record, and whether they are consistent.
+
+    FSIMAGE is an image, or a storage directory, whose newest image is checked.
 
     Exit code 0: valid (warnings and infos may be there), or repaired. 3: damaged, without an .md5 file (which is
     said), or beyond repair; then nothing is written. The image itself is never changed. docs/verify.md lists the codes
@@ -121,9 +130,24 @@ def _show_findings(found: Verification, *, as_json: bool) -> None:
                 file=str(found.path),
                 hint=_NO_DIGEST_HINT,
             )
-        raise ImageFormatError(
-            f"the image has {errors} errors and {warnings} warnings", file=str(found.path), hint=_HINT
-        )
+        if kind := _other_kind(found):
+            raise ImageFormatError(f"it is {kind.name}, not an fsimage", file=str(found.path), hint=kind.hint)
+        told = f"{counted(errors, 'error')} and {counted(warnings, 'warning')}"
+        raise ImageFormatError(f"the image has {told}", file=str(found.path), hint=_hint(found))
+
+
+def _other_kind(found: Verification) -> FileKind | None:
+    """What the file is, where it is no image and its first bytes tell."""
+    if not found.findings.counts["frame-magic"]:
+        return None
+    with open_regular(found.path) as source:
+        return file_kind(source.read(HEAD_BYTES))
+
+
+def _hint(found: Verification) -> str:
+    findings = found.findings
+    blocked = findings.unrepairable is not None or findings.counts["frame-layout-unknown"]
+    return _BEYOND_REPAIR if blocked else _HINT
 
 
 def _show_repair(done: Repair, report: Path, limit: int, *, as_json: bool) -> None:

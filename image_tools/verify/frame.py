@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from hadoop_common.file_kind import HEAD_BYTES
 from hadoop_common.mapped_file import MappedFile
 from image_format.codecs import expand, find_codec
 from image_format.errors import (
@@ -170,7 +171,7 @@ def read_frame(path: Path, data: Bytes, findings: Findings, spool_dir: Path | No
 
 def _read_summary(data: memoryview) -> tuple[FileSummary, int]:
     """The FileSummary and its offset, which ends the section area."""
-    check_magic(bytes(data[: len(MAGIC)]))
+    check_magic(bytes(data[:HEAD_BYTES]))
     size = len(data)
     length = summary_length(bytes(data[-TRAILER_LENGTH:]), size)
     base = size - TRAILER_LENGTH - length

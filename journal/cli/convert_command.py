@@ -12,6 +12,7 @@ from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 from hadoop_common.endpoint import uri_scheme
 from hadoop_common.file_faults import told
 from hadoop_common.names import VERSION
+from hadoop_common.quantities import counted
 from hadoop_common.storage_info import StorageInfo, read_version
 from journal.binary_codec import NEWEST_LAYOUT
 from journal.bookkeeper.bookkeeper_journal import BookKeeperJournal
@@ -142,4 +143,4 @@ def _report(source: str, target: str, parts: list[CopiedSegment], transactions: 
             }
         )
         return
-    echo(f"{target}: {transactions} transactions, {first} to {last}, in {len(parts)} segments")
+    echo(f"{target}: {transactions} transactions, {first} to {last}, in {counted(len(parts), 'segment')}")

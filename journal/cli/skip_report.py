@@ -9,6 +9,7 @@ from typing import Any
 from hadoop_common.cli.output import echo
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
+from hadoop_common.quantities import counted
 from journal.dependents import dependents
 from journal.operation import EditOp
 from journal.primitives import Buffer
@@ -56,7 +57,7 @@ def print_skips(report: dict[str, Any]) -> None:
         echo(f"left out: transaction {each['txid']} at offset {each['offset']}: {what}")
     found = report["dependents"]
     read = f"read up to transaction {report['readUpTo']}"
-    echo(f"depend on it: {len(found) or 'no'} later operation{'' if len(found) == 1 else 's'} ({read})")
+    echo(f"depend on it: {counted(len(found), 'later operation')} ({read})")
     for each in found[:_SHOWN]:
         echo(f"  transaction {each['txid']}: {each['operation']}, {each['because']}")
     if len(found) > _SHOWN:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from hadoop_common.quantities import counted
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import IllegalStateError
 from hadoop_rpc.qjournal_values import INVALID_TXID
@@ -30,7 +31,7 @@ def format_journal(journal: HostedJournal, namespace: StorageInfo, *, force: boo
             raise IllegalStateError("a journal cannot be formatted for the namespaceID 0")
         if not not_empty and (segments := journal.storage.segments.listed()):
             raise IllegalStateError(
-                f"journal {journal.journal_id} holds {len(segments)} segments and is not formatted: "
+                f"journal {journal.journal_id} holds {counted(len(segments), 'segment')} and is not formatted: "
                 "set checkpointer.journalnode.format.not-empty on this node to allow it, or move its folder away"
             )
         _LOG.warning("%s: %s is formatted for %s", journal.journal_id, location, namespace.colon_string())

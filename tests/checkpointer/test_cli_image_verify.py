@@ -217,3 +217,62 @@ def test_an_image_that_hadoop_wrote_and_cannot_read(tmp_path: Path) -> None:
     assert run_cli("image", "verify", image, "--repair", output).code == 0
     differences = imgcmp.compare(imgcmp.Image(str(source)), imgcmp.Image(str(output)))
     assert [text.split()[0] for text in differences] == ["diffs"]
+
+
+# ---- what cannot be repaired -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("damage", ["cut", "zeros at the end", "first byte", "all zeros", "empty"])
+def test_no_repair_is_advised_where_repair_refuses(healthy: Path, tmp_path: Path, damage: str) -> None:
+    content = healthy.read_bytes()
+    healthy.write_bytes(
+        {
+            "cut": content[:-9],
+            "zeros at the end": content[:-40] + bytes(40),
+            "first byte": b"\x01" + content[1:],
+            "all zeros": bytes(len(content)),
+            "empty": b"",
+        }[damage]
+    )
+    code, _, err = run_cli("image", "verify", healthy)
+    assert code == 3
+    assert "--repair OUT" not in err
+    assert "next: " in err
+    assert run_cli("image", "verify", healthy, "--repair", tmp_path / "out").code == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"<?xml version='1.0'?><fsimage>", "it is the XML of an fsimage, not an fsimage"),
+        (b"\xff\xff\xff\xc1" + bytes(4), "it is an edit log segment of layout -63, not an fsimage"),
+        (b"\x1f\x8b\x08" + bytes(40), "it is a gzip file, not an fsimage"),
+        (b"root:x:0:0:root", "it is a text file, not an fsimage"),
+    ],
+)
+def test_a_file_that_is_no_image_is_named(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    code, _, err = run_cli("image", "verify", path)
+    assert code == 3
+    assert said in err
+    assert "--repair" not in err
+    code, _, err = run_cli("image", "info", path)
+    assert code == 3
+    assert said.split(", not", maxsplit=1)[0] in err
+
+
+def test_the_newest_image_of_a_directory(healthy: Path, tmp_path: Path) -> None:
+    current = tmp_path / "nn" / "current"
+    healthy.parent.rename(tmp_path / "images")
+    (tmp_path / "nn").mkdir()
+    (tmp_path / "images").rename(current)
+    for directory in (tmp_path / "nn", current):
+        (directory / "fsimage_9999999999999999999").mkdir(exist_ok=True)
+        code, out, _ = run_cli("image", "verify", directory)
+        assert code == 0
+        assert f"{current / healthy.name}: valid" in out
+    (tmp_path / "empty").mkdir()
+    code, _, err = run_cli("image", "verify", tmp_path / "empty")
+    assert code == 6
+    assert "there is no image in" in err

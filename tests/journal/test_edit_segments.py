@@ -6,17 +6,26 @@ from hypothesis import strategies as st
 from journal_support import CORRUPT, numbered, operations, segment_bytes, verdict
 
 from hadoop_common.names import parse_segment
+from journal.binary_codec import encode_op
 from journal.errors import (
     CorruptHeaderError,
     CorruptOpError,
     JournalError,
     OpTooLargeError,
+    OtherLayoutOpError,
     SegmentError,
     TransactionGapError,
     UnknownOpcodeError,
     UnsupportedLayoutError,
 )
-from journal.ops import DeleteOp, EndLogSegmentOp, StartLogSegmentOp
+from journal.ops import (
+    AddOp,
+    DeleteOp,
+    EnableErasureCodingPolicyOp,
+    EndLogSegmentOp,
+    PermissionStatus,
+    StartLogSegmentOp,
+)
 from journal.segment import HEADER_SIZE, decode_header, encode_header, iter_ops, scan_segment
 from tests.depth import examples
 
@@ -40,7 +49,7 @@ EXPECTED = {
     "edits-layout-flags": (UnsupportedLayoutError, 4, None),
     "edits-layout-future": (UnsupportedLayoutError, 0, None),
     "edits-layout-old": 183,
-    "edits-layout-positive": (UnsupportedLayoutError, 0, None),
+    "edits-layout-positive": (CorruptHeaderError, 0, None),
     "edits-name-beyond": (SegmentError, 11704, None),
     "edits-op-missing": (TransactionGapError, 5485, 108),
     "edits-op-twice": (TransactionGapError, 5553, 107),
@@ -102,8 +111,55 @@ def test_headers_come_back(layout_version):
 def test_headers_of_other_layouts_are_refused(layout_version):
     with pytest.raises(UnsupportedLayoutError):
         encode_header(layout_version)
-    with pytest.raises(UnsupportedLayoutError):
+    # what is no layout is no segment
+    error = UnsupportedLayoutError if -1000 < layout_version < 0 else CorruptHeaderError
+    with pytest.raises(error):
         decode_header(layout_version.to_bytes(4, "big", signed=True) + bytes(4))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"HDFSIMG1" + bytes(99), "the file is an fsimage, not an edit log segment"),
+        (b"<?xml version='1.0'?><EDITS>", "the file is the XML of an edit log"),
+        (bytes(1 << 20), "the segment is nothing but zeros"),
+        (b"\x1f\x8b\x08" + bytes(9), "the file is a gzip file"),
+        (b"root:x:0:0:root", "the file is a text file"),
+        (b"\x12\x34\x56\x78\x9a\xbc\xde\xf0", "begins with 12 34 56 78 9a bc de f0"),
+    ],
+)
+def test_a_file_that_is_no_segment_is_named(content, said):
+    with pytest.raises(CorruptHeaderError) as caught:
+        decode_header(content, file="edits")
+    assert said in caught.value.message
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("in_progress", [False, True])
+@pytest.mark.parametrize("op", ["add", "policy"])
+def test_an_operation_of_another_layout_is_named_and_never_cut_off(op, in_progress):
+    """Its checksum is right, so that it is no torn tail of an open segment."""
+    permissions = PermissionStatus("hdfs", "supergroup", 0o644)
+    add = AddOp(
+        inode_id=16390,
+        path="/f",
+        replication=3,
+        mtime=1,
+        atime=1,
+        block_size=1 << 27,
+        permissions=permissions,
+        client_name="c",
+        client_machine="m",
+        erasure_coding_policy_id=0,
+    )
+    ops = numbered([StartLogSegmentOp(), add if op == "add" else EnableErasureCodingPolicyOp(policy_name="x")], 5)
+    content = encode_header(-63) + encode_op(ops[0], -63) + encode_op(ops[1], -64)
+    with pytest.raises(OtherLayoutOpError) as caught:
+        list(iter_ops(content, first_txid=5, in_progress=in_progress))
+    assert "of layout -64 or newer, as Hadoop 3 writes it" in caught.value.message
+    assert "names layout -63" in caught.value.message
+    assert "fetch" not in caught.value.hint.lower() or "does not help" in caught.value.hint
+    assert caught.value.txid == 6
 
 
 @pytest.mark.parametrize("raw", [b"", b"\xff\xff\xff", b"\xff" * 64, encode_header(-63)[:7]])

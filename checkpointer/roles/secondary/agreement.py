@@ -7,6 +7,7 @@ from enum import Enum
 
 from checkpointer.errors import TransferError
 from hadoop_common.errors import StorageError
+from hadoop_common.quantities import counted
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.namenode_protocol import CheckpointSignature, EditLogManifest, RemoteEditLog
 from image_format.layout import check_supported
@@ -81,7 +82,7 @@ def _bad_manifest(namenode: str, problem: str, manifest: EditLogManifest) -> Tra
     logs = ", ".join(map(_range, manifest.logs[:5])) or "none"
     return TransferError(
         namenode,
-        f"bad edit log manifest, {problem}; it names {len(manifest.logs)} segments: {logs}",
+        f"bad edit log manifest, {problem}; it names {counted(len(manifest.logs), 'segment')}: {logs}",
         hint="Look for edits that are missing in the NameNode's dfs.namenode.edits.dir; `hdfs dfsadmin -safemode "
         "enter` and `-saveNamespace` make an image without them.",
     )

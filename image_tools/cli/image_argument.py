@@ -1,0 +1,41 @@
+"""The argument that names an image: its file, or a storage directory, whose newest image is meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hadoop_common.cli.existing_path import EXISTING
+from hadoop_common.errors import StorageError
+from hadoop_common.file_faults import file_faults
+from hadoop_common.names import parse_image
+
+
+class _Image(click.ParamType[Path]):
+    name = "image"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path: Path = EXISTING.convert(value, param, ctx)
+        return newest_in(path) if path.is_dir() else path
+
+
+def newest_in(directory: Path) -> Path:
+    """The newest image of a storage directory, or of a folder of images.
+
+    Raises:
+        StorageError: there is none, or it cannot be listed.
+    """
+    current = directory / "current"
+    folder = current if current.is_dir() else directory
+    with file_faults(folder, "cannot be listed"):
+        named = [(parse_image(path.name), path) for path in folder.iterdir() if path.is_file()]
+    images = [(name.txid, path) for name, path in named if name is not None and not name.rollback]
+    if not images:
+        raise StorageError(f"there is no image in {folder}", hint="Name an image, or a storage directory with one.")
+    return max(images)[1]
+
+
+IMAGE = _Image()
+"""A `Path` of an image that exists."""
