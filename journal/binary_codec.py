@@ -69,7 +69,7 @@ def _groups(cls: type[EditOp], layout_version: int) -> list[tuple[OpField, ...]]
 @functools.cache
 def _read_plan(opcode: int, layout_version: int) -> _ReadPlan | None:
     cls = OPERATIONS.get(opcode)
-    if cls is None or (layout_version > _HADOOP_3 and cls.since is not None and cls.since <= _HADOOP_3):
+    if cls is None:
         return None
     names: list[str] = []
     reads: list[Callable[[Reader], Any]] = []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from engine.errors import NamespaceError
 from engine.namespace import Namespace
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
+from journal.errors import OtherLayoutOpError
 
 _UINT64 = (1 << 64) - 1
 
@@ -53,19 +55,30 @@ def remove_cache_directive(namespace: Namespace, op: ops.RemoveCacheDirectiveOp)
     namespace.caches.remove_directive(op.id)
 
 
+def _require_hadoop3(namespace: Namespace) -> None:
+    if not namespace.hadoop3:
+        layout = namespace.base.layout_version
+        problem = f"it is an operation of Hadoop 3, of layout -64 or newer, in a log of layout {layout}"
+        raise NamespaceError(problem, hint=OtherLayoutOpError.default_hint)
+
+
 def add_policy(namespace: Namespace, op: ops.AddErasureCodingPolicyOp) -> None:
+    _require_hadoop3(namespace)
     namespace.erasure_coding.add(op)
 
 
 def enable_policy(namespace: Namespace, op: ops.EnableErasureCodingPolicyOp) -> None:
+    _require_hadoop3(namespace)
     namespace.erasure_coding.set_state(op.policy_name, pb.ENABLED)
 
 
 def disable_policy(namespace: Namespace, op: ops.DisableErasureCodingPolicyOp) -> None:
+    _require_hadoop3(namespace)
     namespace.erasure_coding.set_state(op.policy_name, pb.DISABLED)
 
 
 def remove_policy(namespace: Namespace, op: ops.RemoveErasureCodingPolicyOp) -> None:
+    _require_hadoop3(namespace)
     namespace.erasure_coding.set_state(op.policy_name, pb.REMOVED)
 
 

@@ -274,3 +274,22 @@ def test_a_deleted_tree_takes_its_marks_and_empty_diff_lists_along(tmp_path: Pat
     assert snapshottable(image) == [ids["/stays"]]
     assert image.sections["SNAPSHOT_DIFF"] == delimited([entries[0], entries[2]])
     assert merged(source, delete("/stays")).sections["SNAPSHOT_DIFF"] == delimited([*entries[:2], entries[3]])
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        policy("rs"),
+        ops.EnableErasureCodingPolicyOp(policy_name="RS-6-3-1024k"),
+        ops.DisableErasureCodingPolicyOp(policy_name="RS-6-3-1024k"),
+        ops.RemoveErasureCodingPolicyOp(policy_name="RS-6-3-1024k"),
+    ],
+    ids=lambda op: op.name,
+)
+def test_operations_of_hadoop_3_are_named_in_a_log_of_hadoop_2(tmp_path: Path, op: ops.EditOp) -> None:
+    source = ImageBuilder(HADOOP2).save(tmp_path)
+    with pytest.raises(
+        ReplayError, match="operation of Hadoop 3, of layout -64 or newer, in a log of layout -63"
+    ) as told:
+        merged(source, op)
+    assert "does not help" in told.value.hint

@@ -21,7 +21,6 @@ from journal.errors import (
 from journal.ops import (
     AddOp,
     DeleteOp,
-    EnableErasureCodingPolicyOp,
     EndLogSegmentOp,
     PermissionStatus,
     StartLogSegmentOp,
@@ -136,8 +135,7 @@ def test_a_file_that_is_no_segment_is_named(content, said):
 
 
 @pytest.mark.parametrize("in_progress", [False, True])
-@pytest.mark.parametrize("op", ["add", "policy"])
-def test_an_operation_of_another_layout_is_named_and_never_cut_off(op, in_progress):
+def test_an_operation_of_another_layout_is_named_and_never_cut_off(in_progress):
     """Its checksum is right, so that it is no torn tail of an open segment."""
     permissions = PermissionStatus("hdfs", "supergroup", 0o644)
     add = AddOp(
@@ -152,7 +150,7 @@ def test_an_operation_of_another_layout_is_named_and_never_cut_off(op, in_progre
         client_machine="m",
         erasure_coding_policy_id=0,
     )
-    ops = numbered([StartLogSegmentOp(), add if op == "add" else EnableErasureCodingPolicyOp(policy_name="x")], 5)
+    ops = numbered([StartLogSegmentOp(), add], 5)
     content = encode_header(-63) + encode_op(ops[0], -63) + encode_op(ops[1], -64)
     with pytest.raises(OtherLayoutOpError) as caught:
         list(iter_ops(content, first_txid=5, in_progress=in_progress))
