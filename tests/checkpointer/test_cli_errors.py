@@ -65,3 +65,18 @@ def test_arguments_that_are_not_there(tmp_path: Path) -> None:
         told = run_cli(*arguments)
         assert told.code == EXIT_USAGE
         assert problem in told.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("mergee",), "No such command 'mergee'. Did you mean 'merge'?"),
+        (("image", "verfiy"), "No such command 'verfiy'. Did you mean 'verify'?"),
+        (("zkfc", "stats"), "No such command 'stats'. Did you mean 'status'?"),
+        (("xyzzy",), "No such command 'xyzzy'.\n"),
+    ],
+)
+def test_a_command_that_is_misspelt(words: tuple[str, ...], said: str) -> None:
+    told = run_cli(*words)
+    assert told.code == EXIT_USAGE
+    assert said in told.err
