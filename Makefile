@@ -22,7 +22,7 @@ WHEELHOUSE := $(DIST)/wheelhouse
 DEEP := CHECKPOINTER_TEST_DEPTH=$(DEPTH) CHECKPOINTER_TEST_SEED=$(SEED)
 PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal/proto/*.proto)
 
-.PHONY: help setup wheel wheelhouse deb demo demo-bookkeeper demo-ha test test-deep unit interop differential interop-setup kills faults fuzz lint types layers check bench bench-compress bench-scale bench-shapes bench-standby bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
+.PHONY: help setup wheel wheelhouse deb demo demo-bookkeeper demo-ha demos-loaded test test-deep test-loaded unit interop differential interop-setup kills faults fuzz lint types layers check bench bench-compress bench-scale bench-shapes bench-standby bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -67,6 +67,12 @@ demo-ha: setup ## two NameNode stubs on three JournalNodes fail over by themselv
 
 test: check interop-setup ## everything CI runs: a sample of every kind of test, in 10 minutes on 2 cores
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+test-loaded: check interop-setup ## RUNS=10 times `make test` next to LOAD=4 busy processes: what assumes a fast machine fails
+	$(BIN)/python -m tests.tools.loaded tests --runs $(or $(RUNS),10) --load $(or $(LOAD),4)
+
+demos-loaded: setup ## RUNS=20 of each of DEMOS, FRESH=5 of these in fresh clones with empty homes, next to LOADS="0 4 8" busy processes
+	$(BIN)/python -m tests.tools.loaded demos --runs $(or $(RUNS),20) --fresh $(or $(FRESH),5) --loads $(or $(LOADS),0 4 8) --demos $(or $(DEMOS),demo demo-ha demo-bookkeeper)
 
 test-deep: check interop-setup ## all tests at full depth, for hours; DEPTH=3 tries three times as many random ones, SEED=2 others
 	$(DEEP) $(BIN)/python -m pytest -n 2 --dist loadgroup --durations 30
