@@ -14,6 +14,7 @@ from flask import Blueprint, Response, jsonify, request
 from werkzeug.exceptions import HTTPException
 
 from hadoop_common.errors import HdfsError
+from hadoop_common.quantities import duration
 
 _LOG = logging.getLogger(__name__)
 
@@ -116,7 +117,8 @@ def status_blueprint(
         except ValueError as fault:
             return _json(HTTPStatus.BAD_REQUEST, "bad request", str(fault), {})
         cancel(reason, prevent_for=seconds)
-        said = f"no checkpoint is running, and none will for {seconds:.0f} s: {reason}"
+        next_one = f"none begins for {duration(seconds)}" if seconds else "the next one may begin at once"
+        said = f"no checkpoint is running, and {next_one}: {reason}"
         return _json(HTTPStatus.OK, TriggerState.DONE.value, said, {"seconds": seconds, "reason": reason})
 
     return blueprint

@@ -31,7 +31,10 @@ def check_age(facts: Facts, thresholds: Thresholds) -> Verdict:
 
 
 def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
-    """When the NameNode got its newest image, else when ours was written, in seconds since the epoch."""
+    """When the NameNode got its newest image, else when ours was written, in seconds since the epoch.
+
+    A NameNode keeps what /jmx reports for a while: the daemon knows at once what that one took from it.
+    """
     details = []
     node = active_of(facts)
     known: float | None = None
@@ -46,6 +49,9 @@ def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
         known = image.modified if known is None else known
     elif facts.image.error:
         details.append(f"our images: {facts.image.error}")
+    status = None if facts.daemon is None else facts.daemon.status.value
+    if status is not None and status.checkpoint_at is not None and known is not None:
+        known = max(known, status.checkpoint_at)
     return known, details
 
 

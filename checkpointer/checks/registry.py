@@ -96,7 +96,7 @@ CHECKS: tuple[Check, ...] = (
         "age",
         "the last checkpoint is not long ago",
         "Check the daemon's log; `checkpointer checkpoint --force` tries now and says what is wrong.",
-        frozenset({Part.NAMENODES, Part.STORAGE}),
+        frozenset({Part.NAMENODES, Part.STORAGE, Part.DAEMON}),
         check_age,
     ),
     Check(

@@ -16,6 +16,9 @@ MEASURED: Mapping[str, tuple[Callable[[str], float], str]] = {
     "space": (parse_size, "bytes, or with k, m, g or t"),
 }
 
+# those of which less is worse
+FALLING = frozenset({"space", "tls"})
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -31,6 +34,16 @@ class Thresholds:
 
     warning: Mapping[str, float] = field(default_factory=dict)
     critical: Mapping[str, float] = field(default_factory=dict)
+
+    def disorder(self) -> str:
+        """What says that a check would be critical before it is a warning, "" where nothing does."""
+        for name in self.warning.keys() & self.critical.keys():
+            warning, critical = self.warning[name], self.critical[name]
+            if name in FALLING and warning < critical:
+                return f"{name}: --warning has to be at least --critical, as less is worse"
+            if name not in FALLING and warning > critical:
+                return f"{name}: --warning has to be at most --critical, as more is worse"
+        return ""
 
     def limits(self, name: str, warning: float | None, critical: float | None) -> Limits:
         """Those of check `name`; `warning` and `critical` are its defaults."""

@@ -107,6 +107,8 @@ def command(
 
     chosen = [check for check in CHECKS if not only or check.name in only]
     thresholds = Thresholds(warning, critical)
+    if disorder := thresholds.disorder():
+        raise _PluginUsageError(disorder)
     try:
         configuration = load_configuration(conf_dir)
         parts = frozenset[Any]().union(*(check.needs for check in chosen))

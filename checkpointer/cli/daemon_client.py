@@ -14,6 +14,11 @@ from hadoop_common.file_faults import network_reason
 
 _CONNECT_TIMEOUT = 10.0
 _LOG_HINT = "Check the daemon's log."
+_FROZEN_HINT = (
+    "It accepts connections but does not answer: `ps -o pid,stat,args -C checkpointer` shows whether its process is "
+    "stopped (T) or waits for a disk (D); the end of its log shows what it did last."
+)
+_SLOW_HINT = "Whether it still works on this is not known: `checkpointer status` asks."
 _HERE_HINT = "Run this command on the daemon's host, as a user that the answer names."
 _LOGIN_HINT = "Set hadoop.security.authentication here as the daemon has it, and log in (kinit)."
 
@@ -73,9 +78,8 @@ def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -
     try:
         answer = ask(method, url, query=query, headers=spnego.headers, timeout=(_CONNECT_TIMEOUT, timeout))
     except (requests.ReadTimeout, urllib3.exceptions.ReadTimeoutError) as error:
-        raise TransferError(
-            url, f"no result within {timeout:g} s", hint="The daemon continues; see its /status."
-        ) from error
+        hint = _FROZEN_HINT if method == "GET" else _SLOW_HINT
+        raise TransferError(url, f"no answer within {timeout:g} s", hint=hint) from error
     except requests.ConnectionError as error:
         reason = getattr(error.args[0] if error.args else None, "reason", None)
         if isinstance(reason, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError):

@@ -17,7 +17,7 @@ from checkpointer.errors import TransferError
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration, terminal_width
 from servlets.status_text import status_lines
 
-_TIMEOUT = 30.0
+_TIMEOUT = 10.0
 _EVERY = 2.0
 
 

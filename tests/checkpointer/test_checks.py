@@ -313,6 +313,32 @@ def test_age(age: int, state: State) -> None:
     assert str(found.metrics[0]) == f"age={age}s;7200;10800"
 
 
+@pytest.mark.parametrize(("at", "age"), [(NOW - 5, 5), (NOW - 700, 660), (None, 660)])
+def test_age_where_the_namenode_reports_what_it_remembers(at: float | None, age: int) -> None:
+    """/jmx is kept for a while; the daemon knows what the NameNode took since."""
+    beans = Answer({"LastCheckpointTime": int((NOW - 660) * 1000)})
+    daemon = DaemonFacts(url="http://localhost:9868", status=Answer(NodeState(role="secondary", checkpoint_at=at)))
+    (metric,) = decide("age", namenodes=(namenode(beans=beans),), daemon=daemon).metrics
+    assert metric.value == age
+
+
+@pytest.mark.parametrize(
+    ("warning", "critical", "fits"),
+    [
+        ({"age": 3600.0}, {"age": 7200.0}, True),
+        ({"age": 36_000.0}, {"age": 5.0}, False),
+        ({"space": 200.0}, {"space": 100.0}, True),
+        ({"space": 100.0}, {"space": 200.0}, False),
+        ({"tls": 1.0}, {"tls": 2.0}, False),
+        ({"age": 36_000.0}, {"space": 5.0}, True),
+    ],
+)
+def test_a_warning_comes_before_it_is_critical(
+    warning: dict[str, float], critical: dict[str, float], fits: bool
+) -> None:
+    assert (Thresholds(warning, critical).disorder() == "") is fits
+
+
 def test_age_when_nothing_was_written_since() -> None:
     idle = namenode(checkpoint_txid=Answer(100))
     assert decide("age", image=image(modified=0.0), namenodes=(idle,)).state is State.OK

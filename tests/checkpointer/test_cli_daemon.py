@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -89,6 +90,19 @@ def test_status_on_one_screen(cluster: Cluster, stub: NameNodeStub) -> None:
     assert facts["alarm"] == "none"
     assert (state["ready"], state["imageTxid"], state["url"]) == (True, last, cluster.ports.daemon_url)
     assert "\x1b" not in outcome.out
+
+
+def test_a_daemon_that_is_frozen(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel accepts connections for a process that was stopped."""
+    monkeypatch.setattr("checkpointer.cli.status_command._TIMEOUT", 0.2)
+    with socket.create_server(("127.0.0.1", cluster.ports.daemon)):
+        shown = run_cli("status", "--conf", cluster.conf)
+        asked = cluster.checkpoint("--timeout", "0.2")
+    assert (shown.code, asked.code) == (7, 7)
+    assert "no answer within 0.2 s" in shown.err
+    assert "stopped (T)" in shown.err
+    for outcome in (shown, asked):
+        assert "continues" not in outcome.err
 
 
 def test_status_is_watched_through_a_restart(cluster: Cluster, stub: NameNodeStub) -> None:
@@ -313,12 +327,14 @@ def test_a_cancellation(cluster: Cluster, stub: NameNodeStub) -> None:
         last = write_edits(stub, "a")
         told = cluster.checkpoint("--cancel", "--minutes", "30", "--reason", "network maintenance")
         assert (told.code, told.err) == (0, "")
-        assert told.out == "no checkpoint is running, and none will for 1800 s: network maintenance\n"
+        assert told.out == "no checkpoint is running, and none begins for 30 min 0 s: network maintenance\n"
         refused = cluster.checkpoint("--force")
         assert refused.code == 1
         assert "network maintenance" in refused.err
+        assert "next: `checkpointer checkpoint --cancel --minutes 0`" in refused.err
         answer = json.loads(cluster.checkpoint("--cancel", "--minutes", "0", "--json").out)
         assert (answer["state"], answer["seconds"]) == ("done", 0)
+        assert answer["message"].startswith("no checkpoint is running, and the next one may begin at once: ")
         assert cluster.checkpoint("--force").out == f"checkpoint at txid {last}\n"
 
 
