@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -25,12 +26,13 @@ from checkpointer.config.engine_settings import EngineSettings, engine_settings
 from checkpointer.config.kerberos import KerberosSettings, Part, kerberos_settings
 from checkpointer.config.memory_settings import memory_limit
 from checkpointer.config.merge_settings import image_codec, replay_rules, sub_section_rule
+from checkpointer.config.namenode_keys import EDITS_DIR
 from checkpointer.leadership.settings import LeaderSettings, leader_settings
 from engine.replay_rules import ReplayRules
 from engine.settings import MergeSettings
 from hadoop_common.access import AccessRules
 from hadoop_common.config_key import ConfigKey, bound, take_bound
-from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector, local_path
 from hadoop_common.endpoint import host_port
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.quantities import Network
@@ -124,7 +126,7 @@ class CheckpointConfig:
     image_directories: tuple[Path, ...]
     edits_directories: tuple[Path, ...]
     storage_permission: int
-    restore_directories: bool = bound(keys.NAME_DIR_RESTORE)
+    restore_directories: bool
     shared_edits: str
     nameservice: str
     quorum: QuorumSettings
@@ -213,6 +215,7 @@ class _Reader:
             image_directories=self._image_directories(),
             edits_directories=self._take(self._edits_directories, ()),
             storage_permission=self._permission(),
+            restore_directories=self._restore_directories(),
             shared_edits=self._shared_edits(),
             nameservice=self._who.nameservice,
             quorum=self._quorum(),
@@ -261,6 +264,8 @@ class _Reader:
             found = tuple(key.read(self._settings, name))
             if not found:
                 raise self._error(name, "names no directory")
+            if self._role is Role.SECONDARY:
+                self._refuse_namenode_directories(found, name)
             return found
 
         return self._take(directories, ())
@@ -272,7 +277,29 @@ class _Reader:
         if found == keys.CHECKPOINT_DIR.read(self._settings):
             # The default does not know of a directory that is set for this nameservice alone.
             found = keys.CHECKPOINT_DIR.read(self._settings, self._scoped(keys.CHECKPOINT_DIR))
+        else:
+            self._refuse_namenode_directories(found, self._scoped(keys.CHECKPOINT_EDITS_DIR))
         return tuple(found)
+
+    def _restore_directories(self) -> bool:
+        """A secondary's directories are its own alone, so that they are retried unless that is set to false."""
+        if self._role is Role.SECONDARY and keys.NAME_DIR_RESTORE.name not in self._settings:
+            return True
+        return self._get(keys.NAME_DIR_RESTORE)
+
+    def _refuse_namenode_directories(self, found: Sequence[Path], name: str) -> None:
+        """A NameNode's own directory must not be a secondary's too, whatever path leads to it."""
+        for key in (keys.NAME_DIR, EDITS_DIR):
+            own = {path.resolve() for path in self._local_paths(key)}
+            if both := next((path for path in found if path.resolve() in own), None):
+                raise self._error(name, f"names {both}, which is a NameNode's own by {key.name}")
+
+    def _local_paths(self, key: ConfigKey[Any]) -> Iterator[Path]:
+        """The local ones of a NameNode's directories; what is wrong with others is no matter of ours."""
+        with suppress(ConfigurationError):
+            for item in self._settings.get_list(self._scoped(key), key.default):
+                with suppress(ValueError):
+                    yield local_path(item)
 
     def _shared_edits(self) -> str:
         if self._role is not Role.STANDBY:

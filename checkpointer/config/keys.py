@@ -96,7 +96,10 @@ NAME_DIR = ConfigKey(
     "Where the standby and the backup node keep their images.",
 )
 NAME_DIR_RESTORE = ConfigKey(
-    "dfs.namenode.name.dir.restore", "false", SWITCH, "Try failed directories again at the next checkpoint."
+    "dfs.namenode.name.dir.restore",
+    "false",
+    SWITCH,
+    "Retry failed directories at each poll. A secondary does unless this is set to false.",
 )
 SHARED_EDITS_DIR = ConfigKey(
     "dfs.namenode.shared.edits.dir",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.outlook import Outlook
-from checkpointer.roles.role import CheckpointRole, Progress, Target
+from checkpointer.roles.role import IN_USE, CheckpointRole, Progress, Target
 from hadoop_common.quantities import duration
 from servlets.node_state import Cancelled, LeaderState, NodeState, Record, TargetState
 from servlets.parameters import ImageKind
@@ -91,7 +91,7 @@ def daemon_state(
         # What was behind when it was last known is wrong by now.
         transactions_behind=None if progress is None or standing.fault else progress.behind,
         error=standing.fault,
-        alarms=(*alarms, *_healed_alarm(record), *lake.alarms(), *standing.notices),
+        alarms=(*alarms, *_unused(role), *_healed_alarm(record), *lake.alarms(), *standing.notices),
         storage=role.storage(),
         enabled=not standing.switched_off,
         cancelled=standing.cancelled,
@@ -132,6 +132,13 @@ def _not_taken(role: CheckpointRole, progress: Progress | None) -> list[str]:
         f"failed, the last: {target.error}"
         for target in role.targets
         if target.failures >= _REPEATED
+    ]
+
+
+def _unused(role: CheckpointRole) -> list[str]:
+    """Storage directories that are left out, while others are used."""
+    return [
+        f"storage directory {path} is not used: {state}" for path, state in role.storage().items() if state != IN_USE
     ]
 
 

@@ -22,6 +22,8 @@ from servlets.transfer_counter import TransferCounter
 _SAME_UPLOAD_SECONDS = 5.0
 # the result of a target that was asked for its state and so got no image
 STANDBY = "standby"
+# the state of a storage directory that was not dropped
+IN_USE = "in use"
 _REJECTIONS = (UploadResult.OLD_TRANSACTION_ID_FAILURE, UploadResult.NOT_ACTIVE_NAMENODE_FAILURE)
 
 

@@ -1,9 +1,21 @@
-"""The storage directories of one node taken together: locks, agreement on VERSION, newest image, repair."""
+"""The storage directories of one node taken together: locks, agreement on VERSION, newest image, repair.
+
+Each directory is in use or dropped. A fault drops it, at the start as later, as long as another one works; a lock that
+somebody else holds, or a directory of somebody else, ends the start. A dropped directory is retried by `restore`, and
+comes back once its lock is taken and a file could be written in it.
+
+What can never happen, and why:
+
+- Contents of a directory that comes back seem to be the newest: they are compared with those of directories that were
+  in use all the time (`stale`), which the records name (`record`).
+- A directory whose file system is not mounted is filled: one that is empty although it held images, or may have held
+  some, is not formatted. Who wants it formatted makes an empty folder `current` in it.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -22,24 +34,36 @@ from checkpointer.storage.inspector import (
     StorageState,
     StoredImage,
     agree_on_version,
+    directory_fault,
     inspect,
     newest_copies,
 )
 from checkpointer.storage.leftovers import clean_leftovers
 from checkpointer.storage.lookup import ImageCopy, latest_image, read_storage_info
-from checkpointer.storage.room import lack_of_room
+from checkpointer.storage.record import newest_record, remove_record, write_record
+from checkpointer.storage.room import ROOM_HINT, lack_of_room, room_problem
+from checkpointer.storage.stale import leave_stale_contents
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.names import VERSION
-from hadoop_common.recurring_fault import with_next
-from hadoop_common.storage_info import StorageInfo
-from hadoop_common.storage_lock import StorageLock
+from hadoop_common.recurring_fault import RecurringFault
+from hadoop_common.storage_info import StorageInfo, VersionFileError
+from hadoop_common.storage_lock import StorageInUseError, StorageLock
 from image_format.reader import ImageFile
 
 __all__ = ["ImageCopy", "StorageDirectories", "latest_image", "read_storage_info"]
 
 _LOG = logging.getLogger(__name__)
-_HINT = "Check the disks and permissions of the storage directories."
+_HINT = "Check the disk and the permissions of that directory"
+_RETRIED = f"{_HINT}; the daemon retries it at each poll."
+_NOT_RETRIED = f"{_HINT}, then restart the daemon, or set dfs.namenode.name.dir.restore to true and reload it."
+_NO_MOUNT = (
+    "Mount its file system. If the disk is a new one, make an empty folder `current` in it: then it is formatted."
+)
+
+
+class ForeignDirectoryError(StorageError):
+    """A storage directory belongs to another process, whether that one runs or not."""
 
 
 class StorageDirectories:
@@ -50,14 +74,39 @@ class StorageDirectories:
     Args:
         directories: their roots; each holds `current`.
         permission: mode of directories that are made.
+        accept: raises a ForeignDirectoryError for a directory of somebody else.
+        edits_only: those that need no room for images.
+
+    Attributes:
+        retries: whether whoever uses them calls `restore` now and then.
     """
 
-    def __init__(self, directories: Sequence[Path], *, permission: int = 0o700) -> None:
+    def __init__(
+        self,
+        directories: Sequence[Path],
+        *,
+        permission: int = 0o700,
+        accept: Callable[[StorageDirectory], None] = lambda found: None,
+        edits_only: Collection[Path] = (),
+        retries: bool = False,
+    ) -> None:
         if not directories:
             raise ValueError("no storage directory")
         self._permission = permission
+        self._accept = accept
+        self._edits_only = frozenset(edits_only)
+        self.retries = retries
         self._locks = {directory: StorageLock(directory) for directory in directories}
         self._dropped: dict[Path, str] = {}
+        self._faults = {
+            directory: RecurringFault(_LOG, f"storage directory {directory} is used again", unit="attempts")
+            for directory in directories
+        }
+        # directories whose contents may be behind those of the others
+        self._doubtful: set[Path] = set()
+        # directories that were formatted once, and those that the records show as in use
+        self._held: set[Path] = set()
+        self._recorded: list[Path] = []
 
     def __enter__(self) -> Self:
         self.open()
@@ -89,21 +138,35 @@ class StorageDirectories:
             raise
 
     def lock(self) -> None:
-        """Lock every directory, making those that are missing; all of them or none.
+        """Lock every directory, making those that are missing; those that cannot be used are dropped.
 
         Raises:
-            StorageError: one is in use or cannot be made.
+            StorageError: none can be used, one is in use, or it belongs to somebody else; nothing is locked.
         """
+        faults: dict[Path, HdfsError] = {}
         try:
-            for directory, lock in self._locks.items():
-                make_directory(directory, self._permission)
-                lock.acquire()
+            for directory in self._locks:
+                try:
+                    self._take(directory)
+                except (StorageInUseError, ForeignDirectoryError):
+                    raise
+                except (StorageError, VersionFileError) as fault:
+                    faults[directory] = fault
+            if len(faults) == len(self._locks):
+                raise _no_directory(faults)
         except BaseException:
             self.release()
             raise
+        for directory, each in faults.items():
+            self._drop(directory, each.message, each.hint)
+        record = newest_record(self.roots)
+        if record is not None:
+            self._held = {root for root in self._locks if root in record.held}
+            if not record.in_use.isdisjoint(self.roots):
+                self._doubtful = {root for root in self.roots if root not in record.in_use}
 
     def release(self) -> None:
-        """Let go of all locks."""
+        """Release all locks."""
         for lock in self._locks.values():
             lock.release()
 
@@ -118,6 +181,11 @@ class StorageDirectories:
     def dropped(self) -> dict[Path, str]:
         """The directories that do not, and why."""
         return dict(self._dropped)
+
+    @property
+    def held(self) -> frozenset[Path]:
+        """The directories that were formatted at one time, whether they can be used now or not."""
+        return frozenset(self._held)
 
     def current_folders(self) -> list[Path]:
         """`current` of the directories that work and are formatted.
@@ -226,8 +294,10 @@ class StorageDirectories:
         """Write VERSION and seen_txid 0 into every directory; an image has to follow.
 
         Raises:
-            StorageError: a directory holds images or edits, or belongs to another namespace, or cannot be written.
+            StorageError: a directory holds images or edits, may have held some, or belongs to another namespace, or
+                cannot be written.
         """
+        self.require_formattable()
         for each in self._inspect():
             if each.images or each.segments:
                 raise StorageError(f"{each.current} holds images or edits", hint="Format only empty directories.")
@@ -237,6 +307,20 @@ class StorageDirectories:
                     hint="Empty the directory if its contents are no longer needed.",
                 )
         self._write_everywhere(lambda root: format_directory(root, info, 0, self._permission))
+        self._note_use()
+
+    def require_formattable(self) -> None:
+        """Check that no dropped directory may hold the images that the others lack.
+
+        Raises:
+            StorageError: one may.
+        """
+        for root, reason in self._dropped.items():
+            if self._may_hold_images(root):
+                raise StorageError(
+                    f"no directory that can be used holds an image, {root} may hold some, but is not used: {reason}",
+                    hint="Repair it, or leave it out of the configuration to begin without it.",
+                )
 
     def unformat(self) -> None:
         """Undo a `format` that no image followed.
@@ -248,6 +332,8 @@ class StorageDirectories:
             if each.images or each.segments:
                 raise StorageError(f"{each.current} holds images or edits", hint="They were not touched.")
         self._write_everywhere(unformat_directory)
+        self._write_everywhere(remove_record)
+        self._held, self._recorded = set(), []
 
     def clean_leftovers(self) -> list[Path]:
         """Remove what a killed run left; call it before anything is written. Failures drop the directory."""
@@ -285,34 +371,81 @@ class StorageDirectories:
         root = directory if directory in self._locks else directory.parent
         if root not in self._locks:
             raise ValueError(f"{directory} is not one of these storage directories")
-        self._dropped[root] = reason
-        _LOG.error("%s", with_next(f"storage directory {root} is dropped: {reason}", _HINT))
+        self._drop(root, reason)
+        self._note_use()
         self._require_one()
 
+    def revise(self, *, restore: bool) -> None:
+        """Drop the directories that cannot be used now, as long as another works, and with `restore` retry the others.
+
+        The last one is retried in any case: nothing else can be done about it.
+
+        Raises:
+            StorageError: the directories are at odds.
+        """
+        if self._dropped and (restore or not self.roots):
+            self.restore()
+        broken = {root: fault for root in self.roots if (fault := directory_fault(root))}
+        if len(broken) < len(self.roots):
+            for root, fault in broken.items():
+                self.drop(root, fault)
+
     def restore(self) -> list[Path]:
-        """Try dropped directories again, and format those that are empty like the others (name.dir.restore).
+        """Retry dropped directories, and format new ones like the others (name.dir.restore).
 
         The next image saved makes them complete. Returns the directories that came back.
 
         Raises:
-            StorageError: no directory works.
+            StorageError: the directories are at odds.
         """
-        # Where all were dropped, the fault may have passed.
-        found = [inspect(root) for root in self.roots or self._locks]
-        if not self.roots and all(each.version is None for each in found):
-            # It came before they were formatted, which can start over.
-            self._dropped.clear()
-            return self.roots
+        found = [inspect(root) for root in self.roots]
+        back = []
+        if all(each.version is None for each in found):
+            # All were dropped, or nothing is formatted yet.
+            back = self._restore_first()
+            found = [inspect(root) for root in self.roots]
+        if any(each.version is not None for each in found):
+            back += self._restore_like(found)
+        self._note_use()
+        return back
+
+    def _restore_first(self) -> list[Path]:
+        """Take back, of the directories that can be used now, those that were in use last."""
+        usable: list[Path] = []
+        for root in self._dropped:
+            try:
+                self._take(root)
+                usable.append(root)
+            except (StorageError, VersionFileError) as fault:
+                self._drop(root, fault.message, fault.hint)
+        record = newest_record(usable)
+        newest = [root for root in usable if record is not None and root in record.in_use] or usable
+        agree = [each for root in newest if (each := inspect(root)).version is not None]
+        if agree:
+            agree_on_version(agree)
+        for root in newest:
+            self._use_again(root)
+        return newest
+
+    def _restore_like(self, found: Sequence[StorageDirectory]) -> list[Path]:
         info = agree_on_version(found)
         seen = max((each.seen_txid or 0 for each in found), default=0)
         return [root for root in self._locks if self._restore_one(root, info, seen)]
+
+    def _note_use(self) -> None:
+        """Record which directories are in use, where that is another set than before."""
+        used = [root for root in self.roots if root not in self._doubtful and (root / "current" / VERSION).is_file()]
+        if used and used != self._recorded:
+            self._held.update(used, (root for root in self._dropped if self._may_hold_images(root)))
+            write_record(self._held, used)
+            self._recorded = used
 
     # ---- steps ---------------------------------------------------------------------------------------------
 
     def _require_one(self) -> None:
         if not self.roots:
             reasons = "; ".join(f"{each}: {why}" for each, why in self._dropped.items())
-            raise StorageError(f"no storage directory is left: {reasons}", hint=_HINT)
+            raise StorageError(f"no storage directory is left: {reasons}", hint=self._hint)
 
     def _inspect(self) -> list[StorageDirectory]:
         self._require_one()
@@ -325,29 +458,92 @@ class StorageDirectories:
             raise _all_damaged([frame_fault(image.path) for image in newest_copies(found)])
         return newest_copies(usable)
 
-    def _restore_one(self, root: Path, info: StorageInfo, seen: int) -> bool:
+    @property
+    def _hint(self) -> str:
+        return _RETRIED if self.retries else _NOT_RETRIED
+
+    def _take(self, root: Path) -> StorageDirectory:
+        """Lock a directory, which is made where it is missing, unless it has lost its contents.
+
+        Raises:
+            StorageError: it cannot be used.
+        """
+        found = inspect(root)
+        self._accept(found)
+        if found.state in (StorageState.MISSING, StorageState.NOT_FORMATTED) and (why := self._held_images(found)):
+            raise StorageError(f"{root} is empty, but {why}: its file system may not be mounted", hint=_NO_MOUNT)
+        make_directory(root, self._permission)
+        # The disk may be another one than when the lock was taken.
+        self._locks[root].release()
+        self._locks[root].acquire()
+        return inspect(root)
+
+    def _held_images(self, empty: StorageDirectory) -> str:
+        """What says that an empty directory held images, "" where nothing does."""
+        if empty.current.is_dir():
+            return ""
+        others = [root for root in self._locks if root != empty.root]
+        record = newest_record(others)
+        is_known = empty.root in self._held or (record is not None and empty.root in record.held)
+        if record is not None and not is_known:
+            return ""
+        holder = next((root for root in others if _holds_images(root)), None)
+        if holder is not None:
+            return f"{holder} holds images"
+        return "it held images before" if is_known else ""
+
+    def _may_hold_images(self, root: Path) -> bool:
+        """Whether a directory holds images or edits, has lost some, or cannot be read."""
         try:
-            make_directory(root, self._permission)
-            if root in self._dropped:
-                # the disk may be another one than when the lock was taken
-                self._locks[root].release()
-                self._locks[root].acquire()
             found = inspect(root)
-            if found.version is None and found.state is StorageState.NOT_FORMATTED:
+        except HdfsError:
+            return True
+        return bool(found.images or found.segments or self._held_images(found))
+
+    def _restore_one(self, root: Path, info: StorageInfo, seen: int) -> bool:
+        was_dropped = root in self._dropped
+        try:
+            found = self._take(root) if was_dropped else inspect(root)
+            if found.version is None and found.state in (StorageState.MISSING, StorageState.NOT_FORMATTED):
+                make_directory(root, self._permission)
                 format_directory(root, info, seen, self._permission)
             elif found.version != info:
                 raise StorageError(f"{root} does not belong to {info.colon_string()}", hint=_HINT)
-            elif root not in self._dropped:
+            elif not was_dropped and root not in self._doubtful:
                 return False
             else:
-                clean_leftovers(found.current)
+                self._bring_up_to_date(found, seen)
         except (OSError, HdfsError) as fault:
-            if root not in self._dropped:
-                self.drop(root, told(fault))
+            self._drop(root, told(fault), fault.hint if isinstance(fault, HdfsError) else "")
+            self._require_one()
             return False
-        self._dropped.pop(root, None)
-        _LOG.info("storage directory %s is in use again", root)
+        self._use_again(root)
         return True
+
+    def _bring_up_to_date(self, found: StorageDirectory, seen: int) -> None:
+        """Prove that a directory can be written, and leave what the others do not have.
+
+        Raises:
+            StorageError: there is no room for another image.
+            OSError: it cannot be read or written.
+        """
+        current = [inspect(root) for root in self.roots if root != found.root and root not in self._doubtful]
+        newest = None if found.root in self._edits_only else _newest_image(current)
+        if problem := room_problem(found.root, newest):
+            raise StorageError(problem, hint=ROOM_HINT)
+        clean_leftovers(found.current)
+        leave_stale_contents(found, current)
+        write_seen_txid(found.root, seen)
+
+    def _drop(self, root: Path, reason: str, hint: str = "") -> None:
+        self._dropped[root] = reason
+        self._doubtful.discard(root)
+        self._faults[root].occurred(f"storage directory {root} is not used: {reason}", hint=hint or self._hint)
+
+    def _use_again(self, root: Path) -> None:
+        self._dropped.pop(root, None)
+        self._doubtful.discard(root)
+        self._faults[root].ended()
 
     def _write_everywhere(self, step: Callable[[Path], object], *, formatted: bool = False) -> None:
         for root in self.roots:
@@ -364,6 +560,28 @@ def _all_damaged(faults: Iterable[str]) -> StorageError:
         f"every copy of the newest image is damaged: {'; '.join(faults)}",
         hint="Fetch that image and its .md5 file from a NameNode.",
     )
+
+
+def _no_directory(faults: Mapping[Path, HdfsError]) -> HdfsError:
+    """What to say where none can be used."""
+    first, *others = faults.values()
+    if not others:
+        return first
+    return StorageError(
+        f"no storage directory can be used: {'; '.join(fault.message for fault in faults.values())}", hint=first.hint
+    )
+
+
+def _holds_images(root: Path) -> bool:
+    with suppress(HdfsError):
+        found = inspect(root)
+        return bool(found.images or found.segments)
+    return False
+
+
+def _newest_image(directories: Iterable[StorageDirectory]) -> Path | None:
+    images = [image for each in directories for image in with_usable_images(each).images]
+    return max(images, key=lambda image: image.txid).path if images else None
 
 
 def _clean(root: Path) -> list[Path]:

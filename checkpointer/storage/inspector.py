@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -271,9 +272,11 @@ def _format_hint(directories: Sequence[StorageDirectory]) -> str:
     return "Name the directory that holds current/VERSION, or bootstrap it from a NameNode."
 
 
-def directory_fault(root: Path) -> str:
-    """Why the formatted storage directory `root` cannot be used now, "" where it can."""
+def directory_fault(root: Path, *, formatted: bool = True) -> str:
+    """Why the storage directory `root`, which is `formatted` or not yet, cannot be used now, "" where it can."""
     try:
-        return "" if inspect(root).version is not None else f"{root} has no current/VERSION any more"
+        if inspect(root).version is None:
+            return f"{root} has no current/VERSION any more" if formatted else ""
     except HdfsError as error:
         return error.message
+    return "" if os.access(root / CURRENT, os.W_OK | os.X_OK) else f"{root / CURRENT} cannot be written"

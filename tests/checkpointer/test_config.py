@@ -50,6 +50,41 @@ def test_defaults_are_those_of_hadoop() -> None:
     assert (found.merge_settings.codec, found.standby_checkpoints) == ("", True)
 
 
+@pytest.mark.parametrize(
+    ("role", "value", "retried"),
+    [
+        (Role.SECONDARY, None, True),
+        (Role.SECONDARY, "false", False),
+        (Role.SECONDARY, "true", True),
+        (Role.STANDBY, None, False),
+        (Role.STANDBY, "true", True),
+        (Role.BACKUP, None, False),
+    ],
+)
+def test_whose_failed_directories_are_retried(role: Role, value: str | None, retried: bool) -> None:
+    values = SINGLE if value is None else {**SINGLE, "dfs.namenode.name.dir.restore": value}
+    assert config(values, role).restore_directories is retried
+
+
+def test_a_checkpoint_directory_that_is_a_namenodes_own(tmp_path: Path) -> None:
+    (tmp_path / "name").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "name")
+    own = {**SINGLE, "dfs.namenode.name.dir": f"file://{tmp_path}/name"}
+    for path in ("name", "link"):
+        values = {**own, "dfs.namenode.checkpoint.dir": f"{tmp_path}/other,{tmp_path}/{path}"}
+        assert (
+            "NameNode's own by dfs.namenode.name.dir" in faults(values, Role.SECONDARY)["dfs.namenode.checkpoint.dir"]
+        )
+    edits = {**own, "dfs.namenode.edits.dir": f"{tmp_path}/edits", "dfs.namenode.checkpoint.dir": f"{tmp_path}/other"}
+    assert config(edits, Role.SECONDARY)
+    edits["dfs.namenode.checkpoint.edits.dir"] = f"{tmp_path}/edits"
+    assert "dfs.namenode.checkpoint.edits.dir" in faults(edits, Role.SECONDARY)
+    # what a NameNode keeps elsewhere is no matter of a secondary
+    assert config({**SINGLE, "dfs.namenode.edits.dir": "bookkeeper://zk/ledgers,${nothing}"}, Role.SECONDARY)
+    # a standby has the directories of a NameNode
+    assert config({**own, "dfs.namenode.checkpoint.dir": f"{tmp_path}/name"}, Role.STANDBY)
+
+
 def test_an_ha_nameservice() -> None:
     found = config(HA)
     assert found.namenode_http_addresses == ("http://host1:9870", "http://host2:9870")

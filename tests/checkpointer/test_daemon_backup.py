@@ -474,7 +474,8 @@ def test_a_storage_directory_that_fails_is_left_out(namenode: StreamingNamenode,
         daemon.follow()
         assert daemon.role.storage()[str(folders[0])] == "in use"
         assert "No such file" in daemon.role.storage()[str(folders[1])]
-        # it is made again, and complete with the next image
+        # it is made again where somebody wants it, and complete with the next image
+        (folders[1] / "current").mkdir()
         result = daemon.service.request(force=True, wait=True)
         assert result.state is TriggerState.DONE
         assert set(daemon.role.storage().values()) == {"in use"}

@@ -12,7 +12,7 @@ import pytest
 from checkpointer.errors import RoleGaveUpError
 from hadoop_common.configuration import ConfigurationError
 from hadoop_common.errors import StorageError
-from hadoop_common.names import image_name
+from hadoop_common.names import image_name, inprogress_name
 from hadoop_common.storage_info import parse_version
 from servlets.status import TriggerState
 from tests.checkpointer.fake_namenode import FakeNamenode
@@ -188,9 +188,75 @@ def test_a_fresh_secondary_starts_without_its_namenode(tmp_path: Path) -> None:
 
 def test_a_directory_of_unknown_files_is_refused(node: FakeNamenode, tmp_path: Path) -> None:
     shutil.copytree(node.folder, tmp_path / "secondary" / "current")
-    (tmp_path / "secondary/current/VERSION").unlink()
+    for name in ("VERSION", "seen_txid"):
+        (tmp_path / "secondary/current" / name).unlink()
     with pytest.raises(StorageError, match="no VERSION says of which namespace"):
         Secondary.of(tmp_path, node).role.open()
+
+
+@pytest.mark.parametrize("evidence", ["seen_txid", "open segment"])
+def test_the_directory_of_a_namenode_that_is_down_is_refused(node: FakeNamenode, tmp_path: Path, evidence: str) -> None:
+    current = tmp_path / "secondary" / "current"
+    shutil.copytree(node.folder, current)
+    if evidence == "open segment":
+        (current / "seen_txid").unlink()
+        (current / inprogress_name(500)).write_bytes(b"")
+    before = {path.name: path.read_bytes() for path in current.iterdir()}
+    with pytest.raises(StorageError, match="is not a checkpoint directory but that of a NameNode") as caught:
+        Secondary.of(tmp_path, node).role.open()
+    assert "dfs.namenode.checkpoint.dir" in caught.value.hint
+    assert {path.name: path.read_bytes() for path in current.iterdir()} == before
+
+
+@pytest.mark.parametrize("seen_txid", [None, "0"])
+def test_the_directory_of_a_secondary_is_taken_over(node: FakeNamenode, tmp_path: Path, seen_txid: str | None) -> None:
+    """Hadoop's writes no seen_txid, an earlier release of ours wrote 0."""
+    current = tmp_path / "secondary" / "current"
+    shutil.copytree(node.folder, current)
+    (current / "seen_txid").unlink()
+    if seen_txid is not None:
+        (current / "seen_txid").write_text(f"{seen_txid}\n")
+    for path in current.glob("edits_inprogress_*"):
+        path.unlink()
+    with Secondary.of(tmp_path, node) as secondary:
+        assert done(secondary) == 88
+
+
+def test_one_of_two_directories_cannot_be_used_at_the_start(node: FakeNamenode, tmp_path: Path) -> None:
+    roots = [tmp_path / "one", tmp_path / "two"]
+    values = {"dfs__namenode__checkpoint__dir": ",".join(map(str, roots))}
+    with Secondary.of(tmp_path, node, **values) as secondary:
+        done(secondary)
+    away = roots[0].rename(tmp_path / "away")
+    roots[0].symlink_to(tmp_path / "nowhere")
+    with Secondary.of(tmp_path, node, **values) as secondary:
+        assert done(secondary) == 151
+        status = secondary.service.status()
+        assert status["ready"]
+        assert [f"storage directory {roots[0]} is not used: " in alarm for alarm in status["alarms"]] == [True]
+        roots[0].unlink()
+        away.rename(roots[0])
+        assert done(secondary) == 172
+        assert secondary.service.status()["alarms"] == []
+    assert image_txids(roots[0] / "current")[-1] == 172
+
+
+def test_the_only_directory_that_cannot_be_read_for_a_while(node: FakeNamenode, tmp_path: Path) -> None:
+    """Nothing is counted from an image that was not read, and it comes back by itself."""
+    root = tmp_path / "secondary"
+    with Secondary.of(tmp_path, node) as secondary:
+        done(secondary)
+        behind = secondary.service.status()["transactionsBehind"]
+        root.rename(tmp_path / "away")
+        for _ in range(2):
+            result = secondary.service.poll()
+            assert (result.state, "no checkpoint directory is left" in result.message) == (TriggerState.FAILED, True)
+            status = secondary.service.status()
+            assert (status["ready"], status["transactionsBehind"], status["imageTxid"]) == (False, None, 88)
+        (tmp_path / "away").rename(root)
+        assert secondary.service.poll().state is TriggerState.SKIPPED
+        status = secondary.service.status()
+        assert (status["ready"], status["transactionsBehind"], status["alarms"]) == (True, behind, [])
 
 
 def test_a_lost_directory_is_left_out(node: FakeNamenode, tmp_path: Path) -> None:
@@ -199,9 +265,11 @@ def test_a_lost_directory_is_left_out(node: FakeNamenode, tmp_path: Path) -> Non
         done(secondary)
         shutil.rmtree(roots[0] / "current")
         assert done(secondary) == 151
-        assert "VERSION" in secondary.role.storage()[str(roots[0])]
+        assert "is empty, but" in secondary.role.storage()[str(roots[0])]
+        assert "is empty, but" in secondary.service.status()["alarms"][0]
     assert image_txids(roots[1] / "current") == [88, 151]
-    # a start takes it in again
+    # a start takes it in again, where somebody wants it so
+    (roots[0] / "current").mkdir()
     with Secondary.of(tmp_path, node, dfs__namenode__checkpoint__dir=",".join(map(str, roots))) as secondary:
         assert done(secondary) == 172
     assert image_txids(roots[0] / "current") == [172]

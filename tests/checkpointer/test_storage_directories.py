@@ -1,19 +1,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpointer.storage.directories import StorageDirectories, latest_image, read_storage_info
+from checkpointer.storage.inspector import StorageDirectory, StorageState, StoredImage
 from checkpointer.storage.leftovers import clean_leftovers, leftover_names
+from checkpointer.storage.stale import stale_contents
 from engine.saver import save_image
 from hadoop_common.errors import StorageError
 from hadoop_common.names import checkpoint_name, image_name, md5_name, segment_name, temporary_segment_name
 from hadoop_common.storage_info import StorageInfo
-from hadoop_common.storage_lock import StorageLock
-from tests.checkpointer.storage_support import IMAGE_TXID, NEW_TXID, recorded_directory, recorded_image
+from hadoop_common.storage_lock import StorageInUseError, StorageLock
+from tests.checkpointer.storage_support import IMAGE_TXID, NEW_TXID, put_image, recorded_directory, recorded_image
 
 INFO = StorageInfo(-63, 1, 0, "CID-x", "BP-x")
 
@@ -46,6 +49,9 @@ def test_one_locked_directory_leaves_none_locked(tmp_path: Path) -> None:
 
 def test_a_new_directory_is_formatted_like_the_others(tmp_path: Path) -> None:
     old, new = recorded_directory(tmp_path / "old"), tmp_path / "deep" / "new"
+    with StorageDirectories([old]):
+        # it is recorded that this one alone is in use
+        pass
     with StorageDirectories([old, new], permission=0o750) as storage:
         assert storage.current_folders() == [old / "current", new / "current"]
         assert (new.stat().st_mode & 0o777) == 0o750
@@ -53,6 +59,234 @@ def test_a_new_directory_is_formatted_like_the_others(tmp_path: Path) -> None:
         assert (new / "current" / "seen_txid").read_text() == "31\n"
         save(storage)
     assert latest_image([new / "current"]).txid == NEW_TXID
+
+
+def test_an_empty_directory_that_may_have_held_images_is_not_formatted(tmp_path: Path) -> None:
+    """Its file system is not mounted, or the disk is new; no record tells."""
+    old, new = recorded_directory(tmp_path / "old"), tmp_path / "new"
+    new.mkdir()
+    with StorageDirectories([old, new]) as storage:
+        assert storage.roots == [old]
+        assert f"{new} is empty, but {old} holds images" in storage.dropped[new]
+        assert list(new.iterdir()) == []
+    (new / "current").mkdir()
+    with StorageDirectories([old, new]) as storage:
+        assert storage.roots == [old, new]
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_directory_that_lost_its_contents_is_not_filled(tmp_path: Path, lost: int) -> None:
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    with StorageDirectories(roots):
+        pass
+    away = roots[lost].rename(tmp_path / "away")
+    roots[lost].mkdir()
+    with StorageDirectories(roots) as storage:
+        assert f"is empty, but {roots[1 - lost]} holds images" in storage.dropped[roots[lost]]
+        save(storage)
+        assert list(roots[lost].iterdir()) == []
+        # it is mounted, with what it held
+        roots[lost].rmdir()
+        away.rename(roots[lost])
+        assert storage.restore() == [roots[lost]]
+        assert storage.latest_image().txid == NEW_TXID
+
+
+def test_the_record_of_a_service_tells_of_a_single_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path / "state"))
+    (tmp_path / "state").mkdir()
+    root = recorded_directory(tmp_path / "a")
+    with StorageDirectories([root]):
+        pass
+    root.rename(tmp_path / "away")
+    with pytest.raises(StorageError, match="is empty, but it held images before"):
+        StorageDirectories([root]).lock()
+    (root / "current").mkdir(parents=True)
+    StorageDirectories([root]).lock()
+
+
+def test_nothing_is_formatted_while_a_directory_that_may_hold_images_cannot_be_read(tmp_path: Path) -> None:
+    full, empty = recorded_directory(tmp_path / "full"), tmp_path / "empty"
+    (full / "current" / "VERSION").write_bytes(b"")
+    storage = StorageDirectories([empty, full])
+    storage.lock()
+    with pytest.raises(StorageError, match="may hold some, but is not used"):
+        storage.format(INFO)
+    assert storage.current_folders() == []
+    storage.release()
+
+
+@pytest.mark.parametrize("damage", ["version", "link"])
+def test_the_start_goes_on_with_the_directories_that_can_be_used(
+    tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    if damage == "version":
+        (roots[0] / "current" / "VERSION").write_bytes(b"")
+    else:
+        roots[0].rename(tmp_path / "away")
+        roots[0].symlink_to(tmp_path / "not mounted")
+    with StorageDirectories(roots, retries=True) as storage:
+        assert storage.roots == [roots[1]]
+        assert list(storage.dropped) == [roots[0]]
+        (line,) = [line for line in caplog.messages if "is not used" in line]
+        assert f"storage directory {roots[0]} is not used: " in line
+        assert "; next: " in line
+        save(storage)
+        for _ in range(3):
+            assert storage.restore() == []
+        assert len([line for line in caplog.messages if "is not used" in line]) == 1
+
+
+def test_a_start_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One disk is mounted read-only, then both are."""
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    read_only = {roots[0]}
+    acquire = StorageLock.acquire
+
+    def failing(lock: StorageLock) -> None:
+        if lock.directory in read_only:
+            raise StorageError(f"{lock.path} cannot be locked: Read-only file system")
+        acquire(lock)
+
+    monkeypatch.setattr(StorageLock, "acquire", failing)
+    with StorageDirectories(roots) as storage:
+        assert storage.roots == [roots[1]]
+        assert "Read-only file system" in storage.dropped[roots[0]]
+        read_only.clear()
+        assert storage.restore() == [roots[0]]
+    read_only.update(roots)
+    with pytest.raises(StorageError, match=r"no storage directory can be used: .*/a/.*; .*/b/"):
+        StorageDirectories(roots).lock()
+
+
+def test_one_that_somebody_else_uses_ends_the_start(tmp_path: Path) -> None:
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    with StorageLock(roots[1]), pytest.raises(StorageInUseError):
+        StorageDirectories(roots).lock()
+
+
+# ---- what comes back ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_a_directory_brings_back_is_never_the_newest(tmp_path: Path, restarted: bool) -> None:
+    """While it was left out the NameNode was set back: its images are of a past that is lost, and higher."""
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    lost = NEW_TXID + 1000
+    with StorageDirectories(roots) as storage:
+        put_image(roots[0] / "current", lost)
+        (roots[0] / "current" / segment_name(lost + 1, lost + 2)).write_bytes(b"edits")
+        storage.drop(roots[0], "gone")
+        save(storage)
+        if not restarted:
+            assert storage.restore() == [roots[0]]
+            assert storage.latest_image().txid == NEW_TXID
+    if restarted:
+        with StorageDirectories(roots) as storage:
+            assert storage.roots == roots
+            assert storage.latest_image().txid == NEW_TXID
+    (aside,) = (roots[0] / "lost_past").iterdir()
+    names = {path.name for path in aside.iterdir()}
+    assert {image_name(lost), md5_name(image_name(lost)), segment_name(lost + 1, lost + 2)} <= names
+    # what both have stays
+    assert (roots[0] / "current" / image_name(IMAGE_TXID)).is_file()
+    assert not (roots[1] / "lost_past").exists()
+
+
+def test_what_retention_purged_elsewhere_is_purged_at_a_return(tmp_path: Path) -> None:
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    with StorageDirectories(roots) as storage:
+        storage.drop(roots[0], "gone")
+        save(storage)
+        for path in (roots[1] / "current").glob(f"{image_name(IMAGE_TXID)}*"):
+            path.unlink()
+        for path in (roots[1] / "current").glob("edits_*"):
+            path.unlink()
+        assert storage.restore() == [roots[0]]
+        assert [path.name for path in (roots[0] / "current").glob("fsimage_*")] == []
+        assert not (roots[0] / "lost_past").exists() or all(
+            not path.name.startswith("fsimage") for path in (roots[0] / "lost_past").rglob("*")
+        )
+
+
+def test_of_all_that_were_dropped_those_in_use_last_come_first(tmp_path: Path) -> None:
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    with StorageDirectories(roots) as storage:
+        put_image(roots[0] / "current", NEW_TXID + 1000)
+        storage.drop(roots[0], "gone")
+        save(storage)
+        with pytest.raises(StorageError, match="no storage directory is left"):
+            storage.drop(roots[1], "gone too")
+        assert set(storage.restore()) == set(roots)
+        assert storage.latest_image().txid == NEW_TXID
+
+
+def test_a_directory_that_cannot_be_written_or_is_full_does_not_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    with StorageDirectories(roots, retries=True) as storage:
+        storage.drop(roots[0], "No space left on device")
+        with monkeypatch.context() as patch:
+            patch.setattr("checkpointer.storage.room.shutil.disk_usage", lambda path: SimpleNamespace(free=4096))
+            assert storage.restore() == []
+            assert "4096 bytes free" in storage.dropped[roots[0]]
+        blocked = roots[0] / "current" / "seen_txid.tmp"
+        blocked.mkdir()
+        assert storage.restore() == []
+        assert not [line for line in caplog.messages if "used again" in line]
+        blocked.rmdir()
+        assert storage.restore() == [roots[0]]
+        assert f"storage directory {roots[0]} is used again after " in caplog.messages[-1]
+
+
+@pytest.mark.parametrize("restore", [False, True])
+def test_a_directory_that_cannot_be_used_for_a_while(
+    tmp_path: Path, restore: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its permission is removed, and given back; the last one comes back whatever the configuration says."""
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    forbidden: set[Path] = set()
+    monkeypatch.setattr("checkpointer.storage.inspector.os.access", lambda path, mode: path.parent not in forbidden)
+    with StorageDirectories(roots) as storage:
+        forbidden.add(roots[0])
+        storage.revise(restore=restore)
+        assert storage.roots == [roots[1]]
+        assert "cannot be written" in storage.dropped[roots[0]]
+        forbidden.clear()
+        storage.revise(restore=restore)
+        assert storage.roots == (roots if restore else [roots[1]])
+        if not restore:
+            with pytest.raises(StorageError):
+                storage.drop(roots[1], "gone")
+            storage.revise(restore=False)
+            assert set(storage.roots) == set(roots)
+
+
+@given(
+    working=st.dictionaries(st.integers(1, 6), st.integers(0, 1), max_size=4),
+    found=st.dictionaries(st.integers(1, 6), st.integers(0, 1), max_size=4),
+)
+def test_what_is_left_of_a_stale_directory_is_what_others_have(working: dict[int, int], found: dict[int, int]) -> None:
+    """Images by txid, each of one of two pasts."""
+
+    def listed(name: str, images: dict[int, int]) -> StorageDirectory:
+        root = Path("/", name)
+        stored = tuple(StoredImage(txid, root / f"{past}" / image_name(txid), True) for txid, past in images.items())
+        return StorageDirectory(root, StorageState.NORMAL, INFO, stored)
+
+    def same(path: Path, other: Path) -> bool:
+        return (path.name, path.parent.name) == (other.name, other.parent.name)
+
+    stale = stale_contents(listed("found", found), [listed("working", working)], same, same)
+    left = {txid: past for txid, past in found.items() if image_name(txid) not in (*stale.purge, *stale.aside)}
+    if not working:
+        assert left == found
+        return
+    assert left == {txid: past for txid, past in found.items() if working.get(txid) == past}
+    assert all(int(name.split("_")[1]) < min(working) for name in stale.purge)
 
 
 def test_format_and_unformat(tmp_path: Path) -> None:
@@ -142,6 +376,11 @@ def test_a_new_disk_in_place_of_a_dropped_one_is_formatted(tmp_path: Path) -> No
     with StorageDirectories(roots) as storage:
         storage.drop(roots[0], "gone")
         roots[0].rename(tmp_path / "away")
+        # as where it is not mounted
+        assert storage.restore() == []
+        assert f"is empty, but {roots[1]} holds images" in storage.dropped[roots[0]]
+        assert not roots[0].exists()
+        (roots[0] / "current").mkdir(parents=True)
         assert storage.restore() == [roots[0]]
         save(storage)
         assert latest_image([roots[0] / "current"]).txid == NEW_TXID

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from checkpointer.roles.backup.namenode_link import NamenodeLink, check_same_namespace
 from checkpointer.storage.directories import StorageDirectories
-from checkpointer.storage.inspector import directory_fault
 from checkpointer.transfer import DownloadedImage, TransferCancelledError, download_image
 from engine.errors import CheckpointCancelledError
 from hadoop_common.file_faults import told
@@ -36,19 +35,13 @@ class FailedFolders:
                 storage.drop(folder, reason)
 
     def revise(self, storage: StorageDirectories, *, restore: bool) -> None:
-        """Look at every directory; with `restore` try those again that were dropped.
+        """Check every directory; with `restore` retry those that were dropped.
 
         Raises:
-            StorageError: no directory works.
+            StorageError: the directories are at odds.
         """
         self.drop(storage)
-        if restore and storage.dropped:
-            storage.restore()
-        roots = storage.roots
-        broken = {root: fault for root in roots if (fault := directory_fault(root))}
-        if len(broken) < len(roots):
-            for root, fault in broken.items():
-                storage.drop(root, fault)
+        storage.revise(restore=restore)
 
 
 def begin_storage(

@@ -32,7 +32,7 @@ from checkpointer.roles.backup.pace import Pace
 from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.states import BackupState
 from checkpointer.roles.backup.stream_upkeep import StreamUpkeep
-from checkpointer.roles.role import Job, Progress, Target, Upload
+from checkpointer.roles.role import IN_USE, Job, Progress, Target, Upload
 from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.room import require_room
@@ -109,7 +109,9 @@ class BackupRole:
         self._uploader = Uploader(
             (self._http_address,), UploadPolicy.for_one(config), confirm=self._confirm, count=self.counter.add_sent
         )
-        self._storage = StorageDirectories(config.image_directories, permission=config.storage_permission)
+        self._storage = StorageDirectories(
+            config.image_directories, permission=config.storage_permission, retries=config.restore_directories
+        )
         recorder = Recorder()
         self._namespace = WarmNamespace(config.merge_settings, recorder=recorder)
         self._past = PastWatch(
@@ -254,6 +256,7 @@ class BackupRole:
 
     def reconfigure(self, config: CheckpointConfig) -> None:
         self._config = config
+        self._storage.retries = config.restore_directories
         self._uploader.policy = UploadPolicy.for_one(config)
         self._link.use_timeout(config.rpc_timeout)
         self._follower.timeout = config.transfer_timeout
@@ -285,7 +288,7 @@ class BackupRole:
 
     def storage(self) -> Mapping[str, str]:
         dropped = self._storage.dropped
-        return {str(root): dropped.get(root, "in use") for root in self._config.image_directories}
+        return {str(root): dropped.get(root, IN_USE) for root in self._config.image_directories}
 
     def alarms(self) -> Sequence[str]:
         return [self._keeper.trouble] if self._keeper.trouble else []

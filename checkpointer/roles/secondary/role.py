@@ -108,7 +108,10 @@ class SecondaryRole:
         self._clock = clock
         self._retry = retry or TransferRetry()
         self._storage = SecondaryStorage(
-            config.image_directories, config.edits_directories, permission=config.storage_permission
+            config.image_directories,
+            config.edits_directories,
+            permission=config.storage_permission,
+            restore=config.restore_directories,
         )
         self._address = config.namenode_http_addresses[0]
         self.counter = TransferCounter()
@@ -165,6 +168,7 @@ class SecondaryRole:
     def reconfigure(self, config: CheckpointConfig) -> None:
         reconnects = config.rpc_timeout != self._config.rpc_timeout
         self._config = config
+        self._storage.restores = config.restore_directories
         self._fetcher.settings = FetcherSettings.of(config, self._retry)
         self._uploader.policy = UploadPolicy.for_one(config)
         if reconnects:
@@ -255,9 +259,7 @@ class SecondaryRole:
     # ---- work ----------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        self._storage.leave_out_broken()
-        if self._config.restore_directories and self._storage.has_dropped:
-            self._storage.restore()
+        self._storage.revise()
         theirs = self._position.ask(self._stopping)
         ours = None if theirs is None else self._ahead_of(theirs)
         if ours is not None:

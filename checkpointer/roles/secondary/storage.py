@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from checkpointer.storage.directories import ImageCopy, StorageDirectories
+from checkpointer.config.keys import CHECKPOINT_DIR
+from checkpointer.roles.role import IN_USE
+from checkpointer.storage.directories import ForeignDirectoryError, ImageCopy, StorageDirectories
 from checkpointer.storage.fitness import content_fault, with_usable_images
-from checkpointer.storage.inspector import StorageDirectory, inspect
+from checkpointer.storage.inspector import StorageDirectory, directory_fault, inspect
 from checkpointer.storage.lookup import latest_image
 from checkpointer.storage.room import ROOM_HINT, lack_of_room
 from hadoop_common.errors import HdfsError, StorageError
@@ -25,11 +27,28 @@ class SecondaryStorage:
     One thread at a time changes it, any may look.
     """
 
-    def __init__(self, image_roots: Sequence[Path], edits_roots: Sequence[Path], *, permission: int) -> None:
+    def __init__(
+        self, image_roots: Sequence[Path], edits_roots: Sequence[Path], *, permission: int, restore: bool = True
+    ) -> None:
         self._image_roots = tuple(image_roots)
         self._edits_roots = tuple(edits_roots) or self._image_roots
         self._roots = tuple(dict.fromkeys((*self._image_roots, *self._edits_roots)))
-        self._directories = StorageDirectories(self._roots, permission=permission)
+        self._directories = StorageDirectories(
+            self._roots,
+            permission=permission,
+            accept=refuse_directory_of_namenode,
+            edits_only=[root for root in self._edits_roots if root not in self._image_roots],
+        )
+        self.restores = restore
+
+    @property
+    def restores(self) -> bool:
+        """Whether dropped directories are retried at each poll."""
+        return self._directories.retries
+
+    @restores.setter
+    def restores(self, restores: bool) -> None:
+        self._directories.retries = restores
 
     # ---- life ----------------------------------------------------------------------------------------------
 
@@ -37,13 +56,16 @@ class SecondaryStorage:
         """Lock the directories, making those that are missing, and remove what a killed run left.
 
         Raises:
-            StorageError: one is in use or cannot be used; nothing is locked.
+            StorageError: one is in use or not ours, or none can be used for images or for edits; nothing is locked.
         """
         self._directories.lock()
         try:
             self._refuse_unknown_files()
             self._directories.clean_leftovers()
             self.restore()
+            self._check_left()
+            if not self.versions():
+                self._directories.require_formattable()
         except BaseException:
             self._directories.release()
             raise
@@ -135,7 +157,7 @@ class SecondaryStorage:
     def states(self) -> dict[str, str]:
         """By directory: "in use", or why it was dropped."""
         dropped = self._directories.dropped
-        return {str(root): dropped.get(root, "in use") for root in self._roots}
+        return {str(root): dropped.get(root, IN_USE) for root in self._roots}
 
     # ---- changes -------------------------------------------------------------------------------------------
 
@@ -177,33 +199,31 @@ class SecondaryStorage:
             self._directories.drop(folder, reason)
         self._check_left()
 
-    @property
-    def has_dropped(self) -> bool:
-        """Whether a directory is left out."""
-        return bool(self._directories.dropped)
-
     def restore(self) -> None:
-        """Try dropped directories again, and format empty ones beside formatted ones."""
-        versions = self.versions()
-        if len(versions) == 1 or not self._directories.roots:
-            self._directories.restore()
-            self._check_left()
-        elif versions:
+        """Retry dropped directories, and format new ones next to formatted ones."""
+        if len({each.version for each in self._inspect() if each.version is not None}) > 1:
             _LOG.warning("the checkpoint directories differ in their VERSION; the next checkpoint makes them equal")
+        else:
+            self._directories.restore()
 
-    def leave_out_broken(self) -> None:
-        """Drop directories that cannot be used now, as long as one of each kind can.
+    def revise(self) -> None:
+        """Drop directories that cannot be used now, and retry those that were dropped, as `restores` says.
+
+        Where none is left of a kind they are retried in any case.
 
         Raises:
             StorageError: none is left for images or for edits.
         """
-        states = {root: _state(root) for root in self._directories.roots}
-        formatted = any(isinstance(each, StorageDirectory) and each.version is not None for each in states.values())
-        for root, state in states.items():
-            if isinstance(state, str):
-                self.drop(root / "current", state)
-            elif formatted and state.version is None:
-                self.drop(root / "current", f"{root} has no current/VERSION any more")
+        roots = self._directories.roots
+        formatted = bool(self._directories.held)
+        for root in roots:
+            if fault := directory_fault(root, formatted=formatted):
+                # What is left is checked below.
+                with suppress(StorageError):
+                    self._directories.drop(root, fault)
+        if self._directories.dropped and (self.restores or self._kinds_without()):
+            self.restore()
+        self._check_left()
 
     # ---- steps ---------------------------------------------------------------------------------------------
 
@@ -215,20 +235,34 @@ class SecondaryStorage:
         return [inspect(root) for root in self._directories.roots]
 
     def _check_left(self) -> None:
+        for what, roots in self._kinds_without().items():
+            dropped = self._directories.dropped
+            reasons = "; ".join(f"{root}: {dropped[root]}" for root in roots)
+            raise StorageError(
+                f"no checkpoint directory is left for {what}: {reasons}",
+                hint="Check the disks and permissions of the checkpoint directories; the daemon retries them.",
+            )
+
+    def _kinds_without(self) -> dict[str, tuple[Path, ...]]:
+        """What no directory works for, images or edits, and the directories for it."""
         working = set(self._directories.roots)
-        for roots, what in ((self._image_roots, "images"), (self._edits_roots, "edits")):
-            if working.isdisjoint(roots):
-                dropped = self._directories.dropped
-                reasons = "; ".join(f"{root}: {dropped[root]}" for root in roots)
-                raise StorageError(
-                    f"no checkpoint directory is left for {what}: {reasons}",
-                    hint="Check the disks and permissions of the checkpoint directories.",
-                )
+        kinds = {"images": self._image_roots, "edits": self._edits_roots}
+        return {what: roots for what, roots in kinds.items() if working.isdisjoint(roots)}
 
 
-def _state(root: Path) -> StorageDirectory | str:
-    """What a directory holds, or why that cannot be told."""
-    try:
-        return inspect(root)
-    except HdfsError as error:
-        return error.message
+def refuse_directory_of_namenode(found: StorageDirectory) -> None:
+    """Refuse a storage directory that a NameNode, a standby or a backup node keeps: our retention would purge it.
+
+    A SecondaryNameNode, Hadoop's or this one, has no open segment, and no transaction in seen_txid.
+
+    Raises:
+        ForeignDirectoryError: it is one.
+    """
+    open_segment = next((each.path.name for each in found.segments if each.last is None), "")
+    if not open_segment and not found.seen_txid:
+        return
+    evidence = f"it holds {open_segment}" if open_segment else f"its seen_txid is {found.seen_txid}"
+    raise ForeignDirectoryError(
+        f"{found.root} is not a checkpoint directory but that of a NameNode, a standby or a backup node: {evidence}",
+        hint=f"Set {CHECKPOINT_DIR.name} to a directory of its own. This one was not changed.",
+    )

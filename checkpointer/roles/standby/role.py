@@ -18,7 +18,7 @@ from pathlib import Path
 from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.past.proof import refuse, require_whole
 from checkpointer.past.record import image_md5
-from checkpointer.roles.role import Job, Progress, Target, Upload
+from checkpointer.roles.role import IN_USE, Job, Progress, Target, Upload
 from checkpointer.roles.standby.bootstrap import bootstrap, settle_versions
 from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.follower import JournalFollower, StandbyDetails
@@ -27,7 +27,6 @@ from checkpointer.roles.standby.namenodes import NameNodes
 from checkpointer.roles.standby.open_source import open_edit_source
 from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.storage.directories import StorageDirectories
-from checkpointer.storage.inspector import directory_fault
 from checkpointer.storage.lookup import ImageCopy
 from checkpointer.storage.retention import enforce_retention
 from checkpointer.storage.rollback import latest_rollback_image, started_at
@@ -70,7 +69,9 @@ class StandbyRole:
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._config = config
-        self._storage = StorageDirectories(config.image_directories, permission=config.storage_permission)
+        self._storage = StorageDirectories(
+            config.image_directories, permission=config.storage_permission, retries=config.restore_directories
+        )
         self._nodes = nodes or NameNodes.of(config)
         self._source = source or open_edit_source(config)
         self.counter = TransferCounter()
@@ -141,6 +142,7 @@ class StandbyRole:
 
     def reconfigure(self, config: CheckpointConfig) -> None:
         self._config = config
+        self._storage.retries = config.restore_directories
         self._uploader.policy = UploadPolicy.of(config)
         self._nodes.retries = config.roll_retries
         self._follower.reconfigure(config)
@@ -174,7 +176,7 @@ class StandbyRole:
     def storage(self) -> dict[str, str]:
         """State of each storage directory by its path: "in use", or why it was dropped."""
         dropped = self._storage.dropped
-        return {str(root): dropped.get(root, "in use") for root in self._config.image_directories}
+        return {str(root): dropped.get(root, IN_USE) for root in self._config.image_directories}
 
     def alarms(self) -> list[str]:
         return self._follower.alarms()
@@ -213,13 +215,7 @@ class StandbyRole:
         Raises:
             HdfsError: it cannot be told.
         """
-        if self._config.restore_directories and self._storage.dropped:
-            self._storage.restore()
-        roots = self._storage.roots
-        broken = {root: fault for root in roots if (fault := directory_fault(root))}
-        if len(broken) < len(roots):
-            for root, fault in broken.items():
-                self._storage.drop(root, fault)
+        self._storage.revise(restore=self._config.restore_directories)
         self._source.look(self._storage.latest_image().txid + 1)
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
