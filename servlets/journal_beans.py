@@ -15,13 +15,16 @@ def journal_node_beans(facts: JournalNodeFacts) -> list[Bean]:
 
 
 def _info(facts: JournalNodeFacts) -> Bean:
-    formatted = {each.journal_id: {"Formatted": str(each.info is not None).lower()} for each in facts.journals}
+    formatted = {name: {"Formatted": "false"} for name in facts.failing}
+    formatted |= {each.journal_id: {"Formatted": str(each.info is not None).lower()} for each in facts.journals}
     known = [each.info for each in facts.journals if each.info is not None]
     return Bean(
         "Hadoop:service=JournalNode,name=JournalNodeInfo",
         "org.apache.hadoop.hdfs.qjournal.server.JournalNode",
         {
             "JournalsStatus": json.dumps(formatted, separators=(",", ":")),
+            # ours: why journals are not served
+            "FailingJournals": json.dumps(dict(facts.failing), separators=(",", ":")),
             "HostAndPort": facts.address,
             "ClusterIds": sorted({info.cluster_id for info in known}),
             "Version": facts.version,

@@ -31,13 +31,17 @@ class JournalFacts:
 
 @dataclass(frozen=True, slots=True)
 class JournalNodeFacts:
-    """The process: host:port of its RPC server, start in seconds since the epoch, what peers were refused by reason."""
+    """The process: host:port of its RPC server, start in seconds since the epoch, what peers were refused by reason.
+
+    `failing` says why journals are not served, or why their folder failed, by their id.
+    """
 
     address: str
     version: str
     started_at: float
     journals: tuple[JournalFacts, ...]
     refused: Mapping[str, int] = field(default_factory=dict)
+    failing: Mapping[str, str] = field(default_factory=dict)
 
 
 def journal_facts(journal: HostedJournal) -> JournalFacts:
@@ -65,6 +69,7 @@ def node_status(facts: JournalNodeFacts) -> Mapping[str, Any]:
         "address": facts.address,
         "version": facts.version,
         "startedAt": facts.started_at,
+        "failing": dict(facts.failing),
         "journals": {journal.journal_id: _journal_status(journal) for journal in facts.journals},
     }
 

@@ -65,6 +65,7 @@ class JournalNodeCollector(Collector):
             yield _family(GaugeMetricFamily, name, documentation, value, now)
         for name, documentation, count in _COUNTERS:
             yield _family(CounterMetricFamily, name, documentation, count, now)
+        yield _failing(now)
         yield self._sync_times(now)
         yield refused_family(_PREFIX, now.refused)
         yield from tls_families(_PREFIX, time.time())
@@ -80,6 +81,14 @@ class JournalNodeCollector(Collector):
             for part, seconds in journal.syncs.seconds.items():
                 family.add_metric((journal.journal_id, f"{part / 100:g}"), seconds)
         return family
+
+
+def _failing(now: JournalNodeFacts) -> Metric:
+    text = "1 for a journal that is not served, or whose folder failed."
+    family = GaugeMetricFamily(f"{_PREFIX}_journal_failing", text, labels=("journal",))
+    for name in sorted({*now.failing, *(journal.journal_id for journal in now.journals)}):
+        family.add_metric((name,), float(name in now.failing))
+    return family
 
 
 def _family(

@@ -22,10 +22,11 @@ from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, 
 def command(conf_dir: Path, source: str | None, only: str | None, as_json: bool) -> None:
     """Begin the journals of dfs.namenode.shared.edits.dir on this node, as the other JournalNodes have them.
 
-    A journal that is formatted already is left as it is. The others of its JournalNodes have to answer, a majority of
-    all at least: the node has to keep promises that it may have made before it was wiped. It then fetches finalized
-    segments as it runs, and takes part in recoveries once a new segment begins. A running JournalNode does the same by
-    itself where dfs.journalnode.enable.sync.format is set.
+    A journal that is formatted already is left as it is. One whose VERSION or epochs are damaged is moved to
+    `damaged` in its folder first, also while the JournalNode serves its other journals. The others of its
+    JournalNodes have to answer, a majority of all at least: the node has to keep promises that it may have made
+    before it was wiped. It then fetches finalized segments as it runs, and takes part in recoveries once a new
+    segment begins. A running JournalNode does the same by itself where dfs.journalnode.enable.sync.format is set.
 
     \b
     Example: checkpointer journalnode format --conf /etc/hadoop/conf --from-peers
@@ -46,7 +47,7 @@ def command(conf_dir: Path, source: str | None, only: str | None, as_json: bool)
     )
     formatted = format_journals(config, only=only, namespace=namespace)
     if as_json:
-        echo_json({name: "formatted" if new else "was formatted" for name, new in formatted.items()})
+        echo_json({name: what or "was formatted" for name, what in formatted.items()})
         return
-    for name, new in formatted.items():
-        echo(f"{name}: {'formatted' if new else 'was formatted already, nothing is changed'}")
+    for name, what in formatted.items():
+        echo(f"{name}: {what or 'was formatted already, nothing is changed'}")

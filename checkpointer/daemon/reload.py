@@ -72,6 +72,7 @@ _PATTERNS: Mapping[str, tuple[str, ...]] = {
     "poll_interval": (keys.CHECKPOINT_CHECK_PERIOD.name, keys.CHECKPOINT_PERIOD.name),
     "standby_checkpoints": (keys.HA_STANDBY_CHECKPOINTS.name,),
     "edits_directories": (keys.CHECKPOINT_EDITS_DIR.name, keys.CHECKPOINT_DIR.name, keys.TMP_DIR.name),
+    "restore_directories": (keys.NAME_DIR_RESTORE.name,),
     "storage_permission": (keys.STORAGE_DIR_PERM.name,),
     "shared_edits": (keys.SHARED_EDITS_DIR.name,),
     "nameservice": (*_SERVICES, *_NAMENODES),

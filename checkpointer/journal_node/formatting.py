@@ -14,12 +14,14 @@ from hadoop_common.configuration import Configuration
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.storage_lock import StorageInUseError
 from hadoop_rpc.errors import RemoteError, RpcError
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from hadoop_rpc.retry import NO_RETRY
 from hadoop_rpc.user import caller
 from journal.journal_node.node import JournalNode
-from journal.journal_node.self_format import SelfFormatError, format_from_peers
+from journal.journal_node.self_format import SelfFormatError, format_from_peers, replace_from_peers
+from journal.journal_node.storage import JournalStorage
 
 _ASK_SECONDS = 20.0
 
@@ -29,8 +31,10 @@ def format_journals(
     *,
     only: str | None = None,
     namespace: Callable[[str | None], StorageInfo] | None = None,
-) -> dict[str, bool]:
-    """Format journal `only`, or all of the configuration; tells for each whether it was not formatted before.
+) -> dict[str, str]:
+    """Format journal `only`, or all of the configuration; returns for each what was done, "" where it is formatted.
+
+    One whose files are damaged is set aside first.
 
     Args:
         namespace: what a nameservice's journals are formatted for; None where the peers tell it.
@@ -56,15 +60,21 @@ def _format(
     config: JournalNodeConfig,
     chosen: ConfiguredJournal,
     namespace: Callable[[str | None], StorageInfo] | None,
-) -> bool:
+) -> str:
+    journal_id, peers = chosen.journal_id, peers_of(config, chosen)
+    disk = JournalPlaces(config)(journal_id)
     with _telling_folders():
-        journal = node.open_journal(chosen.journal_id)
-    if journal.is_formatted:
-        return False
+        is_damaged = bool(JournalStorage(disk).damage())
+        journal = None if is_damaged else node.open_journal(journal_id)
+    if journal is not None and journal.is_formatted:
+        return ""
     known = None if namespace is None else namespace(chosen.nameservice)
     with _telling_folders():
-        format_from_peers(journal, peers_of(config, chosen), known)
-    return True
+        if journal is not None:
+            format_from_peers(journal, peers, known)
+            return "formatted"
+        aside = replace_from_peers(journal_id, disk, peers, known)
+        return f"formatted; its damaged files are in {aside}"
 
 
 @contextmanager
@@ -75,6 +85,11 @@ def _telling_folders() -> Iterator[None]:
     except RemoteError as fault:
         hint = "Stop the JournalNode that works there, or repair the folder of the journal."
         raise StorageError(fault.text, hint=hint) from fault
+    except StorageInUseError as fault:
+        raise StorageError(
+            fault.message,
+            hint="A JournalNode or a second `journalnode format` works there; try again when it does not.",
+        ) from fault
     except OSError as fault:
         raise StorageError(
             f"the journal cannot be formatted: {told(fault)}", hint="Check the disk and its space."

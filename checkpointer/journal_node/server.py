@@ -19,6 +19,7 @@ from hadoop_common.durable import make_with_mode
 from hadoop_common.errors import StorageError
 from hadoop_common.local_address import is_local
 from hadoop_common.port_limits import Refusals
+from hadoop_common.storage_lock import StorageInUseError
 from hadoop_rpc.access import guarded
 from hadoop_rpc.errors import RemoteError
 from hadoop_rpc.qjournal_protocol import inter_qjournal_service, qjournal_service, right_of
@@ -186,6 +187,7 @@ class JournalNodeServer:
             version=importlib.metadata.version(_PACKAGE),
             started_at=self._started_at,
             journals=tuple(map(journal_facts, self.node.journals())),
+            failing=self.node.failures(),
             refused=self._refusals.counts(),
         )
 
@@ -194,7 +196,7 @@ class JournalNodeServer:
 
     def ready(self) -> Health:
         """Whether all journals that were asked for can be worked with, and there is one."""
-        failing = {journal.journal_id: journal.failure for journal in self.node.journals() if journal.failure}
+        failing = self.node.failures()
         if failing:
             return Health(False, "; ".join(f"journal {name}: {text}" for name, text in failing.items()))
         formatted = sum(journal.is_formatted for journal in self.node.journals())
@@ -216,16 +218,20 @@ class JournalNodeServer:
                 raise _unusable(directory, "reading, writing and listing is not permitted")
 
     def _open_journals(self) -> None:
-        """Open the journals that are there: what is wrong with one of the configuration is told at the start."""
+        """Open the journals that are there; one that is damaged does not keep the others from being served.
+
+        Raises:
+            StorageError: another process works in the folder of one that is configured.
+        """
         configured = {each.journal_id for each in self._config.journals}
         for journal_id in sorted(self._found_journals()):
             try:
                 self.node.open_journal(journal_id)
             except RemoteError as fault:
-                if journal_id in configured:
-                    hint = "Repair or remove the folder of this journal, or stop the process that works in it."
+                if journal_id in configured and isinstance(fault.__cause__, StorageInUseError):
+                    hint = "Find out which process works in the folder of this journal: only one JournalNode may."
                     raise StorageError(fault.text, hint=hint) from fault
-                _LOG.error("%s", fault.text)
+                _LOG.error("journal %s is not served: %s", journal_id, fault.text)
 
     def _found_journals(self) -> set[str]:
         """Ids of the journals that have a folder."""

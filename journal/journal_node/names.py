@@ -14,6 +14,7 @@ LAST_WRITER_EPOCH: Final = "last-writer-epoch"
 COMMITTED_TXID: Final = "committed-txid"
 PAXOS: Final = "current/paxos"
 EDITS_SYNC: Final = "edits.sync"
+DAMAGED: Final = "damaged"  # ours: what was set aside when the journal was formatted from its peers
 SELF_FORMATTED: Final = "current/self-formatted"  # ours: this node knows nothing of segments begun before
 
 _FINALIZED = re.compile(r"edits_[0-9]+-([0-9]+)")

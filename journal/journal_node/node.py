@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
 from hadoop_common.storage_info import StorageInfo
-from hadoop_rpc.errors import IllegalArgumentRemoteError, JavaIOError, RpcError
+from hadoop_rpc.errors import IllegalArgumentRemoteError, JavaIOError, RemoteError, RpcError
 from hadoop_rpc.qjournal_values import (
     JournaledEdits,
     JournalState,
@@ -40,6 +40,7 @@ class _Slot:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     journal: HostedJournal | None = None
+    failure: str = ""
     calls: int = 0
     kept: bool = False
 
@@ -115,6 +116,13 @@ class JournalNode:
             slots = list(self._slots.values())
         return [slot.journal for slot in slots if slot.journal is not None]
 
+    def failures(self) -> dict[str, str]:
+        """Why journals that are kept here cannot be opened, or their folder failed at the last call, by their id."""
+        with self._lock:
+            slots = list(self._slots.items())
+        found = {name: slot.failure if slot.journal is None else slot.journal.failure for name, slot in slots}
+        return {name: failure for name, failure in found.items() if failure}
+
     def open_journal(self, journal_id: str) -> HostedJournal:
         """The journal of that id, formatted or not, which is known from now on.
 
@@ -151,9 +159,14 @@ class JournalNode:
                 journal = self._make(journal_id)
                 try:
                     journal.open()
-                except BaseException:
+                except BaseException as fault:
+                    slot.failure = told(fault) if isinstance(fault, Exception) else ""
                     journal.close()
+                    if isinstance(fault, RemoteError) and _is_damaged(journal):
+                        slot.failure = f"{fault.text}; next: {_replace_hint(journal_id)}"
+                        raise JavaIOError(f"journal {journal_id} is damaged: {slot.failure}") from fault
                     raise
+                slot.failure = ""
                 if journal.is_formatted:
                     _LOG.info("journal %s is in %s", journal_id, journal.storage.location)
                 slot.journal = journal
@@ -293,6 +306,19 @@ class JournalNode:
     def discard_segments(self, journal_id: str, first_txid: int) -> None:
         with self._working(journal_id) as journal:
             upkeep.discard_segments(journal, first_txid)
+
+
+def _is_damaged(journal: HostedJournal) -> bool:
+    with suppress(OSError):
+        return bool(journal.storage.damage())
+    return False
+
+
+def _replace_hint(journal_id: str) -> str:
+    return (
+        f"`checkpointer journalnode format --conf DIR --from-peers --journal {journal_id}` on that host: it sets the "
+        "files of this journal aside, and takes namespace and promises from the other JournalNodes"
+    )
 
 
 @contextmanager

@@ -10,8 +10,11 @@ from hadoop_common.errors import EXIT_TRANSFER
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import JournalNotFormattedError, NoSuchProtocolError, NoSuchRpcMethodError, RpcError
 from journal.errors import JournalError
+from journal.journal_node.disk import Disk
 from journal.journal_node.hosted_journal import HostedJournal
 from journal.journal_node.peers import Peer
+from journal.journal_node.rules import Epochs
+from journal.journal_node.storage import JournalStorage
 from journal.journal_node.upkeep import self_format
 
 _LOG = logging.getLogger(__name__)
@@ -44,13 +47,47 @@ def format_from_peers(journal: HostedJournal, peers: Sequence[Peer], namespace: 
         SelfFormatError: too few peers answer, none is formatted, or they do not agree.
         RemoteError, OSError: the folder cannot be formatted.
     """
-    journal_id = journal.journal_id
+    self_format(journal, *_as_peers_have_it(journal.journal_id, peers, namespace))
+
+
+def replace_from_peers(
+    journal_id: str, disk: Disk, peers: Sequence[Peer], namespace: StorageInfo | None = None
+) -> str | None:
+    """Format a journal whose files are damaged as its peers are; where its files are now, None where it is not damaged.
+
+    Nothing is deleted: transactions that were acknowledged are on a majority of the nodes, of which those that have to
+    answer here hold some, and what this node held stays next to the journal.
+
+    Args:
+        disk: the folder of the journal, which is locked meanwhile.
+
+    Raises:
+        SelfFormatError: as `format_from_peers`; nothing was changed.
+        RemoteError, HdfsError, OSError: the folder cannot be used.
+    """
+    storage = JournalStorage(disk)
+    disk.lock()
+    try:
+        damage = storage.damage()
+        if not damage:
+            return None
+        info, promised = _as_peers_have_it(journal_id, peers, namespace)
+        aside, own = storage.set_damaged_aside()
+        _LOG.warning("%s: %s: its files were moved to %s", journal_id, damage, aside)
+        storage.format(info, force=False, epochs=Epochs(promised=max(promised, own)))
+        return aside
+    finally:
+        storage.close()
+
+
+def _as_peers_have_it(journal_id: str, peers: Sequence[Peer], namespace: StorageInfo | None) -> tuple[StorageInfo, int]:
+    """The namespace of a journal, and the newest epoch that one of the peers promised."""
     promises = _promises(journal_id, peers)
     if namespace is None:
         namespace = _namespace(journal_id, [peer for peer in peers if promises.get(peer.name) is not None])
     promised = max(epoch for epoch in promises.values() if epoch is not None)
     _LOG.info("%s: formatted as %s, with epoch %d promised", journal_id, ", ".join(promises), promised)
-    self_format(journal, namespace, promised)
+    return namespace, promised
 
 
 def _promises(journal_id: str, peers: Sequence[Peer]) -> dict[str, int | None]:

@@ -10,7 +10,7 @@ from struct import Struct
 from hadoop_common.errors import HdfsError
 from hadoop_common.names import VERSION
 from hadoop_common.storage_info import JOURNAL_NODE, StorageInfo, format_version, parse_version
-from hadoop_rpc.errors import InconsistentStorageError, JavaIOError
+from hadoop_rpc.errors import InconsistentStorageError, JavaIOError, RemoteError
 from hadoop_rpc.qjournal_values import INVALID_TXID
 from journal.journal_node import names, upgrades
 from journal.journal_node.disk import Disk
@@ -51,6 +51,35 @@ class JournalStorage:
 
     def close(self) -> None:
         self.disk.unlock()
+
+    def damage(self) -> str:
+        """Why the files that tell whose journal it is, and what was promised, cannot be used; "" where they can."""
+        current = self.disk.names(names.CURRENT)
+        if VERSION not in current and any(name.startswith("edits") for name in current):
+            return f"{self.location}/{names.VERSION_FILE} is missing, but there are edits"
+        try:
+            self._version(names.VERSION_FILE)
+            for name in (names.LAST_PROMISED_EPOCH, names.LAST_WRITER_EPOCH):
+                self._number(f"{names.CURRENT}/{name}")
+        except RemoteError as error:
+            return error.text
+        return ""
+
+    def set_damaged_aside(self) -> tuple[str, int]:
+        """Move a damaged journal to a folder next to it, so that it can be formatted; where it is, and its promise.
+
+        The promise is 0 where the file that tells it is the damaged one.
+        """
+        try:
+            promised = self._number(f"{names.CURRENT}/{names.LAST_PROMISED_EPOCH}")
+        except JavaIOError:
+            promised = 0
+        target = f"{names.DAMAGED}/{self._now():%Y%m%dT%H%M%S.%fZ}"
+        with self.segments.naming:
+            self.disk.make_directory(names.DAMAGED)
+            self.disk.rename(names.CURRENT, target)
+        self.info = None
+        return f"{self.location}/{target}", promised
 
     # ---- formatting and upgrades ---------------------------------------------------------------------------
 
@@ -172,11 +201,10 @@ class JournalStorage:
     def _number(self, name: str) -> int:
         if not self.disk.exists(name):
             return 0
-        lines = self.disk.read(name).split(b"\n")
-        try:
-            return int(lines[0])
-        except ValueError as error:
-            raise JavaIOError(f"{self.location}/{name} does not hold a number: {lines[0][:40]!r}") from error
+        line = self.disk.read(name).split(b"\n")[0]
+        if not line.isdigit():
+            raise JavaIOError(f"{self.location}/{name} does not hold a number: {line[:40]!r}")
+        return int(line)
 
     def _committed(self, name: str) -> int:
         data = self.disk.read(name) if self.disk.exists(name) else b""

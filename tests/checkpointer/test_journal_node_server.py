@@ -109,6 +109,7 @@ def test_journals_that_are_there_are_opened_at_the_start(places: list[Place]) ->
     with JournalNodeServer(config_of(values)) as server:
         status = requests.get(f"{server.url}/status", timeout=20).json()
         assert status["journals"].keys() == {"j2"}
+        assert "VERSION" in status["failing"]["damaged"]
         with QJournalClient(*server.rpc_address, user="hdfs") as client:
             assert client.is_formatted("j2")
 
@@ -189,6 +190,64 @@ def test_format_from_peers(formatted_pair: list[Place]) -> None:
     assert (new.current / "last-promised-epoch").read_bytes() == b"1\n"
     again = run_cli("journalnode", "format", "--conf", conf, "--from-peers", "--json")
     assert json.loads(again.out) == {JOURNAL: "was formatted"}
+
+
+@pytest.mark.parametrize("damaged", ["last-promised-epoch", "last-writer-epoch", "VERSION"])
+def test_a_damaged_journal_does_not_keep_others_from_being_served(
+    formatted_pair: list[Place], damaged: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a crash of the disk leaves it; the advice that is given works while the node runs, and deletes nothing."""
+    place = formatted_pair[2]
+    federated = {"dfs.nameservices": "ns1,ns2"}
+    values = properties(place, formatted_pair, **federated)
+    with running([place], formatted_pair, **federated):
+        format_all([place])
+        with place.writer() as writer, QJournalClient("127.0.0.1", place.rpc_port, user="hdfs") as client:
+            writer.segment(1, 3)
+            client.format("j2", NAMESPACE, force=False)
+    kept = (place.current / SEGMENT).read_bytes()
+    (place.current / damaged).write_bytes(b"")
+    caplog.clear()
+    with JournalNodeServer(config_of(values)) as server, QJournalClient(*server.rpc_address, user="hdfs") as client:
+        assert client.is_formatted("j2")
+        with pytest.raises(JavaIOError, match=r"journal j1 is damaged: .*; next: `checkpointer journalnode format"):
+            client.get_journal_state(JOURNAL)
+        advice = "journalnode format --conf DIR --from-peers --journal j1"
+        (line,) = [line for line in caplog.messages if "journal j1 is not served" in line]
+        assert damaged in line
+        assert advice in line
+        ready = requests.get(f"{server.url}/health/ready", timeout=20)
+        assert (ready.status_code, damaged in ready.text, advice in ready.text) == (503, True, True)
+        assert advice in requests.get(f"{server.url}/status", timeout=20).json()["failing"][JOURNAL]
+        beans = requests.get(f"{server.url}/jmx", timeout=20).json()["beans"]
+        (info,) = [bean for bean in beans if "JournalNodeInfo" in bean["name"]]
+        assert damaged in json.loads(info["FailingJournals"])[JOURNAL]
+        metrics = requests.get(f"{server.url}/metrics", timeout=20).text
+        assert 'hdfs_journalnode_journal_failing{journal="j1"} 1.0' in metrics
+        assert 'hdfs_journalnode_journal_failing{journal="j2"} 0.0' in metrics
+        conf = conf_of(place, formatted_pair, **federated)
+        done = run_cli("journalnode", "format", "--conf", conf, "--from-peers", "--journal", JOURNAL)
+        assert done.code == 0, done.err
+        assert done.out.startswith("j1: formatted; its damaged files are in ")
+        # what it promised, or the others, stays promised
+        assert client.get_journal_state(JOURNAL).last_promised_epoch == 1
+        assert requests.get(f"{server.url}/health/ready", timeout=20).ok
+    (aside,) = (place.current.parent / "damaged").iterdir()
+    assert (aside / SEGMENT).read_bytes() == kept
+
+
+def test_a_damaged_journal_is_left_alone_while_too_few_peers_answer(places: list[Place]) -> None:
+    place = places[0]
+    with running([place], places):
+        format_all([place])
+    (place.current / "VERSION").write_bytes(b"")
+    before = sorted(path.name for path in place.current.iterdir())
+    few = run_cli("journalnode", "format", "--conf", conf_of(place, places), "--from-peers")
+    assert (few.code, "2 of the other JournalNodes have to answer, 0 do" in few.err) == (7, True)
+    assert sorted(path.name for path in place.current.iterdir()) == before
+    with StorageLock(place.current.parent):
+        locked = run_cli("journalnode", "format", "--conf", conf_of(place, places), "--from-peers")
+    assert (locked.code, "held by" in locked.err) == (6, True)
 
 
 def test_format_names_what_is_missing(formatted_pair: list[Place], tmp_path: Path) -> None:
