@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -67,7 +68,7 @@ class Stage:
         Raises:
             DemoError: it failed.
         """
-        words = " ".join([module, *(word for word in arguments if word[0] not in "-/")][:3])
+        words = " ".join([module, *takewhile(lambda word: word[0] not in "-/", arguments)])
         log = self.scratch / f"{words.replace(' ', '-')}.log"
         out = log.with_suffix(".out")
         with log.open("wb") as errors, out.open("wb") as output:

@@ -119,7 +119,7 @@ class FakeNamenode:
         self._waiting.set()
 
     def hang(self) -> None:
-        self._waiting.wait(30)
+        self._waiting.wait(600)
 
     @property
     def url(self) -> str:

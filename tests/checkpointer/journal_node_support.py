@@ -41,7 +41,7 @@ class Place:
 
     @contextmanager
     def writer(self, epoch: int = 1) -> Iterator[Writer]:
-        with QJournalClient("127.0.0.1", self.rpc_port, user="hdfs", timeout=20.0) as client:
+        with QJournalClient("127.0.0.1", self.rpc_port, user="hdfs", timeout=600.0) as client:
             yield Writer(client, epoch=epoch)
 
 

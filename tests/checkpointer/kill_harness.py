@@ -24,7 +24,7 @@ from checkpointer.transfer.send_loop import BodySender
 from hadoop_rpc.client import RpcClient
 
 WARM_MODULE = "tests.checkpointer.kill_warm"
-CHILD_SECONDS = 60.0
+CHILD_SECONDS = 600.0
 
 _FILE_STEPS = ("fsync", "rename", "replace", "unlink", "remove", "mkdir", "rmdir", "ftruncate", "link")
 _NETWORK_STEPS: tuple[tuple[type, str], ...] = (

@@ -26,6 +26,7 @@ from servlets.get_journal import get_journal_blueprint
 from servlets.http_server import HttpServer
 from tests.checkpointer.test_daemon_standby import config_for
 from tests.interop.hadoop_conf import free_port
+from tests.namenode_stub.stub_support import wait_until
 
 JOURNAL = "ns1"
 _CACHE_BYTES = 1 << 20
@@ -104,10 +105,17 @@ class Quorum:
     def uri(self) -> str:
         return f"qjournal://{';'.join(f'127.0.0.1:{node.rpc_port}' for node in self.nodes)}/{JOURNAL}"
 
-    @property
-    def epochs(self) -> list[int]:
-        """What each node that runs has promised."""
-        return [node.node.get_journal_state(JOURNAL).last_promised_epoch for node in self.nodes if node.reachable]
+    def settled_epochs(self) -> list[int]:
+        """What each node that runs has promised, once all agree: a writer waits for most of them only."""
+        found: list[int] = []
+
+        def agree() -> bool:
+            running = [node.node for node in self.nodes if node.reachable]
+            found[:] = [node.get_journal_state(JOURNAL).last_promised_epoch for node in running]
+            return len(set(found)) == 1
+
+        wait_until("the slowest node to promise", agree)
+        return found
 
     def writer(self) -> QuorumJournal:
         """Closed with the quorum."""

@@ -211,7 +211,7 @@ class StreamingNamenode(FakeNamenode):
         assert registration.storage_info.namespace_id == self.info.namespace_id
         if registration.role is NamenodeRole.BACKUP and registration.rpc_address not in self.streams:
             host, _, port = registration.rpc_address.rpartition(":")
-            self.streams[registration.rpc_address] = Stream(JournalClient(host, int(port), user="hdfs", timeout=20))
+            self.streams[registration.rpc_address] = Stream(JournalClient(host, int(port), user="hdfs", timeout=600))
         return NamenodeRegistration("127.0.0.1:8020", "127.0.0.1:9870", self.info, NamenodeRole.NAMENODE)
 
     def _check(self, registration: NamenodeRegistration) -> None:

@@ -118,7 +118,7 @@ def test_segments_are_sent_to_those_alone_who_may_call(tmp_path: Path) -> None:
     with JournalNodeServer(config) as server:
         host, port = server.url.removeprefix("http://").split(":")
         for source, status in (("127.0.0.1", 403), ("127.0.0.2", 500)):
-            connection = http.client.HTTPConnection(host, int(port), source_address=(source, 0), timeout=20)
+            connection = http.client.HTTPConnection(host, int(port), source_address=(source, 0), timeout=600)
             connection.request("GET", "/getJournal?jid=j1&segmentTxId=1")
             assert connection.getresponse().status == status
             connection.close()

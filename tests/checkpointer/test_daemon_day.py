@@ -121,7 +121,7 @@ class Day:
     # ---- what it tells -------------------------------------------------------------------------------------
 
     def get(self, path: str) -> requests.Response:
-        return requests.get(self.url + path, timeout=20)
+        return requests.get(self.url + path, timeout=600)
 
     def checks(self) -> dict[str, tuple[str, str]]:
         chosen = [check for check in CHECKS if check.name in ASKED]
@@ -310,7 +310,7 @@ def test_a_day(day: Day) -> None:
             day.passes(LOOK)
         with day.scene(says("checkpoints may begin again, which were held back: maintenance")):
             post = {"minutes": "90", "reason": "maintenance"}
-            assert requests.post(f"{day.url}/cancel", params=post, timeout=20).ok
+            assert requests.post(f"{day.url}/cancel", params=post, timeout=600).ok
             day.cancelled_until = day.clock.passed + 90 * 60
             day.passes(90 * 60)
             day.passes(2 * POLL)

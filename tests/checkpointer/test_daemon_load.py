@@ -10,7 +10,6 @@ _FLAT = 1.5
 
 
 @pytest.mark.deep
-@pytest.mark.timeout(200)
 def test_nothing_is_lost_and_memory_stays_flat_under_load() -> None:
     result = run_load(seconds=15, rate=400, checkpoint_period=2)
     # run_load itself compares what was acknowledged with what is there, before and after a kill

@@ -143,11 +143,11 @@ def test_what_it_serves(role: JobRole, caplog: pytest.LogCaptureFixture) -> None
     with served(role):
         wait_until("the address", lambda: "checkpointer on http" in caplog.text)
         url = next(m for m in caplog.messages if "checkpointer on http" in m).split(" on ")[1].split(": ")[0]
-        assert requests.get(f"{url}/status", timeout=20).json()["role"] == "standby"
-        assert "beans" in requests.get(f"{url}/jmx", timeout=20).json()
-        assert requests.get(f"{url}/metrics", timeout=20).ok
-        assert requests.get(f"{url}/health/live", timeout=20).ok
-        assert requests.get(f"{url}/imagetransfer?getimage=1&txid=1", timeout=20).status_code == 410
+        assert requests.get(f"{url}/status", timeout=600).json()["role"] == "standby"
+        assert "beans" in requests.get(f"{url}/jmx", timeout=600).json()
+        assert requests.get(f"{url}/metrics", timeout=600).ok
+        assert requests.get(f"{url}/health/live", timeout=600).ok
+        assert requests.get(f"{url}/imagetransfer?getimage=1&txid=1", timeout=600).status_code == 410
 
 
 def test_a_new_bandwidth_holds_for_images_that_are_being_served(
@@ -166,7 +166,7 @@ def test_a_new_bandwidth_holds_for_images_that_are_being_served(
         url = next(m for m in caplog.messages if "checkpointer on http" in m).split(" on ")[1].split(": ")[0]
         with ThreadPoolExecutor(2) as pool:
             query = f"{url}/imagetransfer?getimage=1&txid=7"
-            running = [pool.submit(requests.get, query + more, timeout=60) for more in ("", "&bootstrapstandby=true")]
+            running = [pool.submit(requests.get, query + more, timeout=600) for more in ("", "&bootstrapstandby=true")]
             wait_until("a first piece of both", lambda: role.counter.sent >= 2 * slow.transfer_chunk_size)
             control.reload()
             assert [len(each.result(60).content) for each in running] == [1 << 20, 1 << 20]
@@ -188,9 +188,9 @@ def test_who_may_call_is_read_anew(
         wait_until("the address", lambda: "checkpointer on http" in caplog.text)
         url = next(m for m in caplog.messages if "checkpointer on http" in m).split(" on ")[1].split(": ")[0]
         image = f"{url}/imagetransfer?getimage=1&txid=7"
-        assert requests.get(image, timeout=60).status_code == 403
+        assert requests.get(image, timeout=600).status_code == 403
         control.reload()
-        wait_until("the lists", lambda: "there is no image" in requests.get(image, timeout=60).text)
+        wait_until("the lists", lambda: "there is no image" in requests.get(image, timeout=600).text)
     assert "the hosts that may call (192.0.2.1) → (127.0.0.1, 192.0.2.1)" in caplog.text
 
 
@@ -199,13 +199,13 @@ def test_cancelling_over_http(role: JobRole, caplog: pytest.LogCaptureFixture) -
     with served(role):
         wait_until("the address", lambda: "checkpointer on http" in caplog.text)
         url = next(m for m in caplog.messages if "checkpointer on http" in m).split(" on ")[1].split(": ")[0]
-        assert requests.post(f"{url}/cancel", params={"reason": "maintenance", "minutes": "5"}, timeout=20).ok
-        cancelled = requests.get(f"{url}/status", timeout=20).json()["cancelled"]
+        assert requests.post(f"{url}/cancel", params={"reason": "maintenance", "minutes": "5"}, timeout=600).ok
+        cancelled = requests.get(f"{url}/status", timeout=600).json()["cancelled"]
         assert cancelled["reason"] == "maintenance"
         assert 0 < cancelled["secondsLeft"] <= 300
-        assert requests.post(f"{url}/checkpoint", timeout=20).status_code == 503
-        assert requests.post(f"{url}/cancel?minutes=0", timeout=20).ok
-        assert requests.post(f"{url}/checkpoint", timeout=20).json()["state"] == "skipped"
+        assert requests.post(f"{url}/checkpoint", timeout=600).status_code == 503
+        assert requests.post(f"{url}/cancel?minutes=0", timeout=600).ok
+        assert requests.post(f"{url}/checkpoint", timeout=600).json()["state"] == "skipped"
 
 
 # who a daemon is, what it listens on and reads from, and what its engine is built with
@@ -312,10 +312,10 @@ def test_signals_become_commands() -> None:
     control.take_signals()
     try:
         os.kill(os.getpid(), signal.SIGHUP)
-        assert control.wait(60) is Command.RELOAD
+        assert control.wait(600) is Command.RELOAD
         assert not control.stopping()
         os.kill(os.getpid(), signal.SIGTERM)
-        assert control.wait(60) is Command.STOP
+        assert control.wait(600) is Command.STOP
         assert control.stopping()
         assert control.wait(0.0) is None
     finally:

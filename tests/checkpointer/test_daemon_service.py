@@ -498,12 +498,12 @@ def test_one_at_a_time_and_who_waits_gets_its_result(service: CheckpointService,
 
     def during(observer: Observer) -> None:
         begun.set()
-        assert go_on.wait(60)
+        assert go_on.wait(600)
 
     role.during = during
     with ThreadPoolExecutor(4) as pool:
         first = pool.submit(service.poll)
-        assert begun.wait(60)
+        assert begun.wait(600)
         assert service.status()["phase"] == "replay"
         assert service.poll().state is TriggerState.BUSY
         waiting = [pool.submit(service.request, force=True, wait=True) for _ in range(3)]
@@ -525,12 +525,12 @@ def test_who_waited_for_a_failure_tries_itself(service: CheckpointService, role:
         role.during = lambda observer: setattr(role, "fault", None)
         role.fault = real_fault
         begun.set()
-        assert go_on.wait(60)
+        assert go_on.wait(600)
 
     role.during = during
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(service.poll)
-        assert begun.wait(60)
+        assert begun.wait(600)
         second = pool.submit(service.request, force=True, wait=True)
         go_on.set()
         assert first.result().state is TriggerState.FAILED
@@ -607,7 +607,7 @@ def test_a_stop_ends_a_checkpoint_and_starts_no_other(service: CheckpointService
     role.during = during
     with ThreadPoolExecutor(2) as pool:
         running = pool.submit(service.poll)
-        assert begun.wait(60)
+        assert begun.wait(600)
         waiting = pool.submit(service.request, force=True, wait=True)
         service.stop()
         assert running.result().state is TriggerState.UNAVAILABLE
@@ -712,7 +712,7 @@ def test_a_cancellation_ends_a_checkpoint_and_holds_others_off(
     role.during = during
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(service.poll)
-        assert begun.wait(60)
+        assert begun.wait(600)
         service.cancel("this node becomes active")
         assert running.done()
         assert running.result().state is TriggerState.UNAVAILABLE

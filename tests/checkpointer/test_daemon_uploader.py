@@ -33,7 +33,7 @@ POLICY = UploadPolicy(
     quiet_period=150.0,
     back_off=BackOff(10.0, 100.0),
     parallelism=4,
-    timeout=20.0,
+    timeout=600.0,
     chunk_size=65536,
     bandwidth=0,
 )
@@ -89,7 +89,7 @@ def peer(answer: bytes, *, after: int = 0, hold: threading.Event | None = None) 
                         read += len(piece)
                     connection.sendall(answer)
                     if hold is not None:
-                        hold.wait(20)
+                        hold.wait(600)
                     while answer and connection.recv(65536):
                         """So that closing does not take the answer back."""
 
@@ -127,7 +127,7 @@ def test_all_get_the_image_at_the_same_time(tmp_path: Path, image: Path) -> None
     with namenodes(tmp_path, 4) as servers:
         meeting = threading.Barrier(4)
         for served in servers:
-            served.store.on_rejection = lambda: meeting.wait(20) and None
+            served.store.on_rejection = lambda: meeting.wait(600) and None
         counted: list[int] = []
         subject = uploader(*(served.url for served in servers), count=counted.append)
         found = offered(subject, image)
@@ -154,7 +154,7 @@ def test_no_more_than_the_cap_at_once(image: Path, monkeypatch: pytest.MonkeyPat
             most = max(most, running)
             if running == parallelism:
                 full.set()
-        assert full.wait(20)
+        assert full.wait(600)
         with lock:
             running -= 1
         return UploadResult.SUCCESS

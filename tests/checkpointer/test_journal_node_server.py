@@ -80,15 +80,15 @@ def test_a_node_serves_calls_segments_and_its_state(places: list[Place]) -> None
         writer.write(4, 4, 5)
         state = writer.node.get_journal_state(JOURNAL)
         assert (state.http_port, state.from_url) == (place.http_port, place.url)
-        assert requests.get(segment_url(place.url, JOURNAL, 1, NAMESPACE), timeout=20).content == HEADER + batch(1, 3)
+        assert requests.get(segment_url(place.url, JOURNAL, 1, NAMESPACE), timeout=600).content == HEADER + batch(1, 3)
         assert writer.node.get_journaled_edits(JOURNAL, 2, 9).count == 4
         with InterQJournalClient("127.0.0.1", place.rpc_port, user="hdfs") as peer:
             assert peer.get_storage_info(JOURNAL).cluster_id == NAMESPACE.cluster_id
-        assert requests.get(f"{server.url}/status", timeout=20).json()["journals"][JOURNAL]["highestTxid"] == 5
-        assert requests.get(f"{server.url}/health/live", timeout=20).status_code == 200
-        assert requests.get(f"{server.url}/health/ready", timeout=20).json()["journals"] == 1
-        assert "Journal-j1" in requests.get(f"{server.url}/jmx", timeout=20).text
-        assert "hdfs_journalnode_highest_txid" in requests.get(f"{server.url}/metrics", timeout=20).text
+        assert requests.get(f"{server.url}/status", timeout=600).json()["journals"][JOURNAL]["highestTxid"] == 5
+        assert requests.get(f"{server.url}/health/live", timeout=600).status_code == 200
+        assert requests.get(f"{server.url}/health/ready", timeout=600).json()["journals"] == 1
+        assert "Journal-j1" in requests.get(f"{server.url}/jmx", timeout=600).text
+        assert "hdfs_journalnode_highest_txid" in requests.get(f"{server.url}/metrics", timeout=600).text
     server.stop()
     with pytest.raises(JavaIOError, match="stopping"):
         server.node.is_formatted(JOURNAL)
@@ -107,7 +107,7 @@ def test_journals_that_are_there_are_opened_at_the_start(places: list[Place]) ->
         assert (place.root / "other" / "j2" / "current" / "VERSION").exists()
     (place.root / "other" / "damaged" / "current" / "VERSION").write_text("nothing")
     with JournalNodeServer(config_of(values)) as server:
-        status = requests.get(f"{server.url}/status", timeout=20).json()
+        status = requests.get(f"{server.url}/status", timeout=600).json()
         assert status["journals"].keys() == {"j2"}
         assert "VERSION" in status["failing"]["damaged"]
         with QJournalClient(*server.rpc_address, user="hdfs") as client:
@@ -117,10 +117,10 @@ def test_journals_that_are_there_are_opened_at_the_start(places: list[Place]) ->
 def test_a_disk_that_fails_makes_the_node_unready(places: list[Place], monkeypatch: pytest.MonkeyPatch) -> None:
     place = places[0]
     with running([place], [place]) as (server,), place.writer() as writer:
-        unformatted = requests.get(f"{server.url}/health/ready", timeout=20)
+        unformatted = requests.get(f"{server.url}/health/ready", timeout=600)
         assert (unformatted.status_code, "no journal is formatted here" in unformatted.text) == (503, True)
         format_all([place])
-        assert requests.get(f"{server.url}/health/ready", timeout=20).ok
+        assert requests.get(f"{server.url}/health/ready", timeout=600).ok
         writer.start(1)
 
         def full(*_: object, **__: object) -> None:
@@ -132,13 +132,13 @@ def test_a_disk_that_fails_makes_the_node_unready(places: list[Place], monkeypat
             patch.setattr(type(journal._output), "append", full)
             with pytest.raises(JavaIOError, match="No space left"):
                 writer.write(1, 1, 1)
-        answer = requests.get(f"{server.url}/health/ready", timeout=20)
+        answer = requests.get(f"{server.url}/health/ready", timeout=600)
         assert (answer.status_code, "No space left" in answer.text) == (503, True)
         newer = Writer(writer.node, epoch=2)
         newer.begin()
         newer.start(1)
         newer.write(1, 1, 1)
-        assert requests.get(f"{server.url}/health/ready", timeout=20).ok
+        assert requests.get(f"{server.url}/health/ready", timeout=600).ok
 
 
 def test_missed_segments_are_fetched_from_the_others(places: list[Place]) -> None:
@@ -303,7 +303,7 @@ def process(conf: Path, log: Path, *, environment: dict[str, str] | None = None)
 
 def answers(place: Place) -> bool:
     try:
-        return requests.get(f"{place.url}/health/live", timeout=10).ok
+        return requests.get(f"{place.url}/health/live", timeout=600).ok
     except requests.ConnectionError:
         return False
 
@@ -319,7 +319,7 @@ def test_a_process_from_start_to_sigterm_and_again(places: list[Place], tmp_path
             writer.start(4)
             writer.write(4, 4, 5)
             started.send_signal(signal.SIGTERM)
-            assert started.wait(30) == 0, log.read_text()
+            assert started.wait(600) == 0, log.read_text()
     assert not (place.root / "journal" / JOURNAL / "in_use.lock").exists()
     with process(conf, log) as started:
         wait_until("the JournalNode", lambda: started.poll() is not None or answers(place))
@@ -350,7 +350,7 @@ def test_the_service_manager_is_told(places: list[Place], tmp_path: Path) -> Non
             told = b""
             while b"STOPPING=1" not in told:
                 told = manager.recv(4096)
-            assert started.wait(30) == 0
+            assert started.wait(600) == 0
 
 
 def test_what_keeps_a_node_from_starting_is_told(places: list[Place], tmp_path: Path) -> None:

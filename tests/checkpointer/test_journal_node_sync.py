@@ -48,9 +48,9 @@ def test_no_fault_ends_the_sync(caplog: pytest.LogCaptureFixture) -> None:
     peer = Peer(RpcConnectionError("b is down"), ValueError("what nobody thought of"), RpcConnectionError("b is down"))
     sync = SyncThread(node, JOURNAL, [peer], network.fetch, interval=0.001, may_format=False)
     sync.start()
-    assert peer.through.wait(20)
+    assert peer.through.wait(600)
     sync.stop()
-    sync.join(20)
+    sync.join(600)
     faults = [record for record in caplog.records if record.exc_info]
     assert [record.message for record in faults] == [
         f"{JOURNAL}: a fault of the JournalNode itself, the sync continues"

@@ -467,11 +467,11 @@ def test_a_keeper_that_hangs_is_away() -> None:
     scene.says((Held.TAKEN, None))
     scene.keeper.asked.clear()
     answer = threading.Event()
-    scene.keeper.on_ask = lambda: answer.wait(30)
+    scene.keeper.on_ask = lambda: answer.wait(600)
     with ThreadPoolExecutor(1) as pool:
         try:
             pool.submit(scene.leadership.ask)
-            assert scene.keeper.asked.wait(30)
+            assert scene.keeper.asked.wait(600)
             scene.clock.now += 5
             scene.leadership.look()
             # it slept: that it had no answer meanwhile is no silence
@@ -504,7 +504,7 @@ def test_who_slept_amid_a_question_takes_no_keeper_for_away() -> None:
 
 def test_a_thread_looks_whether_there_are_answers(tmp_path: Path) -> None:
     keeper, answer = FakeKeeper(), threading.Event()
-    keeper.on_ask = lambda: answer.wait(30)
+    keeper.on_ask = lambda: answer.wait(600)
     leadership = Leadership(LeaderSettings(file=tmp_path / "lock", session_timeout=0.2), ME, keeper=keeper)
     leadership.start()
     try:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-WAIT = 60
+WAIT = 600
 
 BEGIN = """
 import faulthandler, signal, sys, threading

@@ -145,12 +145,12 @@ def test_it_refuses_by_time_and_transactions(txid: int, now: float, refuses: boo
 def test_beans_tell(tmp_path: Path) -> None:
     with FakeNamenode(tmp_path / "name") as node:
         node.checkpointed_at = 1000.25
-        found = ask_outlook(node.url, timeout=20)
+        found = ask_outlook(node.url, timeout=600)
         assert found == NamenodeOutlook("2.7.3", "active", 1000.25, node.image_txids()[-1])
         node.recent = 3600, 1000
-        assert ask_outlook(node.url, timeout=20).version == "3.4.1"
+        assert ask_outlook(node.url, timeout=600).version == "3.4.1"
     with pytest.raises(TransferError, match="no answer"):
-        ask_outlook(node.url, timeout=20)
+        ask_outlook(node.url, timeout=600)
 
 
 def test_an_outlook_goes_by_what_was_heard_last() -> None:
@@ -350,7 +350,7 @@ def _write_site(conf: Path, values: dict[str, str]) -> None:
 
 def _takes_from(url: str) -> float | None:
     try:
-        found: float | None = requests.get(f"{url}/status", timeout=10).json()["targets"][0]["takesFrom"]
+        found: float | None = requests.get(f"{url}/status", timeout=600).json()["targets"][0]["takesFrom"]
     except requests.ConnectionError:
         return None
     return found

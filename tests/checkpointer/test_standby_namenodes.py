@@ -29,7 +29,7 @@ def asking(*fakes: Double | None, retries: int = 3) -> Iterator[NameNodes]:
             server.start()
     addresses = [("127.0.0.1", 1) if server is None else server.address for server in servers]
     https = [f"http://nn{number}:9870" for number in range(len(fakes))]
-    nodes = NameNodes(https, addresses, user="hdfs", timeout=20.0, retries=retries)
+    nodes = NameNodes(https, addresses, user="hdfs", timeout=600.0, retries=retries)
     try:
         yield nodes
     finally:

@@ -201,7 +201,7 @@ def test_a_segment_over_tls(certificate: Path, tmp_path: Path) -> None:
     body = bytes(range(256)) * 4096
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
     with tls_server(certificate, answer, hang=False) as (url, _):
-        (path,) = download_segment(url, 1, 2, INFO, [folder], timeout=20)
+        (path,) = download_segment(url, 1, 2, INFO, [folder], timeout=600)
     assert path.read_bytes() == body
 
 

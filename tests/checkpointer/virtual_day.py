@@ -146,7 +146,7 @@ def daemon(
     serving = threading.Thread(target=run)
     serving.start()
     try:
-        assert scheduler.running_now.wait(60)
+        assert scheduler.running_now.wait(600)
         assert faults == []
         yield scheduler, control
     finally:

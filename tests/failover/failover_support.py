@@ -71,7 +71,7 @@ class FakeNameNode:
         self.told.append(state)
         if state in self.refusals:
             raise self.refusals[state]
-        if state is HAState.ACTIVE and self.pause is not None and not self.pause.wait(30):
+        if state is HAState.ACTIVE and self.pause is not None and not self.pause.wait(600):
             raise ServiceFailedError("the test never let it go on")
         self.state = state
 

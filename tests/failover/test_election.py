@@ -347,11 +347,11 @@ def test_nothing_is_called_after_the_end(scene: Scene) -> None:
 
     def wait() -> None:
         going_on.set()
-        may_end.wait(20)
+        may_end.wait(600)
 
     scene.nodes[0].before_active = wait
     scene.join(0)
-    assert going_on.wait(20)
+    assert going_on.wait(600)
     ending = threading.Thread(target=scene.elections[0].close)
     ending.start()
     # the lock goes at once, though the callback still runs
@@ -419,7 +419,7 @@ def test_a_request_that_is_cut_off_leaves_one_active(zookeeper: ZooKeeperServer,
         if request_kind == "delete":
             scene.elections[0].quit(need_fence=False)
         scene.join(0)
-        assert proxy.was_cut.wait(20)
+        assert proxy.was_cut.wait(600)
         scene.join(1)
         wait_until("settled", lambda: sorted(e.state.value for e in scene.elections) == ["active", "standby"])
         active = [each.state for each in scene.elections].index(ElectorState.ACTIVE)

@@ -113,7 +113,7 @@ class Heard:
 
     def until(self, wanted: Callable[[Report], bool]) -> Report:
         with self._news:
-            assert self._news.wait_for(lambda: any(map(wanted, self._reports)), 20), self._reports
+            assert self._news.wait_for(lambda: any(map(wanted, self._reports)), 600), self._reports
             found = next(filter(wanted, self._reports))
             self._reports.clear()
             return found

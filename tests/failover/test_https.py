@@ -22,7 +22,7 @@ from tests.interop.hadoop_conf import HadoopConf, free_port
 from tests.namenode_stub.stub_support import wait_until
 from tests.tls.certificates import Identity, authority, tls_folder
 
-WAIT = 30.0
+WAIT = 600.0
 
 
 @pytest.fixture(scope="module")

@@ -196,8 +196,8 @@ def test_who_cannot_be_fenced_keeps_all_others_from_becoming_active(pair: Pair) 
     pair.until(lambda: server.controller.fencings["shell", "failed"] > 1, "two tries")
     assert pair.nodes["nn2"].state is STANDBY
     with ClusterSession() as session:
-        found = session.get(f"{server.url}/metrics", timeout=10).text
-        ready = session.get(f"{server.url}/health/ready", timeout=10)
+        found = session.get(f"{server.url}/metrics", timeout=600).text
+        ready = session.get(f"{server.url}/health/ready", timeout=600)
     assert "hdfs_zkfc_fencing_failing 1.0" in found
     assert 'hdfs_zkfc_fencings_total{method="rpc",result="failed"}' in found
     assert ready.status_code == requests.codes.service_unavailable
@@ -205,7 +205,7 @@ def test_who_cannot_be_fenced_keeps_all_others_from_becoming_active(pair: Pair) 
     pair.nodes["nn1"].refusals.clear()
     pair.becomes("nn2", ACTIVE)
     pair.until(lambda: server.ready().ok, "nn2's controller to be ready")
-    assert "hdfs_zkfc_fencing_failing 0.0" in requests.get(f"{server.url}/metrics", timeout=10).text
+    assert "hdfs_zkfc_fencing_failing 0.0" in requests.get(f"{server.url}/metrics", timeout=600).text
 
 
 def test_a_namenode_that_is_gone_is_fenced_by_the_methods(pair: Pair) -> None:
@@ -248,7 +248,7 @@ def test_znodes_that_are_wiped_are_one_clear_error(pair: Pair) -> None:
     pair.zk.delete(pair.znode, recursive=True)
     pair.until(lambda: "gone from ZooKeeper" in pair.servers["nn1"].ready().message, "the error")
     assert pair.nodes["nn1"].state is ACTIVE
-    assert "hdfs_zkfc_election_failed 1.0" in requests.get(f"{pair.servers['nn1'].url}/metrics", timeout=10).text
+    assert "hdfs_zkfc_election_failed 1.0" in requests.get(f"{pair.servers['nn1'].url}/metrics", timeout=600).text
     with pytest.raises(NotFormattedError, match=pair.znode), FailoverServer(pair.settings("nn2")):
         pass
     with watching(pair.settings("nn1")) as election:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from tests.checkpointer.kill_harness import WARM_MODULE
 
-CHILD_SECONDS = 60.0
+CHILD_SECONDS = 600.0
 _PR_SET_PTRACER = 0x59616D61
 _ANYONE = ctypes.c_ulong(-1)
 _T = TypeVar("_T")

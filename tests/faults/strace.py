@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-_ATTACH_SECONDS = 20.0
+_ATTACH_SECONDS = 600.0
 _LINE = re.compile(r"(\d+) +(\w+)\((.*)")
 _SETUP = "run `make interop-setup`"
 # Part of every call that is listed, and never a path of a test.

@@ -33,7 +33,7 @@ def strace() -> None:
         pytest.skip(str(error))
 
 
-@pytest.mark.timeout(7200 if deep() else 300)
+@pytest.mark.timeout(7200 if deep() else 1800)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("name", SCENES)
 def test_an_error_of_the_system_is_one_sentence(name: str, part: int, tmp_path: Path) -> None:

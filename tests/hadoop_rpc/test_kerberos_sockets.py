@@ -52,7 +52,7 @@ def serving(*servers: FakeServer) -> Iterator[tuple[str, int]]:
         thread = threading.Thread(target=serve)
         thread.start()
         yield listener.getsockname()
-        thread.join(60)
+        thread.join(600)
         assert not thread.is_alive()
 
 
@@ -70,7 +70,7 @@ def _serve(peer: socket.socket, server: FakeServer) -> None:
 
 
 def client(address: tuple[str, int], security: FakeSecurity) -> RpcClient:
-    return RpcClient(*address, "org.example.P", user="", security=security, retry=NO_RETRY, timeout=60.0)
+    return RpcClient(*address, "org.example.P", user="", security=security, retry=NO_RETRY, timeout=600.0)
 
 
 @pytest.mark.parametrize("protection", list(Protection))

@@ -168,7 +168,7 @@ def server(node: FakeNode) -> Iterator[RpcServer]:
 
 @pytest.fixture
 def client(server: RpcServer) -> Iterator[QJournalClient]:
-    with QJournalClient(*server.address, user="hdfs", timeout=20.0) as client:
+    with QJournalClient(*server.address, user="hdfs", timeout=600.0) as client:
         yield client
 
 

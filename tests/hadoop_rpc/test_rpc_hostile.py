@@ -34,7 +34,7 @@ from tests.depth import scaled
 from tests.hadoop_rpc.fake_security import FakeDoor
 
 PROTOCOL = "org.example.Echo"
-WAIT = 30.0
+WAIT = 600.0
 MIB = 1 << 20
 ME = b"0123456789abcdef"
 

@@ -35,7 +35,7 @@ from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import CallContext, Method, Service
 
 PROTOCOL = "org.example.Echo"
-WAIT = 30.0
+WAIT = 600.0
 
 Handler = Callable[[ha.GetServiceStatusResponseProto, CallContext], ha.GetServiceStatusResponseProto]
 

@@ -130,7 +130,7 @@ def test_a_late_error_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n
 
 def test_several_writes_are_in_flight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(direct_file, "_STRETCH", 64 * direct_file._BUFFER)
-    pwrite, all_there = os.pwrite, threading.Barrier(direct_file._IN_FLIGHT, timeout=60)
+    pwrite, all_there = os.pwrite, threading.Barrier(direct_file._IN_FLIGHT, timeout=600)
 
     def wait_for_others(descriptor: int, part: memoryview, at: int) -> int:
         if len(part) == direct_file._BUFFER:

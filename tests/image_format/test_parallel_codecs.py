@@ -154,7 +154,7 @@ class Gated:
         return b">"
 
     def _work(self, number: int, piece: bytes) -> bytes:
-        assert self.gates[number].wait(60)
+        assert self.gates[number].wait(600)
         if number == self.faulty:
             raise MemoryError
         if number:

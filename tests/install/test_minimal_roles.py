@@ -22,7 +22,7 @@ from tests.install.host import REPOSITORY
 from tests.interop.hadoop_conf import free_port
 from tests.interop.hadoop_process import port_is_open, wait_until
 
-pytestmark = [pytest.mark.deep, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.deep
 
 HOST = "127.0.0.1"
 DEFAULT_PORTS = {
@@ -71,7 +71,7 @@ def running(site: Site, conf: Path, *words: str) -> Iterator[None]:
         assert process.poll() is None, (site.root / f"{conf.name}.log").read_text()
     finally:
         process.terminate()
-        assert process.wait(60) == 0
+        assert process.wait(600) == 0
 
 
 def stub_of(conf: Path, resources: ExitStack) -> NameNodeStub:

@@ -52,7 +52,7 @@ def real(conf: HadoopConf, running: ExitStack) -> Path:
     return running.enter_context(NameNode(conf)).current
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     "start", [stub, pytest.param(real, marks=[pytest.mark.interop, pytest.mark.deep])], ids=["stub", "hadoop-2.7.3"]
 )

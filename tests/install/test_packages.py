@@ -74,7 +74,7 @@ def test_the_minimal_configuration_of_a_role_can_start_it(role: str) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg-deb is not installed")
 def test_the_debian_package(tmp_path: Path) -> None:
     """What is in it; `apt-get install` of it is for a machine of its own."""

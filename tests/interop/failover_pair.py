@@ -31,7 +31,7 @@ ZKFC = "org.apache.hadoop.hdfs.tools.DFSZKFailoverController"
 PARENT = f"/hadoop-ha/{NAMESERVICE}"
 SESSION_SECONDS = 3
 _HERE = "127.0.0.1"
-_STOP_SECONDS = 60.0
+_STOP_SECONDS = 600.0
 # as a power switch: whoever has the id of the process is killed, and is gone when this ends
 _FENCE = """\
 #!/bin/bash

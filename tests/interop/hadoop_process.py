@@ -17,7 +17,7 @@ from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import SERVER, HadoopRelease, java_program, java_version
 
-START_SECONDS = 90.0
+START_SECONDS = 600.0
 STOP_SECONDS = 20.0
 _POLL_SECONDS = 0.05
 _LOGGED = 6000

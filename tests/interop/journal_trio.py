@@ -15,7 +15,7 @@ from tests.interop.cluster import JournalNode
 from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf
 from tests.interop.hadoop_process import port_is_open, wait_until
 
-_STOP_SECONDS = 60.0
+_STOP_SECONDS = 600.0
 
 
 class _Node(Protocol):

@@ -13,7 +13,7 @@ from hadoop_common.errors import EXIT_STORAGE
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import OPENER, CommandResult, wait_until
 
-_STOP_SECONDS = 60.0
+_STOP_SECONDS = 600.0
 
 
 class OurDaemon:
@@ -108,7 +108,7 @@ class OurDaemon:
 
     def status(self) -> dict[str, Any]:
         """What GET /status tells."""
-        with OPENER.open(f"{self.url}/status", timeout=10) as answer:
+        with OPENER.open(f"{self.url}/status", timeout=600) as answer:
             values: dict[str, Any] = json.load(answer)
         return values
 

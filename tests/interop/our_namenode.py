@@ -17,7 +17,7 @@ from urllib.request import Request
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import OPENER, CommandResult, wait_until
 
-_STOP_SECONDS = 60.0
+_STOP_SECONDS = 600.0
 
 
 class OurNameNode:
@@ -100,7 +100,7 @@ class OurNameNode:
 
     def status(self) -> dict[str, Any]:
         """What GET /status tells."""
-        with OPENER.open(f"{self.url}/status", timeout=20) as answer:
+        with OPENER.open(f"{self.url}/status", timeout=600) as answer:
             values: dict[str, Any] = json.load(answer)
         return values
 
@@ -113,7 +113,7 @@ class OurNameNode:
         url, body = f"{self.url}/namespace/{operation}", json.dumps(arguments).encode()
         request = Request(url, body, {"Content-Type": "application/json"}, method="POST")
         try:
-            with OPENER.open(request, timeout=60) as answer:
+            with OPENER.open(request, timeout=600) as answer:
                 return answer.status, json.load(answer)["result"]
         except HTTPError as refusal:
             with refusal:
@@ -128,7 +128,7 @@ class OurNameNode:
 
     def paths(self) -> set[str]:
         """All that there is."""
-        with OPENER.open(f"{self.url}/namespace/tree", timeout=60) as answer:
+        with OPENER.open(f"{self.url}/namespace/tree", timeout=600) as answer:
             return {json.loads(line)["path"] for line in answer}
 
     def _answers(self) -> bool:

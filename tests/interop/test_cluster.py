@@ -189,8 +189,8 @@ def test_our_merged_image_is_taken_and_the_namenode_restarts_from_it(
     assert repeated is UploadResult.OLD_TRANSACTION_ID_FAILURE
     assert has_image(said[0], merged.txid), said
     # which its beans tell as well, though they may be as old as the period of its metrics
-    wait_until(lambda: ask_outlook(namenode.url, timeout=20.0).last_txid == merged.txid, "the image among the beans")
-    known = ask_outlook(namenode.url, timeout=20.0)
+    wait_until(lambda: ask_outlook(namenode.url, timeout=600.0).last_txid == merged.txid, "the image among the beans")
+    known = ask_outlook(namenode.url, timeout=600.0)
     assert (known.version, known.state) == ("2.7.3", "active")
     assert known.last_at is not None
     assert abs(known.last_at - time.time()) < 600

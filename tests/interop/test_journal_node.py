@@ -52,7 +52,7 @@ class Served:
         return Writer(self.client, epoch=epoch, url=f"{self.url}/getJournal?jid={JOURNAL}", **fields)
 
     def get(self, **query: str) -> requests.Response:
-        return requests.get(f"{self.url}/getJournal", params=query, timeout=20)
+        return requests.get(f"{self.url}/getJournal", params=query, timeout=600)
 
 
 @contextmanager
@@ -63,14 +63,14 @@ def ours(root: Path) -> Iterator[Served]:
     http = HttpServer(create_application(get_journal_blueprint(node)), "127.0.0.1", 0)
     with http, RpcServer(services, "127.0.0.1", 0) as rpc:
         node.announce(http.address[1], http.url)
-        with QJournalClient(*rpc.address, user="hdfs", timeout=60.0) as client:
+        with QJournalClient(*rpc.address, user="hdfs", timeout=600.0) as client:
             yield Served(client, http.url, root)
     node.close()
 
 
 @contextmanager
 def hadoops(conf: HadoopConf) -> Iterator[Served]:
-    with cluster.JournalNode(conf) as node, QJournalClient(*node.rpc_address, user="hdfs", timeout=60.0) as client:
+    with cluster.JournalNode(conf) as node, QJournalClient(*node.rpc_address, user="hdfs", timeout=600.0) as client:
         yield Served(client, node.url, node.edits_dir)
 
 

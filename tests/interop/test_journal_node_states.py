@@ -53,7 +53,7 @@ def test_hadoops_recovers_what_a_kill_left(conf: HadoopConf) -> None:
     root = Path(conf["dfs.journalnode.edits.dir"])
     expected = killed_states(root)
     assert len(expected) > 30
-    with JournalNode(conf) as node, QJournalClient(*node.rpc_address, user="hdfs", timeout=60.0) as client:
+    with JournalNode(conf) as node, QJournalClient(*node.rpc_address, user="hdfs", timeout=600.0) as client:
         for journal_id, ends in expected.items():
             writer = Writer(client, epoch=3, journal_id=journal_id)
             assert writer.begin() in (1, 11, None), journal_id
@@ -68,7 +68,7 @@ def test_hadoops_recovers_what_a_kill_left(conf: HadoopConf) -> None:
 @pytest.fixture
 def hadoops_peer(conf: HadoopConf) -> Iterator[RpcPeer]:
     """A JournalNode of Hadoop with segments 1-3 and 4-6 in epoch 5, as a peer."""
-    with JournalNode(conf) as node, QJournalClient(*node.rpc_address, user="hdfs", timeout=60.0) as client:
+    with JournalNode(conf) as node, QJournalClient(*node.rpc_address, user="hdfs", timeout=600.0) as client:
         client.format(JOURNAL, NAMESPACE, force=True)
         writer = Writer(client, epoch=5)
         writer.begin()

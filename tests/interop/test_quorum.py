@@ -210,7 +210,7 @@ def test_two_nodes_down_stop_everybody(trio: JournalTrio, journals: list[QuorumJ
 
 def test_hadoops_node_keeps_a_copy_that_is_as_long_as_the_chosen_one(conf: HadoopConf) -> None:
     """Which is why our client compares such copies before it lets the node take part in a recovery."""
-    with JournalNode(conf) as node, QJournalClient(*node.rpc_address, user="hdfs", timeout=60.0) as client:
+    with JournalNode(conf) as node, QJournalClient(*node.rpc_address, user="hdfs", timeout=600.0) as client:
         client.format(single.JOURNAL, single.NAMESPACE, force=True)
         old = single.Writer(client)
         old.begin()

@@ -230,7 +230,7 @@ class Cluster:
                 done = threading.Event()
                 request = AddRequest(ledger_id, number, master_key(b""), body)
                 self.bookies[index].bookie.handle(request, lambda _, done=done: done.set())
-                assert done.wait(10)
+                assert done.wait(600)
 
     def znode(self, path: str) -> bytes | None:
         return self.znodes.nodes[path].data

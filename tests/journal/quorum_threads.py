@@ -16,7 +16,7 @@ from journal.quorum.quorum_journal import QuorumJournal
 from tests.journal.quorum_model import JOURNAL
 from tests.journal.quorum_simulation import SETTINGS, Simulation
 
-DEADLINE = 30.0
+DEADLINE = 600.0
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

@@ -18,7 +18,7 @@ from journal.journal import RecordBatch
 from journal.ops import DeleteOp, EndLogSegmentOp, StartLogSegmentOp
 from journal.segment import encode_header, iter_ops
 
-DEADLINE = 30.0
+DEADLINE = 600.0
 SIZE = len(encode_op(delete(1), LAYOUT))
 
 

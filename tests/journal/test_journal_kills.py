@@ -80,7 +80,7 @@ def round_of_kill(folder: Path, number: int, chance: random.Random) -> dict[int,
     return {int(txid): path for txid, path in lines}
 
 
-@pytest.mark.timeout(60 + 3 * ROUNDS)
+@pytest.mark.timeout(1800 + 60 * ROUNDS)
 def test_what_was_acknowledged_is_recovered(tmp_path: Path) -> None:
     chance = random.Random(SEED)
     total = 0

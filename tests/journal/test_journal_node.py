@@ -159,20 +159,20 @@ def test_a_journal_that_is_being_opened_is_let_go_of_too() -> None:
 
     def slow(journal_id: str) -> MemoryDisk:
         opening.set()
-        assert go_on.wait(20)
+        assert go_on.wait(600)
         return disk
 
     node = JournalNode(slow)
     opener = threading.Thread(target=node.open_journal, args=(JOURNAL,))
     opener.start()
-    assert opening.wait(20)
+    assert opening.wait(600)
     closer = threading.Thread(target=node.close)
     closer.start()
     while not node._closed:
         closer.join(0.001)
     go_on.set()
     for each in (opener, closer):
-        each.join(20)
+        each.join(600)
         assert not each.is_alive()
     assert not disk.locked
     with pytest.raises(JavaIOError, match="stopping"):
@@ -805,7 +805,7 @@ class _Gate:
 
     def append(self, data: bytes, *, sync: bool) -> None:
         self.entered.set()
-        assert self.leave.wait(20)
+        assert self.leave.wait(600)
         self._output.append(data, sync=sync)
 
     def sync(self) -> None:
@@ -835,7 +835,7 @@ def test_readers_and_other_journals_do_not_wait_for_a_writer(gates: list[_Gate])
     journal._output = gate
     slow = threading.Thread(target=lambda: writer.write(1, 4, 4))
     slow.start()
-    assert gate.entered.wait(20)
+    assert gate.entered.wait(600)
     assert logs(node) == [(1, 3, True)]
     assert node.get_journaled_edits(JOURNAL, 4, 1).count == 0
     assert node.get_journal_state(JOURNAL).last_promised_epoch == 1
@@ -848,7 +848,7 @@ def test_readers_and_other_journals_do_not_wait_for_a_writer(gates: list[_Gate])
     other.segment(1, 2)
     assert slow.is_alive()
     gate.leave.set()
-    slow.join(20)
+    slow.join(600)
     assert logs(node) == [(1, 4, True)]
 
 

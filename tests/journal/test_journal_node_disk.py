@@ -111,7 +111,7 @@ def test_what_comes_in_beside_it_leaves_the_file_that_is_kept_open_alone(
     others: list[threading.Thread] = []
     monkeypatch.setattr(os, "pwrite", write_while_a_peer_is_synced)
     disk.overwrite("current/n", b"56")
-    others[0].join(10)
+    others[0].join(600)
     assert (disk.read("current/n"), disk.read("edits.sync/fetched")) == (b"5634", b"segment")
     monkeypatch.undo()
     kept = [path for path in Path("/proc/self/fd").iterdir() if _points_to(path, tmp_path / "j1/current/n")]

@@ -31,7 +31,7 @@ def answering(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{server.getsockname()[1]}/getJournal?jid=j&segmentTxId=1", received
-        thread.join(10)
+        thread.join(600)
 
 
 def response(body: bytes, *, status: str = "200 OK", headers: str = "") -> bytes:

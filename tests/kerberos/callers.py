@@ -48,9 +48,9 @@ def get(
     scheme, _, place = url.partition("://")
     # the certificate is not what is looked at here
     connection = (
-        HTTPSConnection(place, timeout=30, context=ssl._create_unverified_context())
+        HTTPSConnection(place, timeout=600, context=ssl._create_unverified_context())
         if scheme == "https"
-        else HTTPConnection(place, timeout=30)
+        else HTTPConnection(place, timeout=600)
     )
     try:
         connection.request(method, path, body, headers)

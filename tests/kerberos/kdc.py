@@ -111,7 +111,7 @@ class Kdc:
     def stop(self) -> None:
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(20)
+            self._process.wait(600)
 
     def add(self, *names: str, life: str = "10h") -> None:
         """New principals, `name` or `service/host`, with a random key; `life` as kadmin has it."""

@@ -18,7 +18,7 @@ from hadoop_rpc.sasl import MAX_HANDSHAKE_FRAME
 from hadoop_rpc.wire import AuthProtocol, connection_header
 from tests.kerberos.secure_conf import HOST
 
-_WAIT = 60.0
+_WAIT = 600.0
 _HUGE = b"\x7f\xff\xff\xff"
 _REQUEST = b"GET /jmx HTTP/1.1\r\nHost: x\r\n"
 _ANY = ssl._create_unverified_context()

@@ -60,7 +60,7 @@ def running(kdc: Kdc, tmp_path: Path) -> Iterator[tuple[FailoverSettings, FakeNa
             wait_until(lambda: node.state is HAState.ACTIVE, "nn1 to be active", 60)
             yield settings, node, f"http://{web}"
             process.terminate()
-            assert process.wait(60) == 0
+            assert process.wait(600) == 0
         finally:
             process.kill()
             process.wait()

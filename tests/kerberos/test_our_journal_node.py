@@ -77,7 +77,7 @@ def test_a_namenode_writes(realm: Kdc, tmp_path: Path, protection: Protection) -
     with running(conf(realm, tmp_path)) as server:
         log_in(login(realm, "nn", protection))
         tap = Tap(server.rpc_address[1])
-        with QJournalClient("localhost", tap.port, user="", timeout=30) as client:
+        with QJournalClient("localhost", tap.port, user="", timeout=600) as client:
             writer = Writer(client)
             client.format(JOURNAL, NAMESPACE, force=True)
             writer.segment(1, 3)
@@ -189,7 +189,7 @@ def test_lists_are_read_anew(realm: Kdc, tmp_path: Path, caplog: pytest.LogCaptu
         answers.append(reload(listed.format("*"), "other settings changed too and need a restart"))
     finally:
         control.stop()
-        running.join(60)
+        running.join(600)
     refused, served = "NotAuthorizedError", "JournalNotFormattedError"
     assert answers == [served, refused, refused, served, served]
 
@@ -228,7 +228,7 @@ def test_many_log_in_at_once(realm: Kdc, node: JournalNodeServer) -> None:
     log_in(login(realm, "nn", Protection.INTEGRITY))
 
     def ask(number: int) -> str:
-        with QJournalClient(*node.rpc_address, user="", timeout=30) as client:
+        with QJournalClient(*node.rpc_address, user="", timeout=600) as client:
             try:
                 client.get_journal_state(f"none{number}")
             except RpcError as error:
@@ -242,7 +242,7 @@ def test_many_log_in_at_once(realm: Kdc, node: JournalNodeServer) -> None:
 def test_a_token_counts_once(realm: Kdc, node: JournalNodeServer) -> None:
     log_in(login(realm, "nn"))
     headers = Spnego("localhost").headers
-    answers = [requests.get(f"{node.url}/status", headers=headers, timeout=30) for _ in range(2)]
+    answers = [requests.get(f"{node.url}/status", headers=headers, timeout=600) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [200, 403]
     assert "replay" in answers[1].text
     security = security_for(ServerKind.JOURNALNODE, "localhost")
@@ -253,7 +253,7 @@ def test_a_token_counts_once(realm: Kdc, node: JournalNodeServer) -> None:
     first = connection_header(AuthProtocol.SASL) + sasl_request_frame(step)
     said = []
     for _ in range(2):
-        with socket.create_connection(node.rpc_address, timeout=30) as connection:
+        with socket.create_connection(node.rpc_address, timeout=600) as connection:
             connection.sendall(first)
             said.append(connection.recv(4096))
     assert b"SaslException" not in said[0]

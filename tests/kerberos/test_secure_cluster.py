@@ -104,7 +104,7 @@ def test_nobody_restarts_the_daemon(namenode: NameNode, kdc: Kdc, tmp_path: Path
 
             def is_made() -> bool:
                 asked = f"{url}/checkpoint?force=true"
-                return requests.post(asked, headers={"Cookie": cookie}, timeout=60).status_code == 200
+                return requests.post(asked, headers={"Cookie": cookie}, timeout=600).status_code == 200
 
             kdc.stop()
             try:

@@ -60,7 +60,7 @@ def test_a_writer_of_our_journal_node_is_served(realm: Kdc, tmp_path: Path) -> N
         http, https = node._http.urls
         strangers.come({"rpc": node.rpc_address, "http": address(http), "https": address(https)}, MANY)
         assert len(strangers.peers) == MANY
-        with QJournalClient(*node.rpc_address, user="", timeout=60) as client:
+        with QJournalClient(*node.rpc_address, user="", timeout=600) as client:
             client.format(JOURNAL, NAMESPACE, force=True)
             writer = Writer(client)
             writer.begin()

@@ -87,7 +87,7 @@ def ha(stub: NameNodeStub, user: str = ME) -> Iterator[HAServiceClient]:
 
 
 def status(stub: NameNodeStub) -> dict[str, Any]:
-    found: dict[str, Any] = requests.get(f"{stub.server.url}/status", timeout=20).json()
+    found: dict[str, Any] = requests.get(f"{stub.server.url}/status", timeout=600).json()
     return found
 
 
@@ -98,7 +98,7 @@ def followed(active: NameNodeStub, standby: NameNodeStub) -> None:
 
 
 def mkdirs(stub: NameNodeStub, path: str) -> requests.Response:
-    return requests.post(f"{stub.server.url}/namespace/mkdirs", json={"path": path}, timeout=60)
+    return requests.post(f"{stub.server.url}/namespace/mkdirs", json={"path": path}, timeout=600)
 
 
 def paths(stub: NameNodeStub) -> set[str]:

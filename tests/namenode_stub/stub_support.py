@@ -15,7 +15,7 @@ from namenode_stub.config import StubConfig
 from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub
 
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 600.0
 
 
 def uris(*directories: Path) -> tuple[str, ...]:

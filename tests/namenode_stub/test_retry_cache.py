@@ -61,12 +61,12 @@ def test_a_repeated_call_waits_for_the_one_under_way() -> None:
 
     def slow() -> str:
         running.set()
-        assert go_on.wait(60)
+        assert go_on.wait(600)
         return "once"
 
     first = threading.Thread(target=lambda: answers.append(cache.once(caller, slow, never)))
     first.start()
-    assert running.wait(60)
+    assert running.wait(600)
     second = threading.Thread(target=lambda: answers.append(cache.once(caller, never, never)))
     second.start()
     go_on.set()

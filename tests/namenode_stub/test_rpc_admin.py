@@ -197,7 +197,7 @@ def test_no_upload_gets_into_the_file_that_is_being_saved(tmp_path: Path, monkey
             url = f"{stub.server.url}/imagetransfer?{urlencode(query)}"
             request = Request(url, data=b"x", headers={"X-MD5-Digest": "0" * 32}, method="PUT")
             with pytest.raises(HTTPError) as caught:
-                urlopen(request, timeout=30)
+                urlopen(request, timeout=600)
             answers.append((caught.value.code, caught.value.read().decode()))
         return save_image(folders, txid, write, rollback=rollback)
 

@@ -56,7 +56,7 @@ class Writers:
         """Return when so many were acknowledged; they go on."""
         self.working = [self.pool.submit(self._work, number) for number in range(WRITERS)]
         for _ in range(acknowledged):
-            assert self.begun.acquire(timeout=60)
+            assert self.begun.acquire(timeout=600)
         return self
 
     def made(self) -> set[str]:

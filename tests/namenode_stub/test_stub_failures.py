@@ -52,19 +52,19 @@ def test_a_failed_edit_log_ends_all_service(
         stub.namespace.mkdirs("/kept")
         disk.broken = True
         url = f"{stub.server.url}/namespace"
-        lost = requests.post(f"{url}/mkdirs", json={"path": "/lost"}, timeout=10)
+        lost = requests.post(f"{url}/mkdirs", json={"path": "/lost"}, timeout=600)
         assert lost.status_code == 503
         for operation in ("mkdirs", "roll"):
             arguments = {"path": "/later"} if operation == "mkdirs" else {}
-            answer = requests.post(f"{url}/{operation}", json=arguments, timeout=10)
+            answer = requests.post(f"{url}/{operation}", json=arguments, timeout=600)
             assert answer.status_code == 503
             assert "No space left" in answer.json()["error"]
         for view in ("status", "list", "tree"):
-            assert requests.get(f"{url}/{view}", timeout=10).status_code == 503
+            assert requests.get(f"{url}/{view}", timeout=600).status_code == 503
         with pytest.raises(NotServingError):
             stub.roll()
-        assert "No space left" in requests.get(f"{stub.server.url}/status", timeout=10).json()["failure"]
-        put = requests.put(f"{stub.server.url}/imagetransfer", params=offer(stub), data=b"x", timeout=10)
+        assert "No space left" in requests.get(f"{stub.server.url}/status", timeout=600).json()["failure"]
+        put = requests.put(f"{stub.server.url}/imagetransfer", params=offer(stub), data=b"x", timeout=600)
         assert put.status_code == 417
         disk.broken = False
     tree = restarted_tree(config)
@@ -105,7 +105,7 @@ def test_a_failed_local_directory_is_left_out_and_filled_at_the_next_start(
         stub.namespace.mkdirs("/after")
         stub.roll()
         stub.namespace.mkdirs("/rolled")
-        status = requests.get(f"{stub.server.url}/status", timeout=10).json()
+        status = requests.get(f"{stub.server.url}/status", timeout=600).json()
         assert status["editsDirectories"] == [str(tmp_path / "shared/current")]
         assert "No space left" in status["failedEdits"][(tmp_path / "name").as_uri()]
         before = stub.namespace.walk()

@@ -239,7 +239,7 @@ def test_images_are_sent_and_taken_by_those_alone_who_may_call(tmp_path: Path) -
         host, port = stub.server.url.removeprefix("http://").split(":")
         for method in ("GET", "PUT"):
             for source, refused in (("127.0.0.1", True), ("127.0.0.2", False)):
-                connection = http.client.HTTPConnection(host, int(port), source_address=(source, 0), timeout=20)
+                connection = http.client.HTTPConnection(host, int(port), source_address=(source, 0), timeout=600)
                 connection.request(method, "/imagetransfer?getimage=1&txid=latest")
                 answer = connection.getresponse()
                 assert (answer.status == 403, b"is not allowed from" in answer.read()) == (refused, refused)

@@ -184,7 +184,7 @@ def test_any_operations_are_refused_or_survive_a_restart(calls: list[tuple[Any, 
 
 
 def post(stub: NameNodeStub, operation: str, **options: Any) -> requests.Response:
-    return requests.post(f"{stub.server.url}/namespace/{operation}", timeout=10, **options)
+    return requests.post(f"{stub.server.url}/namespace/{operation}", timeout=600, **options)
 
 
 def test_operations_over_http(stub: NameNodeStub) -> None:
@@ -192,10 +192,10 @@ def test_operations_over_http(stub: NameNodeStub) -> None:
     assert post(stub, "create", json={"path": "/a/f", "overwrite": True}).status_code == 200
     assert post(stub, "roll").json() == {"result": stub.namespace.log.segment_first_txid}
     base = f"{stub.server.url}/namespace"
-    assert requests.get(f"{base}/status?path=/a/f", timeout=10).json()["result"]["type"] == "FILE"
-    assert [each["path"] for each in requests.get(f"{base}/list?path=/a", timeout=10).json()["result"]] == ["/a/f"]
-    assert len(requests.get(f"{base}/tree", timeout=10).text.splitlines()) == 3
-    status = requests.get(f"{stub.server.url}/status", timeout=10).json()
+    assert requests.get(f"{base}/status?path=/a/f", timeout=600).json()["result"]["type"] == "FILE"
+    assert [each["path"] for each in requests.get(f"{base}/list?path=/a", timeout=600).json()["result"]] == ["/a/f"]
+    assert len(requests.get(f"{base}/tree", timeout=600).text.splitlines()) == 3
+    status = requests.get(f"{stub.server.url}/status", timeout=600).json()
     assert (status["role"], status["failure"], len(status["editsDirectories"])) == ("active", "", 2)
 
 

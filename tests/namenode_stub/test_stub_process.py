@@ -22,7 +22,7 @@ def stub(*arguments: str | Path) -> subprocess.Popen[str]:
 
 def answers(url: str) -> bool:
     try:
-        return requests.get(f"{url}/status", timeout=10).ok
+        return requests.get(f"{url}/status", timeout=600).ok
     except requests.ConnectionError:
         return False
 
@@ -32,23 +32,23 @@ def test_a_life_in_a_process(tmp_path: Path) -> None:
     write_configuration(tmp_path, ports, transactions=1000, period=3600)
     conf = tmp_path / "conf-nn1"
     formatting = stub("format", "--conf", conf)
-    assert formatting.wait(60) == 0
+    assert formatting.wait(600) == 0
     again = stub("format", "--conf", conf)
-    _, err = again.communicate(timeout=60)
+    _, err = again.communicate(timeout=600)
     assert again.returncode == 6
     assert "formatted already" in err
     first = stub("run", "--conf", conf)
     try:
         wait_until("the stub", lambda: first.poll() is not None or answers(ports.stub_url))
         second = stub("run", "--conf", conf)
-        _, err = second.communicate(timeout=60)
+        _, err = second.communicate(timeout=600)
         assert second.returncode == 6
         assert "is held by" in err
         assert "Traceback" not in err
-        made = requests.post(f"{ports.stub_url}/namespace/mkdirs", json={"path": "/a"}, timeout=10)
+        made = requests.post(f"{ports.stub_url}/namespace/mkdirs", json={"path": "/a"}, timeout=600)
         assert made.ok
         first.send_signal(signal.SIGTERM)
-        _, err = first.communicate(timeout=60)
+        _, err = first.communicate(timeout=600)
         assert first.returncode == 0, err
     finally:
         if first.poll() is None:

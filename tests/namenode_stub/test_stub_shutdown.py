@@ -44,18 +44,18 @@ def test_a_remote_call_ends_all_changes(tmp_path: Path) -> None:
     with serving(config, "me") as (stub, dfs):
         url = stub.server.url
         assert dfs.mkdirs("/kept")
-        answer = requests.post(f"{url}/shutdown", timeout=10)
+        answer = requests.post(f"{url}/shutdown", timeout=600)
         assert (answer.status_code, answer.json()) == (202, {"result": "shutting down"})
         assert stub.shutdown_requested.is_set()
         for operation, arguments in (("mkdirs", {"path": "/lost"}), ("roll", {})):
-            refused = requests.post(f"{url}/namespace/{operation}", json=arguments, timeout=10)
+            refused = requests.post(f"{url}/namespace/{operation}", json=arguments, timeout=600)
             assert refused.status_code == 503
             assert "shutting down" in refused.json()["error"]
             assert refused.json()["hint"]
         with pytest.raises(StandbyError, match="shutting down"):
             dfs.mkdirs("/lost")
-        assert requests.get(f"{url}/namespace/status", params={"path": "/kept"}, timeout=10).ok
-        status = requests.get(f"{url}/status", timeout=10).json()
+        assert requests.get(f"{url}/namespace/status", params={"path": "/kept"}, timeout=600).ok
+        status = requests.get(f"{url}/status", timeout=600).json()
         assert (status["shuttingDown"], status["failure"]) == (True, "")
         with pytest.raises(ShuttingDownError):
             stub.roll()
@@ -96,7 +96,7 @@ def test_who_wants_another_state_meanwhile_is_refused_and_holds_nothing_up(
 
     def ending(state: ActiveState, *refusal: Any) -> None:
         if not answers:
-            answers.append(requests.post(f"{stub.server.url}/transition/standby", timeout=30))
+            answers.append(requests.post(f"{stub.server.url}/transition/standby", timeout=600))
         end(state, *refusal)
 
     monkeypatch.setattr(ActiveState, "end", ending)
@@ -156,7 +156,7 @@ class Process:
 
     def _answers(self) -> bool:
         try:
-            return requests.get(f"{self.url}/status", timeout=10).ok
+            return requests.get(f"{self.url}/status", timeout=600).ok
         except requests.ConnectionError:
             return False
 
@@ -166,7 +166,7 @@ def by_signal(process: Process) -> None:
 
 
 def by_call(process: Process) -> None:
-    assert requests.post(f"{process.url}/shutdown", timeout=10).status_code == 202
+    assert requests.post(f"{process.url}/shutdown", timeout=600).status_code == 202
 
 
 @pytest.mark.parametrize("end", [by_signal, by_call])
@@ -174,7 +174,7 @@ def test_a_process_ends_in_order(tmp_path: Path, end: Callable[[Process], None])
     ports = free_ports()
     write_configuration(tmp_path, ports, transactions=1000, period=3600)
     conf = tmp_path / "conf-nn1"
-    subprocess.run([sys.executable, "-m", "namenode_stub", "format", "--conf", str(conf)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "namenode_stub", "format", "--conf", str(conf)], check=True, timeout=600)
     ended = threading.Event()
     with Process(conf, ports) as running, ThreadPoolExecutor(4) as pool:
 
@@ -184,7 +184,7 @@ def test_a_process_ends_in_order(tmp_path: Path, end: Callable[[Process], None])
             while True:
                 path = f"/{number}/{len(made)}"
                 try:
-                    answer = requests.post(f"{ports.stub_url}/namespace/mkdirs", json={"path": path}, timeout=30)
+                    answer = requests.post(f"{ports.stub_url}/namespace/mkdirs", json={"path": path}, timeout=600)
                 except requests.ConnectionError:
                     return made, []
                 if answer.status_code == 503:
@@ -195,9 +195,9 @@ def test_a_process_ends_in_order(tmp_path: Path, end: Callable[[Process], None])
                     ended.set()
 
         working = [pool.submit(work, number) for number in range(4)]
-        assert ended.wait(60)
+        assert ended.wait(600)
         end(running)
-        assert running.process.wait(60) == 0
+        assert running.process.wait(600) == 0
         results = [future.result() for future in working]
     assert ended_at(tmp_path / "nn1") == ended_at(tmp_path / "shared")
     assert all("shutting down" in reason for _, reasons in results for reason in reasons)

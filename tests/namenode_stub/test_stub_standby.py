@@ -68,7 +68,7 @@ def test_it_follows_and_sends_clients_away(quorum: Quorum, tmp_path: Path) -> No
         assert (told["role"], told["failure"], told["tailFault"]) == ("standby", "", "")
         assert told["journal"] == quorum.uri
         for method, path in (("post", "mkdirs"), ("get", "status"), ("get", "list"), ("get", "tree"), ("post", "roll")):
-            answer = requests.request(method, f"{standby.server.url}/namespace/{path}", json={"path": "/"}, timeout=20)
+            answer = requests.request(method, f"{standby.server.url}/namespace/{path}", json={"path": "/"}, timeout=600)
             assert answer.status_code == 503
             assert "is a standby" in answer.json()["error"]
             assert answer.json()["hint"]
@@ -79,9 +79,9 @@ def test_it_follows_and_sends_clients_away(quorum: Quorum, tmp_path: Path) -> No
         dfs.rpc.close()
         with pytest.raises(NotActiveError):
             standby.roll()
-        beans = requests.get(f"{standby.server.url}/jmx", timeout=20).json()["beans"]
+        beans = requests.get(f"{standby.server.url}/jmx", timeout=600).json()["beans"]
         assert {bean.get("State") or bean.get("tag.HAState") for bean in beans} - {None} == {"standby"}
-        metrics = requests.get(f"{standby.server.url}/metrics", timeout=20).text
+        metrics = requests.get(f"{standby.server.url}/metrics", timeout=600).text
         assert 'role="standby"' in metrics
 
 
@@ -163,7 +163,7 @@ def test_edits_that_cannot_be_read_make_no_takeover_and_are_an_alarm(
         with NameNodeStub(dataclasses.replace(second, standby=watching), standby=True) as standby:
             with monkeypatch.context() as patched:
                 patched.setattr("checkpointer.roles.standby.tailer.EditTailer.catch_up", broken)
-                answer = requests.post(f"{standby.server.url}/transition/active", timeout=60)
+                answer = requests.post(f"{standby.server.url}/transition/active", timeout=600)
                 assert (answer.status_code, "cannot be read" in answer.json()["error"]) == (503, True)
                 assert standby.state is HAState.STANDBY
                 wait_until("the fault", lambda: "cannot be read" in status(standby)["tailFault"])
@@ -212,7 +212,7 @@ def test_it_takes_over_and_the_other_one_stops_with_its_next_write(quorum: Quoru
             told = client.service_status()
             assert (told.state, told.ready_to_become_active) == (HAState.INITIALIZING, False)
             assert "taken over" in told.reason
-        beans = requests.get(f"{active.server.url}/jmx", timeout=20).json()["beans"]
+        beans = requests.get(f"{active.server.url}/jmx", timeout=600).json()["beans"]
         assert {bean.get("State") or bean.get("tag.HAState") for bean in beans} - {None} == {"initializing"}
         assert "taken over" in status(active)["failure"]
         assert "standby" in lost.json()["hint"]
@@ -259,7 +259,7 @@ def test_states_change_to_and_fro(quorum: Quorum, tmp_path: Path) -> None:
                 client.transition_to_standby()
                 assert client.service_status().state is HAState.STANDBY
             assert mkdirs(active, "/refused").status_code == 503
-            answer = requests.post(f"{standby.server.url}/transition/active", timeout=60)
+            answer = requests.post(f"{standby.server.url}/transition/active", timeout=600)
             assert (answer.status_code, answer.json()) == (200, {"result": "active"})
             assert paths(standby) == {"/", *made}
         assert (one.fail_stop.reason, two.fail_stop.reason) == ("", "")
@@ -296,7 +296,7 @@ def take_over_amid_writes(shared: Quorum | Cluster, tmp_path: Path) -> None:
 
         working = [pool.submit(work, number) for number in range(4)]
         for _ in range(60):
-            assert enough.acquire(timeout=60)
+            assert enough.acquire(timeout=600)
         standby.transition_to_active()
         made = {path for future in working for path in future.result()}
         assert len(made) >= 60
@@ -317,7 +317,7 @@ def test_who_may_ask_for_a_takeover(quorum: Quorum, tmp_path: Path) -> None:
                     call()
         with ha(standby) as client, pytest.raises(AccessControlError, match="automatic"):
             client.transition_to_active(RequestSource.ZKFC)
-        answer = requests.post(f"{standby.server.url}/transition/observer", timeout=20)
+        answer = requests.post(f"{standby.server.url}/transition/observer", timeout=600)
         assert (answer.status_code, "observer" in answer.json()["error"]) == (400, True)
         assert standby.state is HAState.STANDBY
 
@@ -335,14 +335,14 @@ def test_with_a_controller_it_starts_as_a_standby_that_only_the_controller_chang
             with pytest.raises(AccessControlError, match="automatic failover is enabled"):
                 call()
         url = f"{stub.server.url}/transition"
-        answer = requests.post(f"{url}/active", timeout=60)
+        answer = requests.post(f"{url}/active", timeout=600)
         assert (answer.status_code, "-failover" in answer.json()["hint"]) == (409, True)
         assert stub.state is HAState.STANDBY
         client.transition_to_active(RequestSource.ZKFC)
         assert stub.state is HAState.ACTIVE
         client.transition_to_standby(RequestSource.USER_FORCED)
         assert stub.state is HAState.STANDBY
-        assert requests.post(f"{url}/active?force=true", timeout=60).ok
+        assert requests.post(f"{url}/active?force=true", timeout=600).ok
         assert stub.state is HAState.ACTIVE
         stub.recover()  # from nothing
         assert stub.state is HAState.ACTIVE

@@ -16,7 +16,7 @@ import psutil
 from pyspark import daemon
 
 GATE = "HDFS_CHECKPOINTER_TEST_GATE"
-_DEADLINE_SECONDS = 180.0
+_DEADLINE_SECONDS = 600.0
 _POLL_SECONDS = 0.05
 _plain_worker = daemon.worker
 

@@ -23,7 +23,7 @@ from tests.pipeline.spark_events import event_log_conf, write_defaults
 WORKERS = 2
 _LOOPBACK = "127.0.0.1"
 _ROOT = Path(__file__).resolve().parent.parent.parent
-_START_SECONDS = 120.0
+_START_SECONDS = 600.0
 _STOP_SECONDS = 20.0
 _POLL_SECONDS = 0.05
 _LOGGED = 4000
@@ -143,7 +143,7 @@ class SparkCluster:
 
     def _workers_are_there(self) -> bool:
         self._check_running()
-        with _OPENER.open(self._status, timeout=30) as answer:
+        with _OPENER.open(self._status, timeout=600) as answer:
             return bool(json.load(answer)["aliveworkers"] == WORKERS)
 
     def _launch(self, name: str, main_class: str, *arguments: str) -> None:

@@ -26,7 +26,7 @@ from tests.pipeline.spark_events import read_events, tasks_by_executor
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DRIVER_SECONDS = 240.0
+DRIVER_SECONDS = 600.0
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ DRIVER_MEMORY = "1g"
 DRAWN = 1 << 18
 """Files that the generator draws sizes for at once."""
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(3600)
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from tests.image_format.image_support import CODEC_NAMES, RECORDED, build_image,
 
 VIEWS = [view for view in recorded_views(large=False) if "corrupt" not in view.id and "/odd/" not in view.id]
 BASIC = next((RECORDED / "hadoop-3.4.1" / "snapshots-rename-references" / "after").glob("fsimage_" + "?" * 19))
-DEADLINE = 120.0
+DEADLINE = 600.0
 SPAWN = multiprocessing.get_context("fork")
 
 

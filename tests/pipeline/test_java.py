@@ -111,7 +111,7 @@ def test_spark_counts_an_image_where_no_java_is_installed(tmp_path: Path) -> Non
         capture_output=True,
         text=True,
         check=False,
-        timeout=240,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)

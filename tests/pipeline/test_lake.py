@@ -217,7 +217,7 @@ def test_a_removal_killed_anywhere(spark: SparkSession, tmp_path: Path, killed: 
 def test_sigkill(spark: SparkSession, edits: Path, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     command = [sys.executable, "-m", "tests.pipeline.lake_child", str(edits), str(lake), "2"]
-    child = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=200, check=False)
+    child = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=600, check=False)
     assert child.returncode == -signal.SIGKILL, child.stderr
     assert days(spark, lake) == {"2023-12-08": ALL_DAYS["2023-12-08"]}
     assert lake_contents(spark, str(lake)).edits == []

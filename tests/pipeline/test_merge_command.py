@@ -16,7 +16,7 @@ from tests.checkpointer.cli_runner import run_cli
 from tests.checkpointer.recorded_cases import RECORDED, Case
 
 CASE = Case(RECORDED / "hadoop-3.4.1" / "renames")
-_SECONDS = 200.0
+_SECONDS = 600.0
 pytestmark = pytest.mark.recorded
 
 

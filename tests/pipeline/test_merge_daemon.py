@@ -21,7 +21,7 @@ from tests.pipeline.gated_daemon import GATE
 from tests.pipeline.quick_java import quick_java
 from tests.pipeline.spark_cluster import wait_until
 
-_SECONDS = 180.0
+_SECONDS = 600.0
 _ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.recorded
 

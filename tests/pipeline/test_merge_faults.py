@@ -29,7 +29,7 @@ from tests.pipeline.quick_java import quick_java
 
 CASE = Case(RECORDED / "hadoop-3.4.1" / "renames")
 _ROOT = Path(__file__).resolve().parents[2]
-_SECONDS = 200.0
+_SECONDS = 600.0
 pytestmark = [pytest.mark.recorded, pytest.mark.usefixtures("spark")]
 
 

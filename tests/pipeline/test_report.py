@@ -33,7 +33,7 @@ from tests.depth import deep
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(900)  # a whole report is some ninety jobs, on a Java that has just started
+pytestmark = pytest.mark.timeout(3600)  # a whole report is some ninety jobs, on a Java that has just started
 
 CASE = RECORDED / "hadoop-3.4.1" / "snapshots-basic"
 AS_OF = datetime(2027, 1, 1, tzinfo=UTC)
@@ -338,7 +338,7 @@ def test_help_lists_the_command_and_loads_no_spark() -> None:
         "    found = CliRunner().invoke(cli, arguments); assert found.exit_code == 0; print(found.output)\n"
         "assert not {'pyspark', 'pyarrow', 'numba'} & set(sys.modules), 'heavy import'\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     assert SUMMARIES["report"].split(":")[0] in done.stdout
     assert "checkpointer report" in done.stdout

@@ -176,7 +176,7 @@ def put(
     headers = {"Content-Type": "application/octet-stream"}
     if digest is not None:
         headers["X-MD5-Digest"] = hashlib.md5(body).hexdigest() if digest == "right" else digest
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=20)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=600)
     try:
         if chunk is None:
             connection.request("PUT", target, body=body, headers=headers)

@@ -136,13 +136,13 @@ def fetched(url: str, **settings: Any) -> bytes:
 
 def test_nodes_fetch_segments_from_each_other(url: str) -> None:
     paced: list[int] = []
-    found = fetched(f"{url}?jid={JOURNAL}&segmentTxId=1", timeout=20.0, pace=paced.append)
+    found = fetched(f"{url}?jid={JOURNAL}&segmentTxId=1", timeout=600.0, pace=paced.append)
     assert found == HEADER + batch(1, 10)
     assert sum(paced) == len(found)
 
 
 def test_a_segment_that_ends_while_it_is_sent_is_sent_whole(url: str, node: JournalNode) -> None:
-    with requests.get(url, params={"jid": JOURNAL, "segmentTxId": "11"}, stream=True, timeout=20) as answer:
+    with requests.get(url, params={"jid": JOURNAL, "segmentTxId": "11"}, stream=True, timeout=600) as answer:
         Writer(node, serial=90).end(11, 15)
         assert answer.content == HEADER + batch(11, 15)
 
@@ -186,7 +186,7 @@ def test_what_does_not_come_whole_is_an_error(headers: bytes, body: bytes, probl
         thread.start()
         with pytest.raises(JavaIOError, match=problem):
             fetched(f"http://127.0.0.1:{listener.getsockname()[1]}/getJournal", timeout=10.0)
-        thread.join(20)
+        thread.join(600)
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo"])

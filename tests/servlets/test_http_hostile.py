@@ -19,7 +19,7 @@ from servlets.http_server import HttpServer
 from servlets.throttle import Throttle
 from tests.depth import scaled
 
-WAIT = 30.0
+WAIT = 600.0
 BIG = 16 << 20
 GET_BIG = b"GET /imagetransfer HTTP/1.1\r\nHost: x\r\n\r\n"
 

@@ -25,7 +25,7 @@ def echo_length() -> str:
 
 
 def ask(server: HttpServer, path: str, method: str = "GET", body: bytes | Iterable[bytes] | None = None):
-    connection = http.client.HTTPConnection(*server.address, timeout=20)
+    connection = http.client.HTTPConnection(*server.address, timeout=600)
     try:
         connection.request(method, path, body=body, encode_chunked=True)
         answer = connection.getresponse()
@@ -117,7 +117,7 @@ def test_bodies_with_and_without_length(pieces):
 
 def test_connection_is_reused_after_a_chunked_body():
     with HttpServer(application(echo=echo_length), "127.0.0.1", 0, threads=2) as server:
-        connection = http.client.HTTPConnection(*server.address, timeout=20)
+        connection = http.client.HTTPConnection(*server.address, timeout=600)
         for _ in range(3):
             connection.request("PUT", "/echo", body=iter([b"abc", b"de"]), encode_chunked=True)
             first_socket = connection.sock
@@ -128,7 +128,7 @@ def test_connection_is_reused_after_a_chunked_body():
 
 def test_unread_body_closes_the_connection_after_the_answer():
     with HttpServer(application(ignore=lambda: "no thanks"), "127.0.0.1", 0, threads=2) as server:
-        connection = socket.create_connection(server.address, timeout=20)
+        connection = socket.create_connection(server.address, timeout=600)
         smuggled = b"GET /ignore HTTP/1.1\r\nHost: x\r\n\r\n"
         connection.sendall(b"PUT /ignore HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + smuggled)
         connection.shutdown(socket.SHUT_WR)
@@ -142,7 +142,7 @@ def test_who_sends_all_before_it_looks_sees_an_early_answer():
     """As Hadoop's NameNodes do with images."""
     with HttpServer(application(refuse=lambda: ("no", 417)), "127.0.0.1", 0, threads=2, linger=10.0) as server:
         size = 64 << 20
-        with socket.create_connection(server.address, timeout=20) as client:
+        with socket.create_connection(server.address, timeout=600) as client:
             client.sendall(b"PUT /refuse HTTP/1.1\r\nHost: here\r\nContent-Length: %d\r\n\r\n" % size)
             client.sendall(bytes(size))
             assert client.recv(100).startswith(b"HTTP/1.1 417")
@@ -151,7 +151,7 @@ def test_who_sends_all_before_it_looks_sees_an_early_answer():
 @pytest.mark.parametrize("length", [b"-5", b"x"])
 def test_bad_content_length(length):
     with HttpServer(application(echo=echo_length), "127.0.0.1", 0, threads=2) as server:
-        connection = socket.create_connection(server.address, timeout=20)
+        connection = socket.create_connection(server.address, timeout=600)
         connection.sendall(b"PUT /echo HTTP/1.1\r\nHost: x\r\nContent-Length: " + length + b"\r\n\r\n")
         connection.shutdown(socket.SHUT_WR)
         assert connection.makefile("rb").read().startswith(b"HTTP/1.1 400")
@@ -160,7 +160,7 @@ def test_bad_content_length(length):
 
 def test_a_target_that_is_not_ascii_is_taken_as_hadoops_clients_send_it():
     with HttpServer(application(größe=lambda: request.args["a"]), "127.0.0.1", 0, threads=2) as server:
-        connection = socket.create_connection(server.address, timeout=20)
+        connection = socket.create_connection(server.address, timeout=600)
         target = "/größe?a=目".encode()
         connection.sendall(b"GET " + target + b" HTTP/1.1\r\nHost: x\r\n\r\nGET " + target[:4])
         answers = connection.makefile("rb")
@@ -172,7 +172,7 @@ def test_a_target_that_is_not_ascii_is_taken_as_hadoops_clients_send_it():
 
 def test_endless_headers_are_refused():
     with HttpServer(application(echo=echo_length), "127.0.0.1", 0, threads=2) as server:
-        connection = socket.create_connection(server.address, timeout=20)
+        connection = socket.create_connection(server.address, timeout=600)
         connection.sendall(b"GET /echo HTTP/1.1\r\n" + b"A: b\r\n" * 20_000)
         connection.shutdown(socket.SHUT_WR)
         assert connection.recv(12) == b"HTTP/1.1 431"
@@ -192,9 +192,9 @@ def test_stop_cuts_what_does_not_end():
 
     server = HttpServer(application(endless=endless), "127.0.0.1", 0, threads=2, shutdown_timeout=0.1)
     server.start()
-    connection = socket.create_connection(server.address, timeout=20)
+    connection = socket.create_connection(server.address, timeout=600)
     connection.sendall(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
-    assert sending.wait(20)
+    assert sending.wait(600)
     server.stop()
     connection.close()
 
@@ -204,7 +204,7 @@ def test_stop_waits_for_what_ends():
 
     def slow() -> str:
         entered.set()
-        assert go_on.wait(20)
+        assert go_on.wait(600)
         return "done"
 
     answers = []
@@ -212,7 +212,7 @@ def test_stop_waits_for_what_ends():
     server.start()
     client = threading.Thread(target=lambda: answers.append(ask(server, "/slow")))
     client.start()
-    assert entered.wait(20)
+    assert entered.wait(600)
     stopper = threading.Thread(target=server.stop)
     stopper.start()
     go_on.set()

@@ -37,7 +37,7 @@ def served(tmp_path):
 
 
 def get(served, **query: str) -> requests.Response:
-    return requests.get(served.url + "/imagetransfer", params=query, timeout=20)
+    return requests.get(served.url + "/imagetransfer", params=query, timeout=600)
 
 
 def test_image_by_txid(served):
@@ -52,12 +52,12 @@ def test_image_by_txid(served):
 
 
 def test_older_forms_of_get(served):
-    image = requests.get(served.url + "/getimage", params={"getimage": "1", "txid": str(OLD_TXID)}, timeout=20)
+    image = requests.get(served.url + "/getimage", params={"getimage": "1", "txid": str(OLD_TXID)}, timeout=600)
     assert image.content == OLD_IMAGE.read_bytes()
     assert image.headers["X-Image-Edits-Name"] == OLD_IMAGE.name
     edits = {"getedit": "1", "startTxId": "52", "endTxId": "289"}
-    assert requests.get(served.url + "/getimage", params=edits, timeout=20).content == SEGMENT.read_bytes()
-    assert requests.put(served.url + "/getimage", data=b"x", timeout=20).status_code == 405
+    assert requests.get(served.url + "/getimage", params=edits, timeout=600).content == SEGMENT.read_bytes()
+    assert requests.put(served.url + "/getimage", data=b"x", timeout=600).status_code == 405
 
 
 def test_storage_info_may_be_missing(served):
@@ -159,7 +159,7 @@ def test_image_that_shrinks_while_it_is_sent_cuts_the_connection(tmp_path):
     image = store.directories[0] / OLD_IMAGE.name
     padded_image(image, 64 << 20)
     with serve(store) as served:
-        connection = http.client.HTTPConnection(*served.address, timeout=20)
+        connection = http.client.HTTPConnection(*served.address, timeout=600)
         connection.request("GET", f"/imagetransfer?getimage=1&txid={OLD_TXID}")
         answer = connection.getresponse()
         answer.read(1000)
@@ -172,7 +172,7 @@ def test_image_that_shrinks_while_it_is_sent_cuts_the_connection(tmp_path):
 def test_several_requests_on_one_connection(served):
     session = requests.Session()
     for _ in range(3):
-        answer = session.get(served.url + "/imagetransfer", params={"getimage": "1", "txid": "51"}, timeout=20)
+        answer = session.get(served.url + "/imagetransfer", params={"getimage": "1", "txid": "51"}, timeout=600)
         assert answer.content == OLD_IMAGE.read_bytes()
 
 
@@ -185,7 +185,7 @@ def test_sent_bytes_are_counted(tmp_path):
 
 
 def test_head_has_no_body(served):
-    answer = requests.head(served.url + "/imagetransfer", params={"getimage": "1", "txid": "51"}, timeout=20)
+    answer = requests.head(served.url + "/imagetransfer", params={"getimage": "1", "txid": "51"}, timeout=600)
     assert answer.status_code == 200
     assert answer.headers["Content-Length"] == str(OLD_IMAGE.stat().st_size)
 

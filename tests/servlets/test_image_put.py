@@ -265,7 +265,7 @@ def test_fault_after_the_rename_is_told(served):
 
 def open_upload(served: Served, size: int, txid: int = NEW_TXID, *, chunked: bool = False) -> socket.socket:
     """Send the head of an upload of `size` bytes."""
-    connection = socket.create_connection(served.address, timeout=20)
+    connection = socket.create_connection(served.address, timeout=600)
     coding = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {size}"
     connection.sendall(
         f"PUT /imagetransfer?{urlencode(put_query(size, txid))} HTTP/1.1\r\nHost: here\r\n"
@@ -275,7 +275,7 @@ def open_upload(served: Served, size: int, txid: int = NEW_TXID, *, chunked: boo
 
 
 def wait_until_reserved(served: Served, reached: threading.Event) -> None:
-    assert reached.wait(20)
+    assert reached.wait(600)
     assert served.reservations.txids == (NEW_TXID,)
 
 
@@ -367,7 +367,7 @@ def test_refused_upload_of_a_large_body_is_not_read_into_memory_nor_taken_for_a_
 
 
 def test_expect_continue(served):
-    connection = socket.create_connection(served.address, timeout=20)
+    connection = socket.create_connection(served.address, timeout=600)
     connection.sendall(
         f"PUT /imagetransfer?{urlencode(put_query(len(IMAGE)))} HTTP/1.1\r\n"
         "Host: here\r\nExpect: 100-continue\r\n"

@@ -162,4 +162,4 @@ def test_the_command(tmp_path: Path) -> None:
             urllib.request.urlopen(f"{url}webhdfs/v1/none?op=GETFILESTATUS")
         assert refused.value.code == 404
         server.send_signal(signal.SIGTERM)
-        assert server.wait(60) == 0
+        assert server.wait(600) == 0

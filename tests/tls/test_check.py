@@ -120,14 +120,14 @@ def test_peers(tmp_path: Path, ca: Identity) -> None:
     use_client(tls)
     with serve(make_store(tmp_path / "store"), tls=ServerTls(tls)) as served:
         port = served.address[1]
-        assert ask_peer(f"https://localhost:{port}", timeout=20).error == ""
+        assert ask_peer(f"https://localhost:{port}", timeout=600).error == ""
         # segments of JournalNodes come in the same way
         query = f"getimage=1&txid=51&imageFile=IMAGE&storageInfo={INFO.colon_string()}"
         fetched = http_source(QuorumSettings())(f"https://localhost:{port}/imagetransfer?{query}")
         assert bytes(fetched) == OLD_IMAGE.read_bytes()
-    assert "Connection refused" in ask_peer(f"https://localhost:{port}", timeout=20).error
+    assert "Connection refused" in ask_peer(f"https://localhost:{port}", timeout=600).error
     with serve(make_store(tmp_path / "plain")) as served:
-        assert "speaks HTTP without TLS" in ask_peer(f"https://localhost:{served.address[1]}", timeout=20).error
+        assert "speaks HTTP without TLS" in ask_peer(f"https://localhost:{served.address[1]}", timeout=600).error
 
 
 def test_the_command(tmp_path: Path, ca: Identity) -> None:

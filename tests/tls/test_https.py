@@ -24,7 +24,7 @@ from servlets.bounded_answer import ask
 from tests.servlets.support import INFO, NEW_TXID, OLD_IMAGE, OLD_TXID, Served, make_store, padded_image, serve
 from tests.tls.certificates import Identity, authority, self_signed, tls_folder
 
-WAIT = 30.0
+WAIT = 600.0
 
 
 @pytest.fixture(scope="module")

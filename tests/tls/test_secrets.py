@@ -102,7 +102,7 @@ def test_a_daemon_tells_none(tmp_path: Path) -> None:
             daemon.checkpoint()
             said = [daemon.log.read_text(), stub.log.read_text()]
             for path in ("status", "metrics", "jmx", "health/ready"):
-                with OPENER.open(urllib.request.Request(f"{daemon.url}/{path}"), timeout=20) as answer:
+                with OPENER.open(urllib.request.Request(f"{daemon.url}/{path}"), timeout=600) as answer:
                     said.append(answer.read().decode())
             checked = run_cli("check", "--conf", conf.folder, "--json", "--only", "tls")
             assert '"state": "OK"' in checked.out, checked.out
