@@ -420,10 +420,10 @@ def test_the_lock_of_another_process_is_seen(tmp_path: Path) -> None:
 
 def test_a_question_that_hangs_does_not_hold_up_the_others() -> None:
     released = threading.Event()
-    answers = ask_all({"slow": lambda: released.wait(600), "quick": lambda: True}, 0.2)
+    answers = ask_all({"slow": lambda: released.wait(600), "quick": lambda: True}, 2.0)
     released.set()
     assert answers["quick"].value is True
-    assert "no answer within 0.2 s" in answers["slow"].error
+    assert "no answer within 2 s" in answers["slow"].error
 
 
 def test_an_answer_that_is_cut_is_no_answer() -> None:
@@ -438,7 +438,7 @@ def test_an_answer_that_is_cut_is_no_answer() -> None:
         serving = threading.Thread(target=run)
         serving.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        answer = ask_all({"nn": lambda: ask_http(url, timeout=600)}, 20)["nn"]
+        answer = ask_all({"nn": lambda: ask_http(url, timeout=600)}, 600)["nn"]
         serving.join()
     assert answer.value is None
     assert "no answer" in answer.error

@@ -138,13 +138,13 @@ def test_a_slow_body_is_no_hang(tmp_path: Path) -> None:
                 peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n")
                 pause = threading.Event()
                 for _ in range(12):
-                    pause.wait(0.1)
+                    pause.wait(0.3)
                     peer.sendall(b"x")
 
         thread = threading.Thread(target=run)
         thread.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        paths = download_segment(url, 1, 2, INFO, [tmp_path], timeout=0.8)
+        paths = download_segment(url, 1, 2, INFO, [tmp_path], timeout=3.0)
         thread.join()
     assert paths[0].read_bytes() == b"x" * 12
 

@@ -470,4 +470,4 @@ def test_it_is_ready_while_there_would_be_a_failover(scene: Scene) -> None:
 def wait_for(condition: Callable[[], bool]) -> None:
     from tests.interop.hadoop_process import wait_until
 
-    wait_until(condition, "it", 20)
+    wait_until(condition, "it")

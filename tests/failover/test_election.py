@@ -23,7 +23,7 @@ from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer, free_port
 from tests.failover.cutting_proxy import CuttingProxy
 from tests.namenode_stub.stub_support import wait_until
 
-TIMEOUT = 2.0
+TIMEOUT = 10.0
 NN1, NN2 = (ActiveNodeInfo("ns1", name, "localhost", 8020 + at, 8019) for at, name in enumerate(("nn1", "nn2")))
 
 

@@ -103,7 +103,7 @@ class Rounds:
         if deep() and self._choose.random() < 0.5:
             self.pair.zk.delete(f"{PARENT}/{BREADCRUMB}")
         # its controller may not have seen yet that it is back, and Hadoop's holds a connection to the process before it
-        wait_until(lambda: not self.pair.client.ha_admin("-failover", active, other).code, "a graceful failover", 30)
+        wait_until(lambda: not self.pair.client.ha_admin("-failover", active, other).code, "a graceful failover")
         self.pair.wait_for_active(other, BOUND)
 
     def kill_the_standby(self, active: str, other: str) -> None:
@@ -131,7 +131,7 @@ class Rounds:
         self.pair.zookeeper.start()
         self.pair.has_lock(active)
         for name, number in sessions.items():
-            wait_until(partial(self._more, name, number), f"the session of {name}", 30)
+            wait_until(partial(self._more, name, number), f"the session of {name}")
         assert self.pair.active() == active
         assert (self.begun(active), self.begun(other), self.fencings()) == before
 
@@ -140,7 +140,7 @@ class Rounds:
         """Until its controller takes part again; Hadoop's ends itself where ZooKeeper goes away while it begins to."""
         before = self.told(name, _STANDS_BY)
         yield
-        wait_until(lambda: self.told(name, _STANDS_BY) > before, f"{name} to stand by", 30)
+        wait_until(lambda: self.told(name, _STANDS_BY) > before, f"{name} to stand by")
 
     def _more(self, name: str, before: int) -> bool:
         return self.told(name, _CONNECTED) > before
@@ -201,7 +201,7 @@ def test_a_namenode_that_hung_comes_back(
         pair.nodes[hung].process.signal(signal.SIGCONT)
         # it ends where it tries to close its segment, as a standby it goes on
         process = pair.nodes[hung].process
-        wait_until(lambda: not process.running or pair.states()[hung] is HAState.STANDBY, f"{hung} to give in", 60)
+        wait_until(lambda: not process.running or pair.states()[hung] is HAState.STANDBY, f"{hung} to give in")
         assert pair.active() == other
         pair.write()
         if not process.running:
@@ -223,7 +223,7 @@ def test_one_takes_the_place_of_the_other(client_jvm: ClientJvm, tmp_path: Path)
             pair.controllers["nn1"] = pair.controller("nn1", kind)
             pair.controllers["nn1"].start()
             # the session of the one before ends, and the new one has the lock
-            wait_until(partial(_another_owner, pair, owner), "the new controller", 30)
+            wait_until(partial(_another_owner, pair, owner), "the new controller")
             pair.wait_for_active("nn1", BOUND)
             assert pair.breadcrumb() == crumb
             if kind is OurController:

@@ -57,7 +57,7 @@ def running(kdc: Kdc, tmp_path: Path) -> Iterator[tuple[FailoverSettings, FakeNa
         with (tmp_path / "log").open("wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log)
         try:
-            wait_until(lambda: node.state is HAState.ACTIVE, "nn1 to be active", 60)
+            wait_until(lambda: node.state is HAState.ACTIVE, "nn1 to be active")
             yield settings, node, f"http://{web}"
             process.terminate()
             assert process.wait(600) == 0

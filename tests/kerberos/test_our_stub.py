@@ -149,10 +149,10 @@ def test_a_backup_gets_the_stream(realm: Kdc, tmp_path: Path) -> None:
     with stub(conf) as node:
         log_in(login(realm, "nn"))
         with OurDaemon.backup(own) as daemon:
-            wait_until(lambda: daemon.status()["state"] == "inSync", "the stream", 30)
+            wait_until(lambda: daemon.status()["state"] == "inSync", "the stream")
             node.namespace.mkdirs("/made")
             last = node.namespace.transactions.last_txid
-            wait_until(lambda: daemon.status()["streamTxid"] >= last, "the transaction in the stream", 30)
+            wait_until(lambda: daemon.status()["streamTxid"] >= last, "the transaction in the stream")
             assert list(daemon.checkpoint()["uploads"].values()) == ["SUCCESS"]
             assert daemon.stop() == 0
 
