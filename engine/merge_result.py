@@ -23,7 +23,8 @@ class MergeResult:
 
     Attributes:
         base_txid, txid: newest transaction of the old and of the new image.
-        transactions: how many were replayed.
+        transactions: how many were replayed; `ignored`: how many of them changed nothing, as on a NameNode
+            (`Namespace.ignore`).
         saved: where the new image lies, its digest and size.
         layout_version: of the new image.
         warnings: what an operator has to know of the new image.
@@ -43,3 +44,4 @@ class MergeResult:
     rollback: bool = False
     engine: str = "local"
     healed: tuple[Healed, ...] = ()
+    ignored: int = 0

@@ -406,6 +406,7 @@ class WarmNamespace:
             layout_version=namespace.base.layout_version,
             warnings=tuple(image_warnings(namespace)),
             healed=tuple(namespace.heals),
+            ignored=namespace.ignored,
             timings=Timings(self._load_seconds, self._replay_seconds, time.monotonic() - started),
             rollback=rollback,
         )

@@ -196,6 +196,7 @@ def _checkpoint(state: NodeState) -> Iterator[Metric]:
         "consecutive_failures", "Attempts that failed since the last that did not.", float(state.failures_in_row)
     )
     yield _counter("healed", "Inconsistencies of snapshots that were healed in images.", [((), record.healed_total)])
+    yield _counter("ignored", "Operations that changed nothing, as on a NameNode.", [((), record.ignored_total)])
     yield _gauge(
         "last_error_timestamp_seconds",
         "When a checkpoint or an upload last failed, in seconds since the epoch.",

@@ -130,6 +130,7 @@ class Record:
         last_seconds: duration of load, replay and save of the last checkpoint, and of the last upload that was taken.
         latency_seconds: from the trigger of the last checkpoint until its image had its name.
         healed: what the last checkpoint healed; `healed_total`: how often something was.
+        ignored: how many operations of the last checkpoint changed nothing, as on a NameNode; `ignored_total`: of all.
         uploaded_at: when a NameNode last took an image; `uploads`, `upload_failures`, `uploaded_bytes` are over all.
         last_error: newest fault of a checkpoint or an upload; it stays when the next succeeds.
     """
@@ -147,6 +148,8 @@ class Record:
     latency_seconds: float | None = None
     healed: tuple[Healed, ...] = ()
     healed_total: int = 0
+    ignored: int = 0
+    ignored_total: int = 0
     uploaded_at: float | None = None
     uploads: int = 0
     upload_failures: int = 0

@@ -8,6 +8,12 @@ if TYPE_CHECKING:
     from checkpointer.merging.dry_run import DryRun
 
 
+def ignored_text(count: int) -> str:
+    """What is reported of operations that change nothing."""
+    operations = "1 operation changes" if count == 1 else f"{count} operations change"
+    return f"{operations} nothing, as on a NameNode (docs/opcodes.md lists them)"
+
+
 def dry_run_content(found: DryRun) -> dict[str, Any]:
     """For --json."""
     inodes, room = found.inodes, found.room
@@ -17,6 +23,7 @@ def dry_run_content(found: DryRun) -> dict[str, Any]:
         "baseTxid": found.base_txid,
         "txid": found.txid,
         "transactions": found.transactions,
+        "ignored": found.ignored,
         "inodes": inodes.total,
         "changes": {"created": inodes.created, "changed": inodes.changed, "deleted": inodes.deleted},
         "size": found.size,
@@ -32,6 +39,7 @@ def dry_run_text(found: DryRun) -> str:
     inodes = found.inodes
     lines = [
         f"{found.transactions} transactions to merge onto txid {found.base_txid}",
+        *([ignored_text(found.ignored)] if found.ignored else []),
         f"inodes: {inodes.created} created, {inodes.changed} changed, {inodes.deleted} deleted; then {inodes.total}",
         f"new image: {found.size} bytes, layout {found.layout_version}",
         str(found.room),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from checkpointer.cli.dry_run_report import dry_run_content, dry_run_text
+from checkpointer.cli.dry_run_report import dry_run_content, dry_run_text, ignored_text
 from checkpointer.config.engine_settings import EngineChoice, EngineSettings, engine_settings
 from checkpointer.config.memory_settings import memory_limit
 from checkpointer.config.merge_settings import image_codec, max_op_size, replay_rules, sub_section_rule
@@ -85,6 +85,8 @@ def command(
     Such inconsistencies are healed in the new image, without loss of what a path leads to, and reported one per line in
     the terms of `image verify` (--json: `healed`). --strict refuses them with exit code 4 (3 where they are in the
     old image); --as-hadoop is for comparing with Hadoop's own images.
+
+    Operations that change nothing, as on a NameNode, are counted (--json: `ignored`); docs/opcodes.md lists them.
 
     --engine spark merges on Spark (pip install 'hdfs-checkpointer[spark]') and writes the same bytes; it converts no
     layouts. auto takes it for large images, or where a master is given.
@@ -165,6 +167,7 @@ def command(
         "baseTxid": result.base_txid,
         "txid": result.txid,
         "transactions": result.transactions,
+        "ignored": result.ignored,
         "inodes": result.inodes,
         "engine": result.engine,
         "image": str(result.saved.paths[0]),
@@ -188,6 +191,8 @@ def command(
         )
     for warning in result.warnings:
         echo(f"warning: {warning}", err=True)
+    if result.ignored:
+        echo(f"note: {ignored_text(result.ignored)}", err=True)
     for healed in result.healed:
         echo(f"healed: {healed}", err=True)
     _report(as_json, plan, content, text)

@@ -49,6 +49,8 @@ class RecordKeeper:
                 "latency_seconds": latency,
                 "healed": result.healed,
                 "healed_total": record.healed_total + len(result.healed),
+                "ignored": result.ignored,
+                "ignored_total": record.ignored_total + result.ignored,
                 "last_seconds": {
                     "load": timings.load,
                     "replay": timings.replay,

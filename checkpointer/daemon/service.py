@@ -394,6 +394,7 @@ class CheckpointService:
             "txid": result.txid,
             "reason": made.reason.value,
             "transactions": result.transactions,
+            "ignored": result.ignored,
             "healed": [asdict(healed) for healed in result.healed],
         }
         offers = self._upload(force=force)
@@ -497,6 +498,7 @@ class CheckpointService:
                 "phase": "save",
                 "reason": reason.value,
                 "transactions": result.transactions,
+                "ignored": result.ignored,
                 "inodes": result.inodes,
                 "seconds": round(timings.load + timings.replay + timings.save, 3),
                 "latency": round(latency, 3),

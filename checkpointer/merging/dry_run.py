@@ -60,6 +60,7 @@ class DryRun:
     room: DiskRoom
     warnings: tuple[str, ...] = ()
     healed: tuple[str, ...] = ()
+    ignored: int = 0
 
     def check_room(self) -> None:
         """Raises StorageError where the folder has no room for the image, as the merge would."""
@@ -92,6 +93,7 @@ def dry_run(plan: MergePlan, settings: MergeSettings = MergeSettings(), *, obser
             room=_room(plan.folder, namespace.last_txid, size),
             warnings=tuple(image_warnings(namespace.namespace)),
             healed=tuple(map(str, namespace.namespace.heals)),
+            ignored=namespace.namespace.ignored,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.errors import NamespaceError
-from engine.namespace.tree import encodable
+from engine.namespace.paths import encodable, java_path
 from image_format.index import BaseImage
 from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
@@ -142,7 +142,7 @@ class CacheManager:
 
     def _update(self, directive: pb.CacheDirectiveInfoProto, info: CacheDirectiveInfo) -> None:
         if info.path is not None:
-            directive.path = encodable(info.path)
+            directive.path = encodable(self._path(info.path))
         if info.replication is not None:
             directive.replication = info.replication
         if info.pool is not None:
@@ -151,6 +151,12 @@ class CacheManager:
             directive.expiration.millis = info.expiration
             directive.expiration.isRelative = False
         self.changed = True
+
+    def _path(self, path: str) -> str:
+        found = java_path(path, hadoop3=self._writes_expiry)
+        if not found.startswith("/"):
+            raise NamespaceError(f"path {path!r} of a cache directive is not absolute")
+        return found
 
     def encode(self) -> bytes:
         self._header.numPools = len(self._pools)

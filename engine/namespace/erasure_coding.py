@@ -105,14 +105,14 @@ class ErasureCodingPolicies:
         options = tuple(sorted((option.key, option.value) for option in schema.options))
         return (schema.codecName, schema.dataUnits, schema.parityUnits, options, policy.cellSize)
 
-    def add(self, op: AddErasureCodingPolicyOp) -> None:
-        """A policy of a known name, or of a known schema and cell size, adds nothing."""
+    def add(self, op: AddErasureCodingPolicyOp) -> bool:
+        """Add a policy; False for one of a known name, or of a known schema and cell size."""
         name = policy_name(op.codec_name, op.data_units, op.parity_units, op.cell_size)
         options = tuple(sorted(op.extra_options))
         shape = (op.codec_name, op.data_units, op.parity_units, options, op.cell_size)
         for policy in self._section.policies:
             if self._name(policy) == name or self._shape(policy) == shape:
-                return
+                return False
         policy = self._section.policies.add(
             id=max([_LAST_SYSTEM_ID, *self._by_id]) + 1,
             name=name,
@@ -126,6 +126,7 @@ class ErasureCodingPolicies:
             policy.schema.options.add(key=key, value=value)
         self._by_id[policy.id] = policy
         self.changed = True
+        return True
 
     def set_state(self, name: str, state: pb.ErasureCodingPolicyState) -> None:
         """Enable, disable or remove a policy; a removed one stays in the list.

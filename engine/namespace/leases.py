@@ -11,10 +11,12 @@ import numpy.typing as npt
 
 from engine.errors import NamespaceError
 from engine.namespace.history import History
+from engine.namespace.lease_paths import LeasePaths, separates
+from engine.namespace.paths import has_odd_slashes
 from engine.namespace.tree import Tree
 from image_format.index import BaseImage
 from image_format.inode_table import FILE, NO_ROW
-from image_format.kernels.inode import DROPPED, LEASED
+from image_format.kernels.inode import DROPPED, LEASED, UNDER_CONSTRUCTION
 from image_format.kernels.open_files import (
     NO_PATH,
     UNREAD_DTYPE,
@@ -60,8 +62,9 @@ class Leases:
     leased is known by `Tree.leased_ids` before, and its path by the row of its directory. Where snapshots may be, all
     have rows (`read_files`).
 
-    Hadoop 2.7's loader takes leases from the section, by path. Hadoop 3's gives one to every file under construction,
-    those that only snapshots have included, and does not look at the section.
+    Hadoop 2.7's loader takes leases from the section, by path; `LeasePaths` has those that are not spelled plainly.
+    Hadoop 3's gives one to every file under construction, those that only snapshots have included, and does not look at
+    the section.
 
     Args:
         tree: leased files, or their directories, are looked up in it at once (`read`), so that paths are known later.
@@ -73,6 +76,7 @@ class Leases:
         self._history = history
         # Hadoop 2.7: leased files that no path has led to, by inode id
         self._unresolved: dict[int, pb.FileUnderConstructionEntry] = {}
+        self._odd = LeasePaths()
         self.changed = False
         # Hadoop 3: open files of the base that their paths in the section do not lead to
         self._detached: set[int] = set()
@@ -104,6 +108,9 @@ class Leases:
             self._finder, self._section = finder, section
             self._keep(files)
         for entry in reader.rest(pb.FileUnderConstructionEntry, None if others is None else others.tolist()):
+            if self._is_odd(entry.fullPath):
+                self._odd.add(entry.fullPath)
+                continue
             row = self._row_at(entry)
             if row != NO_ROW and (not tree.hadoop3 or table.is_under_construction(row)):
                 table.marks[row] |= LEASED
@@ -142,12 +149,12 @@ class Leases:
     @property
     def differ(self) -> bool:
         """Whether the section is not as in the base image."""
-        return self.changed or bool(self._tree.dropped[self._found["slot"]].any())
+        return self.changed or bool(self._odd) or bool(self._tree.dropped[self._found["slot"]].any())
 
     @property
     def plain(self) -> bool:
-        """Whether the marks of the rows say all: there are no leases that no path has led to."""
-        return not self._unresolved and not self._detached
+        """Whether the marks of the rows say all: there are no leases that no path has led to, or by other paths."""
+        return not self._unresolved and not self._detached and not self._odd
 
     def _leased(self) -> npt.NDArray[np.int64]:
         """Rows with the mark."""
@@ -156,18 +163,39 @@ class Leases:
 
     def _row_at(self, entry: pb.FileUnderConstructionEntry) -> int:
         """Row of the inode if its path leads to it, else `NO_ROW`."""
-        try:
-            row = self._tree.find(entry.fullPath)
-        except NamespaceError:
-            return NO_ROW
+        row = self._leads_to(entry.fullPath)
         return row if row != NO_ROW and int(self._tree.table.id[row]) == entry.inodeId else NO_ROW
 
-    def add(self, row: int) -> None:
+    def _is_odd(self, path: str) -> bool:
+        """Whether a lease by this path is one of `LeasePaths`."""
+        return not self._tree.hadoop3 and has_odd_slashes(path)
+
+    def add(self, row: int, path: str = "") -> None:
+        """A file gets a lease, if it has none.
+
+        Args:
+            path: as the operation spells it; by default, the plain path of the file.
+        """
+        self.changed = True
+        if self._is_odd(path):
+            self._odd.add(path)
+            return
         inode_id = int(self._tree.table.id[row])
         self._detached.discard(inode_id)
         self._unresolved.pop(inode_id, None)
         self._tree.table.marks[row] |= LEASED
-        self.changed = True
+
+    def closed(self, row: int, path: str) -> None:
+        """A file was closed by this spelling of its path, which need not be the one that its lease has."""
+        if self._odd:
+            self._odd.remove_below(path)
+        if not self._is_odd(path):
+            self.remove(row)
+
+    def removed(self, path: str) -> None:
+        """Something was removed, by this spelling of its path."""
+        if self._odd:
+            self._odd.remove_below(path)
 
     def remove(self, row: int) -> None:
         inode_id, marks = int(self._tree.table.id[row]), self._tree.table.marks
@@ -199,6 +227,17 @@ class Leases:
         """Whether entries count that no path has led to, so that `moved` has to be told the paths."""
         return bool(self._unresolved)
 
+    def respelled(self, row: int, source: str, target: str) -> None:
+        """Before a file or directory moves, by these spellings of its paths."""
+        if self._tree.hadoop3:
+            return
+        if self._odd:
+            self._odd.rename(source, target)
+        if separates(source, target):
+            for leased in list(self.rows_below(row)):
+                self.remove(leased)
+                self._odd.detach(self._tree.path(leased), source, target)
+
     def moved(self, source: str, target: str) -> None:
         """A file or directory moved: paths of leased files may differ."""
         self.changed = self.changed or bool(self._unresolved or self._found.size or self._leased().size)
@@ -210,11 +249,14 @@ class Leases:
         table = self._tree.table
         rows, unread = self._leased(), self._unread()
         rows = rows[table.flags[rows] & DROPPED == 0]
+        if not self._tree.hadoop3:
+            # closed by another path than that of its lease
+            rows = rows[table.flags[rows] & UNDER_CONSTRUCTION != 0]
         wanted = np.concatenate([rows, ~np.arange(unread.size)])
         wanted = wanted[np.argsort(np.concatenate([table.id[rows], unread["id"]]))]
         unresolved = (encode_delimited(e) for i, e in self._unresolved.items() if not self._tree.is_gone(i))
         detached = map(self._encode_detached, sorted(self._detached))
-        return b"".join([*self._encode_files(wanted, unread), *unresolved, *detached])
+        return b"".join([*self._encode_files(wanted, unread), *unresolved, *detached, *self._encode_odd()])
 
     def _encode_files(self, wanted: Rows, unread: UnreadFiles) -> Iterator[bytes]:
         """Entries of live files; by a kernel from the first one to the last that it knows the path of.
@@ -253,6 +295,23 @@ class Leases:
     @staticmethod
     def _encode(inode_id: int, path: str) -> bytes:
         return encode_delimited(pb.FileUnderConstructionEntry(inodeId=inode_id, fullPath=path))
+
+    def _encode_odd(self) -> Iterator[bytes]:
+        table = self._tree.table
+        for path in self._odd:
+            row = self._leads_to(path)
+            if row == NO_ROW or not table.is_under_construction(row):
+                continue
+            if not (table.marks[row] & LEASED and self._tree.path(row) == path):
+                yield self._encode(int(table.id[row]), path)
+
+    def _leads_to(self, path: str) -> int:
+        """Row of the file at a path, `NO_ROW` where there is none."""
+        try:
+            row = self._tree.find(path)
+        except NamespaceError:
+            return NO_ROW
+        return row if row == NO_ROW or self._tree.table.kind[row] == FILE else NO_ROW
 
     def _encode_detached(self, inode_id: int) -> bytes:
         if self._tree.is_gone(inode_id):

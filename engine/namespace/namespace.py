@@ -16,15 +16,16 @@ from engine.namespace.erasure_coding import ErasureCodingPolicies
 from engine.namespace.history import History
 from engine.namespace.leases import Leases, OpenFileFinder
 from engine.namespace.noted import Notes, take_up
+from engine.namespace.paths import encodable, resolve_reserved, split_path
 from engine.namespace.reclaim import Reclaim
 from engine.namespace.secrets import SecretManager
 from engine.namespace.settling import Settling
 from engine.namespace.snapshots import Snapshots
-from engine.namespace.tree import Tree, encodable
+from engine.namespace.tree import Tree
 from engine.replay_rules import ReplayRules
 from image_format.errors import RecordError
 from image_format.index import BaseImage
-from image_format.inode_table import DIRECTORY, FILE, NO_ROW, InodeTable
+from image_format.inode_table import DIRECTORY, FILE, NO_ROW, SYMLINK, InodeTable
 from image_format.layout import LayoutVersion, supports
 from image_format.messages import MessageReader
 from image_format.permission import pack_permission
@@ -52,6 +53,7 @@ class Namespace:
         last_txid: the newest transaction in it.
         heals: what did not fit together, and is healed.
         compiled: what compiled replay keeps of it.
+        ignored: how many operations were replayed without an effect, see `ignore`.
 
     Raises:
         RecordError: a record of a small section is damaged, or a snapshottable directory does not exist.
@@ -72,7 +74,9 @@ class Namespace:
         self.snapshots = Snapshots(base)
         self.table = InodeTable(base.layout_version, base.place("INODE"), room)
         self.heals = Heals(self.rules.healing)
-        self.tree = Tree(base, self.table, self.heals, hadoop3=self.hadoop3)
+        self.tree = Tree(
+            base, self.table, self.heals, hadoop3=self.hadoop3, is_snapshottable=self.snapshots.is_snapshottable
+        )
         self.history = History(self.tree, self.snapshots)
         self.leases = Leases(self.tree, self.history)
         self.tree.watch(self.snapshots.snapshottable_ids)
@@ -86,6 +90,7 @@ class Namespace:
         self.info = MessageReader(base.section("NS_INFO"), base.place("NS_INFO")).read(pb.NameSystemSection)
         self.last_inode_id = base.header.lastInodeId
         self.compiled: object | None = None
+        self.ignored = 0
         self._permissions: dict[PermissionStatus, int] = {}
         self.leases.read(base, None if finder is None else finder(self))
         self.tree.watch(self.leases.unresolved())
@@ -100,24 +105,60 @@ class Namespace:
     def last_txid(self, txid: int) -> None:
         self.info.transactionId = txid
 
+    def ignore(self) -> None:
+        """Count an operation that changes nothing, as on a NameNode: what it names is missing, is so already, or cannot
+        change. docs/opcodes.md lists when.
+        """
+        self.ignored += 1
+
     # ---- look-up that must succeed -------------------------------------------------------------------------
 
     def existing(self, path: str) -> int:
-        """Row of the inode at `path`; raises NamespaceError where there is none."""
-        row = self.tree.find(path)
+        """Row of the inode at `path`.
+
+        Raises:
+            NamespaceError: there is none; and as `existing_or_none`.
+        """
+        row = self.existing_or_none(path)
         if row == NO_ROW:
             raise NamespaceError(f"{path} does not exist")
         return row
 
+    def existing_or_none(self, path: str) -> int:
+        """Row of the inode at `path`, `NO_ROW` where there is none.
+
+        Raises:
+            NamespaceError: it is a symbolic link, which no more than renames, DELETE, MKDIR and SYMLINK take as it is;
+                and as `Tree.resolve`.
+        """
+        row = self.tree.find(path)
+        if row != NO_ROW and self.table.kind[row] == SYMLINK:
+            raise NamespaceError(f"{path} is a symbolic link")
+        return row
+
     def directory(self, path: str) -> int:
         """Row of the directory at `path`; raises NamespaceError where it is none."""
-        row = self.existing(path)
+        return self._checked_directory(path, self.existing(path))
+
+    def _checked_directory(self, path: str, row: int) -> int:
         if self.table.kind[row] != DIRECTORY:
             raise NamespaceError(f"{path} is not a directory")
         return row
 
+    def snapshot_root(self, path: str) -> int:
+        """`directory` of a snapshot's operation; later releases of Hadoop 3 know `/.reserved/...` there
+        (FSDirectory.unprotectedResolvePath).
+        """
+        if not supports(LayoutVersion.EXPANDED_STRING_TABLE, self.base.layout_version):
+            return self.directory(path)
+        names = resolve_reserved(split_path(path, hadoop3=True), self.tree.names)
+        row = self.tree.follow(names).row
+        if row == NO_ROW:
+            raise NamespaceError(f"{path} does not exist")
+        return self._checked_directory(path, row)
+
     def file(self, path: str) -> int:
-        """Row of the file at `path`; raises NamespaceError where there is none."""
+        """Row of the file at `path`; raises NamespaceError where it is none."""
         row = self.existing(path)
         if self.table.kind[row] != FILE:
             raise NamespaceError(f"{path} is not a file")

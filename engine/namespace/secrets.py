@@ -37,14 +37,14 @@ class SecretManager:
         self._header.currentId = max(self._header.currentId, message.id)
         self.changed = True
 
-    def add_token(self, ident: DelegationTokenIdent, renew_date: int) -> None:
-        """A token whose master key is unknown is ignored, as a NameNode does.
+    def add_token(self, ident: DelegationTokenIdent, renew_date: int) -> bool:
+        """Add a token; False where its master key is unknown, for a NameNode does not take it then.
 
         Raises:
             NamespaceError: the token exists.
         """
         if ident.master_key_id & _UINT32 not in self._keys:
-            return
+            return False
         token = _token(ident, renew_date)
         identity = _identity(token)
         if identity in self._tokens:
@@ -52,16 +52,23 @@ class SecretManager:
         self._tokens[identity] = token
         self._header.tokenSequenceNumber = max(self._header.tokenSequenceNumber, token.sequenceNumber)
         self.changed = True
+        return True
 
-    def renew_token(self, ident: DelegationTokenIdent, renew_date: int) -> None:
+    def renew_token(self, ident: DelegationTokenIdent, renew_date: int) -> bool:
+        """Give a token another date; False where there is no such token."""
         token = self._tokens.get(_identity(_token(ident, renew_date)))
-        if token is not None:
-            token.expiryDate = renew_date & _UINT64
-            self.changed = True
+        if token is None:
+            return False
+        token.expiryDate = renew_date & _UINT64
+        self.changed = True
+        return True
 
-    def cancel_token(self, ident: DelegationTokenIdent) -> None:
-        if self._tokens.pop(_identity(_token(ident, 0)), None) is not None:
-            self.changed = True
+    def cancel_token(self, ident: DelegationTokenIdent) -> bool:
+        """Remove a token; False where there is no such token."""
+        if self._tokens.pop(_identity(_token(ident, 0)), None) is None:
+            return False
+        self.changed = True
+        return True
 
     def encode(self) -> bytes:
         self._header.numKeys = len(self._keys)

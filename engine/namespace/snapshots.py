@@ -154,11 +154,14 @@ class Snapshots:
         if directory_id not in self._snapshottable:
             raise NamespaceError(f"directory {directory_id} is not snapshottable")
 
-    def allow(self, directory_id: int) -> None:
-        if directory_id not in self._snapshottable:
-            self._snapshottable[directory_id] = None
-            self.roots_changed += 1
-            self.changed = True
+    def allow(self, directory_id: int) -> bool:
+        """Make a directory snapshottable; False where it is so already."""
+        if directory_id in self._snapshottable:
+            return False
+        self._snapshottable[directory_id] = None
+        self.roots_changed += 1
+        self.changed = True
+        return True
 
     def disallow(self, directory_id: int) -> None:
         """Raises NamespaceError where the directory still has snapshots."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,11 +11,12 @@ import numpy.typing as npt
 from engine.errors import NamespaceError, UnsupportedNamespaceError
 from engine.healing import Heals
 from engine.namespace.links import Links
+from engine.namespace.paths import SNAPSHOT_NAME, check_new_name, encode_name, is_plain, join_names, split_path
 from engine.namespace.references import Hub, References, WithName
 from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.errors import ImageFormatError, RecordError
 from image_format.index import BaseImage, Ids
-from image_format.inode_table import DIRECTORY, NO_ROW, InodeTable
+from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK, InodeTable
 from image_format.kernels.inode import DIRTY, DROPPED, LEASED, OPENED, SPECIAL, UNKNOWN_FIELDS
 from image_format.kernels.scan import find_id, find_ids
 from image_format.kernels.tables import UNKNOWN
@@ -24,25 +26,19 @@ LARGEST_QUOTA = (1 << 63) - 1
 _LARGEST_INODE_ID = (1 << 63) - 1
 
 
-def encode_name(name: str) -> bytes:
-    """A path component as an inode name: UTF-8, a lone surrogate becomes '?' as in Java."""
-    return name.encode("utf-8", "replace")
+class Place(NamedTuple):
+    """Where a path leads.
 
-
-def encodable(text: str) -> str:
-    """`text` as a NameNode writes it into an image: a lone surrogate becomes '?'."""
-    return text.encode("utf-8", "replace").decode()
-
-
-def split_path(path: str) -> list[bytes]:
-    """Components of an absolute path; the root has none.
-
-    Raises:
-        NamespaceError: the path is not absolute.
+    Attributes:
+        row: of the inode there, `NO_ROW` where there is none.
+        parent: row of what the component before the last one leads to, which need not be a directory; `NO_ROW` where
+            that is nothing, and for the root.
+        name: the last component, empty for the root.
     """
-    if not path.startswith("/"):
-        raise NamespaceError(f"path {path!r} is not absolute")
-    return [encode_name(part) for part in path.split("/") if part]
+
+    row: int
+    parent: int
+    name: bytes
 
 
 class Tree:
@@ -56,6 +52,7 @@ class Tree:
         base: the image below.
         table: rows of the inodes touched so far; row 0 becomes the root.
         hadoop3: whether Hadoop 3's rules hold.
+        is_snapshottable: tells by its inode id whether a directory is.
         heals: takes what does not fit together and is healed.
 
     Attributes:
@@ -64,8 +61,17 @@ class Tree:
         moved: how many directories have lost their places.
     """
 
-    def __init__(self, base: BaseImage, table: InodeTable, heals: Heals, *, hadoop3: bool) -> None:
+    def __init__(
+        self,
+        base: BaseImage,
+        table: InodeTable,
+        heals: Heals,
+        *,
+        hadoop3: bool,
+        is_snapshottable: Callable[[int], bool],
+    ) -> None:
         self.base = base
+        self._is_snapshottable = is_snapshottable
         self.table = table
         self.hadoop3 = hadoop3
         self.heals = heals
@@ -220,27 +226,51 @@ class Tree:
                 self._misplaced.setdefault(directory, {})[node.name] = node
 
     def find(self, path: str) -> int:
-        """Row of the inode at an absolute path, `NO_ROW` where there is none."""
-        head, _, last = path.rpartition("/")
-        if not last:
-            return self._walk(path)
-        directory = self._directory(head)
-        return NO_ROW if directory == NO_ROW else self.child(directory, encode_name(last))
+        """Row of the inode at an absolute path, `NO_ROW` where there is none; raises as `resolve`."""
+        return self.resolve(path).row
 
-    def _walk(self, path: str) -> int:
-        row = ROOT_ROW
-        for name in split_path(path or "/"):
-            row = self.child(row, name)
-            if row == NO_ROW:
-                return NO_ROW
-        return row
+    def resolve(self, path: str) -> Place:
+        """Where a path leads, as the NameNode reads it that replays an operation (INodesInPath.resolve).
+
+        Raises:
+            NamespaceError: it is not absolute, leads through a symbolic link or, in Hadoop 3, a file, or into a
+                snapshot.
+        """
+        if not is_plain(path):
+            return self.follow(split_path(path, hadoop3=self.hadoop3))
+        head, _, last = path.rpartition("/")
+        name, parent = encode_name(last), self._directory(head)
+        return Place(NO_ROW if parent == NO_ROW else self._step(parent, name), parent, name)
+
+    def follow(self, names: Sequence[bytes]) -> Place:
+        """`resolve` of a path that is given by its components."""
+        row, parent = ROOT_ROW, NO_ROW
+        for name in names:
+            parent = row
+            if row != NO_ROW:
+                row = self._step(row, name)
+        return Place(row, parent, names[-1] if names else b"")
+
+    def _step(self, row: int, name: bytes) -> int:
+        """Row that a component leads to from an inode, which only a directory lets a path go through."""
+        if self.table.kind[row] != DIRECTORY:
+            if self.hadoop3 or self.table.kind[row] == SYMLINK:
+                raise NamespaceError(f"{self.path(row)} is not a directory")
+            return NO_ROW
+        if name == SNAPSHOT_NAME and (row == ROOT_ROW or self._is_snapshottable(int(self.table.id[row]))):
+            raise NamespaceError(f"{join_names([*self._names(row), name])} cannot be changed")
+        return self.child(row, name)
 
     def _directory(self, path: str) -> int:
+        """Row of what a plain path leads to, or the empty path of the root; most often a directory."""
         row = self._directory_cache.get(path)
         if row is None:
             head, _, last = path.rpartition("/")
             above = self._directory_cache.get(head) if last else None
-            row = self._walk(path) if above is None else self.child(above, encode_name(last))
+            if above is None:
+                row = self.follow(split_path(path or "/", hadoop3=self.hadoop3)).row
+            else:
+                row = self._step(above, encode_name(last))
             # Absent paths and files are not cached: making a directory there would have to find and forget them.
             if row != NO_ROW and self.table.kind[row] == DIRECTORY:
                 self._directory_cache[path] = row
@@ -254,15 +284,40 @@ class Tree:
         """(row of the directory that holds or would hold `path`, local name).
 
         Raises:
-            NamespaceError: that directory does not exist, or is none.
+            NamespaceError: as `resolve`; or that directory does not exist, or is none.
         """
-        head, _, last = path.rpartition("/")
-        if not last:
+        place = self.resolve(path)
+        if place.row == ROOT_ROW:
             raise NamespaceError(f"{path!r} has no parent directory")
-        directory = self._directory(head)
-        if directory == NO_ROW or self.table.kind[directory] != DIRECTORY:
+        if place.parent == NO_ROW or self.table.kind[place.parent] != DIRECTORY:
             raise NamespaceError(f"parent directory of {path} does not exist")
-        return directory, encode_name(last)
+        return place.parent, place.name
+
+    def last_existing(self, path: str) -> tuple[int, bytes]:
+        """(row of the last inode on the way that exists, last component), as SYMLINK goes by.
+
+        Raises:
+            NamespaceError: as `resolve`; or the path is the root's.
+        """
+        names = split_path(path, hadoop3=self.hadoop3)
+        if not names:
+            raise NamespaceError(f"{path!r} has no parent directory")
+        row = ROOT_ROW
+        for name in names:
+            child = self._step(row, name)
+            if child == NO_ROW:
+                break
+            row = child
+        return row, names[-1]
+
+    def check_new_name(self, directory: int, name: bytes) -> None:
+        """Raise NamespaceError for a name that no inode may get in a directory."""
+        check_new_name(name, in_root=directory == ROOT_ROW)
+
+    def names(self, inode_id: int) -> list[bytes] | None:
+        """Components of the path of a live inode; None where there is no such inode."""
+        rows = self.locate([inode_id])
+        return self._names(rows[0]) if rows else None
 
     def is_gone(self, inode_id: int) -> bool:
         """Whether there is no such inode, or no more."""
@@ -274,11 +329,14 @@ class Tree:
 
     def path(self, row: int) -> str:
         """Absolute path of a live inode; of one that only snapshots have, as far as it goes."""
-        parts: list[bytes] = []
+        return join_names(self._names(row))
+
+    def _names(self, row: int) -> list[bytes]:
+        names: list[bytes] = []
         while row not in (ROOT_ROW, NO_ROW):
-            parts.append(self.table.name(row))
+            names.append(self.table.name(row))
             row = int(self.table.parent[row])
-        return "/" + b"/".join(reversed(parts)).decode("utf-8", "replace")
+        return names[::-1]
 
     def is_ancestor(self, ancestor: int, row: int) -> bool:
         """Whether `row` is `ancestor` or lies below it."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from engine.errors import NamespaceError
 from engine.namespace import ROOT_ROW, Namespace
-from engine.namespace.tree import encodable
+from engine.namespace.paths import encodable
 from engine.replay import acls
 from engine.replay.files import checked_policy
 from engine.replay.xattrs import has_xattrs, put_xattrs, remove_xattrs
-from image_format.inode_table import DIRECTORY, FILE
+from image_format.inode_table import DIRECTORY, FILE, NO_ROW
 from image_format.permission import XAttrNamespace, pack_permission, unpack_permission
 from image_format.string_table import StringKind
 from journal.ops import (
@@ -36,11 +36,12 @@ _STORAGE_TYPES = {0: 4, 1: 2, 2: 1, 3: 3, 4: 5, 5: 6}
 
 
 def set_replication(namespace: Namespace, op: SetReplicationOp) -> None:
-    table = namespace.table
-    row = namespace.file(op.path)
-    if table.ec_policy[row] < 0:
-        namespace.history.record(row)
-        table.replication[row] = namespace.rules.clamp_replication(op.replication)
+    table, row = namespace.table, namespace.existing_or_none(op.path)
+    if row == NO_ROW or table.kind[row] != FILE or table.ec_policy[row] >= 0:
+        namespace.ignore()
+        return
+    namespace.history.record(row)
+    table.replication[row] = namespace.rules.clamp_replication(op.replication)
 
 
 def set_permissions(namespace: Namespace, op: SetPermissionsOp) -> None:
@@ -53,6 +54,7 @@ def set_permissions(namespace: Namespace, op: SetPermissionsOp) -> None:
 def set_owner(namespace: Namespace, op: SetOwnerOp) -> None:
     row = namespace.existing(op.src)
     if not op.username and not op.groupname:
+        namespace.ignore()
         return
     namespace.history.record(row)
     strings = namespace.strings
@@ -66,9 +68,17 @@ def set_owner(namespace: Namespace, op: SetOwnerOp) -> None:
 
 def times(namespace: Namespace, op: TimesOp) -> None:
     table = namespace.table
-    row = namespace.existing(op.path)
     sets_mtime = op.mtime >= 0 or (op.mtime != -1 and not namespace.hadoop3)
     sets_atime = op.atime >= 0 or (op.atime != -1 and not namespace.hadoop3)
+    if not sets_mtime and not sets_atime and not namespace.hadoop3:
+        # of a path that leads nowhere, too
+        namespace.existing_or_none(op.path)
+        namespace.ignore()
+        return
+    row = namespace.existing(op.path)
+    if not sets_mtime and not sets_atime:
+        namespace.ignore()
+        return
     if sets_mtime or (sets_atime and not namespace.rules.skip_access_time_changes):
         namespace.history.record(row)
     if sets_mtime:
@@ -90,9 +100,11 @@ def _limit(namespace: Namespace, path: str, ns_quota: int, ds_quota: int) -> Non
         ns_quota = before[0]
     if ds_quota == _QUOTA_DONT_SET:
         ds_quota = before[1]
-    if (ns_quota, ds_quota) != before:
-        namespace.history.record(row)
-        table.ns_quota[row], table.ds_quota[row] = ns_quota, ds_quota
+    if (ns_quota, ds_quota) == before:
+        namespace.ignore()
+        return
+    namespace.history.record(row)
+    table.ns_quota[row], table.ds_quota[row] = ns_quota, ds_quota
 
 
 def set_quota(namespace: Namespace, op: SetQuotaOp) -> None:
@@ -114,6 +126,7 @@ def set_quota_by_storage_type(namespace: Namespace, op: SetQuotaByStorageTypeOp)
         raise NamespaceError(f"{op.src} has a quota of unknown storage type {op.storage_type}")
     features = namespace.table.feature(row)
     if op.ds_quota in (_QUOTA_DONT_SET, features.type_quotas.get(storage_type, _QUOTA_RESET)):
+        namespace.ignore()
         return
     namespace.history.record(row)
     if op.ds_quota == _QUOTA_RESET:
@@ -139,6 +152,8 @@ def set_storage_policy(namespace: Namespace, op: SetStoragePolicyOp) -> None:
     elif table.feature(row).xattrs is not None:
         namespace.history.record(row)
         remove_xattrs(namespace, row, [xattr])
+    else:
+        namespace.ignore()
 
 
 def set_acl(namespace: Namespace, op: SetAclOp) -> None:
@@ -149,6 +164,8 @@ def set_acl(namespace: Namespace, op: SetAclOp) -> None:
     elif namespace.table.feature(row).acl is not None:
         namespace.history.record(row)
         acls.remove_acl(namespace, row)
+    else:
+        namespace.ignore()
 
 
 def set_xattr(namespace: Namespace, op: SetXAttrOp) -> None:
@@ -159,6 +176,8 @@ def set_xattr(namespace: Namespace, op: SetXAttrOp) -> None:
 
 def remove_xattr(namespace: Namespace, op: RemoveXAttrOp) -> None:
     row = namespace.existing(op.src)
-    if has_xattrs(namespace, row, op.xattrs):
-        namespace.history.record(row)
-        remove_xattrs(namespace, row, op.xattrs)
+    if not has_xattrs(namespace, row, op.xattrs):
+        namespace.ignore()
+        return
+    namespace.history.record(row)
+    remove_xattrs(namespace, row, op.xattrs)

@@ -26,18 +26,24 @@ def checked_policy(path: str, policy_id: int) -> int:
     return policy_id
 
 
-def _open_for_write(namespace: Namespace, row: int, client_name: str, client_machine: str) -> None:
+def _open_for_write(namespace: Namespace, row: int, client_name: str, client_machine: str, path: str = "") -> None:
+    """Open a file.
+
+    Args:
+        path: as `Leases.add` takes it.
+    """
     table = namespace.table
     namespace.tree.touch(row)
     table.flags[row] |= UNDER_CONSTRUCTION
     table.client_name[row] = table.intern(client_name)
     table.client_machine[row] = table.intern(client_machine)
-    namespace.leases.add(row)
+    namespace.leases.add(row, path)
 
 
 def _create(namespace: Namespace, op: AddOp) -> int:
     table, tree = namespace.table, namespace.tree
     parent, name = tree.find_parent(op.path)
+    tree.check_new_name(parent, name)
     row = tree.add(parent, name, op.inode_id, FILE)
     namespace.use_inode_id(op.inode_id)
     table.permission[row] = namespace.permission(op.permissions)
@@ -57,14 +63,14 @@ def _create(namespace: Namespace, op: AddOp) -> int:
         set_acl(namespace, row, op.acl_entries)
     if op.xattrs:
         put_xattrs(namespace, row, op.xattrs)
-    _open_for_write(namespace, row, op.client_name, op.client_machine)
+    _open_for_write(namespace, row, op.client_name, op.client_machine, op.path)
     return row
 
 
-def _reopen(namespace: Namespace, row: int, client_name: str, client_machine: str, *, new_block: bool) -> None:
+def _reopen(namespace: Namespace, row: int, op: AddOp | AppendOp, *, new_block: bool) -> None:
     """Open a closed file to append to it (FSNamesystem.prepareFileForAppend)."""
     namespace.history.record(row)
-    _open_for_write(namespace, row, client_name, client_machine)
+    _open_for_write(namespace, row, op.client_name, op.client_machine, op.path)
     blocks = namespace.table.file_blocks(row)
     namespace.history.set_last_block_complete(row, complete=False)
     if not new_block and blocks and blocks[-1].num_bytes != namespace.table.block_size[row]:
@@ -75,16 +81,17 @@ def _reopen(namespace: Namespace, row: int, client_name: str, client_machine: st
 
 def add(namespace: Namespace, op: AddOp) -> None:
     table = namespace.table
-    row = namespace.tree.find(op.path)
+    row = namespace.existing_or_none(op.path)
     if row != NO_ROW and table.kind[row] != FILE:
         raise NamespaceError(f"{op.path} is not a file")
     if row != NO_ROW and op.overwrite:
         remove(namespace, row, op.mtime)
+        namespace.leases.removed(op.path)
         row = NO_ROW
     if row == NO_ROW:
         row = _create(namespace, op)
     elif not table.is_under_construction(row):
-        _reopen(namespace, row, op.client_name, op.client_machine, new_block=False)
+        _reopen(namespace, row, op, new_block=False)
     namespace.tree.touch(row)
     table.atime[row] = op.atime
     table.mtime[row] = op.mtime
@@ -101,13 +108,15 @@ def close(namespace: Namespace, op: CloseOp) -> None:
     table.mtime[row] = op.mtime
     set_blocks(namespace, row, op.blocks, completes=True)
     table.flags[row] &= ~UNDER_CONSTRUCTION & 0xFF
-    namespace.leases.remove(row)
+    namespace.leases.closed(row, op.path)
 
 
 def append(namespace: Namespace, op: AppendOp) -> None:
     row = namespace.file(op.path)
-    if not namespace.table.is_under_construction(row):
-        _reopen(namespace, row, op.client_name, op.client_machine, new_block=op.new_block)
+    if namespace.table.is_under_construction(row):
+        namespace.ignore()
+        return
+    _reopen(namespace, row, op, new_block=op.new_block)
 
 
 def truncate(namespace: Namespace, op: TruncateOp) -> None:
@@ -170,4 +179,4 @@ def reassign_lease(namespace: Namespace, op: ReassignLeaseOp) -> None:
         raise NamespaceError(f"{op.path} is not open for write")
     namespace.tree.touch(row)
     table.client_name[row] = table.intern(op.new_holder)
-    namespace.leases.add(row)
+    namespace.leases.add(row, op.path)

@@ -20,15 +20,18 @@ def update_master_key(namespace: Namespace, op: ops.UpdateMasterKeyOp) -> None:
 
 
 def get_token(namespace: Namespace, op: ops.GetDelegationTokenOp) -> None:
-    namespace.secrets.add_token(op.token, op.expiry_time)
+    if not namespace.secrets.add_token(op.token, op.expiry_time):
+        namespace.ignore()
 
 
 def renew_token(namespace: Namespace, op: ops.RenewDelegationTokenOp) -> None:
-    namespace.secrets.renew_token(op.token, op.expiry_time)
+    if not namespace.secrets.renew_token(op.token, op.expiry_time):
+        namespace.ignore()
 
 
 def cancel_token(namespace: Namespace, op: ops.CancelDelegationTokenOp) -> None:
-    namespace.secrets.cancel_token(op.token)
+    if not namespace.secrets.cancel_token(op.token):
+        namespace.ignore()
 
 
 def add_cache_pool(namespace: Namespace, op: ops.AddCachePoolOp) -> None:
@@ -64,7 +67,8 @@ def _require_hadoop3(namespace: Namespace) -> None:
 
 def add_policy(namespace: Namespace, op: ops.AddErasureCodingPolicyOp) -> None:
     _require_hadoop3(namespace)
-    namespace.erasure_coding.add(op)
+    if not namespace.erasure_coding.add(op):
+        namespace.ignore()
 
 
 def enable_policy(namespace: Namespace, op: ops.EnableErasureCodingPolicyOp) -> None:
@@ -87,4 +91,6 @@ def rolling_upgrade_start(namespace: Namespace, op: ops.RollingUpgradeStartOp) -
 
 
 def rolling_upgrade_finalize(namespace: Namespace, op: ops.RollingUpgradeFinalizeOp) -> None:
+    if not namespace.info.HasField("rollingUpgradeStartTime"):
+        namespace.ignore()
     namespace.info.ClearField("rollingUpgradeStartTime")

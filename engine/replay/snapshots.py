@@ -9,8 +9,8 @@ import numpy as np
 
 from engine.namespace import Namespace
 from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff
+from engine.namespace.paths import encode_name
 from engine.namespace.snapshots import Snapshot
-from engine.namespace.tree import encode_name
 from image_format.inode_table import InodeTable, RowCopy
 from image_format.permission import XAttrNamespace, pack_xattr_name
 from image_format.proto import fsimage_pb2 as pb
@@ -35,11 +35,15 @@ def now() -> int:
 def allow(namespace: Namespace, op: AllowSnapshotOp) -> None:
     row = namespace.directory(op.snapshot_root)
     namespace.leases.read_files()
-    namespace.snapshots.allow(int(namespace.table.id[row]))
+    if not namespace.snapshots.allow(int(namespace.table.id[row])):
+        namespace.ignore()
 
 
 def disallow(namespace: Namespace, op: DisallowSnapshotOp) -> None:
     row = namespace.directory(op.snapshot_root)
+    if not namespace.snapshots.is_snapshottable(int(namespace.table.id[row])):
+        namespace.ignore()
+        return
     namespace.snapshots.disallow(int(namespace.table.id[row]))
     diffs = namespace.history.diffs.of_directory(row)
     if diffs is not None and not diffs.any and not namespace.history.is_snapshottable(row):
@@ -47,7 +51,7 @@ def disallow(namespace: Namespace, op: DisallowSnapshotOp) -> None:
 
 
 def create(namespace: Namespace, op: CreateSnapshotOp) -> None:
-    row = namespace.directory(op.snapshot_root)
+    row = namespace.snapshot_root(op.snapshot_root)
     namespace.tree.check_known(row)
     mtime = op.mtime if namespace.hadoop3 else now()
     snapshot = make(namespace, row, encode_name(op.snapshot_name), mtime, namespace.table.rows[row])
@@ -101,7 +105,7 @@ def _capture_open_files(namespace: Namespace, root: int) -> None:
 
 
 def delete(namespace: Namespace, op: DeleteSnapshotOp) -> None:
-    remove(namespace, namespace.directory(op.snapshot_root), encode_name(op.snapshot_name), op.mtime)
+    remove(namespace, namespace.snapshot_root(op.snapshot_root), encode_name(op.snapshot_name), op.mtime)
 
 
 def remove(namespace: Namespace, row: int, name: bytes, mtime: int) -> None:
@@ -135,7 +139,7 @@ def _mark_deleted(namespace: Namespace, row: int, snapshot: Snapshot) -> None:
 
 
 def rename(namespace: Namespace, op: RenameSnapshotOp) -> None:
-    row = namespace.directory(op.snapshot_root)
+    row = namespace.snapshot_root(op.snapshot_root)
     retitle(namespace, row, encode_name(op.snapshot_old_name), encode_name(op.snapshot_new_name), op.mtime)
 
 
@@ -146,7 +150,9 @@ def retitle(namespace: Namespace, row: int, old: bytes, new: bytes, mtime: int) 
         NamespaceError: as `Snapshots.find` and `Snapshots.rename`.
     """
     snapshot = namespace.snapshots.find(int(namespace.table.id[row]), old)
-    if new != old:
+    if new == old:
+        namespace.ignore()
+    else:
         _rename_to(namespace, row, snapshot, new, mtime if namespace.hadoop3 else None)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from engine.errors import NamespaceError
+from engine.errors import NamespaceError, UnsupportedNamespaceError
 from engine.namespace import ROOT_ROW, Namespace
+from engine.namespace.paths import join_names, lies_below, name_for_rename, split_path
+from engine.namespace.tree import Place
 from engine.replay.acls import inherit_default_acl, set_acl
 from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK, Features
 from journal.ops import RENAME_OVERWRITE, DeleteOp, MkdirOp, RenameOldOp, RenameOp, SymlinkOp
@@ -13,7 +15,9 @@ def mkdir(namespace: Namespace, op: MkdirOp) -> None:
     table, tree = namespace.table, namespace.tree
     namespace.use_inode_id(op.inode_id)
     parent, name = tree.find_parent(op.path)
+    tree.check_new_name(parent, name)
     if tree.child(parent, name) != NO_ROW:
+        namespace.ignore()
         return
     row = tree.add(parent, name, op.inode_id, DIRECTORY)
     table.permission[row] = namespace.permission(op.permissions)
@@ -25,11 +29,16 @@ def mkdir(namespace: Namespace, op: MkdirOp) -> None:
 
 
 def symlink(namespace: Namespace, op: SymlinkOp) -> None:
+    """A NameNode makes it in the last directory that exists: its parent, one above, or what has the path already."""
     table, tree = namespace.table, namespace.tree
     namespace.use_inode_id(op.inode_id)
-    parent, name = tree.find_parent(op.path)
+    parent, name = tree.last_existing(op.path)
+    if table.kind[parent] != DIRECTORY:
+        raise NamespaceError(f"{tree.path(parent)} is not a directory, so {op.path} cannot be made")
+    tree.check_new_name(parent, name)
     if tree.child(parent, name) != NO_ROW:
-        raise NamespaceError(f"{op.path} exists")
+        namespace.ignore()
+        return
     row = tree.add(parent, name, op.inode_id, SYMLINK)
     table.permission[row] = namespace.permission(op.permissions)
     table.mtime[row] = op.mtime
@@ -60,17 +69,25 @@ def remove(namespace: Namespace, row: int, timestamp: int) -> None:
 
 def delete(namespace: Namespace, op: DeleteOp) -> None:
     row = namespace.tree.find(op.path)
-    if row not in (NO_ROW, ROOT_ROW):
+    if row in (NO_ROW, ROOT_ROW):
+        namespace.ignore()
+    else:
         remove(namespace, row, op.timestamp)
+        namespace.leases.removed(op.path)
 
 
 def _move(namespace: Namespace, source: int, parent: int, name: bytes, timestamp: int) -> None:
-    """Move an inode, both of whose ends have been checked (FSDirRenameOp.RenameOperation)."""
+    """Move an inode, both of whose ends have been checked (FSDirRenameOp.RenameOperation).
+
+    It may be the child `name` of `parent` already: then it comes there anew.
+    """
     table, tree, history = namespace.table, namespace.tree, namespace.history
     tree.references.check_known(source)
     old_parent, old_name = int(table.parent[source]), table.name(source)
     old_path = tree.path(source) if namespace.leases.keeps_paths else ""
     existing = tree.child(parent, name)
+    if existing == source:
+        existing = NO_ROW
     was_dst = existing != NO_ROW and tree.references.is_dst(existing)
     source_latest = history.latest(source)
     target_latest = history.latest_below(parent) if existing == NO_ROW else history.latest(existing)
@@ -99,38 +116,78 @@ def _move(namespace: Namespace, source: int, parent: int, name: bytes, timestamp
     namespace.leases.moved(old_path, tree.path(source) if namespace.leases.keeps_paths else "")
 
 
+def _spelled(namespace: Namespace, path: str) -> str:
+    """A path as renames compare it: Hadoop 2.7 takes the text, Hadoop 3 what it made of it."""
+    return join_names(split_path(path, hadoop3=True)) if namespace.hadoop3 else path
+
+
+def _target_of_old(namespace: Namespace, source: Place, op: RenameOldOp) -> tuple[Place, str]:
+    """(where RENAME_OLD leads, as it is compared): into a directory under the name that the source has."""
+    tree, dst = namespace.tree, _spelled(namespace, op.dst)
+    target = tree.resolve(op.dst)
+    if target.row == NO_ROW or namespace.table.kind[target.row] != DIRECTORY:
+        return target, dst
+    if namespace.hadoop3:
+        inside = Place(tree.child(target.row, source.name), target.row, source.name)
+        return inside, join_names([*split_path(op.dst, hadoop3=True), source.name])
+    # behind a slash at the end of `dst` is an empty component, which no inode has
+    dst = f"{op.dst}/{name_for_rename(op.src)}"
+    return tree.resolve(dst), dst
+
+
+def _is_link_to(namespace: Namespace, row: int, path: str) -> bool:
+    """Whether an inode is a symbolic link with this target."""
+    is_link = namespace.table.kind[row] == SYMLINK
+    return is_link and namespace.table.feature(row).target == path.encode("utf-8", "replace")
+
+
+def _check_not_inside(namespace: Namespace, source: int, parent: int, path: str) -> None:
+    """Hadoop 2.7 overlooks that a directory moves below itself where slashes hide it, and loses it."""
+    if namespace.tree.is_ancestor(source, parent):
+        raise UnsupportedNamespaceError(f"{path} is below the directory that is renamed, which a NameNode loses")
+
+
 def rename_old(namespace: Namespace, op: RenameOldOp) -> None:
     """A rename that cannot be done is no error: the NameNode logged it before it knew."""
     table, tree = namespace.table, namespace.tree
-    source = tree.find(op.src)
-    if source in (NO_ROW, ROOT_ROW):
+    source = tree.resolve(op.src)
+    target, dst = _target_of_old(namespace, source, op)
+    if source.row in (NO_ROW, ROOT_ROW):
+        namespace.ignore()
         return
-    destination = tree.find(op.dst)
-    if destination != NO_ROW and table.kind[destination] == DIRECTORY:
-        parent, name = destination, table.name(source)
-    else:
-        try:
-            parent, name = tree.find_parent(op.dst)
-        except NamespaceError:
-            return
-    if tree.child(parent, name) != NO_ROW or tree.is_ancestor(source, parent):
+    namespace.check_no_snapshots(source.row)
+    src = _spelled(namespace, op.src)
+    is_useless = src == dst or lies_below(dst, src) or _is_link_to(namespace, source.row, dst)
+    if is_useless or target.row != NO_ROW or target.parent == NO_ROW:
+        namespace.ignore()
         return
-    namespace.check_no_snapshots(source)
-    _move(namespace, source, parent, name, op.timestamp)
+    if table.kind[target.parent] != DIRECTORY:
+        raise NamespaceError(f"parent directory of {op.dst} does not exist")
+    _check_not_inside(namespace, source.row, target.parent, op.dst)
+    tree.check_new_name(target.parent, target.name)
+    namespace.leases.respelled(source.row, op.src, dst)
+    _move(namespace, source.row, target.parent, target.name, op.timestamp)
 
 
 def rename(namespace: Namespace, op: RenameOp) -> None:
     table, tree = namespace.table, namespace.tree
-    source = namespace.existing(op.src)
+    source = tree.find(op.src)
+    if source == NO_ROW:
+        raise NamespaceError(f"{op.src} does not exist")
     if source == ROOT_ROW:
         raise NamespaceError("the root cannot be renamed")
     parent, name = tree.find_parent(op.dst)
-    if tree.is_ancestor(source, parent):
-        raise NamespaceError(f"{op.dst} is inside {op.src}")
+    src, dst = _spelled(namespace, op.src), _spelled(namespace, op.dst)
+    if src == dst:
+        raise NamespaceError(f"{op.src} and {op.dst} are the same")
+    if lies_below(dst, src) or _is_link_to(namespace, source, dst):
+        raise NamespaceError(f"{op.dst} is inside {op.src}, or what it is a link to")
+    _check_not_inside(namespace, source, parent, op.dst)
+    tree.check_new_name(parent, name)
     existing = tree.child(parent, name)
     snapshottable: list[int] = []
-    if existing == source:
-        raise NamespaceError(f"{op.src} and {op.dst} are the same")
+    if existing == source and namespace.history.node_in_latest(source, namespace.history.latest(source)):
+        raise NamespaceError(f"{op.src} and {op.dst} are the same, which a snapshot has")
     if existing != NO_ROW:
         if RENAME_OVERWRITE not in op.options:
             raise NamespaceError(f"{op.dst} exists")
@@ -140,6 +197,7 @@ def rename(namespace: Namespace, op: RenameOp) -> None:
             raise NamespaceError(f"{op.dst} is not empty")
         snapshottable = namespace.check_no_snapshots(existing)
     namespace.check_no_snapshots(source)
+    namespace.leases.respelled(source, op.src, op.dst)
     _move(namespace, source, parent, name, op.timestamp)
     for directory in snapshottable:
         namespace.snapshots.forget(int(table.id[directory]))

@@ -22,38 +22,76 @@ class Operation(NamedTuple):
             to import it is to load the compiler.
         keeps_paths: whether what kernels remember of paths is right after it was applied plainly, but for directories
             that lost their places (`Tree.moved`) or have other diffs (`DiffStore.directories_changed`).
+        ignored: when a NameNode replays it without an effect, and `plain` counts it (`Namespace.ignore`); empty for
+            never.
     """
 
     kind: type[EditOp]
     plain: Callable[[Namespace, Any], None]
     kernel: str = ""
     keeps_paths: bool = False
+    ignored: str = ""
 
     @property
     def opcode(self) -> int:
         return self.kind.opcode
 
 
+_RENAME_IGNORED = (
+    "the source is missing or the root; the destination is the source, lies below it, exists, or has no parent; a "
+    "symbolic link would get its target's path"
+)
+
 TABLE = (
     Operation(ops.AddOp, files.add, "files.add", keeps_paths=True),
-    Operation(ops.RenameOldOp, structure.rename_old, "structure.rename_old", keeps_paths=True),
-    Operation(ops.DeleteOp, structure.delete, "structure.delete", keeps_paths=True),
-    Operation(ops.MkdirOp, structure.mkdir, "structure.mkdir", keeps_paths=True),
-    Operation(ops.SetReplicationOp, attributes.set_replication, "attributes.set_replication", keeps_paths=True),
+    Operation(
+        ops.RenameOldOp,
+        structure.rename_old,
+        "structure.rename_old",
+        keeps_paths=True,
+        ignored=_RENAME_IGNORED,
+    ),
+    Operation(
+        ops.DeleteOp,
+        structure.delete,
+        "structure.delete",
+        keeps_paths=True,
+        ignored="the path leads nowhere, or to the root",
+    ),
+    Operation(ops.MkdirOp, structure.mkdir, "structure.mkdir", keeps_paths=True, ignored="the name exists"),
+    Operation(
+        ops.SetReplicationOp,
+        attributes.set_replication,
+        "attributes.set_replication",
+        keeps_paths=True,
+        ignored="the path leads nowhere or to a directory, or the file is striped",
+    ),
     Operation(ops.SetPermissionsOp, attributes.set_permissions, "attributes.set_permissions", keeps_paths=True),
-    Operation(ops.SetOwnerOp, attributes.set_owner, "attributes.set_owner", keeps_paths=True),
+    Operation(
+        ops.SetOwnerOp,
+        attributes.set_owner,
+        "attributes.set_owner",
+        keeps_paths=True,
+        ignored="it names neither user nor group",
+    ),
     Operation(ops.CloseOp, files.close, "files.close", keeps_paths=True),
     Operation(ops.SetGenstampV1Op, blocks.set_genstamp_v1),
-    Operation(ops.SetNsQuotaOp, attributes.set_ns_quota),
-    Operation(ops.ClearNsQuotaOp, attributes.clear_ns_quota),
-    Operation(ops.TimesOp, attributes.times, "attributes.times", keeps_paths=True),
-    Operation(ops.SetQuotaOp, attributes.set_quota),
+    Operation(ops.SetNsQuotaOp, attributes.set_ns_quota, ignored="the quota is so already"),
+    Operation(ops.ClearNsQuotaOp, attributes.clear_ns_quota, ignored="there is no quota"),
+    Operation(
+        ops.TimesOp,
+        attributes.times,
+        "attributes.times",
+        keeps_paths=True,
+        ignored="it has neither time; before -64 also where the path leads nowhere",
+    ),
+    Operation(ops.SetQuotaOp, attributes.set_quota, ignored="the quotas are so already"),
     Operation(ops.RenameOp, structure.rename, "structure.rename", keeps_paths=True),
     Operation(ops.ConcatDeleteOp, files.concat_delete),
-    Operation(ops.SymlinkOp, structure.symlink),
-    Operation(ops.GetDelegationTokenOp, managers.get_token),
-    Operation(ops.RenewDelegationTokenOp, managers.renew_token),
-    Operation(ops.CancelDelegationTokenOp, managers.cancel_token),
+    Operation(ops.SymlinkOp, structure.symlink, ignored="it is the path of a directory that has a child of that name"),
+    Operation(ops.GetDelegationTokenOp, managers.get_token, ignored="the master key is unknown"),
+    Operation(ops.RenewDelegationTokenOp, managers.renew_token, ignored="there is no such token"),
+    Operation(ops.CancelDelegationTokenOp, managers.cancel_token, ignored="there is no such token"),
     Operation(ops.UpdateMasterKeyOp, managers.update_master_key),
     Operation(ops.ReassignLeaseOp, files.reassign_lease, "files.reassign_lease"),
     Operation(ops.EndLogSegmentOp, managers.segment_marker, "counters.segment_marker"),
@@ -61,9 +99,11 @@ TABLE = (
     Operation(ops.UpdateBlocksOp, blocks.update_blocks, "files.update_blocks"),
     Operation(ops.CreateSnapshotOp, snapshots.create, "snapshots.create"),
     Operation(ops.DeleteSnapshotOp, snapshots.delete, "snapshots.delete"),
-    Operation(ops.RenameSnapshotOp, snapshots.rename, "snapshots.rename", keeps_paths=True),
-    Operation(ops.AllowSnapshotOp, snapshots.allow),
-    Operation(ops.DisallowSnapshotOp, snapshots.disallow),
+    Operation(
+        ops.RenameSnapshotOp, snapshots.rename, "snapshots.rename", keeps_paths=True, ignored="both names are the same"
+    ),
+    Operation(ops.AllowSnapshotOp, snapshots.allow, ignored="the directory is snapshottable already"),
+    Operation(ops.DisallowSnapshotOp, snapshots.disallow, ignored="the directory is not snapshottable"),
     Operation(ops.SetGenstampV2Op, blocks.set_genstamp_v2, "counters.set_genstamp_v2"),
     Operation(ops.AllocateBlockIdOp, blocks.allocate_block_id, "counters.allocate_block_id"),
     Operation(ops.AddBlockOp, blocks.add_block, "files.add_block", keeps_paths=True),
@@ -73,16 +113,24 @@ TABLE = (
     Operation(ops.ModifyCachePoolOp, managers.modify_cache_pool),
     Operation(ops.RemoveCachePoolOp, managers.remove_cache_pool),
     Operation(ops.ModifyCacheDirectiveOp, managers.modify_cache_directive),
-    Operation(ops.SetAclOp, attributes.set_acl, keeps_paths=True),
+    Operation(ops.SetAclOp, attributes.set_acl, keeps_paths=True, ignored="it has no entries, and the inode no ACL"),
     Operation(ops.RollingUpgradeStartOp, managers.rolling_upgrade_start),
-    Operation(ops.RollingUpgradeFinalizeOp, managers.rolling_upgrade_finalize),
+    Operation(
+        ops.RollingUpgradeFinalizeOp, managers.rolling_upgrade_finalize, ignored="no rolling upgrade is under way"
+    ),
     Operation(ops.SetXAttrOp, attributes.set_xattr, keeps_paths=True),
-    Operation(ops.RemoveXAttrOp, attributes.remove_xattr, keeps_paths=True),
-    Operation(ops.SetStoragePolicyOp, attributes.set_storage_policy),
+    Operation(ops.RemoveXAttrOp, attributes.remove_xattr, keeps_paths=True, ignored="the inode has no such attribute"),
+    Operation(
+        ops.SetStoragePolicyOp, attributes.set_storage_policy, ignored="policy 0 of a directory without attributes"
+    ),
     Operation(ops.TruncateOp, files.truncate),
-    Operation(ops.AppendOp, files.append),
-    Operation(ops.SetQuotaByStorageTypeOp, attributes.set_quota_by_storage_type),
-    Operation(ops.AddErasureCodingPolicyOp, managers.add_policy),
+    Operation(ops.AppendOp, files.append, ignored="the file is open already"),
+    Operation(ops.SetQuotaByStorageTypeOp, attributes.set_quota_by_storage_type, ignored="the quota is so already"),
+    Operation(
+        ops.AddErasureCodingPolicyOp,
+        managers.add_policy,
+        ignored="a policy of that name, or of that schema and cell size, exists",
+    ),
     Operation(ops.EnableErasureCodingPolicyOp, managers.enable_policy),
     Operation(ops.DisableErasureCodingPolicyOp, managers.disable_policy),
     Operation(ops.RemoveErasureCodingPolicyOp, managers.remove_policy),

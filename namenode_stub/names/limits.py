@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from engine.namespace import ROOT_ROW, Namespace
-from engine.namespace.tree import LARGEST_QUOTA, encode_name
+from engine.namespace.paths import encode_name
+from engine.namespace.tree import LARGEST_QUOTA
 from image_format.inode_table import DIRECTORY, NO_ROW
 from namenode_stub.refusals import OperationRefusedError, QuotaExceededError
 

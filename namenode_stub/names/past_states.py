@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.namespace import ROOT_ROW, Namespace
 from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff, FileDiff, Node
-from engine.namespace.tree import encode_name
+from engine.namespace.paths import encode_name
 from image_format.inode_table import DIRECTORY, SYMLINK
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb

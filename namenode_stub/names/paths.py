@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.namespace import ROOT_ROW, Namespace
-from engine.namespace.tree import encode_name
+from engine.namespace.paths import encode_name
 from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK
 from namenode_stub.refusals import (
     IllegalArgumentError,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from engine.namespace import ROOT_ROW, Namespace
 from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff, DirectoryDiffs, FileDiff, FileDiffs, Node
+from engine.namespace.paths import encode_name
 from engine.namespace.references import WithName
-from engine.namespace.tree import encode_name
 from image_format.inode_table import DIRECTORY, FILE, NO_ROW
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb

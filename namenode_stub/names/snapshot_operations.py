@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from engine.namespace import Namespace
-from engine.namespace.tree import encode_name
+from engine.namespace.paths import encode_name
 from journal import ops
 from namenode_stub.names.caller import LOCAL, Caller
 from namenode_stub.names.limits import check_name

@@ -16,7 +16,7 @@ from engine.compaction import write_image
 from engine.digest_check import DigestCheck
 from engine.merge_result import MergeResult, Timings
 from engine.namespace import Namespace
-from engine.namespace.tree import encode_name
+from engine.namespace.paths import encode_name
 from engine.observer import Observer
 from engine.replay import replay
 from engine.saver import Sink, save_image
@@ -108,6 +108,7 @@ def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTas
         layout_version=namespace.base.layout_version,
         warnings=tuple(image_warnings(namespace)),
         healed=tuple(namespace.heals),
+        ignored=namespace.ignored,
         timings=Timings(*timer.laps),
         engine="spark",
     )

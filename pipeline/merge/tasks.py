@@ -12,7 +12,7 @@ from zlib import crc32
 
 import numpy as np
 
-from engine.namespace.tree import encode_name
+from engine.namespace.paths import encode_name
 from engine.section_delta import Chunk, DirectoryDelta, InodeDelta, merged_directories, merged_inodes
 from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.errors import ImageStorageError

@@ -227,7 +227,7 @@ def merge_bytes(path: Path, ops: Sequence[EditOp], codec: str | None = None, rul
             except HdfsError as error:
                 check_twins(path, given, rules, error)
                 raise
-        check_twins(path, given, rules, bytes(out))
+        check_twins(path, given, rules, bytes(out), ignored=loaded.namespace.ignored)
     return bytes(out)
 
 
@@ -370,8 +370,12 @@ class Saved:
         return [(b.blockId, b.numBytes, b.genStamp) for b in self.paths[path].file.blocks]
 
     def leases(self) -> dict[int, str]:
+        return dict(self.lease_paths())
+
+    def lease_paths(self) -> set[tuple[int, str]]:
+        """Inode ids and paths of all leases, of which a file may have several."""
         entries = messages(self.sections["FILES_UNDERCONSTRUCTION"], forever(pb.FileUnderConstructionEntry))
-        return {entry.inodeId: entry.fullPath for entry in entries}
+        return {(entry.inodeId, entry.fullPath) for entry in entries}
 
     def first(self, section: str, kind: type[M]) -> M:
         return next(messages(self.sections[section], [kind]))

@@ -67,11 +67,16 @@ def as_held(op: EditOp, layout_version: int) -> EditOp:
     return op
 
 
-def check_twins(path: Path, ops: Sequence[EditOp], rules: ReplayRules | None, plainly: bytes | HdfsError) -> None:
+def check_twins(
+    path: Path, ops: Sequence[EditOp], rules: ReplayRules | None, plainly: bytes | HdfsError, *, ignored: int = 0
+) -> None:
     """Replay numbered operations by kernels and compare with the image, or the error, that came of them plainly.
 
     All arrays lie in files, as they do beyond a limit of memory. Half of all segments are replayed `in_pieces`; at full
     depth each is too.
+
+    Args:
+        ignored: how many operations changed nothing plainly.
     """
     with ImageFile.open(path) as image:
         segment = encoded(ops, image.layout_version)
@@ -81,7 +86,7 @@ def check_twins(path: Path, ops: Sequence[EditOp], rules: ReplayRules | None, pl
     ways = (False, True) if deep() else (chance.random() < 0.5,)
     for cut in ways:
         with in_pieces(chance) if cut else nullcontext():
-            _check_twin(path, segment, rules, plainly)
+            _check_twin(path, segment, rules, plainly, ignored)
 
 
 @contextmanager
@@ -102,7 +107,9 @@ def in_pieces(chance: random.Random) -> Iterator[None]:
         yield
 
 
-def _check_twin(path: Path, segment: EncodedOps, rules: ReplayRules | None, plainly: bytes | HdfsError) -> None:
+def _check_twin(
+    path: Path, segment: EncodedOps, rules: ReplayRules | None, plainly: bytes | HdfsError, ignored: int
+) -> None:
     with ImageFile.open(path) as image:
         loaded = load_image(image, rules, Room(0, smallest=0))
         out = bytearray()
@@ -115,6 +122,7 @@ def _check_twin(path: Path, segment: EncodedOps, rules: ReplayRules | None, plai
     if failure is not None or isinstance(plainly, HdfsError):
         assert (type(failure), str(failure)) == (type(plainly), str(plainly))
         return
+    assert loaded.namespace.ignored == ignored
     with tempfile.TemporaryDirectory() as folder:
         ours, theirs = Path(folder) / "compiled", Path(folder) / "plain"
         ours.write_bytes(out)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from engine.errors import ReplayError, UnsupportedOperationError
 from engine.loaded_image import load_image
+from engine.namespace.paths import has_odd_slashes
 from engine.replay import replay
 from engine.replay.compiled import CompiledReplay
 from engine.replay.kernels import records
@@ -126,8 +127,8 @@ def test_paths_that_kernels_look_up(path: str, taken: bool) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_what_jobs_do_is_rare_only_until_names_are_known(tmp_path: Path, layout: int) -> None:
     path = base(layout).save(tmp_path)
-    # Users and groups that the image does not have are looked at once.
-    assert rare(path, work(3000), layout) == ["OP_SET_OWNER", "OP_ALLOW_SNAPSHOT"]
+    # Users and groups that the image does not have are looked at once, and what changes nothing is counted.
+    assert rare(path, work(3000), layout) == ["OP_SET_OWNER", "OP_DELETE", "OP_ALLOW_SNAPSHOT"]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -657,7 +658,8 @@ def test_leases_are_found_as_one_by_one(tmp_path: Path, layout: int, monkeypatch
     assert found[0] == found[1]
     # Hadoop 3 gives leases to the open files alone, whatever their paths say
     assert len(found[0][0]) == (5001 if layout == HADOOP2 else 5000)
-    assert len(found[0][1]) == (len(ODD_PATHS) + 2 if layout == HADOOP2 else 0)
+    resolved_late = [path for path in ODD_PATHS if has_odd_slashes(path)]
+    assert len(found[0][1]) == (len(ODD_PATHS) - len(resolved_late) + 2 if layout == HADOOP2 else 0)
 
 
 IN_SNAPSHOTS = [

@@ -33,6 +33,7 @@ def words(text: str) -> set[str]:
 COMMON = words(
     "role phase alarms storage checkpoints failures lookedAt savedAt savedTxid imageBytes lastReason "
     "lastOutcome lastSeconds latencySeconds healed healedTotal uploadedAt uploads uploadFailures "
+    "ignored ignoredTotal "
     "uploadedBytes lastError lastErrorAt targets lake enabled cancelled leader secondsSinceCheckpoint "
     "imageTxid journalTxid transactionsBehind error ready message checkpointAt failuresInRow retryAt "
     "appliedTxid sourceTxid activeTxid tailingLagSeconds tailingLagTransactions transactionsSinceRoll journalNodes"

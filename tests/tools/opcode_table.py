@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.replay.table import REPLAYED
+from engine.replay.table import REPLAYED, TABLE
 from journal.binary_codec import NEWEST_LAYOUT, OLDEST_LAYOUT
 from journal.operation import EditOp
 from journal.ops import OPERATIONS
@@ -42,7 +42,48 @@ replay (`engine.replay.table`) and the recorded cases; a test compares.
   replay; how many there are, and the first few. The binary, XML and JSON codecs of every operation are tested on
   generated values as well (`tests/journal`).
 
+* *ignored*: when a NameNode replays it without an effect, so that it changes nothing here either.
+
 Opcodes 5 and 6 (DATANODE_ADD, DATANODE_REMOVE) have no parser in either release and are an error. 255 ends a log.
+"""
+
+
+_IGNORED = """\
+## Operations that change nothing
+
+A NameNode replays these without an effect, and so does this program. No other operation is left out: what does not fit
+the namespace is an error with exit code 4. Their number is reported: `ignored` in `merge --json`, `checkpoint --json`
+and `/status`, `ignored_total` among the metrics, a note of `merge`. NameNodes log few of them: where the number grows
+fast, look at the operations with `edits dump`.
+Tests replay each on this program and on a NameNode 2.7.3.
+"""
+
+_PATHS = """\
+## Paths
+
+Paths are read as the NameNode of the image's layout reads them at replay:
+
+| | up to -63 (Hadoop 2.7) | -64 and newer (Hadoop 3) |
+|---|---|---|
+| slashes at the end | dropped | dropped |
+| doubled slashes | an empty component, which names no inode | one slash |
+| no slash at the start | refused | refused |
+| `.`, `..` | names like others | names like others |
+| a file before the end | the path leads nowhere | refused |
+| a symbolic link before the end | refused | refused |
+| a symbolic link at the end | refused, except by MKDIR, SYMLINK, DELETE and renames | the same |
+| `.snapshot` below a snapshottable directory | refused | refused |
+| `.snapshot` as a new name, `/.reserved` as a new path | refused | refused |
+| `/.reserved/raw/...`, `/.reserved/.inodes/ID` | lead nowhere | lead nowhere; from -65 on \
+CREATE_SNAPSHOT, RENAME_SNAPSHOT and DELETE_SNAPSHOT resolve them |
+| RENAME_OLD to a directory | moves into it under the last name of `new Path(source)`; with a slash at the end, or to \
+`/`, it is ignored | moves into it under the source's last component |
+| source and destination of a rename | compared as texts | compared as components |
+| leases | by path, as the operation spells it: a rename with a slash at the end of a path takes the leases below it \
+away | by inode |
+
+One operation is refused (exit code 5) that a NameNode 2.7 applies: a rename of `/a/` to a path below `/a`, by which it
+loses the directory.
 """
 
 
@@ -73,9 +114,11 @@ def page() -> str:
     """The whole page."""
     cases = recorded_cases()
     rows = "".join(_row(cls, cases) for _, cls in sorted(OPERATIONS.items()))
+    ignored = "".join(f"| {row.kind.name} | {row.ignored} |\n" for row in TABLE if row.ignored)
     return (
         f"{_HEAD}\n| opcode | name | layouts | releases | handler | kernel | recorded in |\n{'|---' * 7}|\n{rows}\n"
         f"Without a handler: {_listed(unhandled())}. In no recorded case: {_listed(uncovered(cases))}.\n"
+        f"\n{_IGNORED}\n| name | ignored where |\n|---|---|\n{ignored}\n{_PATHS}"
     )
 
 

@@ -25,7 +25,7 @@ from engine.replay.kernels.state import (
     known_values_of,
     rows_of,
 )
-from image_format.kernels.inode import ACL_DUE, DIRTY, FILE, UNKNOWN_FIELDS
+from image_format.kernels.inode import ACL_DUE, DIRTY, FILE, SYMLINK, UNKNOWN_FIELDS
 from image_format.kernels.jit import step
 from image_format.permission import SERIAL_MASK
 
@@ -37,10 +37,12 @@ _SERIAL = np.uint64(SERIAL_MASK)
 def _changeable(a, buf, pos, end):
     """Row of an inode that may change once it is `record`ed, `UNUSUAL` or `AGAIN`, and position behind its path.
 
-    Absent inodes and such with unknown fields are `UNUSUAL`.
+    Absent inodes, symbolic links and inodes with unknown fields are `UNUSUAL`.
     """
     row, following = anywhere(a, buf, pos, end)
-    if row == ABSENT or (row >= 0 and rows_of(a)[row]["flags"] & UNKNOWN_FIELDS):
+    if row == ABSENT:
+        row = np.int64(UNUSUAL)
+    if row >= 0 and (rows_of(a)[row]["kind"] == SYMLINK or rows_of(a)[row]["flags"] & UNKNOWN_FIELDS):
         row = np.int64(UNUSUAL)
     if row >= 0:
         known = to_record(a, row)
@@ -51,17 +53,16 @@ def _changeable(a, buf, pos, end):
 
 @step
 def set_replication(a, buf, pos, end):
-    """SET_REPLICATION; a striped file keeps its own."""
+    """SET_REPLICATION of a file that is not striped."""
     row, pos = _changeable(a, buf, pos, end)
     if row < 0:
         return row
     entry = rows_of(a)[row]
-    if pos + SET_REPLICATION.end != end or entry["kind"] != FILE:
+    if pos + SET_REPLICATION.end != end or entry["kind"] != FILE or entry["ec_policy"] >= 0:
         return UNUSUAL
-    if entry["ec_policy"] < 0:
-        record(a, row)
-        entry["flags"] |= DIRTY
-        entry["replication"] = min(max(i16(buf, pos), a[MIN_REPLICATION]), a[MAX_REPLICATION])
+    record(a, row)
+    entry["flags"] |= DIRTY
+    entry["replication"] = min(max(i16(buf, pos), a[MIN_REPLICATION]), a[MAX_REPLICATION])
     return DONE
 
 
@@ -83,12 +84,12 @@ def set_permissions(a, buf, pos, end):
 
 @step
 def set_owner(a, buf, pos, end):
-    """SET_OWNER; an empty user or group leaves it as it is."""
+    """SET_OWNER; an empty user or group leaves it as it is, but not both do."""
     row, user = _changeable(a, buf, pos, end)
     if row < 0:
         return row
     group = skip_string(buf, user, end)
-    if group < 0 or skip_string(buf, group, end) != end:
+    if group < 0 or skip_string(buf, group, end) != end or (group == user + 2 and end == group + 2):
         return UNUSUAL
     entry = rows_of(a)[row]
     permission = entry["permission"]
@@ -102,16 +103,15 @@ def set_owner(a, buf, pos, end):
         if known < 0:
             return UNUSUAL
         permission = (permission & ~(_SERIAL << GROUP_SHIFT)) | known_values_of(a)[known] << GROUP_SHIFT
-    if group > user + 2 or end > group + 2:
-        record(a, row)
-        entry["flags"] |= DIRTY
-        entry["permission"] = permission
+    record(a, row)
+    entry["flags"] |= DIRTY
+    entry["permission"] = permission
     return DONE
 
 
 @step
 def times(a, buf, pos, end):
-    """TIMES; -1, and in Hadoop 3 anything negative, leaves a time as it is."""
+    """TIMES; -1, and in Hadoop 3 anything negative, leaves a time as it is, but not both do."""
     row, pos = _changeable(a, buf, pos, end)
     if row < 0:
         return row
@@ -121,6 +121,8 @@ def times(a, buf, pos, end):
     hadoop3 = a[HADOOP3] != 0
     sets_mtime = mtime >= 0 or (mtime != -1 and not hadoop3)
     sets_atime = atime >= 0 or (atime != -1 and not hadoop3)
+    if not sets_mtime and not sets_atime:
+        return UNUSUAL
     if sets_mtime or (sets_atime and not a[SKIPS_ACCESS_TIMES]):
         record(a, row)
     entry = rows_of(a)[row]

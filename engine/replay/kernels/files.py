@@ -48,6 +48,7 @@ from engine.replay.kernels.state import (
     AGAIN,
     BLOCKS_USED,
     DONE,
+    HADOOP3,
     INODES,
     LAST_INODE_ID,
     LAYOUT,
@@ -97,7 +98,7 @@ def anywhere(a, buf, pos, end):
     if parent < 0:
         return parent, following
     if rows_of(a)[parent]["kind"] != DIRECTORY:
-        return np.int64(ABSENT), following
+        return np.int64(UNUSUAL), following
     size = following - slash - 1
     return any_child(a, parent, buf, slash + 1, size, hash_name(parent, buf, slash + 1, size)), following
 
@@ -361,7 +362,9 @@ def close(a, buf, pos, end):
     if row < 0:
         return row
     entry = rows_of(a)[row]
-    if entry["flags"] & UNDER_CONSTRUCTION == 0 or (entry["slot"] >= 0 and not a[LEASES_PLAIN]):
+    if entry["flags"] & UNDER_CONSTRUCTION == 0:
+        return UNUSUAL
+    if not a[LEASES_PLAIN] and (entry["slot"] >= 0 or not a[HADOOP3]):
         return UNUSUAL
     blocks = pos + CLOSE.blocks + COUNT
     if blocks > end:

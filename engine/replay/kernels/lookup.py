@@ -330,6 +330,8 @@ def _remember(a, buf, start, stop, row):
 def parent_of(a, buf, start, slash):
     """Row of the directory `buf[start:slash]`, `ABSENT`, `UNUSUAL` or `AGAIN`; of a file, too, that stands there.
 
+    A path that leads through a file or a symbolic link is `UNUSUAL`.
+
     `LATEST` and `INSIDE` tell what snapshots have of it.
     """
     a[LATEST] = 0
@@ -352,7 +354,7 @@ def parent_of(a, buf, start, slash):
         while stop < slash and buf[stop] != _SLASH:
             stop += 1
         if rows_of(a)[row]["kind"] != DIRECTORY:
-            return np.int64(ABSENT)
+            return np.int64(UNUSUAL)
         directory = row
         row = any_child(a, directory, buf, pos, stop - pos, hash_name(directory, buf, pos, stop - pos))
         if row < 0:

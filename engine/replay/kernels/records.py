@@ -8,6 +8,7 @@ from image_format.kernels.jit import step
 from image_format.kernels.wire import fixed64, octet
 
 _STEP = 16
+_SLASH, _DOT, _N, _R, _S = b"/.nrs"
 
 
 def _crc_tables() -> np.ndarray:
@@ -138,19 +139,40 @@ def is_plain_text(buf, start, end):
 
 @step
 def path_end(buf, pos, end):
-    """Position behind the path that stands at `pos`, -1 where it is none, the root, or not written plainly."""
+    """Position behind the path that stands at `pos`.
+
+    -1 where it is none, the root, or one that only the plain function reads (`engine.namespace.paths`): not written
+    plainly, or with a component that begins as one that NameNodes reserve.
+    """
     following = skip_string(buf, pos, end)
     if following < 0:
         return np.int64(-1)
     start = pos + 2
-    if following - start < 2 or octet(buf, start) != 47 or octet(buf, following - 1) == 47:
+    if following - start < 2 or octet(buf, start) != _SLASH or octet(buf, following - 1) == _SLASH:
         return np.int64(-1)
     empty = False
+    dotted = octet(buf, start + 1) == _DOT
     every = np.uint8(0)
     # to the end in any case, so that the compiler can take several at a time
     for i in range(start + 1, following):
-        empty |= (octet(buf, i) == 47) & (octet(buf, i - 1) == 47)
+        after_slash = octet(buf, i - 1) == _SLASH
+        empty |= after_slash & (octet(buf, i) == _SLASH)
+        dotted |= after_slash & (octet(buf, i) == _DOT)
         every |= octet(buf, i)
-    if empty or (every >= 0x80 and not is_plain_text(buf, start, following)):
+    if empty or (dotted and _is_reserved(buf, start, following)):
+        return np.int64(-1)
+    if every >= 0x80 and not is_plain_text(buf, start, following):
         return np.int64(-1)
     return following
+
+
+@step
+def _is_reserved(buf, start, end):
+    """Whether a component begins with `.sn`, or the first one with `.r`."""
+    if end - start > 2 and octet(buf, start + 1) == _DOT and octet(buf, start + 2) == _R:
+        return True
+    for i in range(start, end - 3):
+        begins = octet(buf, i) == _SLASH and octet(buf, i + 1) == _DOT
+        if begins and octet(buf, i + 2) == _S and octet(buf, i + 3) == _N:
+            return True
+    return False

@@ -74,7 +74,7 @@ _MOST_OPTIONS = 2
 
 @step
 def mkdir(a, buf, pos, end):
-    """MKDIR; what stands there stays."""
+    """MKDIR of a directory that does not exist."""
     body = pos
     path = pos + MKDIR_HEAD.path
     if path > end:
@@ -103,20 +103,17 @@ def mkdir(a, buf, pos, end):
     present = child(a, parent, buf, slash + 1, size, hashed)
     if present == AGAIN or not has_room(a, 1, 1, size, 0):
         return AGAIN
-    if present == UNUSUAL or (present == ABSENT and (inode_id <= ROOT_INODE_ID or not is_new_id(a, inode_id))):
+    if present != ABSENT or inode_id <= ROOT_INODE_ID or not is_new_id(a, inode_id):
         return UNUSUAL
-    if present == ABSENT:
-        changeable = entry_may_change(a, parent)
-        if changeable != DONE:
-            return changeable
-        recorded = created_room(a)
-        if recorded == DONE:
-            recorded = acl_room(a, parent, given)
-        if recorded != DONE:
-            return recorded
+    changeable = entry_may_change(a, parent)
+    if changeable != DONE:
+        return changeable
+    recorded = created_room(a)
+    if recorded == DONE:
+        recorded = acl_room(a, parent, given)
+    if recorded != DONE:
+        return recorded
     a[LAST_INODE_ID] = max(a[LAST_INODE_ID], inode_id)
-    if present >= 0:
-        return DONE
     link = find_link(link_slots_of(a), links_of(a), names_of(a), hashed, parent, buf, slash + 1, size)
     offset = keep_name(a, buf, slash + 1, size)
     row = new_row(a, inode_id, DIRECTORY, offset, size)
@@ -137,15 +134,13 @@ def _unlink(a, row):
 
 @step
 def delete(a, buf, pos, end):
-    """DELETE; a path that leads nowhere is none. Of what the newest snapshot has, only closed files go this way."""
+    """DELETE of what exists. Of what the newest snapshot has, only closed files go this way."""
     row, pos = anywhere(a, buf, pos, end)
-    if row in (UNUSUAL, AGAIN):
-        return row
+    if row < 0:
+        return row if row == AGAIN else UNUSUAL
     call = pos + DELETE.rpc_client_id
     if call > end or not call_end(buf, call, end):
         return UNUSUAL
-    if row == ABSENT:
-        return DONE
     parent = np.int64(rows_of(a)[row]["parent"])
     latest, inside = a[LATEST], a[INSIDE]
     changeable = entry_may_change(a, parent)
@@ -256,34 +251,25 @@ def _move(a, row, parent, buf, start, size, timestamp, replaced, latest, inside)
 
 @step
 def rename_old(a, buf, pos, end):
-    """RENAME_OLD: one that cannot be done is no error."""
+    """RENAME_OLD that can be done, to a path that leads nowhere."""
     row, target = anywhere(a, buf, pos, end)
-    if row in (UNUSUAL, AGAIN):
-        return row
+    if row < 0:
+        return row if row == AGAIN else UNUSUAL
     latest, inside = a[LATEST], a[INSIDE]
     pos = path_end(buf, target, end)
     call = pos + RENAME_OLD.rpc_client_id
     if pos < 0 or call > end or not call_end(buf, call, end):
         return UNUSUAL
-    if row == ABSENT:
-        return DONE
     timestamp = i64(buf, pos)
     start, following = target + 2, pos
     slash = last_slash(buf, start, following)
     parent = parent_of(a, buf, start, slash)
-    if parent == ABSENT or (parent >= 0 and rows_of(a)[parent]["kind"] != DIRECTORY):
-        return DONE
-    if parent < 0:
-        return parent
+    if parent < 0 or rows_of(a)[parent]["kind"] != DIRECTORY:
+        return parent if parent == AGAIN else UNUSUAL
     name, size = slash + 1, following - slash - 1
     found = any_child(a, parent, buf, name, size, hash_name(parent, buf, name, size))
-    if found in (UNUSUAL, AGAIN):
-        return found
-    if found >= 0 and rows_of(a)[found]["kind"] == DIRECTORY:
-        # It moves into the directory, under the name it has: the plain function does that.
-        return UNUSUAL
-    if found >= 0 or is_ancestor(rows_of(a), row, parent):
-        return DONE
+    if found != ABSENT or is_ancestor(rows_of(a), row, parent):
+        return AGAIN if found == AGAIN else UNUSUAL
     return _move(a, row, parent, buf, name, size, timestamp, -1, latest, inside)
 
 

@@ -1,0 +1,270 @@
+"""Replay of operations whose paths no Java client spells: what NameNodes 2.7.3 and 3.4.2 made of each."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ReplayError, UnsupportedOperationError
+from hadoop_common.errors import HdfsError
+from hadoop_common.names import image_name
+from journal import ops
+from journal.ops import EditOp
+from tests.checkpointer.cli_runner import run_cli
+from tests.checkpointer.ignored_ops import SCENE, scene
+from tests.checkpointer.image_builder import HADOOP2, HADOOP3, LAYOUTS, OWNER, Saved, merge_bytes, merged, store
+from tests.checkpointer.op_makers import add, close, delete, mkdir, rename, rename_old, set_permissions, times
+from tests.checkpointer.snapshot_support import allow, create
+from tests.depth import SEED, scaled
+
+NEW = 17000
+REPRODUCTIONS = Path(__file__).parents[1] / "recorded" / "reproductions"
+REFUSED = "refused"
+
+Change = tuple[set[str], set[str]] | str
+"""Paths that are gone and paths that came, or `REFUSED`."""
+
+
+def symlink(path: str, inode_id: int = NEW) -> EditOp:
+    return ops.SymlinkOp(path=path, inode_id=inode_id, target="t", mtime=1, atime=1, permissions=OWNER)
+
+
+def moved(source: str, target: str) -> Change:
+    return {source}, {target}
+
+
+def came(*paths: str) -> Change:
+    return set(), set(paths)
+
+
+def gone(*paths: str) -> Change:
+    return set(paths), set()
+
+
+NOTHING: Change = (set(), set())
+_DOTS = (mkdir("/d/.", NEW), mkdir("/d/..", NEW + 1), mkdir("/d/../x", NEW + 2))
+
+CASES: tuple[tuple[tuple[EditOp, ...], Change, Change], ...] = (
+    # operations, what becomes of the tree in Hadoop 2.7, and in Hadoop 3
+    ((rename_old("/d/f", "/z/n/"),), moved("/d/f", "/z/n"), moved("/d/f", "/z/n")),
+    ((rename_old("/d/f", "/z/n//"),), moved("/d/f", "/z/n"), moved("/d/f", "/z/n")),
+    ((rename_old("/d/f/", "/z/n"),), moved("/d/f", "/z/n"), moved("/d/f", "/z/n")),
+    ((rename_old("/d/f/", "/z"),), moved("/d/f", "/z/f"), moved("/d/f", "/z/f")),
+    ((rename_old("/d/f", "/z/"),), NOTHING, moved("/d/f", "/z/f")),
+    ((rename_old("/d/f", "/"),), NOTHING, moved("/d/f", "/f")),
+    ((rename_old("/d/f", "//n"),), NOTHING, moved("/d/f", "/n")),
+    ((rename_old("//d/f", "/z/n"),), NOTHING, moved("/d/f", "/z/n")),
+    ((rename_old("/d/f", "/open/x"),), REFUSED, REFUSED),
+    ((rename_old("/d/f", "/open/x/y"),), NOTHING, REFUSED),
+    ((rename_old("/d/f", "/l/x"),), REFUSED, REFUSED),
+    ((rename_old("/l", "/z/l/"),), moved("/l", "/z/l"), moved("/l", "/z/l")),
+    ((rename_old("/s", "/none/s"),), REFUSED, REFUSED),
+    ((rename_old("/d/f", "/.reserved"),), REFUSED, REFUSED),
+    ((rename_old("/d/f", "/z/.reserved"),), moved("/d/f", "/z/.reserved"), moved("/d/f", "/z/.reserved")),
+    ((rename_old("/d/f", "/z/.snapshot"),), REFUSED, REFUSED),
+    ((rename_old("/d/f", "/s/.snapshot/s1"),), REFUSED, REFUSED),
+    ((rename_old("d/f", "/z/n"),), REFUSED, REFUSED),
+    ((rename_old("/d/f", ""),), REFUSED, REFUSED),
+    ((*_DOTS, rename_old("/d/../x", "/z")), came("/d/.", "/d/..", "/z/x"), came("/d/.", "/d/..", "/z/x")),
+    ((*_DOTS, rename_old("/d/..", "/z")), came("/d/.", "/d/..", "/d/../x"), came("/d/.", "/z/..", "/z/../x")),
+    ((rename("/d/f", "/z/n/"),), moved("/d/f", "/z/n"), moved("/d/f", "/z/n")),
+    ((rename("/d/f/", "/z/n"),), moved("/d/f", "/z/n"), moved("/d/f", "/z/n")),
+    ((rename("/d/f", "/z//n"),), REFUSED, moved("/d/f", "/z/n")),
+    ((rename("/d/f", "/z/.snapshot"),), REFUSED, REFUSED),
+    ((rename("/d/f/", "/d/f", overwrite=True),), NOTHING, REFUSED),
+    ((rename("/d/f", "/d/f/", overwrite=True),), REFUSED, REFUSED),
+    ((rename("/z/", "/z", overwrite=True),), NOTHING, REFUSED),
+    ((rename("/l", "/d/new"),), REFUSED, REFUSED),
+    ((mkdir("/z/n/", NEW),), came("/z/n"), came("/z/n")),
+    ((mkdir("/z//n", NEW),), REFUSED, came("/z/n")),
+    (_DOTS, came("/d/.", "/d/..", "/d/../x"), came("/d/.", "/d/..", "/d/../x")),
+    ((mkdir("/z/.snapshot", NEW),), REFUSED, REFUSED),
+    ((mkdir("/s/.snapshot", NEW),), REFUSED, REFUSED),
+    ((mkdir("/.reserved", NEW),), REFUSED, REFUSED),
+    ((mkdir("/z/.reserved", NEW),), came("/z/.reserved"), came("/z/.reserved")),
+    ((mkdir("/.reserved/raw/z/n", NEW),), REFUSED, REFUSED),
+    ((mkdir("/l/n", NEW),), REFUSED, REFUSED),
+    ((mkdir("/", NEW),), REFUSED, REFUSED),
+    ((add("/z/n/", NEW), close("/z/n/")), came("/z/n"), came("/z/n")),
+    ((add("/z//n", NEW),), REFUSED, came("/z/n")),
+    ((add("/z/n//", NEW), close("/z/n")), came("/z/n"), came("/z/n")),
+    ((add("/l", NEW),), REFUSED, REFUSED),
+    ((add("/z/.snapshot", NEW),), REFUSED, REFUSED),
+    ((add("/none/n", NEW),), REFUSED, REFUSED),
+    ((symlink("/z/n/"),), came("/z/n"), came("/z/n")),
+    ((symlink("/z//n"),), came("/z/n"), came("/z/n")),
+    ((symlink("/none/x/n"),), came("/n"), came("/n")),
+    ((symlink("/z"),), came("/z/z"), came("/z/z")),
+    ((symlink("/d/f"),), REFUSED, REFUSED),
+    ((symlink("/"),), REFUSED, REFUSED),
+    ((delete("/d/f//"),), gone("/d/f"), gone("/d/f")),
+    ((delete("/d//f"),), NOTHING, gone("/d/f")),
+    ((delete("//d/f"),), NOTHING, gone("/d/f")),
+    ((delete("/l/"),), gone("/l"), gone("/l")),
+    ((delete("/l/x"),), REFUSED, REFUSED),
+    ((delete("/d/f/x"),), NOTHING, REFUSED),
+    ((delete("d/f"),), REFUSED, REFUSED),
+    ((delete(""),), REFUSED, REFUSED),
+    ((delete("/s/.snapshot/s1"),), REFUSED, REFUSED),
+    ((delete("/.snapshot"),), REFUSED, REFUSED),
+    ((set_permissions("/d/f/", 0o600),), NOTHING, NOTHING),
+    ((set_permissions("/d//f", 0o600),), REFUSED, NOTHING),
+    ((set_permissions("/l", 0o600),), REFUSED, REFUSED),
+    ((ops.SetReplicationOp(path="/l", replication=1),), REFUSED, REFUSED),
+    ((times("/s/.snapshot/s1", 5),), REFUSED, REFUSED),
+    ((create("s2", "/s/"),), NOTHING, NOTHING),
+    ((create("s2", "/.reserved/raw/s"),), REFUSED, NOTHING),
+    ((create("s2", "/.reserved/raw/s/.snapshot/s1"),), REFUSED, REFUSED),
+    ((allow("/.reserved/raw/d"),), REFUSED, REFUSED),
+)
+
+
+def told(case: tuple[tuple[EditOp, ...], Change, Change]) -> str:
+    op = case[0][-1]
+    where = [str(getattr(op, name)) for name in ("src", "dst", "path", "snapshot_root") if hasattr(op, name)]
+    return f"{op.name.removeprefix('OP_')} {' '.join(where)}".replace("/", "|")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("case", CASES, ids=told)
+def test_a_path_leads_where_a_namenode_finds_it(
+    tmp_path: Path, case: tuple[tuple[EditOp, ...], Change, Change], layout: int
+) -> None:
+    given, *expected = case
+    change = expected[layout == HADOOP3]
+    source = scene(tmp_path, layout)
+    if isinstance(change, str):
+        with pytest.raises(ReplayError) as caught:
+            merged(source, *SCENE, *given)
+        assert caught.value.exit_code == 4
+        return
+    before, after = set(merged(source, *SCENE).paths), set(merged(source, *SCENE, *given).paths)
+    assert (before - after, after - before) == change
+
+
+@pytest.mark.parametrize("op", [rename_old("/d/", "/d/sub/n"), rename("/d/", "/d/sub/n")])
+def test_a_directory_that_a_namenode_would_lose_is_kept(tmp_path: Path, op: EditOp) -> None:
+    """Hadoop 2.7 moves it below itself, where no path leads to it."""
+    with pytest.raises(UnsupportedOperationError, match="is below the directory that is renamed") as caught:
+        merged(scene(tmp_path, HADOOP2), *SCENE, op)
+    assert caught.value.exit_code == 5
+
+
+# ---- leases ------------------------------------------------------------------------------------------------
+
+
+OPEN = 16386 + 6
+
+
+def append(path: str) -> EditOp:
+    return ops.AppendOp(path=path, client_name="c", client_machine="m", new_block=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "leases"),
+    [
+        ((add("/d/n/", NEW),), {(OPEN, "/open"), (NEW, "/d/n/")}),
+        ((add("/d/n/", NEW), rename_old("/d", "/e")), {(OPEN, "/open"), (NEW, "/e/n/")}),
+        ((add("/d/n", NEW), rename_old("/d", "/e/")), {(OPEN, "/open")}),
+        ((add("/d/n", NEW), rename_old("/d/", "/e")), {(OPEN, "/open")}),
+        ((add("/d/n", NEW), rename_old("/d", "/e/"), rename_old("/e/", "/x")), {(OPEN, "/open"), (NEW, "/x/n")}),
+        ((rename_old("/open", "/d/o/"),), {(OPEN, "/d/o/")}),
+        ((rename_old("/open/", "/d/o"),), set()),
+        ((append("/d/f/"),), {(OPEN, "/open"), (16386 + 5, "/d/f/")}),
+        (
+            (ops.ReassignLeaseOp(lease_holder="client", path="/open/", new_holder="x"),),
+            {(OPEN, "/open"), (OPEN, "/open/")},
+        ),
+        ((add("/d/n/", NEW), close("/d/n"), append("/d/n")), {(OPEN, "/open"), (NEW, "/d/n")}),
+        ((add("/d/n", NEW), close("/d/n/"), append("/d/n/")), {(OPEN, "/open"), (NEW, "/d/n"), (NEW, "/d/n/")}),
+        ((add("/d/n/", NEW), delete("/d/n"), add("/d/n", NEW + 1)), {(OPEN, "/open"), (NEW + 1, "/d/n")}),
+    ],
+)
+def test_leases_of_hadoop_2_have_the_paths_of_operations(
+    tmp_path: Path, given: tuple[EditOp, ...], leases: set[tuple[int, str]]
+) -> None:
+    """As texts, which a rename with a slash too many takes away from their files."""
+    source = scene(tmp_path, HADOOP2)
+    image = merged(source, *SCENE, *given)
+    assert image.lease_paths() == leases
+    # the image is read as it was written
+    again = store(tmp_path / "again", image.data, image.info.transactionId)
+    assert merged(again, mkdir("/later", NEW + 9)).lease_paths() == leases
+
+
+def test_leases_of_hadoop_3_stay_with_their_files(tmp_path: Path) -> None:
+    image = merged(scene(tmp_path, HADOOP3), *SCENE, add("/d/n/", NEW), rename_old("/d//", "/e/"))
+    assert image.lease_paths() == {(OPEN, "/open"), (NEW, "/e/n")}
+
+
+# ---- both ways of replay -----------------------------------------------------------------------------------
+
+
+_PARTS = ("d", "f", "sub", "z", "s", "l", "open", ".", "..", "", ".snapshot", "s1", ".reserved", "raw", "n", ".staging")
+
+
+def _path(chance: random.Random) -> str:
+    names = [chance.choice(_PARTS[: 7 if chance.random() < 0.8 else None]) for _ in range(chance.randint(0, 4))]
+    return ("/" if chance.random() < 0.95 else "") + "/".join(names) + ("/" if chance.random() < 0.2 else "")
+
+
+def _op(chance: random.Random, inode_id: int) -> EditOp:
+    path, other = _path(chance), _path(chance)
+    made: list[EditOp] = [
+        mkdir(path, inode_id),
+        add(path, inode_id),
+        delete(path),
+        close(path),
+        append(path),
+        rename_old(path, other),
+        rename(path, other, overwrite=chance.random() < 0.5),
+        set_permissions(path, 0o600),
+        times(path, chance.choice((-1, 5)), chance.choice((-1, 5))),
+        ops.SetReplicationOp(path=path, replication=2),
+        ops.SetOwnerOp(src=path, username=chance.choice(("", "hdfs"))),
+        symlink(path, inode_id),
+        create(f"s{inode_id}", path),
+    ]
+    return chance.choice(made)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("number", range(scaled(400, quick=6)))
+def test_kernels_read_odd_paths_as_the_plain_functions_do(tmp_path: Path, layout: int, number: int) -> None:
+    """`merge_bytes` compares them, whether an image comes of it or an error; what is refused is left out."""
+    chance = random.Random(1000 * SEED + number)
+    source = scene(tmp_path, layout)
+    given: list[EditOp] = list(SCENE)
+    for inode_id in range(NEW, NEW + 25):
+        tried = [*given, _op(chance, inode_id)]
+        try:
+            Saved(merge_bytes(source, tried))
+        except HdfsError:
+            continue
+        given = tried
+
+
+# ---- reproductions -----------------------------------------------------------------------------------------
+
+
+def reproduction(tmp_path: Path, name: str) -> Path:
+    current = tmp_path / "nn" / "current"
+    shutil.copytree(REPRODUCTIONS / name, current, copy_function=shutil.copyfile)
+    return current
+
+
+def test_a_rename_whose_destination_ends_in_a_slash_is_not_lost(tmp_path: Path) -> None:
+    current = reproduction(tmp_path, "rename-trailing-slash")
+    done = run_cli("merge", current.parent, "--in-progress", "--json")
+    assert done.code == 0, done.err
+    assert set(Saved((current / image_name(4)).read_bytes()).paths) == {"/", "/w", "/w/e"}
+
+
+def test_snapshots_of_reserved_paths_are_of_the_directories_behind_them(tmp_path: Path) -> None:
+    current = reproduction(tmp_path, "raw-snapshot")
+    done = run_cli("merge", current.parent, "--json")
+    assert done.code == 0, done.err
+    assert set(Saved((current / image_name(13)).read_bytes()).paths) == {"/", "/zone"}
