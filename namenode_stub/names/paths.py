@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.errors import NamespaceError
 from engine.namespace import ROOT_ROW, Namespace
 from engine.namespace.paths import encode_name
 from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK
@@ -51,21 +52,12 @@ def find(namespace: Namespace, path: str) -> int:
         InvalidPathError: it is no path.
         SymlinkInPathError: a directory in it is a symbolic link.
     """
-    row = namespace.tree.find(checked_path(path))
-    if row == NO_ROW:
-        _check_links(namespace, path)
-    return row
-
-
-def _check_links(namespace: Namespace, path: str) -> None:
-    above = path
-    while (above := parent_of(above)) != "/":
-        row = namespace.tree.find(above)
-        if row == NO_ROW:
-            continue
-        if namespace.table.kind[row] == SYMLINK:
-            raise SymlinkInPathError(f"{above} in {path} is a symbolic link")
-        return
+    try:
+        return namespace.tree.find(checked_path(path))
+    except NamespaceError:
+        # it leads through a file or a link, or into a snapshot
+        last_existing(namespace, path)
+        return NO_ROW
 
 
 def existing(namespace: Namespace, path: str) -> int:
@@ -92,7 +84,7 @@ def check_changeable(namespace: Namespace, path: str) -> None:
     parts = checked_path(path).split("/")[1:]
     if DOT_SNAPSHOT in parts:
         above = "/" + "/".join(parts[: parts.index(DOT_SNAPSHOT)])
-        row = namespace.tree.find(above)
+        row = find(namespace, above)
         if row != NO_ROW and namespace.snapshots.is_snapshottable(int(namespace.table.id[row])):
             raise SnapshotPathError("Modification on a read-only snapshot is disallowed")
         raise IllegalArgumentError(f'"{DOT_SNAPSHOT}" is a reserved name.')
