@@ -12,14 +12,13 @@ if TYPE_CHECKING:
 def register(spark: SparkSession) -> None:
     """Make `spark.read.format("fsimage")` and `spark.read.format("hdfs_edits")` known to a session.
 
-    Turns filter pushdown to Python data sources on, and brings files of any file system to the executors.
+    Brings files of any file system to the executors.
     """
     from pipeline.sources.edits import EditsDataSource
     from pipeline.sources.fsimage import FsImageDataSource
     from pipeline.staging import serve_staging
 
     serve_staging(spark)
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     for source in (FsImageDataSource, EditsDataSource):
         spark.dataSource.register(source)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,6 +14,8 @@ from pipeline.source_files import SourceKind, is_local, local_files
 LAKE_COMMITS = "_commits"
 """The folder that makes a directory a lake."""
 
+_SMALL_BYTES = 16 << 20
+
 
 def check_image(uri: str) -> None:
     """Check that a local path is an image, or a storage directory with one, or a lake.
@@ -20,8 +23,7 @@ def check_image(uri: str) -> None:
     Raises:
         HdfsError: what the job would fail with.
     """
-    root, _, number = uri.rpartition("@")
-    if not is_local(uri) or is_local_lake(uri) or (number.isdecimal() and is_local_lake(root)):
+    if not is_local(uri) or _is_in_lake(uri):
         return
     for file in local_files(uri, SourceKind.IMAGE):
         ImageFile.open(file.on_driver(), verify_md5=False).close()
@@ -42,6 +44,23 @@ def check_edits(uri: str) -> None:
         except OSError as error:
             raise SourceFileError(f"{uri} cannot be read: {error}", hint="Check its disk and permissions.") from error
         decode_header(header, file=file.on_driver().name)
+
+
+def is_small(images: Iterable[str], edits: str) -> bool:
+    """Whether all sources are local files, of some MB together; "" stands for no source."""
+    sources = [(uri, SourceKind.IMAGE) for uri in images] + [(edits, SourceKind.EDITS)]
+    size = 0
+    for uri, kind in sources:
+        if not is_local(uri) or _is_in_lake(uri):
+            return False
+        size += sum(file.on_driver().stat().st_size for file in local_files(uri, kind)) if uri else 0
+    return size <= _SMALL_BYTES
+
+
+def _is_in_lake(uri: str) -> bool:
+    """A lake, or one of its images as LAKE@TXID."""
+    root, _, number = uri.rpartition("@")
+    return is_local_lake(uri) or (number.isdecimal() and is_local_lake(root))
 
 
 def is_local_lake(uri: str) -> bool:

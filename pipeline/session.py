@@ -17,10 +17,22 @@ if TYPE_CHECKING:
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _APPLICATION = "hdfs-checkpointer"
+_SMALL = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Of a query over some thousand rows planning again after each stage and compiling Java take most of the time."""
+_QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 
 
 def build_session(
-    *, master: str | None = None, driver_memory: str = "1g", conf: Mapping[str, str] | None = None
+    *,
+    master: str | None = None,
+    driver_memory: str = "1g",
+    conf: Mapping[str, str] | None = None,
+    small: bool = False,
 ) -> SparkSession:
     """Start Spark, or take the session that this process has, and register the data sources.
 
@@ -29,6 +41,7 @@ def build_session(
             `spark-submit` was told.
         driver_memory: heap of the driver's JVM; in local mode executors share it.
         conf: further settings, which win over ours.
+        small: for jobs on so little that compilers and planners would take most of the time; in local mode alone.
 
     Raises:
         PipelineSetupError: there is no PySpark or no Java that runs it, or the master is not to be reached.
@@ -49,7 +62,7 @@ def build_session(
     if chosen is not None and chosen.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(_APPLICATION)
-    for key, value in {**settings(chosen, driver_memory), **(conf or {})}.items():
+    for key, value in {**settings(chosen, driver_memory, small=small), **(conf or {})}.items():
         builder = builder.config(key, value)
     try:
         spark = builder.getOrCreate()
@@ -65,19 +78,21 @@ def build_session(
     return spark
 
 
-def settings(master: str | None, driver_memory: str) -> dict[str, str]:
-    """Spark's settings for a master; None leaves it to `spark-submit`."""
+def settings(master: str | None, driver_memory: str, *, small: bool = False) -> dict[str, str]:
+    """Spark's settings for a master; None leaves it to `spark-submit`. For `small` see `build_session`."""
     chosen = {
         "spark.driver.memory": driver_memory,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.python.filterPushdown.enabled": "true",
     }
     if master is not None:
         chosen["spark.master"] = master
         if master.startswith("local"):
             chosen["spark.driver.host"] = chosen["spark.driver.bindAddress"] = "127.0.0.1"
             chosen["spark.sql.shuffle.partitions"] = "32"
+            if small:
+                chosen |= _SMALL
+                chosen["spark.driver.extraJavaOptions"] += f" {_QUICK_JAVA}"
     return chosen

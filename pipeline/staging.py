@@ -13,24 +13,12 @@ import socket
 import socketserver
 import tempfile
 import threading
-from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from hadoop_common.configuration import Configuration
-from hadoop_common.durable import written_atomically
-from hadoop_common.endpoint import uri_scheme
 from hadoop_common.errors import HdfsError
-from hadoop_common.names import segment_name
-from journal.binary_codec import NEWEST_LAYOUT, encode_op
-from journal.bookkeeper.open_bookkeeper import BookKeeperOptions
-from journal.bookkeeper.settings import READER_KEYS, BookKeeperSettings
-from journal.bookkeeper.settings import SCHEME as BOOKKEEPER
-from journal.journal_copy import CopiedSegment, CopyRange, select_range
-from journal.open_journal import open_journal
-from journal.segment import encode_header
 from pipeline.errors import PipelineError, PipelineSetupError, SourceFileError
 from pipeline.source_files import SourceFile, SourceKind, choose, companions, is_local, local_files, nothing_there
 
@@ -91,9 +79,11 @@ class Stager:
         """
         from py4j.protocol import Py4JJavaError
 
+        from pipeline.staged_journal import is_journal
+
         try:
             with self._lock:
-                if uri_scheme(uri) == BOOKKEEPER:
+                if is_journal(uri):
                     return [self._hand_on(uri, path) for path in self._segments(uri, kind)]
                 return [self._fetch(origin, kind) for origin in self._find(uri, kind)]
         except Py4JJavaError as error:
@@ -107,15 +97,13 @@ class Stager:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
             _remove_at_exit(self._folder)
+        from pipeline.staged_journal import KEYS, copy_segments
+
         hadoop = self._context._jsc.hadoopConfiguration()
-        values = {key.name: value for key in READER_KEYS if (value := hadoop.get(key.name)) is not None}
-        settings = BookKeeperSettings.from_configuration(Configuration.from_mapping(values, os.environ))
+        values = {key: value for key in KEYS if (value := hadoop.get(key)) is not None}
         folder = self._folder / quote(uri, safe="")
         folder.mkdir(exist_ok=True)
-        with closing(open_journal(uri, bookkeeper=BookKeeperOptions(settings))) as journal:
-            wanted = CopyRange(in_progress=kind is SourceKind.OPEN_EDITS)
-            parts = select_range(journal, wanted, layout_version=None, default_layout=NEWEST_LAYOUT)
-            return [_written(part, folder) for part in parts]
+        return copy_segments(uri, folder, values, in_progress=kind is SourceKind.OPEN_EDITS)
 
     def _hand_on(self, uri: str, path: Path) -> SourceFile:
         origin = f"{uri}/{path.name}"
@@ -163,17 +151,6 @@ class Stager:
         assert jvm is not None
         path = jvm.org.apache.hadoop.fs.Path(uri)
         return path, path.getFileSystem(java_context.hadoopConfiguration())
-
-
-def _written(part: CopiedSegment, folder: Path) -> Path:
-    """The segment as a finalized file, which an earlier read may have made."""
-    path = folder / segment_name(part.first, part.last)
-    if not path.exists():
-        with written_atomically(path) as out:
-            out.write(encode_header(part.layout_version))
-            for op in part.ops():
-                out.write(encode_op(op, part.layout_version))
-    return path
 
 
 def _taken(origin: str, before: str) -> SourceFileError:

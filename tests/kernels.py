@@ -15,7 +15,6 @@ from bench.edits import MIXES
 from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.warm_up import warm_up
 from pipeline.host_image import HostImage
-from pipeline.sources.filters import Filters
 from pipeline.sources.readers import READERS
 from tests.bench.made import make
 from tests.checkpointer.cli_runner import run_cli
@@ -44,7 +43,7 @@ def of_tools(folder: Path) -> None:
     image = HostImage.open(after, folder)
     for reader in READERS.values():
         for part in reader.parts(image.image, 2):
-            list(reader.read(image, part, reader.table.names, Filters()))
+            list(reader.read(image, part, reader.table.names))
 
 
 def _in_a_folder(work: Callable[[Path], None]) -> None:

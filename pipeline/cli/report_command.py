@@ -49,6 +49,15 @@ class _Choices:
     as_of: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Engine:
+    """How Spark is started."""
+
+    master: str | None
+    driver_memory: str
+    small: bool
+
+
 @click.command("report")
 @click.argument("image")
 @click.option("--edits", default="", metavar="DIR", help="Edits: a directory of segments, a segment or a lake.")
@@ -133,10 +142,10 @@ def command(
     kind = "json" if as_json else kind
     _check_sections(only, {"--before": before, "--edits": edits})
     outputs = plan_outputs(kind, out, force=force)
-    _check_inputs(image, before, edits)
+    small_job = _check_inputs(image, before, edits)
     chosen = _Choices(depth, top, small, cold_days, only, None if as_of is None else as_of.replace(tzinfo=UTC))
     with _progress() as progress:
-        report = _make(image, before, edits, chosen, progress, master=master, driver_memory=driver_memory)
+        report = _make(image, before, edits, chosen, progress, _Engine(master, driver_memory, small_job))
     write_outputs(report, outputs)
 
 
@@ -147,14 +156,16 @@ def _check_sections(only: tuple[str, ...], given: dict[str, str]) -> None:
             raise click.UsageError(f"--only {section} needs {option}")
 
 
-def _check_inputs(image: str, before: str, edits: str) -> None:
-    from pipeline.input_checks import check_edits, check_image
+def _check_inputs(image: str, before: str, edits: str) -> bool:
+    """Whether they are small."""
+    from pipeline.input_checks import check_edits, check_image, is_small
 
-    check_image(image)
-    if before:
-        check_image(before)
+    images = [uri for uri in (image, before) if uri]
+    for uri in images:
+        check_image(uri)
     if edits:
         check_edits(edits)
+    return is_small(images, edits)
 
 
 def _make(
@@ -163,12 +174,10 @@ def _make(
     edits: str,
     chosen: _Choices,
     progress: Any,
-    *,
-    master: str | None,
-    driver_memory: str,
+    engine: _Engine,
 ) -> Report:
     progress("Spark")
-    with spark_for(master, driver_memory) as spark:
+    with spark_for(engine.master, engine.driver_memory, small=engine.small) as spark:
         from pipeline.reports.build import Request, make_report
         from pipeline.reports.options import ReportOptions
 

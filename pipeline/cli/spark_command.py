@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def spark_for(master: str | None, driver_memory: str) -> Iterator[SparkSession]:
+def spark_for(master: str | None, driver_memory: str, *, small: bool = False) -> Iterator[SparkSession]:
     """A session that ends with the block; an error of a task leaves it as the typed error that it was.
+
+    Args:
+        small: see `pipeline.session.build_session`.
 
     Raises:
         PipelineSetupError: Spark did not start.
@@ -27,7 +30,7 @@ def spark_for(master: str | None, driver_memory: str) -> Iterator[SparkSession]:
         KeyboardInterrupt: on SIGINT; Spark has ended then.
     """
     quiet_gateway()
-    spark = _started(master, driver_memory)
+    spark = _started(master, driver_memory, small=small)
     try:
         with _interrupt(signal.default_int_handler):
             yield spark
@@ -43,7 +46,7 @@ def spark_for(master: str | None, driver_memory: str) -> Iterator[SparkSession]:
         _stop(spark)
 
 
-def _started(master: str | None, driver_memory: str) -> SparkSession:
+def _started(master: str | None, driver_memory: str, *, small: bool) -> SparkSession:
     """A session; an interrupt waits until it is there, as a Java that is being started is nobody's yet. The second
     does not wait.
     """
@@ -57,7 +60,7 @@ def _started(master: str | None, driver_memory: str) -> SparkSession:
             raise KeyboardInterrupt
 
     with _interrupt(remember):
-        spark = build_session(master=master, driver_memory=driver_memory)
+        spark = build_session(master=master, driver_memory=driver_memory, small=small)
     if interrupts:
         _stop(spark)
         raise KeyboardInterrupt

@@ -10,14 +10,12 @@ import pyarrow as pa
 from image_format.reader import ImageFile
 from pipeline.host_image import HostImage
 from pipeline.schema import Table
-from pipeline.sources.filters import Filters, column_of
 from pipeline.sources.inode_batch import InodeBatch, InodeLookups
 from pipeline.sources.table_reader import Part, parts_of_inodes
 from pipeline.tables.inodes import INODES
 
 _BATCH_ROWS = 1 << 16
 _PATH_BYTES = 1 << 28
-_TEXT_COST = {"type": 1, "owner": 1, "group": 1, "storage_policy": 2, "ec_policy": 2, "name": 3, "path": 4}
 
 
 class InodesReader:
@@ -30,15 +28,10 @@ class InodesReader:
     def parts(self, image: ImageFile, wanted: int | None) -> list[Part]:
         return parts_of_inodes(image, wanted)
 
-    def read(self, image: HostImage, part: Part, columns: Sequence[str], filters: Filters) -> Iterator[pa.RecordBatch]:
-        """Filters on numbers are evaluated first, so that text is made of the rows that are left alone."""
+    def read(self, image: HostImage, part: Part, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         lookups = InodeLookups(image)
-        ordered = sorted(filters, key=lambda item: _TEXT_COST.get(column_of(item), 0))
         for slots in _runs(image, part.cut(image.count)):
             batch = InodeBatch(lookups, slots)
-            for item in ordered:
-                if batch.count:
-                    batch.keep(Filters.passes(item, batch.array(column_of(item))))
             if batch.count:
                 yield batch.to_arrow(columns)
 

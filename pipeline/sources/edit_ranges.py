@@ -18,18 +18,14 @@ _MAX_PENDING = 4096
 
 @dataclass(frozen=True, slots=True)
 class WantedEdits:
-    """Which transactions a reader asks for: txids `low` .. `high`, of these opcodes, or of any where that is None.
-
-    One of more than `max_op_size` bytes is an error.
-    """
+    """Which transactions a reader asks for: txids `low` .. `high`. One of more than `max_op_size` bytes is an error."""
 
     low: int = 0
     high: int = (1 << 63) - 1
-    opcodes: frozenset[int] | None = None
     max_op_size: int = LARGEST_OP
 
-    def takes(self, txid: int, opcode: int) -> bool:
-        return self.low <= txid <= self.high and (self.opcodes is None or opcode in self.opcodes)
+    def takes(self, txid: int) -> bool:
+        return self.low <= txid <= self.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +77,13 @@ def read_range(buffer: Buffer, piece: EditsRange, wanted: WantedEdits) -> Iterat
         )
         for op in ops:
             time = clock.at(op)
-            if wanted.takes(op.txid, op.opcode):
+            if wanted.takes(op.txid):
                 yield EditRow(op, time)
         return
     for frame in _checked(buffer, piece):
         if frame.txid > wanted.high:
             return
-        if wanted.takes(frame.txid, frame.opcode):
+        if wanted.takes(frame.txid):
             op, _ = decode_op(buffer, frame.start, layout_version, file=piece.file, max_op_size=wanted.max_op_size)
             yield EditRow(op, clock.at(op))
         else:

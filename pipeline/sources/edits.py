@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from journal.segment_file import map_file
 from pipeline.errors import SourceFileError
 from pipeline.schema import Table
 from pipeline.source_files import SourceKind
-from pipeline.sources.edit_filters import narrow
 from pipeline.sources.edit_plan import PlacedRange, choose_segments, examine_files, share
 from pipeline.sources.edit_ranges import EditsRange, WantedEdits, read_range
 from pipeline.sources.edit_rows import EditRow, record_batch
-from pipeline.sources.filters import Filters
 from pipeline.sources.options import SourceOptions
 from pipeline.staging import resolve
 from pipeline.tables.edits import EDITS
@@ -27,7 +25,7 @@ from pipeline.task_errors import legible
 if TYPE_CHECKING:
     import pyarrow as pa
 
-OPTIONS = ("path", "columns", "from_txid", "to_txid", "in_progress", "gaps", "partitions", "pushdown")
+OPTIONS = ("path", "columns", "from_txid", "to_txid", "in_progress", "gaps", "partitions")
 """What the data source takes:
 
 - `path`: a segment, or a directory of segments or storage directory, on any file system of Spark's; or a journal on
@@ -36,10 +34,7 @@ OPTIONS = ("path", "columns", "from_txid", "to_txid", "in_progress", "gaps", "pa
 - `from_txid`, `to_txid`: transactions that have to be there, and no others;
 - `in_progress`: true reads segments in progress too, up to their last whole operation;
 - `gaps`: `allow` takes segments that are not contiguous, `error` (the default) names the gap;
-- `partitions`: how many at most; without it one for each 8 MiB;
-- `pushdown`: true takes the filters of the query, for a DataFrame that one query is made of: Spark 4.3 keeps what was
-  pushed down for all later queries on the same DataFrame, which then miss rows. `from_txid` and `to_txid` do the same
-  for as many queries as one likes.
+- `partitions`: how many at most; without it one for each 8 MiB.
 """
 _BATCH_ROWS = 16384
 _BATCH_BYTES = 32 << 20
@@ -61,7 +56,7 @@ class EditsDataSource(DataSource):
         return self._options.table.spark_schema()
 
     def reader(self, schema: StructType) -> EditsReader:
-        return PushdownReader(self._options) if self._options.pushdown else EditsReader(self._options)
+        return EditsReader(self._options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +68,6 @@ class _Options:
     in_progress: bool
     allow_gaps: bool
     partitions: int | None
-    pushdown: bool
 
     @classmethod
     def read(cls, options: Mapping[str, str]) -> _Options:
@@ -86,7 +80,6 @@ class _Options:
             in_progress=given.switch("in_progress"),
             allow_gaps=given.choice("gaps", ("error", "allow"), "error") == "allow",
             partitions=given.integer("partitions", least=1),
-            pushdown=given.switch("pushdown"),
         )
 
 
@@ -100,7 +93,6 @@ class EditsReader(DataSourceReader):
 
     def __init__(self, options: _Options) -> None:
         self._options = options
-        self._filters = Filters()
         self._wanted = WantedEdits()
         if options.from_txid is not None:
             self._wanted = replace(self._wanted, low=options.from_txid)
@@ -142,24 +134,7 @@ class EditsReader(DataSourceReader):
                 wanted = replace(self._wanted, low=max(self._wanted.low, item.from_txid))
                 with map_file(item.source.in_task()) as content:
                     rows = read_range(content, item.piece, wanted)
-                    for batch in _batches(rows, item.piece, self._options.table):
-                        yield self._filters.apply(batch)
-
-
-class PushdownReader(EditsReader):
-    """Takes filters; Spark lets only those readers define `pushFilters` whose session allows it."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - the API's name
-        """Take comparisons of `txid` and `op`, which spare decoding, and those that can be made on the rows."""
-        others = []
-        for each in filters:
-            narrowed = narrow(self._wanted, each)
-            if narrowed is None:
-                others.append(each)
-            else:
-                self._wanted = narrowed
-        self._filters, left = Filters.split(others, self._options.table)
-        return left
+                    yield from _batches(rows, item.piece, self._options.table)
 
 
 def _batches(rows: Iterator[EditRow], piece: EditsRange, table: Table) -> Iterator[pa.RecordBatch]:

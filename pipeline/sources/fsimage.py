@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from image_format.reader import ImageFile
 from pipeline.host_image import HostImage
 from pipeline.schema import Table
 from pipeline.source_files import SourceFile, SourceKind
-from pipeline.sources.filters import Filters
 from pipeline.sources.options import SourceOptions
 from pipeline.sources.readers import DEFAULT_TABLE, READERS
 from pipeline.sources.table_reader import MAXIMUM_PARTS, Part
@@ -24,15 +23,15 @@ from pipeline.task_errors import legible
 if TYPE_CHECKING:
     import pyarrow as pa
 
-OPTIONS = ("path", "table", "columns", "partitions", "pushdown")
+OPTIONS = ("path", "table", "columns", "partitions")
 """What the data source takes:
 
 - `path`: an image, or a storage directory, of which the newest image is taken, on any file system of Spark's;
 - `table`: `inodes` without one;
 - `columns`: names, comma separated; those alone are made;
-- `partitions`: how many, where the table can be divided; without it one for each 16 MB of inodes;
-- `pushdown`: true evaluates filters before rows are sent to the JVM. Only for a DataFrame that serves one query:
-  Spark 4.3 keeps what was pushed for one query of a DataFrame for its next ones, which then miss rows.
+- `partitions`: how many, where the table can be divided; without it one for each 16 MB of inodes.
+
+Filters are Spark's: it keeps what a reader takes of one query of a DataFrame for its later ones, which then miss rows.
 """
 
 
@@ -41,7 +40,6 @@ class _Options:
     path: str
     table: Table
     partitions: int | None
-    pushdown: bool
 
     @classmethod
     def read(cls, options: Mapping[str, str]) -> _Options:
@@ -51,7 +49,6 @@ class _Options:
             path=given.path,
             table=given.columns(table),
             partitions=given.integer("partitions", least=1),
-            pushdown=given.choice("pushdown", ("true", "false"), "false") == "true",
         )
 
 
@@ -71,7 +68,7 @@ class FsImageDataSource(DataSource):
         return self._options.table.spark_schema()
 
     def reader(self, schema: StructType) -> FsImageReader:
-        return PushdownReader(self._options) if self._options.pushdown else FsImageReader(self._options)
+        return FsImageReader(self._options)
 
 
 class ImagePart(InputPartition):
@@ -87,7 +84,6 @@ class FsImageReader(DataSourceReader):
 
     def __init__(self, options: _Options) -> None:
         self._options = options
-        self._filters = Filters()
 
     def partitions(self) -> list[InputPartition]:
         with legible():
@@ -102,15 +98,7 @@ class FsImageReader(DataSourceReader):
         with legible():
             image = HostImage.open(partition.file.in_task(), _scratch())
             table = self._options.table
-            yield from READERS[table.name].read(image, partition.part, table.names, self._filters)
-
-
-class PushdownReader(FsImageReader):
-    """Takes filters; Spark lets only those readers define `pushFilters` whose session allows it."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        self._filters, left = Filters.split(filters, self._options.table)
-        return left
+            yield from READERS[table.name].read(image, partition.part, table.names)
 
 
 def _scratch() -> Path:

@@ -77,33 +77,16 @@ class InodeBatch:
         self._directory_rows = lookups.image.parent_rows[slots.start : slots.stop]
         in_tree = lookups.image.in_tree(slots)
         self._rows: Ids | None = None if in_tree.all() else np.flatnonzero(in_tree)
-        self._kept: dict[str, pa.Array] = {}
 
     @property
     def count(self) -> int:
-        """Rows that are left."""
+        """Rows of the current tree."""
         return len(self._slots) if self._rows is None else self._rows.size
 
-    def keep(self, mask: Mask) -> None:
-        """Drop the rows that are not marked."""
-        if not mask.all():
-            self._rows = np.flatnonzero(mask) if self._rows is None else self._rows[mask]
-            self._kept.clear()
-
     def to_arrow(self, columns: Sequence[str]) -> pa.RecordBatch:
-        """The rows that are left, with these columns."""
+        """The rows, with these columns."""
         schema = INODES.select(columns).arrow_schema()
-        return pa.RecordBatch.from_arrays([self.array(name) for name in columns], schema=schema)
-
-    def array(self, name: str) -> pa.Array:
-        """A column of the rows that are left.
-
-        Raises:
-            RecordError: a record refers to a string that is missing.
-        """
-        if name not in self._kept:
-            self._kept[name] = _MAKERS[name](self)
-        return self._kept[name]
+        return pa.RecordBatch.from_arrays([_MAKERS[name](self) for name in columns], schema=schema)
 
     # ---- numbers -------------------------------------------------------------------------------------------
 

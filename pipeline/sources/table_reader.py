@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from pipeline.host_image import HostImage
     from pipeline.schema import Table
-    from pipeline.sources.filters import Filters
 
 MAXIMUM_PARTS = 10_000
 _PART_BYTES = 16 * 1024 * 1024
@@ -46,10 +45,8 @@ class TableReader(Protocol):
             wanted: how many parts the user asks for, None for a number that suits the image.
         """
 
-    def read(self, image: HostImage, part: Part, columns: Sequence[str], filters: Filters) -> Iterator[pa.RecordBatch]:
-        """Batches of at most 65,536 rows with these columns, in this order, of the rows that pass every filter.
-
-        A reader that cannot do better passes its batches through `filters.apply`.
+    def read(self, image: HostImage, part: Part, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Batches of at most 65,536 rows with these columns, in this order.
 
         Raises:
             ImageFormatError: the image is damaged.

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNotNull, LessThanOrEqual, StringStartsWith
 
 from hadoop_common.names import inprogress_name
 from journal import ops
@@ -126,27 +125,11 @@ def test_ranges_together_are_the_segment(made: list[EditOp], places: list[int], 
     for op, time in zip(made, known, strict=True):
         first = time if time is not None else first
         expected.append((op, first))
-    wanted = WantedEdits(
-        data.draw(st.integers(0, 6)),
-        data.draw(st.integers(3, 14)),
-        data.draw(st.none() | st.frozensets(st.sampled_from([op.opcode for op in made]))),
-    )
+    wanted = WantedEdits(data.draw(st.integers(0, 6)), data.draw(st.integers(3, 14)))
     pieces = cut_range(buffer, whole, sorted(places))
     assert [piece.start for piece in pieces[1:]] == [piece.end for piece in pieces[:-1]]
     found = [row for piece in pieces for row in read_range(buffer, piece, wanted)]
-    assert found == [(op, time) for op, time in expected if wanted.takes(op.txid, op.opcode)]
-
-
-def test_filters_decide_what_is_decoded(tmp_path: Path) -> None:
-    write_segment(tmp_path, _timeline())
-    late = rows(
-        tmp_path, [GreaterThan(("txid",), 2), LessThanOrEqual(("txid",), 6), IsNotNull(("op",))], pushdown="true"
-    )
-    assert [row["txid"] for row in late] == [3, 4, 5, 6]
-    few = rows(tmp_path, [In(("op",), ("OP_CLOSE", "OP_TIMES", "OP_NONE"))], partitions="3", pushdown="true")
-    assert [(row["txid"], row["approximate_time"]) for row in few] == [(4, moment(NOON)), (8, moment(NOON + 2000))]
-    assert rows(tmp_path, [EqualTo(("op",), "OP_NONE")], pushdown="true") == []
-    assert [row["txid"] for row in rows(tmp_path, [StringStartsWith(("path",), "/a/")], pushdown="true")] == [5, 7, 8]
+    assert found == [(op, time) for op, time in expected if wanted.takes(op.txid)]
 
 
 def test_columns_and_txids(tmp_path: Path) -> None:
@@ -228,8 +211,6 @@ def test_damage_is_named(tmp_path: Path, partitions: str) -> None:
     path.write_bytes(content)
     with pytest.raises(CorruptOpError, match=f"{path.name}, offset {offset}, txid 6: checksum"):
         rows(path, partitions=partitions)
-    with pytest.raises(CorruptOpError, match=f"offset {offset}, txid 6"):
-        rows(path, [EqualTo(("op",), "OP_CLOSE")], partitions=partitions, pushdown="true")
     content[offset + 1] = 0x7F  # the length
     path.write_bytes(content)
     with pytest.raises(CorruptOpError, match=f"offset {offset}, txid 6"):

@@ -20,7 +20,6 @@ BASIC = RECORDED / "hadoop-3.4.1" / "basic-files" / "before"
 
 
 def test_a_dataframe_serves_many_queries(spark: SparkSession) -> None:
-    """With filters pushed down Spark 4.3 answers the second query with the rows of the first."""
     expected = rows(BASIC)
     edits = read_edits(spark, str(BASIC), partitions="3")
     assert edits.schema == EDITS.spark_schema()
@@ -30,14 +29,6 @@ def test_a_dataframe_serves_many_queries(spark: SparkSession) -> None:
     assert adds.count() == of["OP_ADD"]
     assert edits.count() == len(expected)
     assert {row["op"]: row["count"] for row in adds.unionAll(mkdirs).groupBy("op").count().collect()} == of
-
-
-def test_filters_are_pushed_down_where_they_are_asked_for(spark: SparkSession) -> None:
-    expected = [row["txid"] for row in rows(BASIC) if row["txid"] > 100 and row["op"] == "OP_MKDIR"]
-    found = read_edits(spark, str(BASIC), columns=["txid", "op"], pushdown="true", partitions="3")
-    query = found.where("txid > 100 AND op = 'OP_MKDIR'")
-    assert "Filter (" not in query._jdf.queryExecution().executedPlan().toString()
-    assert sorted(row.txid for row in query.collect()) == expected
 
 
 def test_an_error_is_the_one_that_was_raised(spark: SparkSession) -> None:

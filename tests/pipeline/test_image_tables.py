@@ -11,7 +11,6 @@ import pytest
 from image_format.errors import ImageFormatError
 from image_format.reader import ImageFile
 from pipeline.host_image import HostImage
-from pipeline.sources.filters import Filters
 from pipeline.sources.readers import READERS
 from pipeline.tables.catalogue import IMAGE_TABLES
 from tests.image_format.dump_support import Viewed, recorded_views
@@ -33,7 +32,7 @@ def read(image: HostImage, table: str, parts: int | None = None, columns: tuple[
     schema = reader.table.select(wanted).arrow_schema()
     rows: list[Row] = []
     for part in reader.parts(image.image, parts):
-        for batch in reader.read(image, part, wanted, Filters()):
+        for batch in reader.read(image, part, wanted):
             assert batch.schema == schema
             batch.validate(full=True)
             assert not [field.name for field in schema if not field.nullable and batch.column(field.name).null_count]
@@ -118,7 +117,7 @@ def test_no_secret_is_in_any_table(scratch: Path) -> None:
         reader = READERS[table]
         for part in reader.parts(image.image, None):
             sink = pa.BufferOutputStream()
-            batches = list(reader.read(image, part, reader.table.names, Filters()))
+            batches = list(reader.read(image, part, reader.table.names))
             with pa.ipc.new_stream(sink, reader.table.arrow_schema()) as writer:
                 for batch in batches:
                     writer.write_batch(batch)

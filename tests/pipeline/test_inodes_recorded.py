@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from pipeline.host_image import HostImage
-from pipeline.sources.filters import Filters
 from pipeline.sources.readers import READERS
 from tests.image_format.dump_support import Viewed, recorded_views
 from tests.image_format.image_support import RECORDED
@@ -28,7 +27,7 @@ def read(path: Path, scratch: Path, columns: Sequence[str] = READER.table.names,
     schema = READER.table.select(columns).arrow_schema()
     rows: list[Row] = []
     for part in READER.parts(image.image, parts):
-        for batch in READER.read(image, part, columns, Filters()):
+        for batch in READER.read(image, part, columns):
             assert batch.schema == schema
             assert batch.num_rows <= 1 << 16
             batch.validate(full=True)

@@ -26,6 +26,7 @@ from pipeline.reports.model import Report, ReportTable, as_json
 from pipeline.reports.options import ReportOptions
 from pipeline.reports.rows import MOST_ROWS
 from pipeline.reports.writers import folder
+from pipeline.session import settings
 from tests.checkpointer.cli_runner import Outcome, run_cli
 from tests.checkpointer.recorded_cases import RECORDED
 from tests.depth import deep
@@ -342,3 +343,18 @@ def test_help_lists_the_command_and_loads_no_spark() -> None:
     assert done.returncode == 0, done.stderr
     assert SUMMARIES["report"].split(":")[0] in done.stdout
     assert "checkpointer report" in done.stdout
+
+
+@pytest.mark.deep
+def test_settings_for_small_jobs_change_no_row(spark: SparkSession, report: Report) -> None:
+    small, before = settings("local[2]", "1g", small=True), {}
+    changed = {name: value for name, value in small.items() if name.startswith("spark.sql") and "timeZone" not in name}
+    for name, value in changed.items():
+        before[name] = spark.conf.get(name, None)
+        spark.conf.set(name, value)
+    try:
+        found = _report(spark, Request(str(CASE / "after"), str(CASE / "before"), str(CASE / "before")), top=50)
+    finally:
+        for name, old in before.items():
+            spark.conf.unset(name) if old is None else spark.conf.set(name, old)
+    assert found.sections == report.sections

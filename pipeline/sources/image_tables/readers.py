@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pipeline.host_image import HostImage
-    from pipeline.sources.filters import Filters
 
 _PartsOf = Callable[[ImageFile, int | None], list[Part]]
 
@@ -43,9 +42,8 @@ class BatchReader:
     def parts(self, image: ImageFile, wanted: int | None) -> list[Part]:
         return self.parts_of(image, wanted)
 
-    def read(self, image: HostImage, part: Part, columns: Sequence[str], filters: Filters) -> Iterator[pa.RecordBatch]:
-        for batch in self.batches(image, part, columns):
-            yield filters.apply(batch)
+    def read(self, image: HostImage, part: Part, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return self.batches(image, part, columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +57,8 @@ class RowReader:
     def parts(self, image: ImageFile, wanted: int | None) -> list[Part]:
         return self.parts_of(image, wanted)
 
-    def read(self, image: HostImage, part: Part, columns: Sequence[str], filters: Filters) -> Iterator[pa.RecordBatch]:
-        for batch in rows_to_batches(self.table, columns, self.rows(image, part)):
-            yield filters.apply(batch)
+    def read(self, image: HostImage, part: Part, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return rows_to_batches(self.table, columns, self.rows(image, part))
 
 
 OTHER_TABLES: tuple[TableReader, ...] = (

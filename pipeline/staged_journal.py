@@ -1,0 +1,53 @@
+"""Segments of a journal on BookKeeper as files, which Spark can bring to executors.
+
+Apart from `pipeline.staging`, as every Python process of Spark loads that one, and the driver alone this one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+from hadoop_common.configuration import Configuration
+from hadoop_common.durable import written_atomically
+from hadoop_common.endpoint import uri_scheme
+from hadoop_common.names import segment_name
+from journal.binary_codec import NEWEST_LAYOUT, encode_op
+from journal.bookkeeper.open_bookkeeper import BookKeeperOptions
+from journal.bookkeeper.settings import READER_KEYS, SCHEME, BookKeeperSettings
+from journal.journal_copy import CopiedSegment, CopyRange, select_range
+from journal.open_journal import open_journal
+from journal.segment import encode_header
+
+KEYS = tuple(key.name for key in READER_KEYS)
+"""Of Hadoop's configuration, which decide how a journal is read."""
+
+
+def is_journal(uri: str) -> bool:
+    return uri_scheme(uri) == SCHEME
+
+
+def copy_segments(uri: str, folder: Path, values: Mapping[str, str], *, in_progress: bool) -> list[Path]:
+    """Copy the segments of a journal into `folder`; an open one up to what is sure to stay.
+
+    Args:
+        values: of `KEYS`, those that are set.
+    """
+    settings = BookKeeperSettings.from_configuration(Configuration.from_mapping(values, os.environ))
+    with closing(open_journal(uri, bookkeeper=BookKeeperOptions(settings))) as journal:
+        wanted = CopyRange(in_progress=in_progress)
+        parts = select_range(journal, wanted, layout_version=None, default_layout=NEWEST_LAYOUT)
+        return [_written(part, folder) for part in parts]
+
+
+def _written(part: CopiedSegment, folder: Path) -> Path:
+    """The segment as a finalized file, which an earlier read may have made."""
+    path = folder / segment_name(part.first, part.last)
+    if not path.exists():
+        with written_atomically(path) as out:
+            out.write(encode_header(part.layout_version))
+            for op in part.ops():
+                out.write(encode_op(op, part.layout_version))
+    return path

@@ -1,0 +1,52 @@
+"""What is known of a command's inputs before Spark starts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import SourceFileError
+from pipeline.input_checks import check_edits, check_image, is_small
+from pipeline.session import settings
+from tests.checkpointer.image_builder import ImageBuilder
+from tests.checkpointer.recorded_cases import RECORDED
+
+CASE = RECORDED / "hadoop-3.4.1" / "snapshots-basic"
+
+
+@pytest.mark.recorded
+def test_what_is_right_is_accepted(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    (lake / "_commits").mkdir(parents=True)
+    for uri in (str(CASE / "after"), f"file://{CASE / 'after'}", str(lake), f"{lake}@7", "hdfs://nn/image"):
+        check_image(uri)
+    for uri in (str(CASE / "before"), str(lake), "bookkeeper://zk:2181/path"):
+        check_edits(uri)
+
+
+@pytest.mark.recorded
+def test_only_small_local_files_are_small(tmp_path: Path) -> None:
+    images, edits = [str(CASE / "after"), str(CASE / "before")], str(CASE / "before")
+    assert is_small(images, edits)
+    assert is_small(images[:1], "")
+    lake = tmp_path / "lake"
+    (lake / "_commits").mkdir(parents=True)
+    large = ImageBuilder().save(tmp_path / "large")
+    os.truncate(large, 1 << 30)
+    for others, ours in (([str(large)], ""), ([str(lake)], ""), ([f"{lake}@7"], ""), (["hdfs://nn/a"], "")):
+        assert not is_small([*images, *others], ours)
+    assert not is_small(images, "s3a://bucket/edits")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "edits_0000000000000000001-0000000000000000002").symlink_to(tmp_path / "none")
+    with pytest.raises(SourceFileError, match="cannot be read"):
+        check_edits(str(tmp_path))
+
+
+def test_settings_for_small_jobs_are_for_this_machine_alone() -> None:
+    assert settings("local[2]", "1g", small=True)["spark.sql.shuffle.partitions"] == "1"
+    assert settings("local[2]", "1g")["spark.sql.shuffle.partitions"] == "32"
+    assert settings("yarn", "1g", small=True) == settings("yarn", "1g")
