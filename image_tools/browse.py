@@ -1,16 +1,17 @@
-"""The current tree of an image by path: what an inode is, the children of a directory, what lies below it."""
+"""The tree of an image by path, now and at its snapshots: inodes, children of directories, what lies below them."""
 
 from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.storage_policies import UNSPECIFIED_POLICY
 from image_format.errors import RecordError
 from image_format.index import ImageIndex
 from image_format.inode_columns import read_inode_columns
@@ -18,15 +19,19 @@ from image_format.kernels.directory_tree import add_upwards
 from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.kernels.scan import count_children, find_id
 from image_format.name_order import name_key
+from image_format.permission import XAttrNamespace
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.room import Room
 from image_format.varint import parse_message, read_record
 from image_tools.directory_paths import chain_directories, place_inodes
 from image_tools.dump.values import Names, signed32, signed64
+from image_tools.past_tree import PastTree
 
 _BATCH = 1 << 16
 _COUNTS = 4
+DOT_SNAPSHOT = b".snapshot"
+_POLICY = (XAttrNamespace.SYSTEM.name, "hsm.block.storage.policy.id")
 
 Numbers = npt.NDArray[np.int64]
 
@@ -44,10 +49,36 @@ class Content(NamedTuple):
     space: int
 
 
+class Place(NamedTuple):
+    """An inode at a path.
+
+    Attributes:
+        inode: as it is seen there; at a snapshot its attributes of that time, under the name of that time.
+        snapshot: id of the snapshot that the path leads into, None for the present.
+        policy: id of the storage policy in force, its own or that of a directory above; 0 for none.
+    """
+
+    inode: pb.INode
+    snapshot: int | None = None
+    policy: int = UNSPECIFIED_POLICY
+
+
+class SnapshotFolder(NamedTuple):
+    """`.snapshot` of a directory, which is None where there is none, and may have no snapshots at all.
+
+    Attributes:
+        snapshots: the directory as each snapshot has it, under the name of the snapshot; None where the directory is
+            not snapshottable.
+    """
+
+    directory: Place | None
+    snapshots: list[Place] | None
+
+
 class ImageBrowser:
     """Looks up inodes in a mapped image; for several threads.
 
-    An inode in the tree by a reference stands under its current path; snapshots are not shown.
+    An inode in the tree by a reference stands under its current path.
 
     Attributes:
         names: decodes owners, ACL entries and attributes.
@@ -65,27 +96,75 @@ class ImageBrowser:
         self._room = Room() if room is None else room
         self._index = ImageIndex(image, room=self._room)
         self._guard = threading.Lock()
+        self._past = PastTree(image, self._index)
         self.names = Names(image.string_table())
 
-    def find(self, path: bytes) -> pb.INode | None:
-        """The inode with a path such as `/a/b`, None where there is none; slashes in a row count once.
+    def find(self, path: bytes) -> Place | SnapshotFolder | None:
+        """What a path such as `/a/b` or `/a/.snapshot/s1/b` names; None for nothing. Slashes in a row count once.
 
         Raises:
             RecordError: a record on the way is damaged.
         """
-        inode_id = ROOT_INODE_ID
-        for name in filter(None, path.split(b"/")):
-            inode_id = self._child(inode_id, name)
-            if not inode_id:
-                return None
-        return self._inode(inode_id)
+        return self.below(self.root(), path.split(b"/"))
 
-    def child_count(self, inode: pb.INode) -> int:
+    def root(self) -> Place | None:
+        """The root of the tree."""
+        inode = self._inode(ROOT_INODE_ID)
+        return None if inode is None else Place(inode, None, self._own_policy(inode))
+
+    def with_id(self, inode_id: int, *, parent: bool = False) -> Place | None:
+        """The inode with an id, or the directory that it is in; None where the present tree has none.
+
+        Raises:
+            RecordError: a record is damaged.
+        """
+        if self._inode(inode_id) is None:
+            return None
+        with self._guard:
+            (chain,) = self._index.history.chains(np.array([inode_id], np.int64))
+        ids = chain.tolist()
+        place: Place | None = None
+        for each in ids[:-1] if parent and len(ids) > 1 else ids:
+            inode = self._inode(each)
+            if inode is None:
+                return None
+            place = Place(inode, None, self._own_policy(inode) or (0 if place is None else place.policy))
+        return place
+
+    def below(self, start: Place | None, names: Iterable[bytes]) -> Place | SnapshotFolder | None:
+        """What is at a path from a place on; empty names do not count.
+
+        Raises:
+            RecordError: a record on the way is damaged.
+        """
+        place: Place | SnapshotFolder | None = start
+        for name in filter(None, names):
+            if isinstance(place, SnapshotFolder):
+                place = next((each for each in place.snapshots or () if each.inode.name == name), None)
+            elif name == DOT_SNAPSHOT and (place is None or place.snapshot is None):
+                place = self._snapshot_folder(place)
+            elif place is None:
+                return None
+            else:
+                place = self._child_of(place, name)
+        return place
+
+    def is_snapshottable(self, place: Place) -> bool:
+        """Whether a directory of the present may have snapshots."""
+        if place.snapshot is not None or not place.inode.HasField("directory"):
+            return False
+        with self._guard:
+            return signed64(place.inode.id) in self._past.snapshottable
+
+    def child_count(self, place: Place) -> int:
         """How many children a directory has; 0 for what is none.
 
         Raises:
             RecordError: its entry is damaged.
         """
+        inode = place.inode
+        if place.snapshot is not None:
+            return len(self._names_at(place)) if inode.HasField("directory") else 0
         row = self._row(inode)
         if row < 0:
             return 0
@@ -95,35 +174,91 @@ class ImageBrowser:
             raise self._image.place("INODE_DIR").error(RecordError, f"damaged entry of directory {inode.id}", offset)
         return int(plain + references)
 
-    def children(self, inode: pb.INode, behind: bytes = b"") -> Iterator[pb.INode]:
+    def children(self, place: Place, behind: bytes = b"") -> Iterator[Place]:
         """The children of a directory whose names come behind `behind`, in the order of names.
 
         Raises:
             RecordError: a record is damaged.
         """
-        plain, referred = self._entry(signed64(inode.id))
-        if not referred.size:
-            for child in plain[self._first(signed64(inode.id), behind) if behind else 0 :].tolist():
-                if (found := self._inode(child)) is not None:
-                    yield found
+        if place.snapshot is not None:
+            held = self._names_at(place)
+            wanted = sorted((name for name in held if name_key(name) > name_key(behind)), key=name_key)
+            yield from (each for name in wanted if (each := self._at(place, name, held[name])) is not None)
             return
-        inodes = [self._inode(child) for child in np.concatenate([plain, referred]).tolist()]
-        found_inodes = [found for found in inodes if found is not None and name_key(found.name) > name_key(behind)]
-        yield from sorted(found_inodes, key=lambda found: name_key(found.name))
+        for inode in self._present_children(signed64(place.inode.id), behind):
+            yield Place(inode, None, self._own_policy(inode) or place.policy)
 
-    def content(self, inode: pb.INode) -> Content:
+    def content(self, place: Place) -> Content:
         """What an inode and all below it hold; a symlink counts as an empty file.
 
         Raises:
             RecordError: a record is damaged.
             ImageStorageError: there is no room.
         """
+        inode = place.inode
         if not inode.HasField("directory"):
             length = sum(block.numBytes for block in inode.file.blocks)
             return Content(1, 0, length, length * signed32(inode.file.replication))
+        if place.snapshot is not None:
+            below = [self.content(child) for child in self.children(place)]
+            totals = Content(*map(sum, zip(*below, strict=True))) if below else Content(0, 0, 0, 0)
+            return totals._replace(directories=totals.directories + 1)
         row = self._row(inode)
         counts = [0] * _COUNTS if row < 0 else self._totals[row].tolist()
         return Content(counts[0], counts[1] + 1, counts[2], counts[3])
+
+    def _snapshot_folder(self, place: Place | None) -> SnapshotFolder:
+        if place is None or not self.is_snapshottable(place):
+            return SnapshotFolder(place, None)
+        with self._guard:
+            numbers = self._past.snapshots_of(signed64(place.inode.id)).values()
+            roots = [(self._past.root(number), number) for number in numbers]
+        return SnapshotFolder(
+            place, [Place(root, number, self._own_policy(root) or place.policy) for root, number in roots]
+        )
+
+    def _child_of(self, place: Place, name: bytes) -> Place | None:
+        if not place.inode.HasField("directory"):
+            return None
+        if place.snapshot is not None:
+            held = self._names_at(place)
+            return self._at(place, name, held[name]) if name in held else None
+        inode_id = self._child(signed64(place.inode.id), name)
+        inode = self._inode(inode_id) if inode_id else None
+        return None if inode is None else Place(inode, None, self._own_policy(inode) or place.policy)
+
+    def _names_at(self, place: Place) -> dict[bytes, int]:
+        assert place.snapshot is not None
+        with self._guard:
+            return self._past.children(signed64(place.inode.id), place.snapshot)
+
+    def _at(self, above: Place, name: bytes, inode_id: int) -> Place | None:
+        """A child at a snapshot, under the name that it had."""
+        assert above.snapshot is not None
+        inode = self._inode(inode_id)
+        if inode is None:
+            return None
+        with self._guard:
+            seen = self._past.inode(inode, above.snapshot)
+        seen.name = name
+        return Place(seen, above.snapshot, self._own_policy(seen) or above.policy)
+
+    def _own_policy(self, inode: pb.INode) -> int:
+        for attribute in inode.directory.xAttrs.xAttrs:
+            if self.names.xattr(attribute.name) == _POLICY and attribute.value:
+                return attribute.value[0]
+        return inode.file.storagePolicyID
+
+    def _present_children(self, directory_id: int, behind: bytes) -> Iterator[pb.INode]:
+        plain, referred = self._entry(directory_id)
+        if not referred.size:
+            for child in plain[self._first(directory_id, behind) if behind else 0 :].tolist():
+                if (found := self._inode(child)) is not None:
+                    yield found
+            return
+        inodes = [self._inode(child) for child in np.concatenate([plain, referred]).tolist()]
+        found_inodes = [found for found in inodes if found is not None and name_key(found.name) > name_key(behind)]
+        yield from sorted(found_inodes, key=lambda found: name_key(found.name))
 
     @functools.cached_property
     def _totals(self) -> Numbers:

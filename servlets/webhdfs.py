@@ -11,10 +11,14 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 from flask import Blueprint, Response, request
+from flask.blueprints import BlueprintSetupState
+from werkzeug.routing import PathConverter
 
 from hadoop_common.errors import HdfsError
+from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.storage_policies import DEFAULT_POLICY, UNSPECIFIED_POLICY, storage_policy
 from image_format.proto import fsimage_pb2 as pb
-from image_tools.browse import ImageBrowser
+from image_tools.browse import ImageBrowser, Place, SnapshotFolder
 from image_tools.dump.values import Owner, java_text, signed32, signed64
 
 _LOG = logging.getLogger(__name__)
@@ -24,7 +28,8 @@ _JSON: Final = "application/json; charset=utf-8"
 _BATCH: Final = 1000
 _MODE: Final = 0o1777
 _STICKY: Final = 0o1000
-_POLICY: Final = "system.hdfs.block.storage.policy.id"
+_SUPERGROUP: Final = "supergroup"
+_NOT_SNAPSHOTTABLE: Final = "org.apache.hadoop.hdfs.protocol.SnapshotException"
 _ZONE: Final = "raw.hdfs.crypto.encryption.zone"
 _ENCRYPTED: Final = "raw.hdfs.crypto.file.encryption.info"
 
@@ -43,10 +48,22 @@ class _RefusalError(Exception):
         self.status, self.exception = status, exception
 
 
-def _not_found(path: bytes) -> _RefusalError:
-    return _RefusalError(
-        HTTPStatus.NOT_FOUND, "java.io.FileNotFoundException", f"File does not exist: {java_text(path) or '/'}"
-    )
+_MISSING: Final = {
+    "LISTSTATUS": "File {} does not exist.",
+    "LISTSTATUS_BATCH": "File {} does not exist.",
+    "GETSTORAGEPOLICY": "File/Directory does not exist: {}",
+    "GETQUOTAUSAGE": "File/Directory does not exist: {}",
+    "GETACLSTATUS": "cannot find {}",
+    "GETXATTRS": "cannot find {}",
+    "LISTXATTRS": "cannot find {}",
+}
+"""What a NameNode says of a path that does not exist, by operation; of any other it says `_NOT_THERE`."""
+_NOT_THERE: Final = "File does not exist: {}"
+
+
+def _not_found(message: str, path: bytes) -> _RefusalError:
+    text = message.format(java_text(path) or "/")
+    return _RefusalError(HTTPStatus.NOT_FOUND, "java.io.FileNotFoundException", text)
 
 
 def _bad_parameter(name: str, what: str) -> _RefusalError:
@@ -62,16 +79,18 @@ class _Attribute(NamedTuple):
 def webhdfs_blueprint(browser: ImageBrowser) -> Blueprint:
     """GET /webhdfs/v1/PATH?op=OPERATION.
 
-    GETFILESTATUS, LISTSTATUS, LISTSTATUS_BATCH, GETCONTENTSUMMARY, GETACLSTATUS, GETXATTRS, LISTXATTRS and
-    GETHOMEDIRECTORY; all else is refused. Whoever asks sees all, as there are no users here. A refusal is a
+    GETFILESTATUS, LISTSTATUS, LISTSTATUS_BATCH, GETCONTENTSUMMARY, GETQUOTAUSAGE, GETSTORAGEPOLICY, GETACLSTATUS,
+    GETXATTRS, LISTXATTRS and GETHOMEDIRECTORY; all else is refused. Whoever asks sees all, as there are no users here.
+    Paths may lead into snapshots (`.snapshot/NAME`) and begin at an inode (`/.reserved/.inodes/ID`). A refusal is a
     RemoteException as JSON, with Hadoop's status.
     """
     blueprint = Blueprint("webhdfs", __name__)
+    blueprint.record_once(_register_converter)
     view = _View(browser)
 
     @blueprint.route(_PREFIX, methods=["GET", "PUT", "POST", "DELETE"])
     @blueprint.route(f"{_PREFIX}/", methods=["GET", "PUT", "POST", "DELETE"])
-    @blueprint.route(f"{_PREFIX}/<path:path>", methods=["GET", "PUT", "POST", "DELETE"])
+    @blueprint.route(f"{_PREFIX}/<anything:path>", methods=["GET", "PUT", "POST", "DELETE"])
     def answer(path: str = "") -> Response:
         if request.method != "GET":
             what = "an image can only be read"
@@ -92,6 +111,16 @@ def webhdfs_blueprint(browser: ImageBrowser) -> Blueprint:
     return blueprint
 
 
+class _AnythingConverter(PathConverter):
+    """A path as `path` has it, in which a name may hold a line feed."""
+
+    regex = r"(?s:[^/].*?)"
+
+
+def _register_converter(state: BlueprintSetupState) -> None:
+    state.app.url_map.converters["anything"] = _AnythingConverter
+
+
 def _remote(status: HTTPStatus, exception: str, message: str) -> Response:
     content = {"exception": exception.rpartition(".")[2], "javaClassName": exception, "message": message}
     return Response(json.dumps({"RemoteException": content}), status, content_type=_JSON)
@@ -102,11 +131,13 @@ class _View:
 
     def __init__(self, browser: ImageBrowser) -> None:
         self._browser = browser
-        self._operations: dict[str, Callable[[bytes, pb.INode], _Object | Iterator[str]]] = {
-            "GETFILESTATUS": lambda _, inode: {"FileStatus": self._status(inode, "")},
+        self._operations: dict[str, Callable[[Place], _Object | Iterator[str]]] = {
+            "GETFILESTATUS": lambda place: {"FileStatus": self._status(place, "")},
             "LISTSTATUS": self._list,
             "LISTSTATUS_BATCH": self._list_batch,
             "GETCONTENTSUMMARY": self._summary,
+            "GETQUOTAUSAGE": self._quota_usage,
+            "GETSTORAGEPOLICY": self._storage_policy,
             "GETACLSTATUS": self._acl,
             "GETXATTRS": self._xattrs,
             "LISTXATTRS": self._xattr_names,
@@ -114,21 +145,67 @@ class _View:
 
     def answer(self, path: bytes) -> str | Iterator[str]:
         """What the request's `op` asks of a path; raises `_RefusalError`."""
-        name = request.args.get("op", "").upper()
-        if name == "GETHOMEDIRECTORY":
+        operation = request.args.get("op", "").upper()
+        if operation == "GETHOMEDIRECTORY":
             return json.dumps({"Path": f"/user/{request.args.get('user.name', 'dr.who')}"})
-        if name not in self._operations:
-            raise _bad_parameter("op", f"No enum constant {name}; the image of a namespace has no more than its inodes")
-        inode = self._browser.find(path)
-        if inode is None:
-            raise _not_found(path)
-        found = self._operations[name](path, inode)
+        if operation not in self._operations:
+            what = f"No enum constant {operation}; the image of a namespace has no more than its inodes"
+            raise _bad_parameter("op", what)
+        found = self._answer(operation, path)
         return json.dumps(found, ensure_ascii=False) if isinstance(found, dict) else found
 
-    def _list(self, path: bytes, inode: pb.INode) -> Iterator[str]:
-        if not inode.HasField("directory"):
-            return iter([json.dumps({"FileStatuses": {"FileStatus": [self._status(inode, "")]}}, ensure_ascii=False)])
-        children = self._browser.children(inode)
+    def _answer(self, operation: str, path: bytes) -> _Object | Iterator[str]:
+        names = [name for name in path.split(b"/") if name]
+        if names == [b".reserved"]:
+            special = _reserved(operation)
+            if special is None:
+                raise _not_found(_MISSING.get(operation, _NOT_THERE), path)
+            return special
+        place = self._find(names, path)
+        if isinstance(place, SnapshotFolder):
+            return self._snapshot_folder(operation, place, path)
+        if place is None:
+            raise _not_found(_MISSING.get(operation, _NOT_THERE), path)
+        return self._operations[operation](place)
+
+    def _find(self, names: list[bytes], path: bytes) -> Place | SnapshotFolder | None:
+        """What a path names (FSDirectory.resolvePath, resolveDotInodesPath)."""
+        browser = self._browser
+        match names:
+            case [b".reserved", b"raw", *rest]:
+                return browser.below(browser.root(), rest)
+            case [b".reserved", b".inodes", number, *rest]:
+                if not number.isdigit():
+                    raise _not_found("Invalid inode path: {}", path)
+                place = browser.with_id(int(number), parent=rest == [b".."])
+                if place is None:
+                    raise _not_found("File for given inode path does not exist: {}", path)
+                return place if rest == [b".."] else browser.below(place, rest)
+        return browser.below(browser.root(), names)
+
+    def _snapshot_folder(self, operation: str, folder: SnapshotFolder, path: bytes) -> _Object | Iterator[str]:
+        """What is answered of a path that ends with `.snapshot`."""
+        above = path[: path.rindex(b"/")]
+        if operation in ("LISTSTATUS", "LISTSTATUS_BATCH"):
+            if folder.directory is None:
+                raise _not_found("Directory does not exist: {}", above)
+            if folder.snapshots is None:
+                what = f"Directory is not a snapshottable directory: {java_text(above) or '/'}"
+                raise _RefusalError(HTTPStatus.FORBIDDEN, _NOT_SNAPSHOTTABLE, what)
+            # a NameNode counts the children of now
+            count = {"childrenNum": self._browser.child_count(folder.directory)}
+            statuses = [self._status(each, java_text(each.inode.name)) | count for each in folder.snapshots]
+            return _listing(statuses) if operation == "LISTSTATUS" else _batch(statuses, 0)
+        if folder.snapshots is not None and operation == "GETFILESTATUS":
+            return {"FileStatus": _virtual("", "777")}
+        if folder.snapshots is not None and operation == "GETACLSTATUS":
+            return {"AclStatus": {"entries": [], "group": "", "owner": "", "stickyBit": False}}
+        raise _not_found(_MISSING.get(operation, _NOT_THERE), path)
+
+    def _list(self, place: Place) -> _Object | Iterator[str]:
+        if not place.inode.HasField("directory"):
+            return _listing([self._status(place, "")])
+        children = self._browser.children(place)
         # errors at the beginning are still told as such
         first = [self._text(child) for child in itertools.islice(children, _BATCH)]
         return itertools.chain(
@@ -137,29 +214,26 @@ class _View:
             ["\n]}}\n"],
         )
 
-    def _list_batch(self, path: bytes, inode: pb.INode) -> _Object:
+    def _list_batch(self, place: Place) -> _Object:
         behind = request.args.get("startAfter", "").encode("utf-8", "surrogateescape")
-        if not inode.HasField("directory"):
-            statuses, left = [self._status(inode, "")], 0
-        else:
-            children = self._browser.children(inode, behind)
-            statuses = [self._status(child, java_text(child.name)) for child in itertools.islice(children, _BATCH)]
-            left = sum(1 for _ in children)
-        listing = {"partialListing": {"FileStatuses": {"FileStatus": statuses}}, "remainingEntries": left}
-        return {"DirectoryListing": listing}
+        if not place.inode.HasField("directory"):
+            return _batch([self._status(place, "")], 0)
+        children = self._browser.children(place, behind)
+        statuses = [self._status(child, java_text(child.inode.name)) for child in itertools.islice(children, _BATCH)]
+        return _batch(statuses, sum(1 for _ in children))
 
-    def _text(self, child: pb.INode) -> str:
-        return json.dumps(self._status(child, java_text(child.name)), ensure_ascii=False)
+    def _text(self, child: Place) -> str:
+        return json.dumps(self._status(child, java_text(child.inode.name)), ensure_ascii=False)
 
-    def _status(self, inode: pb.INode, suffix: str) -> _Object:
+    def _status(self, place: Place, suffix: str) -> _Object:
+        inode = place.inode
         file, directory, link = inode.file, inode.directory, inode.symlink
         owner = self._owner(inode)
-        attributes = {attribute.name: attribute.value for attribute in self._attributes(inode)}
-        policy = attributes.get(_POLICY)
+        attributes = {attribute.name for attribute in self._attributes(inode)}
         status: _Object = {
             "accessTime": signed64(file.accessTime or link.accessTime),
             "blockSize": signed64(file.preferredBlockSize),
-            "childrenNum": self._browser.child_count(inode),
+            "childrenNum": self._browser.child_count(place),
             "fileId": signed64(inode.id),
             "group": _name(owner.group),
             "length": sum(block.numBytes for block in file.blocks),
@@ -168,7 +242,7 @@ class _View:
             "pathSuffix": suffix,
             "permission": f"{owner.mode & _MODE:o}",
             "replication": signed32(file.replication),
-            "storagePolicy": policy[0] if policy else file.storagePolicyID,
+            "storagePolicy": UNSPECIFIED_POLICY if inode.HasField("symlink") else place.policy,
             "type": pb.INode.Type.Name(inode.type),
         }
         if inode.HasField("symlink"):
@@ -179,6 +253,8 @@ class _View:
             status["encBit"] = True
         if file.HasField("erasureCodingPolicyID"):
             status["ecBit"] = True
+        if signed64(inode.id) == ROOT_INODE_ID or self._browser.is_snapshottable(place):
+            status["snapshotEnabled"] = True
         return status
 
     def _owner(self, inode: pb.INode) -> Owner:
@@ -186,26 +262,39 @@ class _View:
             inode.file.permission or inode.directory.permission or inode.symlink.permission
         )
 
-    def _summary(self, path: bytes, inode: pb.INode) -> _Object:
-        content = self._browser.content(inode)
-        directory = inode.directory
-        quota, space_quota = (
-            signed64(getattr(directory, field)) if directory.HasField(field) else -1 for field in ("nsQuota", "dsQuota")
-        )
-        limits = {pb.StorageTypeProto.Name(entry.storageType): entry.quota for entry in directory.typeQuotas.quotas}
+    def _summary(self, place: Place) -> _Object:
+        content = self._browser.content(place)
+        counts = {
+            "directoryCount": content.directories,
+            "fileCount": content.files,
+            "length": content.length,
+            "spaceConsumed": content.space,
+        }
+        return {"ContentSummary": counts | _quotas(place.inode.directory)}
+
+    def _quota_usage(self, place: Place) -> _Object:
+        content = self._browser.content(place)
+        counts = {"fileAndDirectoryCount": content.files + content.directories, "spaceConsumed": content.space}
+        return {"QuotaUsage": counts | _quotas(place.inode.directory)}
+
+    def _storage_policy(self, place: Place) -> _Object:
+        found = storage_policy(place.policy or DEFAULT_POLICY)
+        if found is None:
+            what = f"Cannot find a block policy with the ID {place.policy}"
+            raise _RefusalError(HTTPStatus.FORBIDDEN, "java.io.IOException", what)
         return {
-            "ContentSummary": {
-                "directoryCount": content.directories,
-                "fileCount": content.files,
-                "length": content.length,
-                "quota": quota,
-                "spaceConsumed": content.space,
-                "spaceQuota": space_quota,
-                "typeQuota": {name: {"consumed": 0, "quota": signed64(limit)} for name, limit in limits.items()},
+            "BlockStoragePolicy": {
+                "copyOnCreateFile": found.copied,
+                "creationFallbacks": list(found.creation_fallback),
+                "id": found.id,
+                "name": found.name,
+                "replicationFallbacks": list(found.replication_fallback),
+                "storageTypes": list(found.creation),
             }
         }
 
-    def _acl(self, path: bytes, inode: pb.INode) -> _Object:
+    def _acl(self, place: Place) -> _Object:
+        inode = place.inode
         owner = self._owner(inode)
         packed = [*inode.file.acl.entries, *inode.directory.acl.entries]
         status = {
@@ -225,12 +314,12 @@ class _View:
             found.append(_Attribute(java_text(f"{namespace.lower()}.{name or ''}"), value))
         return found
 
-    def _xattrs(self, path: bytes, inode: pb.INode) -> _Object:
+    def _xattrs(self, place: Place) -> _Object:
         encoding = request.args.get("encoding", "text").lower()
         if encoding not in _ENCODINGS:
             raise _bad_parameter("encoding", f"No enum constant {encoding}")
         wanted = request.args.getlist("xattr.name")
-        found = [attribute for attribute in self._attributes(inode) if not wanted or attribute.name in wanted]
+        found = [attribute for attribute in self._attributes(place.inode) if not wanted or attribute.name in wanted]
         if len(found) < len(set(wanted)):
             what = "At least one of the attributes provided was not found."
             raise _RefusalError(HTTPStatus.FORBIDDEN, "java.io.IOException", what)
@@ -238,8 +327,8 @@ class _View:
         shown = [{"name": name, "value": None if value is None else encode(value)} for name, value in found]
         return {"XAttrs": shown}
 
-    def _xattr_names(self, path: bytes, inode: pb.INode) -> _Object:
-        names = [attribute.name for attribute in self._attributes(inode)]
+    def _xattr_names(self, place: Place) -> _Object:
+        names = [attribute.name for attribute in self._attributes(place.inode)]
         # a list as a text, which is how a NameNode gives it
         return {"XAttrNames": json.dumps(names, ensure_ascii=False, separators=(",", ":"))}
 
@@ -249,6 +338,55 @@ _ENCODINGS: dict[str, Callable[[bytes], str]] = {
     "hex": lambda value: f"0x{value.hex()}",
     "base64": lambda value: f"0s{base64.b64encode(value).decode('ascii')}",
 }
+
+
+def _quotas(directory: pb.INodeDirectory) -> _Object:
+    quota, space_quota = (
+        signed64(getattr(directory, field)) if directory.HasField(field) else -1 for field in ("nsQuota", "dsQuota")
+    )
+    limits = {pb.StorageTypeProto.Name(entry.storageType): entry.quota for entry in directory.typeQuotas.quotas}
+    return {
+        "quota": quota,
+        "spaceQuota": space_quota,
+        "typeQuota": {name: {"consumed": 0, "quota": signed64(limit)} for name, limit in limits.items()},
+    }
+
+
+def _listing(statuses: list[_Object]) -> _Object:
+    return {"FileStatuses": {"FileStatus": statuses}}
+
+
+def _batch(statuses: list[_Object], left: int) -> _Object:
+    return {"DirectoryListing": {"partialListing": _listing(statuses), "remainingEntries": left}}
+
+
+def _reserved(operation: str) -> _Object | None:
+    """What is answered of `/.reserved`; None where nothing is."""
+    inner = [_virtual(name, "770", group=_SUPERGROUP) for name in (".inodes", "raw")]
+    return {
+        "GETFILESTATUS": {"FileStatus": _virtual("", "1770")},
+        "LISTSTATUS": _listing(inner),
+        "LISTSTATUS_BATCH": _batch(inner, 0),
+    }.get(operation)
+
+
+def _virtual(suffix: str, permission: str, *, group: str = "") -> _Object:
+    """The status of a directory that is no inode."""
+    return {
+        "accessTime": 0,
+        "blockSize": 0,
+        "childrenNum": 0,
+        "fileId": -1,
+        "group": group,
+        "length": 0,
+        "modificationTime": 0,
+        "owner": "",
+        "pathSuffix": suffix,
+        "permission": permission,
+        "replication": 0,
+        "storagePolicy": UNSPECIFIED_POLICY,
+        "type": "DIRECTORY",
+    }
 
 
 def _name(name: str | None) -> str:

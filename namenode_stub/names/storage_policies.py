@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from engine.namespace import Namespace
+from hadoop_common.storage_policies import (
+    DEFAULT_POLICY,
+    STORAGE_POLICIES,
+    UNSPECIFIED_POLICY,
+    StoragePolicy,
+    storage_policy,
+)
 from image_format.inode_table import DIRECTORY, FILE
 from journal import ops
 from namenode_stub.names.inode_views import Policies
@@ -13,50 +18,10 @@ from namenode_stub.names.policies_in_force import in_force
 from namenode_stub.names.transactions import Transactions
 from namenode_stub.refusals import IllegalArgumentError, NotThereError, OperationRefusedError
 
-_UNSPECIFIED = 0
-
-
-@dataclass(frozen=True, slots=True)
-class StoragePolicy:
-    """Names of storage types that the replicas of a block go to, in this order.
-
-    Attributes:
-        creation_fallback, replication_fallback: what is taken instead where a type has no room.
-        copied: a new file takes it over from its directory, and keeps it (copyOnCreateFile).
-    """
-
-    id: int
-    name: str
-    creation: tuple[str, ...]
-    creation_fallback: tuple[str, ...]
-    replication_fallback: tuple[str, ...]
-    copied: bool = False
-
-    @property
-    def needs_hadoop3(self) -> bool:
-        return "PROVIDED" in self.creation or "NVDIMM" in self.creation
-
-
-_ALL = (
-    StoragePolicy(1, "PROVIDED", ("PROVIDED", "DISK"), ("PROVIDED", "DISK"), ("PROVIDED", "DISK")),
-    StoragePolicy(2, "COLD", ("ARCHIVE",), (), ()),
-    StoragePolicy(5, "WARM", ("DISK", "ARCHIVE"), ("DISK", "ARCHIVE"), ("DISK", "ARCHIVE")),
-    StoragePolicy(7, "HOT", ("DISK",), (), ("ARCHIVE",)),
-    StoragePolicy(10, "ONE_SSD", ("SSD", "DISK"), ("SSD", "DISK"), ("SSD", "DISK")),
-    StoragePolicy(12, "ALL_SSD", ("SSD",), ("DISK",), ("DISK",)),
-    StoragePolicy(14, "ALL_NVDIMM", ("NVDIMM",), ("DISK",), ("DISK",)),
-    StoragePolicy(15, "LAZY_PERSIST", ("RAM_DISK", "DISK"), ("DISK",), ("DISK",), copied=True),
-)
-_DEFAULT = 7
-
-
-def _by_id(policy_id: int) -> StoragePolicy | None:
-    return next((policy for policy in _ALL if policy.id == policy_id), None)
-
 
 def is_copied(policy_id: int) -> bool:
     """Whether it is the policy of files in memory, which they keep."""
-    policy = _by_id(policy_id)
+    policy = storage_policy(policy_id)
     return policy is not None and policy.copied
 
 
@@ -74,7 +39,7 @@ class StoragePolicies:
     def all(self) -> list[StoragePolicy]:
         """All policies, by id."""
         hadoop3 = self._namespace.hadoop3
-        return [policy for policy in _ALL if hadoop3 or not policy.needs_hadoop3]
+        return [policy for policy in STORAGE_POLICIES if hadoop3 or not policy.needs_hadoop3]
 
     def named(self, name: str) -> StoragePolicy:
         """The policy of a name, in whichever case; raises IllegalArgumentError where there is none."""
@@ -92,13 +57,13 @@ class StoragePolicies:
         """
         if name:
             return self.named(name).id
-        return above.storage if is_copied(above.storage) else _UNSPECIFIED
+        return above.storage if is_copied(above.storage) else UNSPECIFIED_POLICY
 
     def of(self, path: str) -> StoragePolicy:
         """The policy in force at a path; raises NotThereError where there is nothing."""
         with self._transactions.view() as namespace:
-            found = in_force(namespace, path).storage or _DEFAULT
-        policy = _by_id(found)
+            found = in_force(namespace, path).storage or DEFAULT_POLICY
+        policy = storage_policy(found)
         if policy is None:
             raise OperationRefusedError(f"{path} has storage policy {found}, which does not exist")
         return policy
@@ -118,7 +83,7 @@ class StoragePolicies:
         with self._transactions.change(f"unset storage policy for {path}"):
             if self._is_file(path):
                 self._check_changeable(path)
-            self._transactions.perform(ops.SetStoragePolicyOp(path=path, policy_id=_UNSPECIFIED))
+            self._transactions.perform(ops.SetStoragePolicyOp(path=path, policy_id=UNSPECIFIED_POLICY))
 
     def _is_file(self, path: str) -> bool:
         kind = self._namespace.table.kind[existing_for_change(self._namespace, path)]

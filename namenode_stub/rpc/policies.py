@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.namespace.erasure_coding import ErasureCodingPolicy, policy_name
+from hadoop_common.storage_policies import StoragePolicy
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Handler
 from image_format.proto import fsimage_pb2
@@ -12,7 +13,6 @@ from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.names.caller import Caller
 from namenode_stub.names.erasure_coding import CODECS
 from namenode_stub.names.retry_cache import RetryCache
-from namenode_stub.names.storage_policies import StoragePolicy
 from namenode_stub.refusals import IllegalArgumentError
 from namenode_stub.rpc.gate import Gate
 from namenode_stub.rpc.handlers import EMPTY, caller_of, client_path

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hadoop_common.storage_policies import UNSPECIFIED_POLICY, storage_policy
 from image_format.permission import XAttrNamespace
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.values import Names, java_text
 
-# HdfsConstants.StoragePolicy; 0 is BLOCK_STORAGE_POLICY_ID_UNSPECIFIED.
-_STORAGE = {
-    1: "PROVIDED",
-    2: "COLD",
-    5: "WARM",
-    7: "HOT",
-    10: "ONE_SSD",
-    12: "ALL_SSD",
-    14: "ALL_NVME",
-    15: "LAZY_PERSIST",
-}
 _STORAGE_XATTR = (XAttrNamespace.SYSTEM.name, "hsm.block.storage.policy.id")
 _EC_XATTR = (XAttrNamespace.SYSTEM.name, "hdfs.erasurecoding.policy")
 _LENGTH_BYTES = 4
@@ -26,7 +16,10 @@ _LENGTH_BYTES = 4
 
 def storage_policy_name(number: int) -> str | None:
     """Name of a storage policy, its number where Hadoop 3.4 has none of that number; None for none set."""
-    return _STORAGE.get(number, str(number)) if number > 0 else None
+    if number <= UNSPECIFIED_POLICY:
+        return None
+    policy = storage_policy(number)
+    return str(number) if policy is None else policy.name
 
 
 def ec_policy_name(number: int, policies: Mapping[int, str]) -> str | None:

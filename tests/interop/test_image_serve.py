@@ -53,6 +53,9 @@ ASKED = """
 -getfattr -n user.note -e base64 /t/z
 -getfattr -n user.none /t/z
 -find /t -name *g
+-ls /.reserved/.inodes/16385
+-ls /t/.snapshot
+-ls /none/.snapshot
 """
 
 

@@ -14,7 +14,7 @@ STORAGE_POLICIES = {
     7: "HOT",
     10: "ONE_SSD",
     12: "ALL_SSD",
-    14: "ALL_NVME",
+    14: "ALL_NVDIMM",
     15: "LAZY_PERSIST",
 }
 FILE_ONLY = ("length", "replication", "block_size", "block_count")

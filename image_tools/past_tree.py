@@ -1,0 +1,116 @@
+"""The tree of an image at each of its snapshots, worked out from the diffs (DirectoryWithSnapshotFeature)."""
+
+from __future__ import annotations
+
+import functools
+
+from image_format.errors import RecordError
+from image_format.index import ImageIndex
+from image_format.proto import fsimage_pb2 as pb
+from image_format.reader import ImageFile
+from image_tools.dump.records import DirectoryDiffs, FileDiffs, ImageRecords
+from image_tools.dump.values import signed32, signed64
+
+_Names = dict[bytes, int]
+_DirectoryDiff = tuple[pb.DirectoryDiff, list[bytes]]
+
+
+class PastTree:
+    """Inodes and directories as they were at a snapshot.
+
+    What changed since is taken back: each diff holds what was before the snapshots of later diffs, or the present.
+    Not for several threads at once.
+
+    Raises (at each call):
+        RecordError: a record is damaged.
+    """
+
+    def __init__(self, image: ImageFile, index: ImageIndex) -> None:
+        self._image = image
+        self._index = index
+        self._records = ImageRecords(image)
+
+    @functools.cached_property
+    def snapshottable(self) -> frozenset[int]:
+        """Ids of the directories that may have snapshots."""
+        return frozenset(map(signed64, self._records.snapshot_header().snapshottableDir))
+
+    def snapshots_of(self, directory_id: int) -> _Names:
+        """The ids of the snapshots of a directory by name, in the order of names."""
+        found = {bytes(root.name): number for number, root in self._roots.items() if signed64(root.id) == directory_id}
+        return dict(sorted(found.items()))
+
+    def root(self, snapshot: int) -> pb.INode:
+        """The directory of a snapshot as the snapshot has it; its name is the snapshot's."""
+        return self._roots[snapshot]
+
+    def inode(self, inode: pb.INode, snapshot: int) -> pb.INode:
+        """An inode with the attributes that it had; its file has one block, of the length that it had."""
+        found = pb.INode(type=inode.type, id=inode.id, name=inode.name)
+        if inode.HasField("directory"):
+            found.directory.CopyFrom(self._directory(inode, snapshot))
+        elif inode.HasField("file"):
+            diffs = self._file_diffs(signed64(inode.id), snapshot)
+            copies = [diff.snapshotCopy for diff in diffs if diff.HasField("snapshotCopy")]
+            length = diffs[0].fileSize if diffs else sum(block.numBytes for block in inode.file.blocks)
+            found.file.CopyFrom(copies[0] if copies else inode.file)
+            del found.file.blocks[:]
+            found.file.blocks.add(blockId=0, genStamp=0, numBytes=length)
+        else:
+            found.CopyFrom(inode)
+        return found
+
+    def children(self, directory_id: int, snapshot: int) -> _Names:
+        """The ids of what a directory had, by name."""
+        held = self._present(directory_id)
+        for diff, created in reversed(self._directory_diffs(directory_id, snapshot)):
+            for name in created:
+                held.pop(name, None)
+            held.update((self._index.name(signed64(each)), signed64(each)) for each in diff.deletedINode)
+            held.update(self._referred(each) for each in diff.deletedINodeRef)
+        return held
+
+    @functools.cached_property
+    def _roots(self) -> dict[int, pb.INode]:
+        return {signed32(each.snapshotId): each.root for each in self._records.snapshots()}
+
+    def _present(self, directory_id: int) -> _Names:
+        plain = self._index.children(directory_id).tolist()
+        numbers = self._index.reference_children(directory_id).tolist()
+        self._index.forget_directory(directory_id)
+        return {self._index.name(each): each for each in plain} | dict(map(self._referred, numbers))
+
+    def _referred(self, number: int) -> tuple[bytes, int]:
+        """Name and inode id of a record of INODE_REFERENCE; one in the present tree has the name of its inode."""
+        reference = self._index.history.reference(number)
+        inode_id = signed64(reference.referredId)
+        return reference.name or self._index.name(inode_id), inode_id
+
+    def _directory(self, inode: pb.INode, snapshot: int) -> pb.INodeDirectory:
+        for diff, _ in self._directory_diffs(signed64(inode.id), snapshot):
+            if diff.isSnapshotRoot:
+                return self._roots[signed32(diff.snapshotId)].directory
+            if diff.HasField("snapshotCopy"):
+                return diff.snapshotCopy
+        return inode.directory
+
+    def _directory_diffs(self, inode_id: int, snapshot: int) -> list[_DirectoryDiff]:
+        """Those from a snapshot on, oldest first."""
+        found = self._diffs(inode_id)
+        if not isinstance(found, DirectoryDiffs):
+            return []
+        return [each for each in reversed(found.diffs) if signed32(each[0].snapshotId) >= snapshot]
+
+    def _file_diffs(self, inode_id: int, snapshot: int) -> list[pb.FileDiff]:
+        found = self._diffs(inode_id)
+        if not isinstance(found, FileDiffs):
+            return []
+        return [each for each in reversed(found.diffs) if signed32(each.snapshotId) >= snapshot]
+
+    def _diffs(self, inode_id: int) -> DirectoryDiffs | FileDiffs | None:
+        start, _ = self._index.history.diff_span(inode_id)
+        if start < 0:
+            return None
+        for _, _, found in self._records.located_snapshot_diffs(start):
+            return found
+        raise self._image.place("SNAPSHOT_DIFF").error(RecordError, f"the diffs of inode {inode_id} are cut", start)

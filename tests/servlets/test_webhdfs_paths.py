@@ -1,0 +1,129 @@
+"""WebHDFS of an image on paths into snapshots, reserved ones and odd names, beside what NameNodes and readers say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from flask.testing import FlaskClient
+
+from image_format.proto import fsimage_pb2 as pb
+from image_format.reader import ImageFile
+from image_tools.browse import ImageBrowser, Place, SnapshotFolder
+from servlets.application import create_application
+from servlets.webhdfs import webhdfs_blueprint
+from tests.checkpointer.image_builder import Saved
+from tests.checkpointer.recorded_cases import RECORDED, Case
+from tests.checkpointer.snapshot_reader import SnapshotReader
+from tests.image_format.image_support import build_image, delimited, minimal_sections, store
+
+ANSWERED = RECORDED / "webhdfs-3.4.2"
+ANSWERS = [tuple(json.loads(line)) for line in (ANSWERED / "answers.jsonl").read_text().splitlines()]
+# what only snapshots hold is not counted here, and the times of .inodes and raw are not in the image
+COUNTED = ("directoryCount", "fileAndDirectoryCount")
+SNAPSHOTS = [
+    Case(RECORDED / name)
+    for name in (
+        "hadoop-2.7.3/snapshots-rename-references",
+        "hadoop-3.4.1/nested-snapshots",
+        "hadoop-3.4.1/random-snapshot-70101",
+        "hadoop-3.4.1/random-snapshot-capture-70106",
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def answering() -> Iterator[FlaskClient]:
+    with ImageFile.open(ANSWERED / "fsimage_0000000000000000024", verify_md5=False) as image:
+        yield create_application(webhdfs_blueprint(ImageBrowser(image))).test_client()
+
+
+def without(path: str, answer: Any) -> Any:
+    """An answer without what an image cannot tell, and the new fields of the summary."""
+    if isinstance(answer, dict):
+        left = {"ecPolicy", *(COUNTED if path in ("/", "/.reserved/raw") or "16385" in path or ".." in path else ())}
+        if path == "/.reserved":
+            left |= {"accessTime", "modificationTime"}
+        return {
+            key: without(path, each)
+            for key, each in answer.items()
+            if key not in left and not (key.startswith("snapshot") and key != "snapshotEnabled")
+        }
+    return [without(path, each) for each in answer] if isinstance(answer, list) else answer
+
+
+@pytest.mark.parametrize("path", dict.fromkeys(path for path, *_ in ANSWERS))
+def test_answers_are_those_of_a_namenode(answering: FlaskClient, path: str) -> None:
+    for asked, op, status, answer in ANSWERS:
+        if asked == path:
+            found = answering.get(f"/webhdfs/v1{quote(path)}", query_string={"op": op})
+            assert (found.status_code, op) == (status, op)
+            assert without(path, found.json) == without(path, answer), op
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("case", SNAPSHOTS, ids=lambda case: case.id)
+def test_trees_at_snapshots_are_those_of_another_reader(case: Case) -> None:
+    reader = SnapshotReader(Saved(case.image("after").read_bytes()))
+    count = 0
+    with ImageFile.open(case.image("after"), verify_md5=False) as image:
+        browser = ImageBrowser(image)
+        for (directory, name), snapshot in reader.snapshots.items():
+            place = browser.with_id(directory)
+            folder = browser.below(place, [b".snapshot"])
+            assert isinstance(folder, SnapshotFolder)
+            assert folder.snapshots is not None
+            (root,) = (each for each in folder.snapshots if each.inode.name == name.encode())
+            expected = reader.tree(directory, snapshot.snapshotId)
+            found = dict(walk(browser, "", root))
+            assert found.keys() == expected.keys()
+            for path, seen in expected.items():
+                inode = found[path].inode
+                owner = browser.names.owner(
+                    inode.file.permission or inode.directory.permission or inode.symlink.permission
+                )
+                assert (inode.id, owner.user, owner.mode) == (seen.inode_id, seen.user, seen.mode), path
+                if seen.length is not None:
+                    assert sum(block.numBytes for block in inode.file.blocks) == seen.length
+                    assert (inode.file.replication, inode.file.modificationTime) == (seen.replication, seen.mtime)
+            length = sum(seen.length or 0 for seen in expected.values())
+            assert browser.content(root).length == length
+            count += len(expected)
+    assert count > 0
+
+
+def walk(browser: ImageBrowser, path: str, place: Place) -> Iterator[tuple[str, Place]]:
+    yield path or "/", place
+    if place.inode.HasField("directory"):
+        children = list(browser.children(place))
+        assert len(children) == browser.child_count(place)
+        for child in children:
+            below = f"{path}/{child.inode.name.decode()}"
+            assert browser.below(place, [child.inode.name]) == child
+            yield from walk(browser, below, child)
+
+
+@pytest.mark.parametrize("name", [b"a\nb", b"\n", b"a\r\nb\t", b"%0A", b"\xff\n", b"..x", b"a?b#c"])
+def test_every_name_is_found(tmp_path: Path, name: bytes) -> None:
+    root = pb.INode(type=pb.INode.DIRECTORY, id=16385, directory=pb.INodeDirectory())
+    inner = pb.INode(type=pb.INode.DIRECTORY, id=16386, name=name, directory=pb.INodeDirectory())
+    leaf = pb.INode(type=pb.INode.DIRECTORY, id=16387, name=name, directory=pb.INodeDirectory())
+    sections = dict(minimal_sections())
+    sections["INODE"] = delimited([pb.INodeSection(numInodes=3), root, inner, leaf])
+    sections["INODE_DIR"] = delimited(
+        [pb.DirEntry(parent=16385, children=[16386]), pb.DirEntry(parent=16386, children=[16387])]
+    )
+    with ImageFile.open(store(tmp_path, build_image(list(sections.items()))), verify_md5=False) as image:
+        client = create_application(webhdfs_blueprint(ImageBrowser(image))).test_client()
+        for path, inode_id in ((b"/" + name, 16386), (b"/" + name + b"/" + name, 16387)):
+            # the bytes as the server gives them; the client of the test would replace those that are no text
+            given = {"PATH_INFO": f"/webhdfs/v1{path.decode('latin-1')}"}
+            found = client.get("/", query_string={"op": "GETFILESTATUS"}, environ_overrides=given)
+            assert found.status_code == 200
+            assert found.json["FileStatus"]["fileId"] == inode_id
+        listed = client.get("/webhdfs/v1/.reserved/.inodes/16386", query_string={"op": "LISTSTATUS"})
+        assert len(listed.json["FileStatuses"]["FileStatus"]) == 1
