@@ -35,7 +35,6 @@ $(STAMP): requirements/dev.txt pyproject.toml hatch_build.py $(PROTOS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python hatch_build.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	$(BIN)/python -m checkpointer compile --first
 	@touch $@
 
 wheel: setup ## the wheel with units, configuration, documents, man pages and completion, and constraints.txt, in dist/

@@ -19,6 +19,7 @@ from engine.warm_namespace import WarmNamespace
 from hadoop_common.inode_ids import ROOT_INODE_ID
 from hadoop_common.names import image_name, segment_name
 from image_format.codecs import codec_class_name
+from image_format.compiling.mode import compiled_kernels
 from image_format.md5_file import format_md5, md5_of_file, md5_path
 from image_format.permission import pack_permission
 from image_format.proto import fsimage_pb2 as pb
@@ -58,7 +59,7 @@ def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = Non
     """
     started = time.monotonic()
     watched = install_listener("numba:compile", _Compilations(compiled)) if compiled is not None else nullcontext()
-    with watched, tempfile.TemporaryDirectory(prefix="checkpointer-") as name:
+    with watched, compiled_kernels(), tempfile.TemporaryDirectory(prefix="checkpointer-") as name:
         folder = Path(name)
         image = folder / image_name(_FIRST - 1)
         image.write_bytes(_image())

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from image_format.compiling.mode import VARIABLE, Mode
 from tests.depth import deep, sample, scaled
 from tests.scheduling import SharedJvms
 
@@ -27,6 +28,9 @@ _MEMORY, _MEMORY_NEEDED = Path("/dev/shm"), 4 << 30
 
 if not deep() and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _MEMORY_NEEDED:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
+
+# Kernels are compared with their Python forms, and what they leave to plain functions is counted: all run compiled.
+os.environ.setdefault(VARIABLE, Mode.COMPILED.value)
 
 # No timed assertions: a kernel's first call compiles it, and machines are slow at times.
 settings.register_profile(

@@ -1,4 +1,4 @@
-"""Compiles all kernels: those of checkpoints, which `make setup` compiles in part, of the tools and of the benchmarks.
+"""Compiles all kernels: those of checkpoints, of the tools and of the benchmarks.
 
 `make interop-setup` runs it on two cores, so that the workers of a test run do not each compile them.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 from bench.edits import MIXES
 from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.warm_up import warm_up
+from image_format.compiling.mode import compiled_kernels
 from pipeline.host_image import HostImage
 from pipeline.sources.readers import READERS
 from tests.bench.made import make
@@ -54,8 +55,9 @@ def _in_a_folder(work: Callable[[Path], None]) -> None:
 def main() -> None:
     started = time.monotonic()
     workers = [multiprocessing.Process(target=_in_a_folder, args=(work,)) for work in (of_merges, of_tools)]
-    for worker in workers:
-        worker.start()
+    with compiled_kernels():
+        for worker in workers:
+            worker.start()
     for worker in workers:
         worker.join()
     if any(worker.exitcode for worker in workers):

@@ -16,7 +16,8 @@ def command(first: bool, as_json: bool) -> None:
     """Compile what checkpoints need, once per installation, so that none of them has to wait for it.
 
     It takes one core a minute and a half, more on a busy machine, and a second or two where it was done before. Without
-    it the first checkpoint does so, and takes as much longer. With --first, merges without snapshots are ready, and
+    it, the first checkpoint of a large namespace does so, and takes as much longer. A namespace of some thousand inodes
+    does not wait: what it needs is compiled in the background. With --first, merges without snapshots are ready, and
     those with snapshots, to another layout or with sub-sections compile what they need. Run it as the user that the
     daemon runs as, or as the owner of the installation. Where nothing can be kept (see NUMBA_CACHE_DIR) each start
     compiles again.

@@ -75,6 +75,13 @@ _KINDS: Final = (state.KNOWN_USER, StringKind.USER), (state.KNOWN_GROUP, StringK
 """Under what kernels know a string of the table."""
 
 
+def is_at_hand(edits: Buffer) -> bool:
+    """Return whether the kernel that replays such a segment is compiled; if not, it is compiled in the background."""
+    buffer = np.frombuffer(edits, np.uint8)
+    # as `CompiledReplay._run` calls it
+    return run.is_at_hand(np.zeros(state.NUMBERS, np.int64), buffer, 0, 0, 0, 0)
+
+
 class CompiledReplay:
     """Applies runs of plain operations to one namespace without a Python object for any of them.
 

@@ -19,8 +19,12 @@ from engine.errors import CheckpointCancelledError
 from engine.namespace import Namespace
 from engine.replay.checks_ahead import checks_ahead
 from engine.replay.registry import apply, check_end
+from image_format.compiling.choice import is_small
+from image_format.compiling.mode import Mode, mode
+from image_format.index import ImageIndex
 from journal.errors import TransactionGapError
 from journal.ops import EditOp
+from journal.primitives import Buffer
 from journal.segment import SegmentCursor
 from journal.segment_file import Transactions
 
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
 
 PLAIN: Final = "CHECKPOINTER_PLAIN_REPLAY"
 
+MAX_PLAIN: Final = 8 << 20
+"""Bytes of edits that a process replays plainly before it waits for the kernels: they take as long as compiling."""
 _REPORT_EVERY = 4096
 _KERNEL_RUN = 1 << 16
 _FIRST_RUN = 1 << 10
@@ -61,9 +67,8 @@ def replay(
         CheckpointCancelledError: `cancelled` said so.
     """
     run = _Run(namespace, progress, cancelled, watch)
-    compiled = compiled_replay(namespace) if isinstance(ops, Transactions) else None
-    if compiled is not None and isinstance(ops, Transactions):
-        run.segments(ops, compiled)
+    if isinstance(ops, Transactions):
+        run.segments(ops)
     else:
         run.plainly(ops)
     if run.last is not None:
@@ -73,14 +78,42 @@ def replay(
     return run.count
 
 
-def compiled_replay(namespace: Namespace) -> CompiledReplay | None:
-    """Kernels for a namespace, where it has some; `CHECKPOINTER_PLAIN_REPLAY=1` leaves them out, to compare."""
-    if os.environ.get(PLAIN, "") not in ("", "0"):
+def compiled_replay(namespace: Namespace, edits: Buffer = b"") -> CompiledReplay | None:
+    """Return the kernels for a namespace; None where the plain functions are to be used.
+
+    These are a namespace that kernels do not know, `CHECKPOINTER_PLAIN_REPLAY=1`, and little work while the kernels are
+    not compiled yet: a small image, and less than `MAX_PLAIN` of edits in this process.
+
+    Args:
+        edits: the segment that is replayed next.
+    """
+    if os.environ.get(PLAIN, "") not in ("", "0") or mode() is Mode.PLAIN:
         return None
     # It loads the compiler, which commands that replay nothing do without.
-    from engine.replay.compiled import CompiledReplay
+    from engine.replay.compiled import CompiledReplay, is_at_hand
 
+    base = namespace.base
+    small = isinstance(base, ImageIndex) and is_small(base.inode_buffer, base.directory_buffer)
+    if namespace.compiled is None and small and not is_at_hand(edits) and _PLAIN_BYTES.take(len(edits)):
+        return None
     return CompiledReplay.of(namespace)
+
+
+class _Budget:
+    """Bytes that may be taken."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+
+    def take(self, size: int) -> bool:
+        """Take so many if they are left."""
+        enough = size <= self._left
+        if enough:
+            self._left -= size
+        return enough
+
+
+_PLAIN_BYTES = _Budget(MAX_PLAIN)
 
 
 class _Run:
@@ -103,15 +136,22 @@ class _Run:
 
     def plainly(self, ops: Iterable[EditOp]) -> None:
         """Apply operations one by one."""
-        for op in ops:
-            if not self._apply(op):
-                return
+        self._plainly(ops)
 
-    def segments(self, ops: Transactions, compiled: CompiledReplay) -> None:
+    def _plainly(self, ops: Iterable[EditOp]) -> bool:
+        """Apply operations one by one; False where `watch` ended it."""
+        return all(self._apply(op) for op in ops)
+
+    def segments(self, ops: Transactions) -> None:
         """Apply whole segments, by kernels as far as they can."""
-        compiled.look_again()
+        followed = None
         for cursor in ops.cursors():
-            if not self._segment(cursor, compiled):
+            compiled = compiled_replay(self._namespace, cursor.buffer)
+            if compiled is not None and followed is None:
+                compiled.look_again()
+            followed = compiled
+            whole = self._plainly(cursor) if compiled is None else self._segment(cursor, compiled)
+            if not whole:
                 return
 
     def _segment(self, cursor: SegmentCursor, compiled: CompiledReplay) -> bool:

@@ -1,22 +1,38 @@
-"""How kernels are compiled: without the interpreter lock, and kept on disk where there is a place for them."""
+"""How kernels are compiled: without the interpreter lock, and kept on disk where there is a place for them.
+
+Each kernel has two forms, which give the same results: compiled code, and its Python form. `image_format.compiling`
+chooses, call by call, while the compiled form is not in memory.
+"""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any, Final
 
 import numpy as np
 
 from hadoop_common.process_memory import beside_bound
+from image_format.compiling.background import Request
+from image_format.compiling.choice import KernelChoice
+from image_format.compiling.mode import Mode, mode
+from image_format.compiling.plain import call_plain, plain_form
 from image_format.kernels.prefetch import let_kernels_prefetch
+
+_CHOOSES: Final = "_compile_for_args"
+"""What Numba calls for arguments that it has no code for; what that returns, it calls with them."""
+_TESTED_NUMBA: Final = (0, 68)
+"""The versions whose inner parts `kept_code` knows; with others, Numba's own cache serves, more slowly."""
+_PYTHON: Final = (type, FunctionType, BuiltinFunctionType, np.ufunc)
+"""Callables that a Python form can call. Others are the compiler's own."""
 
 
 class Kernel:
-    """A function that is compiled when it is first called; until then the compiler is not even loaded.
+    """A function with a compiled form and a Python form; the compiler is not loaded before the first call.
 
     Attributes:
         py_func: the function as it was written.
@@ -26,21 +42,92 @@ class Kernel:
         functools.update_wrapper(self, function)
         self.py_func = function
         self._flags = flags
+        self._measured: tuple[str, ...] | None = None
+        self._choice: KernelChoice | None = None
         self._call: Callable[..., Any] = self._first_call
 
     def __call__(self, *arguments: Any) -> Any:
         return self._call(*arguments)
 
     def _first_call(self, *arguments: Any) -> Any:
-        self._call = self.dispatcher
+        plain = mode() is Mode.PLAIN and self.plain is not None
+        self._call = self.plainly if plain else self.dispatcher
         return self._call(*arguments)
+
+    def plainly(self, *arguments: Any) -> Any:
+        """Call the Python form, which the kernel must have."""
+        assert self.plain is not None, self.py_func
+        return call_plain(self.plain, arguments)
+
+    def in_python(self, form: Callable[..., Any]) -> Callable[..., Any]:
+        """Use this function as the Python form: a decorator, for what Python does faster in another way."""
+        self.plain = form
+        return form
+
+    def measure(self, names: tuple[str, ...]) -> None:
+        """Let the arguments of these names alone tell how much work a call is."""
+        self._measured = names
+
+    def is_at_hand(self, *arguments: Any) -> bool:
+        """Return whether a compiled form for such arguments exists; if it does not, one is made in the background."""
+        if mode() is Mode.COMPILED:
+            return True
+        types = _types_of(self.dispatcher, arguments)
+        return self._choice is None or types in self.dispatcher.overloads or self._choice.is_at_hand(types)
+
+    @functools.cached_property
+    def plain(self) -> Callable[..., Any] | None:
+        """The Python form; None for a kernel that needs what only compiled code has, or whose source is missing."""
+        called: dict[str, Callable[..., Any]] = {}
+        for name in self.py_func.__code__.co_names:
+            value = self.py_func.__globals__.get(name)
+            if isinstance(value, Kernel):
+                if value.plain is None:
+                    return None
+                called[name] = value.plain
+            elif callable(value) and not isinstance(value, _PYTHON):
+                return None
+        try:
+            return plain_form(self.py_func, called)
+        except OSError:
+            return None
 
     @functools.cached_property
     def dispatcher(self) -> Any:
         """Numba's own object for it."""
         with beside_bound():
             _teach_compiler()
-            return _compiled(self.py_func, self._flags)
+            dispatcher = _compiled(self.py_func, self._flags)
+        if hasattr(dispatcher, _CHOOSES):
+            self._choice = self._chooser(dispatcher)
+            setattr(dispatcher, _CHOOSES, self._choice)
+        return dispatcher
+
+    def _chooser(self, dispatcher: Any) -> KernelChoice:
+        cache, context = dispatcher._cache, dispatcher.targetctx
+
+        def call_dispatcher(*arguments: Any) -> Any:
+            self._call = dispatcher
+            return dispatcher(*arguments)
+
+        def missing() -> None:
+            self._call = functools.partial(choice.call_plain, call_dispatcher)
+
+        choice = KernelChoice(
+            functools.partial(Request, self.py_func.__module__, self.py_func.__name__),
+            getattr(dispatcher, _CHOOSES),
+            functools.partial(_types_of, dispatcher),
+            functools.partial(cache.holds, context) if hasattr(cache, "holds") else None,
+            lambda: self.plain,
+            self._measures(),
+            missing,
+        )
+        return choice
+
+    def _measures(self) -> tuple[int, ...]:
+        code = self.py_func.__code__
+        every = code.co_varnames[: code.co_argcount]
+        return tuple(every.index(name) for name in self._measured or every)
 
 
 @functools.cache
@@ -55,8 +142,22 @@ def _teach_compiler() -> None:
         return typeof_impl(value.dispatcher, context)
 
 
+def measured_by(*names: str) -> Callable[[Kernel], Kernel]:
+    """Let the arguments of these names alone tell how much work a call of a kernel is; without it, all do."""
+
+    def measured(kernel: Kernel) -> Kernel:
+        kernel.measure(names)
+        return kernel
+
+    return measured
+
+
+def _types_of(dispatcher: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(map(dispatcher.typeof_pyval, arguments))
+
+
 def kernel(function: Callable[..., Any]) -> Kernel:
-    """Compile at the first call; the machine code is kept beside the source, or in the user's cache folder.
+    """Compile at a call, or in the background; machine code is kept beside the source, or in the user's cache folder.
 
     Where neither can be written (an installation owned by root, a user without a home, a full disk) each process
     compiles anew: slower to start, the same results. NUMBA_CACHE_DIR names another place.
@@ -80,16 +181,32 @@ def step(function: Callable[..., Any]) -> Kernel:
 def _compiled(function: Callable[..., Any], flags: dict[str, bool]) -> Any:
     from numba import njit
 
-    from image_format.kernels.kept_code import KernelCache
-
     dispatcher: Any = njit(nogil=True, **flags)(function)  # type: ignore[call-overload]
-    try:
-        folder = Path(function.__code__.co_filename).parent
-        dispatcher._cache = KernelCache(function, _sources(folder) + made_of(function))
-    except RuntimeError:
-        # Numba's way to say that it found no folder for its cache.
-        pass
+    folder = Path(function.__code__.co_filename).parent
+    with suppress(RuntimeError):
+        dispatcher._cache = _cache(function, _sources(folder) + made_of(function))
     return _with_memory(dispatcher)
+
+
+def _cache(function: Callable[..., Any], stamp: str) -> Any:
+    """Return where the machine code of a kernel is kept.
+
+    Raises:
+        RuntimeError: there is no folder for it, which is how Numba says it, or this Numba knows no stamp.
+    """
+    from numba import version_info
+    from numba.core.caching import FunctionCache
+
+    if version_info.short == _TESTED_NUMBA:
+        from image_format.kernels.kept_code import KernelCache
+
+        return KernelCache(function, stamp)
+    cache = FunctionCache(function)
+    file: Any = getattr(cache, "_cache_file", None)
+    if not hasattr(file, "_source_stamp"):
+        raise RuntimeError("a kernel that Numba kept by the time of its own file could be out of date")
+    file._source_stamp = stamp
+    return cache
 
 
 @functools.cache

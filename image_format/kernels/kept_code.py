@@ -107,6 +107,10 @@ class KernelCache(FunctionCache):
         # Without Numba's refresh of the context, which loads what compiles; what is not found loads it then.
         return self._load_overload(signature, context)
 
+    def holds(self, context: Any, types: tuple[Any, ...]) -> bool:
+        """Return whether a kernel is kept for arguments of these types."""
+        return self._index_key(types, context.codegen()) in self._cache_file._load_index()
+
     def save_overload(self, signature: Any, result: Any) -> None:
         """Keep a kernel, if that is possible: Numba would end the call that compiled it."""
         try:

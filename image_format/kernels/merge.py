@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from image_format.kernels.jit import kernel, lean_kernel
+from image_format.kernels.jit import kernel, lean_kernel, measured_by
 from image_format.kernels.packed import find_slot_near, packed_at
 from image_format.kernels.prefetch import prefetch
 from image_format.kernels.scan import collect_children, compare_names, count_children, name_span
@@ -15,6 +15,7 @@ _APART = 16
 """Children between the one whose record is asked for, and the one that is read: they may lie anywhere."""
 
 
+@measured_by("buf", "data")
 @kernel
 def splice(buf, cuts, data, spans, state, out):
     """Copy `buf` with `cuts` applied into `out` until it is full; call again to go on.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from image_format.kernels.jit import kernel, lean_kernel
+from image_format.kernels.jit import kernel, lean_kernel, measured_by
 from image_format.kernels.packed import packed_at
 from image_format.kernels.tags import BlockProto, INode, INodeFile
 from image_format.kernels.wire import read_varint, skip_field
@@ -81,6 +81,7 @@ def _file(buf, pos, end, skip, out, count):
     return count, index, full
 
 
+@measured_by("buf", "offsets")
 @kernel
 def collect_blocks(buf, offsets, slot, behind, skip, out):
     """Fill the columns of `out` with the blocks of the inodes in slots `slot` to `behind` - 1.

@@ -585,7 +585,7 @@ def test_a_kernel_does_the_same_uncompiled(name: str) -> None:
     kernel = KERNELS[name]
     for make in CASES[name]:
         compiled, interpreted = make(), copy.deepcopy(make())
-        assert plain(kernel(*compiled)) == plain(kernel.py_func(*interpreted))
+        assert plain(kernel(*compiled)) == plain(kernel.plainly(*interpreted))
         assert plain(compiled) == plain(interpreted)
 
 
@@ -704,7 +704,7 @@ def _asked_for(array, row):
 def test_any_row_may_be_asked_for(row: int) -> None:
     for array in (octets(b"abc"), numbers(1, 2, 3), np.zeros((3, 2), np.int64), np.zeros(3, inode.INODE_DTYPE)):
         before = array.copy()
-        assert _asked_for(array, row) == _asked_for.py_func(array, row) == row
+        assert _asked_for(array, row) == _asked_for.plainly(array, row) == row
         assert (array == before).all()
 
 

@@ -34,13 +34,10 @@ class Service:
         self.pid_file = root / "run" / f"{name}.pid"
 
     def start(self) -> None:
-        """Run ExecStartPre, then ExecStart until it says that it is ready."""
+        """Run ExecStart until it says that it is ready."""
         for key, above in (("StateDirectory", "var/lib"), ("CacheDirectory", "var/cache")):
             for name in self.settings.get(key, "").split():
                 (self.root / above / name).mkdir(parents=True, exist_ok=True)
-        before = self.settings.get("ExecStartPre", "")
-        if before:
-            subprocess.run(self._command(before.removeprefix("-")), check=True, env=self._environment())
         self.pid_file.parent.mkdir(exist_ok=True)
         # not below ROOT, whose path may be longer than a socket's may
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:

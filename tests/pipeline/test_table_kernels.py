@@ -90,7 +90,7 @@ def collected_blocks(function: Callable[..., Any], inodes: list[pb.INode], size:
 def test_blocks_of_any_inodes_come_in_order_whatever_the_size_of_a_batch(
     inodes: list[pb.INode], size: int, compiled: bool
 ) -> None:
-    function = blocks.collect_blocks if compiled else blocks.collect_blocks.py_func
+    function = blocks.collect_blocks if compiled else blocks.collect_blocks.plainly
     assert collected_blocks(function, inodes, size) == expected_blocks(inodes)
 
 
@@ -104,7 +104,7 @@ def test_damaged_blocks_are_told_or_read_but_never_read_beyond(inodes: list[pb.I
     offsets = Packed.of(plain_offsets[plain_offsets < broken.size])
     out = [np.zeros((blocks.COLUMNS, 100), np.int64) for _ in range(2)]
     compiled = blocks.collect_blocks(broken, offsets, 0, offsets.size, 0, out[0])
-    plain = blocks.collect_blocks.py_func(broken, offsets, 0, offsets.size, 0, out[1])
+    plain = blocks.collect_blocks.plainly(broken, offsets, 0, offsets.size, 0, out[1])
     assert tuple(compiled) == tuple(plain)
     assert out[0][:, : compiled[0]].tolist() == out[1][:, : plain[0]].tolist()
 
@@ -126,7 +126,7 @@ def expected_marks(inode: pb.INode) -> int:
 @given(st.lists(_INODES, min_size=1, max_size=6), st.booleans())
 def test_features_are_found(inodes: list[pb.INode], compiled: bool) -> None:
     buf, offsets = section(inodes)
-    function = features.mark_features if compiled else features.mark_features.py_func
+    function = features.mark_features if compiled else features.mark_features.plainly
     assert function(buf, offsets, 1, len(inodes)).tolist() == [expected_marks(inode) for inode in inodes[1:]]
 
 
@@ -151,7 +151,7 @@ def test_quotas_of_any_directories(directories: list[pb.INodeDirectory], compile
     inodes = [pb.INode(type=pb.INode.DIRECTORY, id=9 + i, directory=each) for i, each in enumerate(directories)]
     buf, offsets = section(inodes)
     ids, out = np.zeros(len(inodes), np.int64), np.zeros((features.QUOTA_ROWS, len(inodes)), np.int64)
-    function = features.directory_quotas if compiled else features.directory_quotas.py_func
+    function = features.directory_quotas if compiled else features.directory_quotas.plainly
     assert function(buf, offsets, np.arange(len(inodes)), ids, out) == len(inodes)
     assert ids.tolist() == [inode.id for inode in inodes]
     assert out.T.tolist() == [expected_quotas(each) for each in directories]
@@ -176,6 +176,6 @@ _ENTRIES = st.builds(
 def test_children_are_counted(entries: list[pb.DirEntry], compiled: bool) -> None:
     records = [encode_delimited(entry) for entry in entries]
     starts = np.array([-1, *np.cumsum([0, *map(len, records)])[:-1]], np.int64)
-    function = features.children_counts if compiled else features.children_counts.py_func
+    function = features.children_counts if compiled else features.children_counts.plainly
     counts = function(np.frombuffer(b"".join(records), np.uint8), starts)
     assert counts.tolist() == [[0, 0], *[[len(each.children), len(each.refChildren)] for each in entries]]

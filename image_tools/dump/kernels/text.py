@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from image_format.kernels.jit import lean_kernel, step
+from image_format.kernels.jit import lean_kernel, measured_by, step
 from image_format.kernels.wire import (
     FIXED32,
     FIXED64,
@@ -575,6 +575,7 @@ def _record(buf, pos, end, out, at, program, words, paths, slot, values, ends, a
     return at
 
 
+@measured_by("buf", "paths")
 @lean_kernel
 def write_records(buf, pos, out, at, slot, behind, program, words, paths, values, ends, asked, levels):
     """Print the delimited messages of a section from `pos` on, each whole.

@@ -6,7 +6,7 @@ import numpy as np
 
 from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.kernels.inode import DIRECTORY, FILE, SYMLINK
-from image_format.kernels.jit import kernel
+from image_format.kernels.jit import kernel, measured_by
 from image_format.kernels.tags import INode, INodeDirectory, INodeFile, INodeSymlink
 from image_format.kernels.wire import DELIMITED, VARINT, WIRE_TYPE, read_varint, skip_field
 from image_format.proto import fsimage_pb2 as pb
@@ -198,6 +198,8 @@ def _audit_inode(buf, pos, end, users, groups, xattrs, policies, rules, maxima):
     return inode_id, kind, flags | _audit_name(buf, name, size, inode_id)
 
 
+# tables of serials have room for every serial
+@measured_by("buf", "ids")
 @kernel
 def audit_inodes(buf, pos, ids, offsets, kinds, flags, count, users, groups, xattrs, policies, rules, maxima):
     """Walk the delimited INode records of `buf` from `pos`; fill the rows of four arrays from `count` on.

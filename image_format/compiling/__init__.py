@@ -1,0 +1,1 @@
+"""Whether a kernel runs compiled or as Python, and the compiler in the background."""

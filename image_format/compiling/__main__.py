@@ -1,0 +1,48 @@
+"""The compiler in the background, see `background`: compiles the kernels that it reads from its standard input."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+_IDLE: Final = 10.0
+"""Seconds without a request after which it ends."""
+_MAX_MESSAGE: Final = 1 << 18
+
+
+def _be_last() -> None:
+    """Compute only when nobody else does, be the first to be ended where memory is short, and take what it takes."""
+    with suppress(OSError):
+        os.nice(19)
+    with suppress(OSError, AttributeError):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+
+
+def main() -> None:
+    """Compile until nobody asks any more."""
+    _be_last()
+    import pickle
+
+    from image_format.compiling.background import Request
+
+    with socket.socket(fileno=0) as requests:
+        requests.settimeout(_IDLE)
+        with suppress(OSError):
+            while message := requests.recv(_MAX_MESSAGE):
+                request = Request(*pickle.loads(message))
+                with suppress(Exception):
+                    # what cannot be compiled stays as it is: whoever calls it is told why
+                    getattr(import_module(request.module), request.name).dispatcher.compile(request.signature)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""A compiler in the background: one process of the lowest priority for all that use the same cache folder.
+
+A process that runs a kernel's Python form asks for the compiled one. The first to ask starts the compiler, a process
+that compiles what it is asked for, keeps it in the cache folder, and ends after some seconds without a request. The
+lock file in the cache folder makes it the only one: it is locked by the process that asks, and the compiler inherits
+the lock. Another process that finds it locked asks again at a later call. A request that is lost, by a full socket or
+the end of a process, costs nothing but time: whoever needs the kernel asks again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from hadoop_common.process_memory import available_memory
+
+_LOCK: Final = "kernel-compiler.lock"
+_MAX_ASKED: Final = 3
+"""Times that a process asks for the same kernel: one that cannot be compiled or kept is left alone."""
+_MIN_MEMORY: Final = 1 << 30
+"""Bytes that have to be free: the compiler takes about half of it."""
+
+
+class Request(NamedTuple):
+    """A kernel that is wanted compiled."""
+
+    module: str
+    name: str
+    signature: Any
+    """Numba's types of the arguments."""
+
+
+class BackgroundCompiler:
+    """The asking side."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._asked: dict[Request, int] = {}
+        self._open: set[Request] = set()
+
+    def ask(self, request: Request) -> None:
+        """Have a kernel compiled, if a compiler can be had; never waits, never fails."""
+        with self._guard:
+            asked = self._asked.get(request, 0)
+            self._reap()
+            if asked >= _MAX_ASKED or request in self._open:
+                return
+            with suppress(OSError):
+                if self._socket is None:
+                    self._start()
+                if self._socket is not None:
+                    # a compiler that ends at once counts, too
+                    self._asked[request] = asked + 1
+                    self._socket.send(pickle.dumps(request))
+                    self._open.add(request)
+
+    def _reap(self) -> None:
+        if self._child is not None and self._child.poll() is not None:
+            self._child = None
+            self._open.clear()
+            if self._socket is not None:
+                self._socket.close()
+                self._socket = None
+
+    def _start(self) -> None:
+        """Start the compiler, unless another process has one, or memory is short.
+
+        Raises:
+            OSError: the system refuses.
+        """
+        folder = _cache_folder()
+        if folder is None or not sys.executable or 0 < available_memory() < _MIN_MEMORY:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs:
+                self._child = subprocess.Popen(
+                    [sys.executable, "-m", f"{__package__}"],
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=[lock],
+                    cwd="/",
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+                    start_new_session=True,
+                )
+            ours.setblocking(False)
+            self._socket = ours
+        finally:
+            os.close(lock)
+
+    def forget(self) -> None:
+        """Begin anew, in a process that was forked."""
+        self.__init__()  # type: ignore[misc]
+
+
+BACKGROUND = BackgroundCompiler()
+os.register_at_fork(after_in_child=BACKGROUND.forget)
+
+
+def _cache_folder() -> Path | None:
+    """The folder where compiled kernels of this package are kept, None where none can be written."""
+    from numba.core.caching import FunctionCache
+
+    try:
+        return Path(FunctionCache(_cache_folder).cache_path)  # type: ignore[no-untyped-call]
+    except RuntimeError:
+        return None

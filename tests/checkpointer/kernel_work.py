@@ -1,0 +1,62 @@
+"""Work of every kind on a recorded case, as files: `python -m tests.checkpointer.kernel_work FOLDER CASE...`.
+
+A process whose kernels run by their Python forms and one whose kernels are compiled write the same bytes.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+
+from image_format.compiling.mode import Mode, mode
+from pipeline.host_image import HostImage
+from pipeline.sources.filters import Filters
+from pipeline.sources.readers import READERS
+from tests.checkpointer.cli_runner import run_cli
+from tests.checkpointer.recorded_cases import RECORDED, Case
+
+_FORMS = ("xml", "json", "delimited", "distribution", "corruption")
+
+
+def work(case: Case, folder: Path) -> None:
+    """Merge, verify, compare, convert and print images, and read their tables; write all results into `folder`."""
+    storage = folder / "storage"
+    current = case.copy_to(storage)
+    merged = run_cli("merge", storage)
+    assert merged.code == 0, merged.err
+    images = sorted(current.glob("fsimage_" + "?" * 19))
+    for image in images:
+        _note(folder / f"verify-{image.name}", run_cli("image", "verify", image))
+        for form in _FORMS:
+            _note(folder / f"dump-{form}-{image.name}", run_cli("image", "dump", image, "--format", form))
+    _note(folder / "compared", run_cli("image", "diff", images[0], images[-1]))
+    _note(folder / "converted", run_cli("image", "convert", images[-1], folder / "other-layout", "--layout", "-67"))
+    _read_tables(HostImage.open(images[-1], folder / "tables"), folder)
+
+
+def _note(path: Path, outcome: tuple[int, str, str]) -> None:
+    """Keep an exit code and standard output."""
+    path.write_text(f"{outcome[0]}\n{outcome[1]}", "utf-8", "surrogateescape")
+
+
+def _read_tables(image: HostImage, folder: Path) -> None:
+    for name, reader in READERS.items():
+        with pa.OSFile(str(folder / f"table-{name}"), "wb") as out:
+            for part in reader.parts(image.image, 2):
+                for batch in reader.read(image, part, reader.table.names, Filters()):
+                    out.write(batch.serialize())
+
+
+def main() -> None:
+    folder, *names = map(Path, sys.argv[1:])
+    for name in names:
+        (folder / name.name).mkdir(parents=True)
+        work(Case(RECORDED / name), folder / name.name)
+    # what is not even loaded has compiled nothing
+    assert (mode() is Mode.PLAIN) != ("numba" in sys.modules)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Python forms of kernels do what compiled ones do, and a replay may go from one to the other."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from checkpointer.merging.offline import merge_directory, plan_directory
+from engine.replay import compiled
+from image_format.compiling.mode import VARIABLE, Mode
+from tests.checkpointer.cli_runner import fingerprint
+from tests.checkpointer.recorded_cases import RECORDED, Case
+from tests.depth import deep
+
+ROOT = Path(__file__).parents[2]
+QUICK = ("hadoop-3.4.1/erasure-coding-snapshots", "hadoop-3.4.1/snapshots-rename-references", "hadoop-2.7.3/segments")
+SEGMENTS = ("hadoop-2.7.3/segments", "hadoop-3.4.1/segments", "hadoop-3.4.1/random-mixed-1")
+
+
+def _cases() -> list[str]:
+    found = [f"{path.parent.parent.name}/{path.parent.name}" for path in sorted(RECORDED.glob("hadoop-*/*/case.json"))]
+    return [name for name in found if (RECORDED / name / "before").is_dir()] if deep() else list(QUICK)
+
+
+def _work(folder: Path, how: Mode, cases: list[str]) -> dict[str, str]:
+    folder.mkdir()
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.checkpointer.kernel_work", ".", *cases],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), VARIABLE: how.value},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return fingerprint(folder)
+
+
+def test_all_work_gives_the_same_bytes_without_compiled_code(tmp_path: Path) -> None:
+    cases = _cases()
+    plain, fast = (_work(tmp_path / how.value, how, cases) for how in (Mode.PLAIN, Mode.COMPILED))
+    assert {name for name in fast if fast[name] != plain.get(name)} == set()
+    assert plain.keys() == fast.keys()
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("name", SEGMENTS)
+@pytest.mark.parametrize("plain_segments", [1, 3])
+def test_a_replay_continues_compiled_where_it_began_plain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, plain_segments: int
+) -> None:
+    """The compiler in the background is done between two segments."""
+    images = []
+    for folder in ("compiled", "both"):
+        Case(RECORDED / name).copy_to(tmp_path / folder)
+        images.append(merge_directory(plan_directory(tmp_path / folder)).saved.paths[0].read_bytes())
+        asked = itertools.count()
+        monkeypatch.setattr(compiled, "is_at_hand", lambda edits, asked=asked: next(asked) >= plain_segments)
+    assert images[0] == images[1]

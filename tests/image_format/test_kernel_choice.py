@@ -1,0 +1,215 @@
+"""Small work does not wait for a compiler; each case in a process of its own with a fresh cache."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from image_format.compiling.background import BackgroundCompiler, Request
+from image_format.compiling.choice import MAX_BYTES, MAX_SECONDS
+from image_format.compiling.mode import VARIABLE
+from image_format.compiling.plain import call_plain, plain_form
+from image_format.kernels import tables, wire
+
+ROOT = Path(__file__).parents[2]
+KERNEL = """
+import numpy as np
+from image_format.kernels.jit import kernel
+
+@kernel
+def total(values):
+    sum = 0
+    for i in range(values.size):
+        sum += values[i]
+    return sum
+
+def is_compiled():
+    return bool(total.dispatcher.signatures)
+"""
+SMALL = """
+from kept import *
+assert total(np.arange(5, dtype=np.uint8)) == 10
+print(is_compiled())
+"""
+LARGE = f"""
+from kept import *
+assert total(np.ones({MAX_BYTES + 1}, dtype=np.uint8)) == {MAX_BYTES + 1}
+print(is_compiled())
+"""
+NO_FOLDER = """
+from numba.core.caching import CacheImpl
+CacheImpl._locator_classes = []
+"""
+OTHER_NUMBA = """
+from image_format.kernels import jit
+jit._TESTED_NUMBA = (0, 1)
+"""
+NO_STAMP = """
+from image_format.kernels import jit
+from numba.core import caching
+jit._TESTED_NUMBA = (0, 1)
+caching.FunctionCache = lambda function: object()
+"""
+
+
+def _run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
+    (folder / "kept.py").write_text(KERNEL)
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        env={
+            **os.environ,
+            VARIABLE: "",
+            "NUMBA_CACHE_DIR": str(folder / "cache"),
+            "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)]),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended
+
+
+def _wait_for_compiler(folder: Path) -> None:
+    """Its lock is free once it has ended, which it does since nobody asks any more."""
+    (lock,) = folder.glob("cache/*/kernel-compiler.lock")
+    with lock.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+
+def test_small_work_runs_as_python_while_the_compiler_works(tmp_path: Path) -> None:
+    first = _run(tmp_path, SMALL)
+    assert (first.stdout, first.stderr) == ("False\n", "")
+    _wait_for_compiler(tmp_path)
+    assert _run(tmp_path, SMALL).stdout == "True\n"
+
+
+@pytest.mark.deep
+def test_a_process_takes_up_what_was_compiled_meanwhile(tmp_path: Path) -> None:
+    program = f"""
+from image_format.compiling import choice
+choice._LOOK_AGAIN = 0.0
+{SMALL}
+import fcntl, pathlib
+from image_format.compiling.background import BACKGROUND
+BACKGROUND.forget()
+(lock,) = pathlib.Path({str(tmp_path)!r}).glob("cache/*/kernel-compiler.lock")
+fcntl.flock(lock.open(), fcntl.LOCK_EX)
+total(np.arange(5, dtype=np.uint8))
+print(is_compiled())
+"""
+    assert _run(tmp_path, program).stdout == "False\nTrue\n"
+
+
+def test_large_work_waits_for_the_compiler_and_says_so_once(tmp_path: Path) -> None:
+    found = _run(tmp_path, LARGE + "total(np.ones(1 << 21, dtype=np.int8))")
+    assert found.stdout == "True\n"
+    assert found.stderr.count("compiling kernels for a large namespace") == 1
+    assert list(tmp_path.rglob("kept.total*.nbc"))
+    assert _run(tmp_path, LARGE).stderr == ""
+
+
+@pytest.mark.deep
+def test_much_small_work_is_compiled(tmp_path: Path) -> None:
+    program = f"""
+from kept import *
+first = total(np.arange(5, dtype=np.uint8))
+total._choice._seconds = {MAX_SECONDS}
+assert total(np.arange(5, dtype=np.uint8)) == first == 10
+print(is_compiled())
+"""
+    assert _run(tmp_path, program).stdout == "True\n"
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("fault", [NO_FOLDER, OTHER_NUMBA, NO_STAMP], ids=["no folder", "other Numba", "no stamp"])
+def test_kernels_run_where_nothing_is_kept_or_numba_is_another(tmp_path: Path, fault: str) -> None:
+    assert _run(tmp_path, fault + SMALL).stdout == "False\n"
+    assert _run(tmp_path, fault + LARGE).stdout == "True\n"
+    # what this Numba keeps, by our stamp, is found again
+    kept = list(tmp_path.rglob("kept.total*.nbc"))
+    assert bool(kept) == (fault == OTHER_NUMBA)
+
+
+def test_no_second_compiler_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("image_format.compiling.background._cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("started"))
+    with (tmp_path / "kernel-compiler.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        BackgroundCompiler().ask(Request("a", "b", ()))
+
+
+def test_what_cannot_be_compiled_is_asked_for_a_few_times_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each compiler that is asked ends without a result."""
+    started = []
+
+    class Ended:
+        def __init__(self, *_: object, **__: object) -> None:
+            started.append(self)
+
+        def poll(self) -> int:
+            return 1
+
+    monkeypatch.setattr("image_format.compiling.background._cache_folder", lambda: tmp_path)
+    monkeypatch.setattr("image_format.compiling.background.available_memory", lambda: 0)
+    monkeypatch.setattr(subprocess, "Popen", Ended)
+    asking = BackgroundCompiler()
+    for _ in range(9):
+        asking.ask(Request("a", "b", ()))
+    assert len(started) == 3
+
+
+def test_a_compiler_is_not_started_where_memory_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("image_format.compiling.background._cache_folder", lambda: tmp_path)
+    monkeypatch.setattr("image_format.compiling.background.available_memory", lambda: 1 << 20)
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("started"))
+    BackgroundCompiler().ask(Request("a", "b", ()))
+
+
+# ---- the arithmetic of Python forms ------------------------------------------------------------------------
+
+
+def _sum_of(values, rows):  # type: ignore[no-untyped-def]
+    values[0] += values[1]
+    return values[0] + values[1], rows["size"][0] + rows[0]["size"], values[1] << 8, -values[1]
+
+
+def test_what_is_loaded_from_narrow_arrays_is_wide() -> None:
+    rows = np.array([(0xFFFF,)], [("size", "u2")])
+    values = np.array([200, 100], np.uint8)
+    found = call_plain(plain_form(_sum_of, {}), (values, rows))
+    assert found == (44 + 100, 2 * 0xFFFF, 100 << 8, -100)
+    assert values.tolist() == [44, 100]
+    assert {type(each) for each in found} == {int}
+
+
+@pytest.mark.filterwarnings("error")
+def test_products_and_sums_wrap_without_a_word() -> None:
+    form = plain_form(_wraps, {})
+    assert call_plain(form, ((1 << 63) - 1, np.uint64(1 << 63))) == (-(1 << 63), 1 << 63)
+
+
+def _wraps(signed, unsigned):  # type: ignore[no-untyped-def]
+    return signed + 1, unsigned * np.uint64(3)
+
+
+@pytest.mark.parametrize("value", [0, 127, 128, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, (1 << 70) - 1])
+def test_varints_of_any_length(value: int) -> None:
+    encoded = bytes(value >> 7 * i & 0x7F | (0x80 if value >> 7 * (i + 1) else 0) for i in range(11))
+    buffer = np.frombuffer(encoded, np.uint8)
+    for end in range(12):
+        assert wire.read_varint(buffer, 0, end) == wire.read_varint.plainly(buffer, 0, end)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("number", [0, 1, -1, (1 << 63) - 1, -(1 << 63)])
+def test_numbers_are_spread_alike(number: int) -> None:
+    assert tables._spread(number) == tables._spread.plainly(number)
+    slots = np.zeros((8, 2), np.int64)
+    assert tables.place_of_number(slots, number) == tables.place_of_number.plainly(slots, number)
