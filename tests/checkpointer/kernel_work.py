@@ -6,13 +6,13 @@ A process whose kernels run by their Python forms and one whose kernels are comp
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 
 import pyarrow as pa
 
 from image_format.compiling.mode import Mode, mode
 from pipeline.host_image import HostImage
-from pipeline.sources.filters import Filters
 from pipeline.sources.readers import READERS
 from tests.checkpointer.cli_runner import run_cli
 from tests.checkpointer.recorded_cases import RECORDED, Case
@@ -33,7 +33,9 @@ def work(case: Case, folder: Path) -> None:
             _note(folder / f"dump-{form}-{image.name}", run_cli("image", "dump", image, "--format", form))
     _note(folder / "compared", run_cli("image", "diff", images[0], images[-1]))
     _note(folder / "converted", run_cli("image", "convert", images[-1], folder / "other-layout", "--layout", "-67"))
-    _read_tables(HostImage.open(images[-1], folder / "tables"), folder)
+    # its names are those of this place and time
+    with tempfile.TemporaryDirectory() as index:
+        _read_tables(HostImage.open(images[-1], Path(index)), folder)
 
 
 def _note(path: Path, outcome: tuple[int, str, str]) -> None:
@@ -45,7 +47,7 @@ def _read_tables(image: HostImage, folder: Path) -> None:
     for name, reader in READERS.items():
         with pa.OSFile(str(folder / f"table-{name}"), "wb") as out:
             for part in reader.parts(image.image, 2):
-                for batch in reader.read(image, part, reader.table.names, Filters()):
+                for batch in reader.read(image, part, reader.table.names):
                     out.write(batch.serialize())
 
 

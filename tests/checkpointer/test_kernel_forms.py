@@ -18,7 +18,7 @@ from tests.checkpointer.recorded_cases import RECORDED, Case
 from tests.depth import deep
 
 ROOT = Path(__file__).parents[2]
-QUICK = ("hadoop-3.4.1/erasure-coding-snapshots", "hadoop-3.4.1/snapshots-rename-references", "hadoop-2.7.3/segments")
+QUICK = ("hadoop-3.4.1/erasure-coding-snapshots", "hadoop-2.7.3/segments")
 SEGMENTS = ("hadoop-2.7.3/segments", "hadoop-3.4.1/segments", "hadoop-3.4.1/random-mixed-1")
 
 
