@@ -164,7 +164,7 @@ def test_who_leads_by_the_lock_in_zookeeper(site: Site, tmp_path: Path) -> None:
     if MISSING:
         pytest.skip(MISSING)
     with ZooKeeperServer(tmp_path / "zookeeper") as zookeeper:
-        more = {"ha.zookeeper.quorum": zookeeper.hosts, "ha.zookeeper.session-timeout.ms": "500"}
+        more = {"ha.zookeeper.quorum": zookeeper.hosts, "ha.zookeeper.session-timeout.ms": "3000"}
         site.values |= {**more, "checkpointer.leader.required": "true"}
         loaded = Configuration.load(write_site(tmp_path / "conf", site.values), {})
         settings = CheckpointConfig.from_configuration(loaded, Role.SECONDARY).leader

@@ -147,7 +147,7 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperSer
 
 
 def keeper_of(zookeeper: ZooKeeperServer, name: str) -> ZooKeeperKeeper:
-    return ZooKeeperKeeper(ZooKeeperAddress(zookeeper.hosts, 1.0), f"/hadoop-checkpointer/{name}/leader")
+    return ZooKeeperKeeper(ZooKeeperAddress(zookeeper.hosts, 3.0), f"/hadoop-checkpointer/{name}/leader")
 
 
 def test_a_znode_goes_with_the_session_of_its_owner(zookeeper: ZooKeeperServer) -> None:
@@ -161,7 +161,7 @@ def test_a_znode_goes_with_the_session_of_its_owner(zookeeper: ZooKeeperServer) 
 
 
 def test_who_has_a_znode_is_seen_without_taking_it(zookeeper: ZooKeeperServer) -> None:
-    chosen = LeaderSettings(ensemble=ZooKeeperAddress(zookeeper.hosts, 1.0), znode="/hadoop-checkpointer/seen/leader")
+    chosen = LeaderSettings(ensemble=ZooKeeperAddress(zookeeper.hosts, 3.0), znode="/hadoop-checkpointer/seen/leader")
     assert look(chosen) is None
     before = time.time()
     with closing(keeper_of(zookeeper, "seen")) as keeper:

@@ -91,7 +91,7 @@ def znodes(address: ZooKeeperAddress) -> closing[KazooZNodes]:
 
 
 def test_a_stranger_deletes_nothing_of_a_digest(secured: Secured) -> None:
-    open_to_all = ZooKeeperAddress(secured.server.hosts, 2.0, auth_key="ha.zookeeper.auth.ns1")
+    open_to_all = ZooKeeperAddress(secured.server.hosts, 20.0, auth_key="ha.zookeeper.auth.ns1")
     acl = parse_acl(f"digest:{make_digest_acl_credential('zkfc', 'secret')}:rwcda")
     ours = replace(open_to_all, acl=acl, auth=parse_auth("digest:zkfc:secret"))
     with znodes(ours) as owner, znodes(open_to_all) as stranger:
@@ -104,7 +104,7 @@ def test_a_stranger_deletes_nothing_of_a_digest(secured: Secured) -> None:
 
 
 def test_an_empty_acl_leaves_all_to_who_made_it(secured: Secured) -> None:
-    address = ZooKeeperAddress(secured.server.hosts, 2.0)
+    address = ZooKeeperAddress(secured.server.hosts, 20.0)
     creator = replace(address, acl=(("auth", "", "cdrwa"),), auth=parse_auth("digest:zkfc:secret"))
     with znodes(creator) as owner, znodes(address) as stranger:
         owner.create("/creator", b"1")
@@ -115,7 +115,7 @@ def test_an_empty_acl_leaves_all_to_who_made_it(secured: Secured) -> None:
 
 def test_parents_that_have_our_acl_already_are_left_as_they_are(secured: Secured) -> None:
     """To set an ACL needs a right of its own, which one that formats a second nameservice may not have."""
-    address = ZooKeeperAddress(secured.server.hosts, 2.0, acl=parse_acl("world:anyone:rwcd"))
+    address = ZooKeeperAddress(secured.server.hosts, 20.0, acl=parse_acl("world:anyone:rwcd"))
     with znodes(address) as found:
         for nameservice in ("ns1", "ns2"):
             found.make_parents(f"/parents/{nameservice}")
@@ -123,7 +123,7 @@ def test_parents_that_have_our_acl_already_are_left_as_they_are(secured: Secured
 
 
 def test_a_chroot_moves_all_of_it_and_has_to_be_there(secured: Secured) -> None:
-    address = ZooKeeperAddress(secured.server.hosts, 2.0)
+    address = ZooKeeperAddress(secured.server.hosts, 20.0)
     with znodes(address) as plain, znodes(replace(address, hosts=f"{address.hosts}/a/b")) as below:
         with pytest.raises(ZooKeeperError, match=r"the chroot /a/b of ha\.zookeeper\.quorum is not there"):
             below.create("/hadoop-ha/ns1", b"x", parents=True, ephemeral=True)
@@ -152,11 +152,11 @@ def faulty(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
 
 def test_a_client_that_died_is_followed_by_another(secured: Secured, faulty: list[Exception]) -> None:
     faulty.append(ValueError("there is no credential"))
-    with znodes(ZooKeeperAddress(secured.server.hosts, 1.0)) as found:
-        found._patience = 0.5
+    with znodes(ZooKeeperAddress(secured.server.hosts, 20.0)) as found:
+        found._patience = 3.0
         with pytest.raises(ZooKeeperError, match=r"did not answer .* \(ValueError: there is no credential\)"):
             found.exists("/")
-        found._patience = 20
+        found._patience = 600
         assert found.exists("/")
 
 
@@ -165,7 +165,7 @@ def test_an_election_goes_on_where_a_client_died(secured: Secured, faulty: list[
     callbacks = SimpleNamespace(
         become_active=lambda: told.append("active"), enter_neutral=lambda: None, fatal=told.append
     )
-    address = ZooKeeperAddress(secured.server.hosts, 2.0)
+    address = ZooKeeperAddress(secured.server.hosts, 20.0)
     with closing(Election(address, "/hadoop-ha/died", callbacks)) as election:
         election.format()
         faulty.append(ValueError("there is no credential"))
@@ -175,14 +175,14 @@ def test_an_election_goes_on_where_a_client_died(secured: Secured, faulty: list[
 
 
 def test_tls_by_stores_and_whom_they_do_not_trust(secured: Secured, tmp_path: Path) -> None:
-    address = ZooKeeperAddress(secured.secure_hosts, 2.0, tls=secured.stores)
+    address = ZooKeeperAddress(secured.secure_hosts, 20.0, tls=secured.stores)
     with znodes(address) as found:
         found.create("/tls", b"1", ephemeral=True)
         assert found.owned("/tls")
     (tmp_path / "other.pem").write_bytes(authority("Other").certificate)
     stranger = replace(address, tls=replace(secured.stores, trust_store=tmp_path / "other.pem"))
     with znodes(stranger) as found:
-        found._patience = 0.5
+        found._patience = 3.0
         with pytest.raises(ZooKeeperError, match=r"CERTIFICATE_VERIFY_FAILED") as caught:
             found.exists("/")
     assert "hadoop.zk.ssl" in caught.value.hint
@@ -195,14 +195,14 @@ def test_tls_by_stores_and_whom_they_do_not_trust(secured: Secured, tmp_path: Pa
 def test_digest_md5_by_sasl(secured: Secured) -> None:
     pytest.importorskip("puresasl")
     login = SaslLogin(DIGEST_MD5, "zkfc", "secret")
-    ours = ZooKeeperAddress(secured.server.hosts, 2.0, acl=(("sasl", "zkfc", "cdrwa"),), sasl=login)
+    ours = ZooKeeperAddress(secured.server.hosts, 20.0, acl=(("sasl", "zkfc", "cdrwa"),), sasl=login)
     with znodes(ours) as owner, znodes(replace(ours, sasl=None)) as stranger:
         owner.create("/sasl/child", b"1", parents=True)
         with pytest.raises(ZooKeeperError, match="refuses this to us"):
             stranger.delete("/sasl/child")
         assert owner.get("/sasl/child")[0] == b"1"
     with znodes(replace(ours, sasl=replace(login, password="wrong"))) as found:
-        found._patience = 0.5
+        found._patience = 3.0
         with pytest.raises(ZooKeeperError, match="refuses this to us") as caught:
             found.exists("/")
         assert "checkpointer.zookeeper.sasl" in caught.value.hint
