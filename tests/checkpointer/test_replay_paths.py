@@ -15,124 +15,18 @@ from journal import ops
 from journal.ops import EditOp
 from tests.checkpointer.cli_runner import run_cli
 from tests.checkpointer.ignored_ops import SCENE, scene
-from tests.checkpointer.image_builder import HADOOP2, HADOOP3, LAYOUTS, OWNER, Saved, merge_bytes, merged, store
+from tests.checkpointer.image_builder import HADOOP2, HADOOP3, LAYOUTS, Saved, merge_bytes, merged, store
+from tests.checkpointer.odd_paths import CASES, LEASES, NEW, OPEN, Case, append, symlink, told
 from tests.checkpointer.op_makers import add, close, delete, mkdir, rename, rename_old, set_permissions, times
-from tests.checkpointer.snapshot_support import allow, create
+from tests.checkpointer.snapshot_support import create
 from tests.depth import SEED, scaled
 
-NEW = 17000
 REPRODUCTIONS = Path(__file__).parents[1] / "recorded" / "reproductions"
-REFUSED = "refused"
-
-Change = tuple[set[str], set[str]] | str
-"""Paths that are gone and paths that came, or `REFUSED`."""
-
-
-def symlink(path: str, inode_id: int = NEW) -> EditOp:
-    return ops.SymlinkOp(path=path, inode_id=inode_id, target="t", mtime=1, atime=1, permissions=OWNER)
-
-
-def moved(source: str, target: str) -> Change:
-    return {source}, {target}
-
-
-def came(*paths: str) -> Change:
-    return set(), set(paths)
-
-
-def gone(*paths: str) -> Change:
-    return set(paths), set()
-
-
-NOTHING: Change = (set(), set())
-_DOTS = (mkdir("/d/.", NEW), mkdir("/d/..", NEW + 1), mkdir("/d/../x", NEW + 2))
-
-CASES: tuple[tuple[tuple[EditOp, ...], Change, Change], ...] = (
-    # operations, what becomes of the tree in Hadoop 2.7, and in Hadoop 3
-    ((rename_old("/d/f", "/z/n/"),), moved("/d/f", "/z/n"), moved("/d/f", "/z/n")),
-    ((rename_old("/d/f", "/z/n//"),), moved("/d/f", "/z/n"), moved("/d/f", "/z/n")),
-    ((rename_old("/d/f/", "/z/n"),), moved("/d/f", "/z/n"), moved("/d/f", "/z/n")),
-    ((rename_old("/d/f/", "/z"),), moved("/d/f", "/z/f"), moved("/d/f", "/z/f")),
-    ((rename_old("/d/f", "/z/"),), NOTHING, moved("/d/f", "/z/f")),
-    ((rename_old("/d/f", "/"),), NOTHING, moved("/d/f", "/f")),
-    ((rename_old("/d/f", "//n"),), NOTHING, moved("/d/f", "/n")),
-    ((rename_old("//d/f", "/z/n"),), NOTHING, moved("/d/f", "/z/n")),
-    ((rename_old("/d/f", "/open/x"),), REFUSED, REFUSED),
-    ((rename_old("/d/f", "/open/x/y"),), NOTHING, REFUSED),
-    ((rename_old("/d/f", "/l/x"),), REFUSED, REFUSED),
-    ((rename_old("/l", "/z/l/"),), moved("/l", "/z/l"), moved("/l", "/z/l")),
-    ((rename_old("/s", "/none/s"),), REFUSED, REFUSED),
-    ((rename_old("/d/f", "/.reserved"),), REFUSED, REFUSED),
-    ((rename_old("/d/f", "/z/.reserved"),), moved("/d/f", "/z/.reserved"), moved("/d/f", "/z/.reserved")),
-    ((rename_old("/d/f", "/z/.snapshot"),), REFUSED, REFUSED),
-    ((rename_old("/d/f", "/s/.snapshot/s1"),), REFUSED, REFUSED),
-    ((rename_old("d/f", "/z/n"),), REFUSED, REFUSED),
-    ((rename_old("/d/f", ""),), REFUSED, REFUSED),
-    ((*_DOTS, rename_old("/d/../x", "/z")), came("/d/.", "/d/..", "/z/x"), came("/d/.", "/d/..", "/z/x")),
-    ((*_DOTS, rename_old("/d/..", "/z")), came("/d/.", "/d/..", "/d/../x"), came("/d/.", "/z/..", "/z/../x")),
-    ((rename("/d/f", "/z/n/"),), moved("/d/f", "/z/n"), moved("/d/f", "/z/n")),
-    ((rename("/d/f/", "/z/n"),), moved("/d/f", "/z/n"), moved("/d/f", "/z/n")),
-    ((rename("/d/f", "/z//n"),), REFUSED, moved("/d/f", "/z/n")),
-    ((rename("/d/f", "/z/.snapshot"),), REFUSED, REFUSED),
-    ((rename("/d/f/", "/d/f", overwrite=True),), NOTHING, REFUSED),
-    ((rename("/d/f", "/d/f/", overwrite=True),), REFUSED, REFUSED),
-    ((rename("/z/", "/z", overwrite=True),), NOTHING, REFUSED),
-    ((rename("/l", "/d/new"),), REFUSED, REFUSED),
-    ((mkdir("/z/n/", NEW),), came("/z/n"), came("/z/n")),
-    ((mkdir("/z//n", NEW),), REFUSED, came("/z/n")),
-    (_DOTS, came("/d/.", "/d/..", "/d/../x"), came("/d/.", "/d/..", "/d/../x")),
-    ((mkdir("/z/.snapshot", NEW),), REFUSED, REFUSED),
-    ((mkdir("/s/.snapshot", NEW),), REFUSED, REFUSED),
-    ((mkdir("/.reserved", NEW),), REFUSED, REFUSED),
-    ((mkdir("/z/.reserved", NEW),), came("/z/.reserved"), came("/z/.reserved")),
-    ((mkdir("/.reserved/raw/z/n", NEW),), REFUSED, REFUSED),
-    ((mkdir("/l/n", NEW),), REFUSED, REFUSED),
-    ((mkdir("/", NEW),), REFUSED, REFUSED),
-    ((add("/z/n/", NEW), close("/z/n/")), came("/z/n"), came("/z/n")),
-    ((add("/z//n", NEW),), REFUSED, came("/z/n")),
-    ((add("/z/n//", NEW), close("/z/n")), came("/z/n"), came("/z/n")),
-    ((add("/l", NEW),), REFUSED, REFUSED),
-    ((add("/z/.snapshot", NEW),), REFUSED, REFUSED),
-    ((add("/none/n", NEW),), REFUSED, REFUSED),
-    ((symlink("/z/n/"),), came("/z/n"), came("/z/n")),
-    ((symlink("/z//n"),), came("/z/n"), came("/z/n")),
-    ((symlink("/none/x/n"),), came("/n"), came("/n")),
-    ((symlink("/z"),), came("/z/z"), came("/z/z")),
-    ((symlink("/d/f"),), REFUSED, REFUSED),
-    ((symlink("/"),), REFUSED, REFUSED),
-    ((delete("/d/f//"),), gone("/d/f"), gone("/d/f")),
-    ((delete("/d//f"),), NOTHING, gone("/d/f")),
-    ((delete("//d/f"),), NOTHING, gone("/d/f")),
-    ((delete("/l/"),), gone("/l"), gone("/l")),
-    ((delete("/l/x"),), REFUSED, REFUSED),
-    ((delete("/d/f/x"),), NOTHING, REFUSED),
-    ((delete("d/f"),), REFUSED, REFUSED),
-    ((delete(""),), REFUSED, REFUSED),
-    ((delete("/s/.snapshot/s1"),), REFUSED, REFUSED),
-    ((delete("/.snapshot"),), REFUSED, REFUSED),
-    ((set_permissions("/d/f/", 0o600),), NOTHING, NOTHING),
-    ((set_permissions("/d//f", 0o600),), REFUSED, NOTHING),
-    ((set_permissions("/l", 0o600),), REFUSED, REFUSED),
-    ((ops.SetReplicationOp(path="/l", replication=1),), REFUSED, REFUSED),
-    ((times("/s/.snapshot/s1", 5),), REFUSED, REFUSED),
-    ((create("s2", "/s/"),), NOTHING, NOTHING),
-    ((create("s2", "/.reserved/raw/s"),), REFUSED, NOTHING),
-    ((create("s2", "/.reserved/raw/s/.snapshot/s1"),), REFUSED, REFUSED),
-    ((allow("/.reserved/raw/d"),), REFUSED, REFUSED),
-)
-
-
-def told(case: tuple[tuple[EditOp, ...], Change, Change]) -> str:
-    op = case[0][-1]
-    where = [str(getattr(op, name)) for name in ("src", "dst", "path", "snapshot_root") if hasattr(op, name)]
-    return f"{op.name.removeprefix('OP_')} {' '.join(where)}".replace("/", "|")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("case", CASES, ids=told)
-def test_a_path_leads_where_a_namenode_finds_it(
-    tmp_path: Path, case: tuple[tuple[EditOp, ...], Change, Change], layout: int
-) -> None:
+@pytest.mark.parametrize("case", CASES, ids=lambda case: told(case[0]))
+def test_a_path_leads_where_a_namenode_finds_it(tmp_path: Path, case: Case, layout: int) -> None:
     given, *expected = case
     change = expected[layout == HADOOP3]
     source = scene(tmp_path, layout)
@@ -156,33 +50,7 @@ def test_a_directory_that_a_namenode_would_lose_is_kept(tmp_path: Path, op: Edit
 # ---- leases ------------------------------------------------------------------------------------------------
 
 
-OPEN = 16386 + 6
-
-
-def append(path: str) -> EditOp:
-    return ops.AppendOp(path=path, client_name="c", client_machine="m", new_block=False)
-
-
-@pytest.mark.parametrize(
-    ("given", "leases"),
-    [
-        ((add("/d/n/", NEW),), {(OPEN, "/open"), (NEW, "/d/n/")}),
-        ((add("/d/n/", NEW), rename_old("/d", "/e")), {(OPEN, "/open"), (NEW, "/e/n/")}),
-        ((add("/d/n", NEW), rename_old("/d", "/e/")), {(OPEN, "/open")}),
-        ((add("/d/n", NEW), rename_old("/d/", "/e")), {(OPEN, "/open")}),
-        ((add("/d/n", NEW), rename_old("/d", "/e/"), rename_old("/e/", "/x")), {(OPEN, "/open"), (NEW, "/x/n")}),
-        ((rename_old("/open", "/d/o/"),), {(OPEN, "/d/o/")}),
-        ((rename_old("/open/", "/d/o"),), set()),
-        ((append("/d/f/"),), {(OPEN, "/open"), (16386 + 5, "/d/f/")}),
-        (
-            (ops.ReassignLeaseOp(lease_holder="client", path="/open/", new_holder="x"),),
-            {(OPEN, "/open"), (OPEN, "/open/")},
-        ),
-        ((add("/d/n/", NEW), close("/d/n"), append("/d/n")), {(OPEN, "/open"), (NEW, "/d/n")}),
-        ((add("/d/n", NEW), close("/d/n/"), append("/d/n/")), {(OPEN, "/open"), (NEW, "/d/n"), (NEW, "/d/n/")}),
-        ((add("/d/n/", NEW), delete("/d/n"), add("/d/n", NEW + 1)), {(OPEN, "/open"), (NEW + 1, "/d/n")}),
-    ],
-)
+@pytest.mark.parametrize(("given", "leases"), LEASES)
 def test_leases_of_hadoop_2_have_the_paths_of_operations(
     tmp_path: Path, given: tuple[EditOp, ...], leases: set[tuple[int, str]]
 ) -> None:

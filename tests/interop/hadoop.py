@@ -82,6 +82,14 @@ class Hadoop:
         txid = int(self._ask("reload", directory, out))
         return out / "current" / f"fsimage.ckpt_{txid:019d}"
 
+    def replay(self, name: Path, out: Path) -> int:
+        """Load image and edits of a storage directory as a NameNode does at its start, save the namespace; its txid.
+
+        Raises:
+            HadoopRefusedError: a NameNode stops there.
+        """
+        return int(self._ask("reload", name, out))
+
     def view_image(self, image: Path, output_format: str = "XML") -> str:
         """What OfflineImageViewerPB prints of an image, as XML or Delimited.
 

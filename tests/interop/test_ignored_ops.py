@@ -1,0 +1,103 @@
+"""What we ignore a NameNode 2.7.3 replays without an effect, and odd paths lead it where they lead us."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from checkpointer.merging.offline import merge_directory, plan_directory
+from engine.errors import CheckpointError
+from hadoop_common.names import image_name
+from image_format.md5_file import md5_path
+from journal.ops import EditOp
+from journal.segment_output import write_ops
+from tests.checkpointer.ignored_ops import IGNORED, SCENE, Ignored, scene
+from tests.checkpointer.image_builder import BASE_TXID, HADOOP2, numbered
+from tests.checkpointer.odd_paths import CASES, LEASES, REFUSED, told
+from tests.checkpointer.recorded_cases import imgcmp
+from tests.interop.hadoop import Hadoop, HadoopRefusedError
+
+pytestmark = [pytest.mark.interop]
+
+_VERSION = """namespaceID=7
+clusterID=CID-paths
+cTime=0
+storageType=NAME_NODE
+blockpoolID=BP-7-127.0.0.1-1
+layoutVersion=-63
+"""
+_CLOCK_FROM = 1_600_000_000_000
+REPLAYED = [case for case in IGNORED if HADOOP2 in case.layouts]
+
+
+class _Clock:
+    """Times of snapshots, which Hadoop 2.7 takes from its clock at replay."""
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, int) and _CLOCK_FROM < value < 1 << 62
+
+
+def storage(folder: Path, ops: Sequence[EditOp]) -> Path:
+    """A storage directory with an empty image and these operations."""
+    current = folder / "name" / "current"
+    base = scene(current, HADOOP2)
+    (current / "VERSION").write_text(_VERSION)
+    (current / "seen_txid").write_text(f"{BASE_TXID + 1}\n")
+    write_ops(current, numbered(ops, BASE_TXID), HADOOP2)
+    assert md5_path(base).exists()
+    return current.parent
+
+
+def theirs(hadoop: Hadoop, name: Path) -> Path:
+    """The image that a NameNode makes of a copy of a storage directory, in which it begins a segment."""
+    copy, out = name.parent / "copy", name.parent / "hadoop"
+    shutil.copytree(name, copy)
+    txid = hadoop.replay(copy, out)
+    image = out / "current" / image_name(txid)
+    image.with_name(f"fsimage.ckpt_{txid:019d}").rename(image)
+    return image
+
+
+def differences(*images: Path, counters: bool = True) -> list[str]:
+    """What differs between two images.
+
+    Args:
+        counters: whether the counters of the image count, such as its txid.
+    """
+    sides = [imgcmp.Image(str(image)) for image in images]
+    found: list[str] = imgcmp.compare(*sides, ignore_ns=not counters, clock=_Clock())
+    return [line for line in found if counters or not line.startswith("INODE header")]
+
+
+@pytest.mark.parametrize("case", REPLAYED, ids=str)
+def test_a_namenode_ignores_it_as_well(hadoop: Hadoop, tmp_path: Path, case: Ignored) -> None:
+    name = storage(tmp_path / "with", [*SCENE, *case.before, case.op])
+    made = theirs(hadoop, name)
+    result = merge_directory(plan_directory(name))
+    assert result.ignored == 1
+    assert differences(made, result.saved.paths[0]) == []
+    without = theirs(hadoop, storage(tmp_path / "without", [*SCENE, *case.before]))
+    assert differences(without, made, counters=False) == []
+
+
+REFUSALS = [given for given, change, _ in CASES if change == REFUSED]
+TAKEN = [*(given for given, change, _ in CASES if change != REFUSED), *(given for given, _ in LEASES)]
+
+
+@pytest.mark.parametrize("given", TAKEN, ids=told)
+def test_a_path_leads_a_namenode_where_it_leads_us(hadoop: Hadoop, tmp_path: Path, given: tuple[EditOp, ...]) -> None:
+    name = storage(tmp_path, [*SCENE, *given])
+    made = theirs(hadoop, name)
+    assert differences(made, merge_directory(plan_directory(name)).saved.paths[0]) == []
+
+
+@pytest.mark.parametrize("given", REFUSALS, ids=told)
+def test_a_namenode_refuses_what_we_refuse(hadoop: Hadoop, tmp_path: Path, given: tuple[EditOp, ...]) -> None:
+    name = storage(tmp_path, [*SCENE, *given])
+    with pytest.raises(HadoopRefusedError):
+        theirs(hadoop, name)
+    with pytest.raises(CheckpointError):
+        merge_directory(plan_directory(name))
