@@ -14,7 +14,7 @@ from journal.segment_file import EditLogSegment, map_file
 
 _HINT = (
     "Run `checkpointer edits recover` on it and compare the result with another edits directory, "
-    "or move the file away if its transactions are not wanted."
+    "or move the file away if nobody needs its transactions."
 )
 
 

@@ -49,7 +49,7 @@ def last_active(data: bytes, settings: FailoverSettings, same: Callable[[str, st
     except ValueError as fault:
         raise BreadcrumbError(
             f"the breadcrumb in ZooKeeper cannot be read: {fault}",
-            hint=f"Look which NameNode is active, and remove it by {_CLEAR}.",
+            hint=f"Make sure on its host that the NameNode it names has ended; only then remove it by {_CLEAR}.",
         ) from fault
     own = settings.own
     if info.nameservice != own.nameservice:

@@ -334,7 +334,9 @@ class Controller:
             why = "; ".join(f"{each.method}: {each.reason}" for each in outcomes)
             raise NotFencedError(
                 f"{target} cannot be fenced, so that {self._own.namenode} does not become active: {why}",
-                hint=moved or "Stop that NameNode, or see by `checkpointer zkfc check` what would fence it.",
+                hint=moved
+                or "Two active NameNodes lose edits: make sure on its host that this one has ended, or see by "
+                "`checkpointer zkfc check` what would fence it.",
             )
 
     def _fencings(self, target: Target) -> Iterator[Outcome]:

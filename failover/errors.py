@@ -19,7 +19,8 @@ class FormatDeniedError(ControllerError):
     def __init__(self, parent: str) -> None:
         super().__init__(
             f"{parent} exists already in ZooKeeper, and is left as it is",
-            hint="Stop all controllers of the nameservice, and say --force.",
+            hint="It is formatted: nothing has to be done. --force begins anew, and only while no controller of the "
+            "nameservice runs.",
         )
 
 
@@ -38,7 +39,8 @@ class NotFormattedError(ControllerError):
     def __init__(self, parent: str) -> None:
         super().__init__(
             f"there is no {parent} in ZooKeeper",
-            hint="Run `checkpointer zkfc format` once for the nameservice, and see that the quorum is the right one.",
+            hint="See that ha.zookeeper.quorum and ha.zookeeper.parent-znode are right; for a new nameservice run "
+            "`checkpointer zkfc format` once.",
         )
 
 
@@ -62,7 +64,8 @@ class AutomaticFailoverDisabledError(ControllerError):
     def __init__(self) -> None:
         super().__init__(
             "dfs.ha.automatic-failover.enabled is false",
-            hint="Set it on all NameNodes of the nameservice, and restart them.",
+            hint="Set it on all NameNodes of the nameservice; it applies as each restarts, the standby first, "
+            "one after another.",
         )
 
 
@@ -81,7 +84,8 @@ class SecondControllerError(ControllerError):
     def __init__(self, problem: str) -> None:
         super().__init__(
             problem,
-            hint="Is a controller for this NameNode running, Hadoop's or ours? Stop it, or set dfs.ha.zkfc.port.",
+            hint="A controller for this NameNode may be running, Hadoop's or ours: one is enough. For another "
+            "NameNode of this host set dfs.ha.zkfc.port.",
         )
 
 
@@ -91,5 +95,6 @@ class BreadcrumbKeptError(ControllerError):
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"the breadcrumb is kept: {reason}",
-            hint="Stop the NameNode that it names, or let its controller do its work.",
+            hint="Let the controller of the NameNode that it names do its work; it goes once that NameNode has "
+            "ended in order.",
         )

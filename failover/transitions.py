@@ -102,7 +102,8 @@ def _refused(target: Target, wanted: HAState, fault: RpcError) -> TransitionErro
     if isinstance(fault, AccessControlError) and "automatic" in fault.text.lower():
         return TransitionError(
             f"{target} takes no orders of failover controllers, and does not become {state}: {fault.text}",
-            hint="Set dfs.ha.automatic-failover.enabled in the configuration of that NameNode too, and restart it.",
+            hint="Set dfs.ha.automatic-failover.enabled in the configuration of that NameNode too; it applies when it "
+            "is started the next time.",
         )
     if isinstance(fault, AccessControlError):
         hint = "Run the controller as the user of the NameNode, its superuser."

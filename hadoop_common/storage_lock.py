@@ -122,7 +122,8 @@ class StorageLock:
     def _in_use(self, holder: str) -> StorageInUseError:
         return StorageInUseError(
             f"{self.path} is held by {holder}",
-            hint="Stop that process, or give this one a storage directory of its own.",
+            hint="Leave that process alone, it may be the NameNode: give this one directories of its own "
+            "(dfs.namenode.checkpoint.dir, for a standby dfs.namenode.name.dir). Two on one directory destroy it.",
         )
 
     def _failure(self, fault: OSError) -> StorageError:

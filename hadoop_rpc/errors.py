@@ -109,6 +109,8 @@ def remote_error(class_name: str, message: str) -> RemoteError:
     """The error for a Java exception; one of an unknown class is a plain `RemoteError`."""
     text = _STACK_LINE.split(message, maxsplit=1)[0].strip()
     text = text.removeprefix(class_name).removeprefix(": ").strip() or "no reason given"
+    # a message of several lines, as that of safe mode, is one sentence after the other here
+    text = " ".join(text.split("\n"))
     kind = _BY_JAVA_CLASS.get(class_name, RemoteError)
     return kind(text, class_name=class_name)
 
@@ -139,7 +141,11 @@ class RetriableError(RemoteError):
 class SafeModeError(RemoteError):
     """The NameNode is in safe mode and changes nothing."""
 
-    default_hint = "Wait until the NameNode has left safe mode, or end it with `hdfs dfsadmin -safemode leave`."
+    default_hint = (
+        "Wait until the NameNode has left safe mode by itself; its web page tells what it waits for. While blocks are "
+        "missing, look for the DataNodes that have them: a NameNode that is forced out of safe mode may have "
+        "them deleted."
+    )
 
 
 @_java_exception("org.apache.hadoop.security.AccessControlException")
@@ -265,7 +271,10 @@ class QuotaExceededError(RemoteError):
 class JournalNotFormattedError(RemoteError):
     """The JournalNode holds no such journal."""
 
-    default_hint = "Format the JournalNode's journal, or let it take over the one of its peers."
+    default_hint = (
+        "See that its disk is mounted. Where the journal is really gone, `checkpointer journalnode format "
+        "--from-peers` takes it over from the other JournalNodes; only a new journal is formatted by the NameNode."
+    )
 
 
 @_java_exception("org.apache.hadoop.hdfs.qjournal.protocol.JournalOutOfSyncException")

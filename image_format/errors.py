@@ -94,7 +94,7 @@ class UnsupportedConversionError(ImageFormatError):
 
     exit_code: ClassVar[int] = EXIT_UNSUPPORTED
     default_hint: ClassVar[str] = (
-        "Keep the image at its own layout, or remove what is named on a NameNode and save the namespace again."
+        "Keep the image at its own layout, or name a layout that has a place for what is named."
     )
 
 
@@ -103,7 +103,8 @@ class UnsupportedCodecError(ImageFormatError):
 
     exit_code: ClassVar[int] = EXIT_UNSUPPORTED
     default_hint: ClassVar[str] = (
-        "Set dfs.image.compression.codec to a known codec, or dfs.image.compress to false, and save again."
+        "Set dfs.image.compression.codec of the NameNode to a known codec, or dfs.image.compress to false: its next "
+        "image can be read."
     )
 
 

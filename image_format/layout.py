@@ -73,7 +73,7 @@ def check_readable(layout_version: int, file: str = "", *, allow_unknown: bool =
         raise UnsupportedLayoutError(
             f"layout version {layout_version} is older than the protobuf fsimage ({OLDEST_LAYOUT.value})",
             file=file,
-            hint="Start the NameNode of a newer release with -upgrade once; it saves the image again.",
+            hint="Such an image is converted by the upgrade of its cluster only; try that on a copy of the directory.",
         )
     if is_unknown(layout_version) and not allow_unknown:
         raise UnsupportedLayoutError(
@@ -96,5 +96,5 @@ def check_supported(layout_version: int, file: str = "", *, allow_unknown: bool 
             f"layout version {layout_version} is older than the oldest that can be merged "
             f"({MIN_MERGE_LAYOUT.value}, Hadoop 2.6)",
             file=file,
-            hint="Start the NameNode of a newer release with -upgrade once; it saves the image again.",
+            hint="Such an image is converted by the upgrade of its cluster only; try that on a copy of the directory.",
         )

@@ -159,7 +159,8 @@ class StringTable:
                 f"no serial is left for the {kind.name.lower()} {text!r}",
                 file=self._place.file,
                 section=self._place.section,
-                hint="Delete names that are no longer used and save the namespace on a NameNode.",
+                hint="No image has a place for more names of users, groups and xattrs; let a NameNode of the "
+                "cluster make the checkpoint.",
             )
         number = self._id(serial, kind)
         entry = StringTableEntry(id=number, str=text.encode("utf-8", "surrogateescape"))

@@ -71,7 +71,8 @@ def check_magic(head: bytes, file: str = "") -> None:
             raise UnsupportedLayoutError(
                 f"the image is in the format of Hadoop before 2.4 (layout version {layout_version})",
                 file=file,
-                hint="Start it with the NameNode of a newer Hadoop and -upgrade first; it saves the image again.",
+                hint="Such an image is converted by the upgrade of its cluster only; try that on a copy of the "
+                "directory.",
             )
         raise _not_an_image(head, file)
 

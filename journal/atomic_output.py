@@ -61,5 +61,5 @@ def _place(temporary: Path, target: Path, overwrite: bool) -> None:
 
 def _check_free(path: Path) -> None:
     if path.exists() or path.is_symlink():
-        hint = "Name another output, or give --force to replace it."
+        hint = "Name another output; --force replaces this one."
         raise JournalStorageError(f"{path} exists already", hint=hint)

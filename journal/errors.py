@@ -7,8 +7,8 @@ from typing import ClassVar, Self
 from hadoop_common.errors import EXIT_BAD_EDITS, EXIT_STORAGE, EXIT_UNSUPPORTED, HdfsError
 
 _FETCH_AGAIN = (
-    "Fetch this segment again from the NameNode or from another journal directory; "
-    "`checkpointer edits recover` saves what is before the damage."
+    "Fetch this segment again from the NameNode or from another journal directory; `checkpointer edits recover` saves "
+    "what is before the damage."
 )
 
 
@@ -180,11 +180,11 @@ class JournalExistsError(JournalError):
     """A journal was to be begun where one is already; it is as it was."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
-    default_hint = "Format with force to discard all that it holds, or name another place."
+    default_hint = "Name another place; formatting it by force loses all edits that it holds."
 
 
 class JournalInUseError(JournalError):
     """Another writer has the journal, or a segment of it is being written."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
-    default_hint = "Stop the other writer, or end its segment, before another one begins."
+    default_hint = "One writer at a time: wait until the other one has ended its segment."

@@ -151,7 +151,7 @@ class FileJournal:
                     f"segment {first_txid} cannot begin: {segment.path.name} exists{reach}",
                     file=str(segment.path),
                     txid=first_txid,
-                    hint="Recover the journal, or move the file away if its transactions are not wanted.",
+                    hint="Recover the journal; move the file away only if nobody needs its transactions.",
                 )
 
     # ---- the directory ----
@@ -160,7 +160,7 @@ class FileJournal:
         path = self.folder / VERSION
         # Without the folder this raises: its disk may not be mounted.
         if not any(each.name == VERSION for each in self.folder.iterdir()):
-            hint = "Format it, or copy VERSION from another directory of the same NameNode."
+            hint = "Copy VERSION from another directory of the same NameNode; only an empty directory is formatted."
             raise JournalError("the journal is not formatted, it has no VERSION", file=str(self.folder), hint=hint)
         found = read_version(path)
         check_same_namespace(namespace, found, path)

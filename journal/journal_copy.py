@@ -128,7 +128,9 @@ def copy_journal(
     exists = target.is_formatted()
     if exists and not resume:
         if not force:
-            hint = "Name another target, give --resume to go on with this one, or --force to discard all that it holds."
+            hint = (
+                "Name another target, or give --resume to go on with this one; --force loses all edits that it holds."
+            )
             raise JournalExistsError("there is a journal already", file=target.location, hint=hint)
         for part in parts:
             for op in part.ops():

@@ -103,7 +103,7 @@ class JsonJournal:
             check_layout(layout_version)
             for file in self._files.files():
                 if file.last >= first_txid:
-                    hint = "Move the file away if its transactions are not wanted."
+                    hint = "Move the file away only if nobody needs its transactions."
                     problem = f"segment {first_txid} cannot begin: {file.path.name} exists"
                     raise SegmentError(problem, file=str(file.path), txid=first_txid, hint=hint)
             self._writer = JsonSegmentWriter(self._files, first_txid, layout_version, self._ended)
@@ -180,7 +180,10 @@ class JsonJournal:
     def _checked_manifest(self, namespace: StorageInfo) -> JsonManifest:
         manifest = self._files.manifest()
         if manifest is None:
-            hint = "Format it, or convert what it holds into a new journal with `checkpointer edits convert`."
+            hint = (
+                "Convert what it holds into a new journal with `checkpointer edits convert`; only an empty "
+                "folder is formatted."
+            )
             raise JournalError("the journal is not formatted, it has no journal.json", file=str(self.folder), hint=hint)
         check_same_namespace(namespace, manifest.namespace, self.folder)
         return manifest

@@ -124,7 +124,7 @@ class Administration:
         if not self._transactions.safe_mode.on:
             raise OperationRefusedError(
                 "Safe mode should be turned ON in order to create namespace image.",
-                hint="Turn it on with `hdfs dfsadmin -safemode enter`.",
+                hint="As a NameNode, the stub saves its namespace in safe mode only.",
             )
 
     def _save(self, kind: ImageKind) -> SaveResult:

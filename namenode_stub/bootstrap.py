@@ -43,7 +43,7 @@ def bootstrap_standby(configuration: Configuration, *, force: bool = False) -> i
         elif storage.is_formatted():
             raise StorageError(
                 f"formatted already: {', '.join(map(str, config.image_directories))}",
-                hint="Bootstrap with --force to discard all that it holds.",
+                hint="Name other directories; --force loses all that it holds.",
             )
         _fetch(storage, config)
         _format_edits(own, storage, config.storage_permission)

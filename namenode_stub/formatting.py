@@ -34,7 +34,7 @@ _SYSTEM_POLICIES = 5
 _MASK_BITS = 3
 _UNLIMITED = (1 << 63) - 1
 _UINT64 = (1 << 64) - 1
-_FORCE_HINT = "Format with --force to discard all that it holds."
+_FORCE_HINT = "Name other directories; --force loses all that it holds."
 
 
 def new_storage_info(layout_version: int) -> StorageInfo:

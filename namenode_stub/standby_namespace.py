@@ -125,7 +125,8 @@ class StandbyNamespace:
                 until = "on" if gap.found is None else f"to {gap.found - 1}"
                 raise StorageError(
                     f"transactions from {gap.expected} {until} are missing in {self._source.location}",
-                    hint="Create this NameNode's storage again: `namenode-stub bootstrap-standby --force`.",
+                    hint="This NameNode needs new storage from the active one: `namenode-stub bootstrap-standby`, "
+                    "which --force lets lose what is there.",
                 ) from gap
 
     def stop(self) -> None:

@@ -50,7 +50,7 @@ def write_parquet(
         OutputError: `target` exists, or nothing can be made beside it.
     """
     if target.exists():
-        raise OutputError(f"{target} exists already", hint="Remove it or give another name.")
+        raise OutputError(f"{target} exists already", hint="Give another name.")
     source = FsImageDataSource({"path": image, "table": table, **(options or {})})
     parts = source.reader(source.schema()).partitions()
     try:

@@ -92,7 +92,7 @@ def _without_module(home: Path) -> Path:
     folder = Path(tempfile.gettempdir()) / f"{_FOLDER}{os.getuid()}-{name}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
-        raise PipelineSetupError(f"{folder} belongs to another user", hint="Remove it, or set TMPDIR to your own.")
+        raise PipelineSetupError(f"{folder} belongs to another user", hint="Set TMPDIR to a directory of your own.")
     target = folder / "bin" / "java"
     if not (target.is_file() and target.read_text() == script):
         target.parent.mkdir(exist_ok=True)

@@ -118,7 +118,8 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> Verdict:
             State.CRITICAL,
             stranger,
             details,
-            hint="The NameNode was restored from an older state, or is another one: stop the daemon and compare them.",
+            hint="The NameNode was restored from an older state, or is another one: compare them. The daemon offers "
+            "it nothing of another past (docs/lost-past.md).",
         )
     found = coverage(base, segments.value, last)
     metric = Metric("missing", sum(end - first + 1 for first, end in found.gaps))

@@ -37,7 +37,11 @@ class Part(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check. Unless `critical`, it is a WARNING at most, as long as no critical threshold was asked for."""
+    """One check. Unless `critical`, it is a WARNING at most, as long as no critical threshold was asked for.
+
+    Attributes:
+        acts: whether the hint advises to change something, which must not be advised where nothing is known.
+    """
 
     name: str
     purpose: str
@@ -45,6 +49,7 @@ class Check:
     needs: frozenset[Part]
     decide: Callable[[Facts, Thresholds], Verdict]
     critical: bool = True
+    acts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,11 @@ class Outcome:
     verdict: Verdict
     hint: str
 
+
+_UNKNOWN_HINT = (
+    "Nothing is known yet, so that nothing is to be changed: see why it could not be asked (checks namenode, storage "
+    "and daemon)."
+)
 
 CHECKS: tuple[Check, ...] = (
     Check(
@@ -67,9 +77,11 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "ha",
         "exactly one NameNode is active",
-        "Look at the failover controllers, or make one active: hdfs haadmin -transitionToActive.",
+        "Look at the failover controllers and at the logs of the NameNodes; where there are no controllers, `hdfs "
+        "haadmin -failover`, which fences, makes one active.",
         frozenset({Part.NAMENODES}),
         check_ha,
+        acts=True,
     ),
     Check(
         "version",
@@ -84,6 +96,7 @@ CHECKS: tuple[Check, ...] = (
         "Look at the named directory; fetch a damaged image again with `checkpointer fetch-image`.",
         frozenset({Part.STORAGE, Part.IMAGE_CONTENT}),
         check_storage,
+        acts=True,
     ),
     Check(
         "space",
@@ -91,6 +104,7 @@ CHECKS: tuple[Check, ...] = (
         "Free space on that disk, or lower dfs.namenode.num.checkpoints.retained.",
         frozenset({Part.STORAGE}),
         check_space,
+        acts=True,
     ),
     Check(
         "age",
@@ -102,17 +116,21 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "transactions",
         "not many more transactions than make a checkpoint due",
-        "Look at age and daemon; if checkpoints are made, dfs.namenode.checkpoint.check.period is too long.",
+        "Look at the checks age and daemon; where checkpoints are made as they are due, lower "
+        "dfs.namenode.checkpoint.check.period.",
         frozenset({Part.NAMENODES}),
         check_transactions,
         critical=False,
+        acts=True,
     ),
     Check(
         "edits",
         "no gap from the image to the NameNode's last transaction",
-        "Put missing segments back from another edits directory, or save the namespace: hdfs dfsadmin -saveNamespace.",
+        "Look for the missing segments in the NameNode's other edits directories, and do not restart the NameNode "
+        'before they are there or it has a newer image: docs/operations.md, "Gap in the edits".',
         frozenset({Part.NAMENODES, Part.STORAGE, Part.JOURNAL}),
         check_edits,
+        acts=True,
     ),
     Check(
         "journalnodes",
@@ -161,7 +179,16 @@ def _outcome(check: Check, verdict: Verdict, thresholds: Thresholds) -> Outcome:
     capped = verdict.state is State.CRITICAL and not check.critical and check.name not in thresholds.critical
     if capped:
         verdict = Verdict(State.WARNING, verdict.summary, verdict.details, verdict.metrics, verdict.hint)
-    return Outcome(check.name, verdict, "" if verdict.state is State.OK else verdict.hint or check.hint)
+    return Outcome(check.name, verdict, _hint(check, verdict))
+
+
+def _hint(check: Check, verdict: Verdict) -> str:
+    """The check's own hint is for what it found: nothing is to be changed where nothing could be found out."""
+    if verdict.state is State.OK:
+        return ""
+    if verdict.hint:
+        return verdict.hint
+    return _UNKNOWN_HINT if verdict.state is State.UNKNOWN and check.acts else check.hint
 
 
 def state_of(outcomes: Iterable[Outcome]) -> State:

@@ -83,7 +83,10 @@ def _telling_folders() -> Iterator[None]:
     try:
         yield
     except RemoteError as fault:
-        hint = "Stop the JournalNode that works there, or repair the folder of the journal."
+        hint = (
+            "A JournalNode that works there has the journal already: leave it alone. Move a damaged folder away first, "
+            "then take the journal over from the peers."
+        )
         raise StorageError(fault.text, hint=hint) from fault
     except StorageInUseError as fault:
         raise StorageError(

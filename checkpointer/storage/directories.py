@@ -304,7 +304,8 @@ class StorageDirectories:
             if each.version is not None and each.version != info:
                 raise StorageError(
                     f"{each.current / VERSION} is of another namespace, {each.version.colon_string()}",
-                    hint="Empty the directory if its contents are no longer needed.",
+                    hint="Check that the directory is the one of this cluster. To use it here, move its "
+                    "contents away first.",
                 )
         self._write_everywhere(lambda root: format_directory(root, info, 0, self._permission))
         self._note_use()

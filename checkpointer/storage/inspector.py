@@ -144,7 +144,10 @@ def agree_on_version(directories: Iterable[StorageDirectory]) -> StorageInfo:
     """
     versions = [(each.current / VERSION, each.version) for each in directories if each.version is not None]
     if not versions:
-        raise StorageError("no storage directory is formatted", hint="Format one, or bootstrap from a NameNode.")
+        raise StorageError(
+            "no storage directory is formatted",
+            hint="Name the storage directory of a NameNode, or bootstrap from a NameNode.",
+        )
     first_path, first = versions[0]
     for path, other in versions[1:]:
         for name in StorageInfo.__dataclass_fields__:
@@ -152,7 +155,8 @@ def agree_on_version(directories: Iterable[StorageDirectory]) -> StorageInfo:
             if ours != theirs:
                 raise StorageError(
                     f"{path}: {name} is {theirs}, but {ours} in {first_path}",
-                    hint="List only directories of one namespace, and empty the one that does not belong.",
+                    hint="List only directories of one namespace: take the one that does not belong out of the "
+                    "configuration.",
                 )
     return first
 
@@ -221,7 +225,7 @@ def _refuse_interrupted(directory: Path) -> None:
         if (directory / name).exists():
             raise StorageError(
                 f"{directory / name} shows that an upgrade, rollback or import was interrupted",
-                hint="Start the NameNode on this directory once; it completes or undoes it.",
+                hint="Leave it as it is: the NameNode whose directory it is completes or undoes that when it starts.",
             )
 
 
@@ -238,7 +242,8 @@ def _read_seen_txid(path: Path) -> int:
     if not text.isdecimal() or int(text) >= 1 << 63:
         raise StorageError(
             f"{path} holds {text[:40]!r}, expected a transaction id",
-            hint="Write the first txid of the newest segment into it, or copy it from another directory.",
+            hint="Copy it from another directory of the same NameNode; a smaller number would hide edits that "
+            "are missing.",
         )
     return int(text)
 

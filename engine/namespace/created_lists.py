@@ -170,7 +170,7 @@ class CreatedLists(Lineage):
         """
         path = self.full_path(directory)
         what = f"the snapshot diffs of {path} are inconsistent with its children at {name!r}"
-        hint = "A NameNode stops here as well; start it from an older image, or ask for help with its log."
+        hint = "A NameNode that replays these edits stops here as well: do not restart one that runs."
         text = f"{what}; a NameNode stops when it replays these edits"
         healed = Healed("diff-created", "SNAPSHOT_DIFF", int(self._table.id[directory]), path, text)
         self._tree.heals.pass_over(healed, InconsistentNamespaceError(what, hint=hint))

@@ -71,7 +71,10 @@ def check_cookie(znodes: ZNodes, root: str, bookie_id: str, directory: Path) -> 
         znodes.create(path, ours, parents=True)
         return
     if known != ours or kept != ours:
-        hint = "Start it where its directory is; where that is lost, delete the cookie: its entries are lost with it."
+        hint = (
+            "Start it where its directory is. Where that is lost, its entries are too: give the new bookie "
+            "another port."
+        )
         raise JournalError(
             f"the cookie of {bookie_id} in {path} is not that of its directory", file=str(file), hint=hint
         )

@@ -288,7 +288,10 @@ class BookKeeperJournal:
         try:
             ledger = self._client.recover(segment.ledger_id)
         except NoLedgerError as fault:
-            hint = "What it held is lost. Delete the znode if nothing in it was acknowledged."
+            hint = (
+                "Look for the bookies that had it: where they are gone, its transactions are lost. Keep the znode "
+                "until that is known."
+            )
             raise SegmentError(f"its ledger {segment.ledger_id} is gone", file=path, hint=hint) from fault
         last = None if ledger.last < 0 else last_txid(ledger.entry(ledger.last).payload, segment.layout_version)
         if last is None:
@@ -476,7 +479,7 @@ class BookKeeperJournal:
         return JournalExistsError("there is a journal already", file=self.location)
 
     def _not_formatted(self) -> JournalError:
-        hint = "Format it first, or look whether the URI names the right servers and path."
+        hint = "See that the URI names the right servers and path; only a journal that is new is formatted."
         return JournalError("the journal is not formatted", file=self.location, hint=hint)
 
 

@@ -163,5 +163,5 @@ def _parsed(message: _M, data: bytes | None, file: str) -> _M:
 
 
 def _fault(problem: str, file: str) -> JournalError:
-    hint = "Look who else writes to this znode; format the journal anew if it is not needed any more."
+    hint = "Look who else writes to this znode, and give the journal a path of its own."
     return JournalError(problem, file=file, hint=hint)

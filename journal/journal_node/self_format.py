@@ -108,7 +108,11 @@ def _promises(journal_id: str, peers: Sequence[Peer]) -> dict[str, int | None]:
         raise SelfFormatError(problem)
     if all(epoch is None for epoch in found.values()):
         problem = f"journal {journal_id} is formatted on none of {', '.join(found)}"
-        raise SelfFormatError(problem, hint="Let the NameNode format it: `hdfs namenode -initializeSharedEdits`.")
+        raise SelfFormatError(
+            problem,
+            hint="See that their disks are mounted. Only where the journal is new, the NameNode formats it "
+            "(`hdfs namenode -initializeSharedEdits`).",
+        )
     return found
 
 
@@ -128,5 +132,8 @@ def _namespace(journal_id: str, peers: Sequence[Peer]) -> StorageInfo:
     if len({(info.namespace_id, info.cluster_id) for info in told.values()}) > 1:
         listed = "; ".join(f"{name}: {info.colon_string()}" for name, info in told.items())
         problem = f"journal {journal_id}: its JournalNodes are of several namespaces: {listed}"
-        raise SelfFormatError(problem, hint="Check dfs.namenode.shared.edits.dir, and format the wrong ones again.")
+        raise SelfFormatError(
+            problem,
+            hint="Check dfs.namenode.shared.edits.dir on each of them; move the journals that do not belong away.",
+        )
     return max(told.values(), key=lambda info: info.c_time)

@@ -137,5 +137,8 @@ def quorum_error(ask: Ask[T], tally: Tally[T], txid: int | None) -> QuorumError:
         answered=tuple(tally.answers),
         faults=tally.faults,
         txid=txid,
-        hint="Format the journal first." if len(unformatted) > len(tally.nodes) - ask.need else hint,
+        hint="See on these JournalNodes that the disk of dfs.journalnode.edits.dir is mounted; only a journal that is "
+        "new is formatted."
+        if len(unformatted) > len(tally.nodes) - ask.need
+        else hint,
     )

@@ -52,12 +52,13 @@ def check_source(source: RequestSource, *, automatic: bool) -> None:
     if automatic and source is RequestSource.USER:
         raise OperationRefusedError(
             "automatic failover is enabled: the failover controller of this NameNode changes its state",
-            hint="Use `hdfs haadmin -failover`, or force it: `namenode-stub transition --force`, `-forcemanual`.",
+            hint="Use `hdfs haadmin -failover`, which goes by the controllers.",
         )
     if not automatic and source is RequestSource.ZKFC:
         raise OperationRefusedError(
             "automatic failover is not enabled here, and a failover controller wants another state",
-            hint="Set dfs.ha.automatic-failover.enabled for the NameNode too, and restart it.",
+            hint="Set dfs.ha.automatic-failover.enabled for the NameNode too; it applies when it is started "
+            "the next time.",
         )
     if automatic and source is RequestSource.USER_FORCED:
         _LOG.warning("the state is changed by hand, although automatic failover is enabled: it was forced")

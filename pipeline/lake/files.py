@@ -87,7 +87,10 @@ class HadoopFiles:
         try:
             return json.loads(text)
         except ValueError as error:
-            raise LakeError(f"{self.uri(name)} is not JSON: {error}", hint="Remove this file of the lake.") from None
+            raise LakeError(
+                f"{self.uri(name)} is not JSON: {error}",
+                hint="No append of this program wrote it so: restore it from a copy, or begin another lake.",
+            ) from None
 
     def write_json(self, name: str, value: Any) -> None:
         """Write a file that is there whole or not at all."""

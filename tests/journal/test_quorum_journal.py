@@ -130,7 +130,7 @@ def test_a_writer_recovers_first(simulation: Simulation) -> None:
     journal = simulated_journal(simulation)
     with pytest.raises(QuorumError) as unformatted:
         journal.recover(NAMESPACE)
-    assert unformatted.value.hint == "Format the journal first."
+    assert "only a journal that is new is formatted" in unformatted.value.hint
     journal.format(NAMESPACE)
     with pytest.raises(WriterStateError):
         journal.start_segment(1, LAYOUT)

@@ -246,5 +246,6 @@ def check_same_namespace(theirs: StorageInfo, ours: StorageInfo, where: str) -> 
         if left != right:
             raise StorageError(
                 f"the NameNode at {where} has {name} {left}, our storage {right}",
-                hint="Check dfs.namenode.name.dir and fs.defaultFS, or empty the storage of this backup node.",
+                hint="Check dfs.namenode.name.dir and fs.defaultFS. To begin with this NameNode, move the contents of "
+                "this node's directories away first: they may be all that is left of the other namespace.",
             )

@@ -36,7 +36,8 @@ def standing(ours: Collection[StorageInfo], theirs: StorageInfo, namenode: str) 
             raise StorageError(
                 f"inconsistent checkpoint fields: {namenode} has {_sentence(theirs)}; "
                 f"the checkpoint directories are of {_sentence(each)}",
-                hint="Check the NameNode's address, or empty the checkpoint directories to begin with this NameNode.",
+                hint="Check the NameNode's address. To begin with this NameNode, move the contents of the checkpoint "
+                "directories away first: they may be all that is left of the other namespace.",
             )
     check_supported(theirs.layout_version, f"namespace of {namenode}")
     if not ours:
@@ -83,8 +84,8 @@ def _bad_manifest(namenode: str, problem: str, manifest: EditLogManifest) -> Tra
     return TransferError(
         namenode,
         f"bad edit log manifest, {problem}; it names {counted(len(manifest.logs), 'segment')}: {logs}",
-        hint="Look for edits that are missing in the NameNode's dfs.namenode.edits.dir; `hdfs dfsadmin -safemode "
-        "enter` and `-saveNamespace` make an image without them.",
+        hint="Look for the missing edits in all of the NameNode's dfs.namenode.edits.dir, and do not restart the "
+        'NameNode before they are there or it has a newer image: docs/operations.md, "Gap in the edits".',
     )
 
 

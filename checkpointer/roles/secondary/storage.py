@@ -78,8 +78,8 @@ class SecondaryStorage:
             if each.version is None and (each.images or each.segments):
                 raise StorageError(
                     f"{each.current} holds images or edits, but no VERSION says of which namespace",
-                    hint="Empty it if they are from a SecondaryNameNode that was stopped in its first checkpoint, "
-                    "else find out whose directory it is.",
+                    hint="Find out whose directory it is, and name another one. What a SecondaryNameNode left that was "
+                    "stopped in its first checkpoint can be moved away.",
                 )
 
     # ---- what there is -------------------------------------------------------------------------------------

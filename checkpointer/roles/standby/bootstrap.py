@@ -73,4 +73,7 @@ def settle_versions(storage: StorageDirectories) -> None:
 
 def _no_image(failures: Sequence[HdfsError]) -> StorageError:
     reasons = "; ".join(error.message for error in failures) or "no NameNode is configured"
-    return StorageError(f"no image to start from: {reasons}", hint="Start the active NameNode, then this daemon.")
+    return StorageError(
+        f"no image to start from: {reasons}",
+        hint="See why no NameNode gives its image; this daemon can start once one is active.",
+    )

@@ -37,7 +37,8 @@ class FolderEdits:
         if (theirs.namespace_id, theirs.cluster_id) != (namespace.namespace_id, namespace.cluster_id):
             raise StorageError(
                 f"{self._folder} holds edits of {theirs.colon_string()}, our images are of {namespace.colon_string()}",
-                hint="Check dfs.namenode.shared.edits.dir, or empty dfs.namenode.name.dir to start over.",
+                hint="Check dfs.namenode.shared.edits.dir. To begin with these edits, move the contents of this node's "
+                "dfs.namenode.name.dir away first: they may be all that is left of the other namespace.",
             )
 
     def close(self) -> None:

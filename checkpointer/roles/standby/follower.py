@@ -361,7 +361,7 @@ class JournalFollower:
         if active is None:
             raise StorageError(
                 f"{reason}: this node will start over once a NameNode is active",
-                hint="Start the NameNode, or make one active.",
+                hint="See by their logs and by the failover controllers why no NameNode is active.",
             )
         self._beginnings.check(active.image_txid, reason)
         decide_move(self._storage.storage_info(), active.info, rolling=True, namenode=f"NameNode {active.address}")

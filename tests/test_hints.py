@@ -1,0 +1,110 @@
+"""No hint leads an operator into losing data or into stopping a healthy service.
+
+A new hint with one of these words fails here. Ask of it: could following it lose data, or stop what works? If so, word
+it anew. If not, add the phrase that makes it safe to `SAFE`, with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tests.tools.hints import all_hints
+
+# never advised: each has lost data for somebody, or stops a NameNode
+FORBIDDEN = re.compile(
+    r"-?safemode (leave|exit|forceExit|enter)|-?saveNamespace|-transitionToActive|-forcemanual|-importCheckpoint"
+    r"|-finalize|-rollback|-clearSpaceQuota|namenode -format|\brm\b|\bkill\b|\bwipe\b|\bpurge\b|\bdelete\b|\bdiscard\b"
+    r"|\bempty (it|the|dfs)|\b[Ss]top (it|that|the|all)\b",
+    re.IGNORECASE,
+)
+
+# may lose something or stop something, where it is followed in the wrong moment
+GUARDED = re.compile(
+    r"\b(stop|shut down|remove|clear|overwrite|replace|terminate|drop|truncate|abandon|move|mv|restart|start|format)\b"
+    r"|--force\b|-initializeSharedEdits|clear-breadcrumb",
+    re.IGNORECASE,
+)
+
+# what makes a hint with a guarded word safe: its precondition, or why it is harmless
+SAFE = {
+    # negated
+    "do not restart": "says not to",
+    "do not format": "says not to",
+    "without a restart": "says that none is needed",
+    "a restart would fail": "warns of one",
+    "after a restart either": "warns of one",
+    # the daemon, which loses nothing by a start
+    "start the daemon": "a checkpointer that starts changes nothing of the NameNode's",
+    "start a daemon": "the same",
+    "then start the daemon": "the same",
+    "start it with `checkpointer run": "the same",
+    "this daemon can start": "the same",
+    "restart the checkpointer": "a restart of the checkpointer is harmless at any moment",
+    "start the bookies": "what is down is started",
+    "start bookies": "what is down is started",
+    "start the other journalnodes": "what is down is started",
+    "start it where its directory is": "what is down is started",
+    "restart this one if it is to take over": "it was fenced, and writes no more",
+    "start this one again as a standby": "it was fenced, and writes no more",
+    "then start the namenode again": "the stub has stopped by itself",
+    "then start again": "it has stopped by itself",
+    "and start again": "the process has ended by itself",
+    "start the job again": "a job that failed is repeated",
+    "call start() first": "a mistake of a program, not of an operator",
+    # what is to be moved is kept, and the order is said
+    "first: they may be all that is left": "moved, not removed, and told what it may be",
+    "move its contents away first": "moved, not removed",
+    "move a damaged folder away": "moved, not removed; what is whole comes from the peers",
+    "move the journals that do not belong away": "moved, not removed",
+    "compare the two files": "moved after a comparison",
+    "compare the result with another edits directory": "moved after a comparison",
+    "only if nobody needs its transactions": "its precondition",
+    "once the cause is known": "its precondition; what is moved is no image",
+    "a json journal's": "moved, not removed",
+    "move away what is there, or name another file": "moved, not removed",
+    "name a regular file, or move it away": "moved, not removed",
+    "no append made it": "moved, not removed",
+    # --force, where what it loses is said
+    "checkpoint --force`": "asks for a checkpoint, which changes nothing that is there",
+    "--force replaces this one": "says what is lost",
+    "--force loses all": "says what is lost",
+    "--force lets lose": "says what is lost",
+    "only while no controller": "its precondition",
+    # formats, where nothing is there
+    "format only empty directories": "its precondition",
+    "format --from-peers`": "refuses a journal that is there",
+    "only where the journal is new": "its precondition",
+    "for a new nameservice run": "its precondition; it refuses a znode that is there",
+    "namenode-stub format": "the stub refuses a directory that is formatted",
+    "has ended; only then remove it": "its precondition",
+    # disks
+    "free space on": "makes room",
+}
+
+
+def test_all_hints_are_found() -> None:
+    hints = all_hints()
+    assert len(hints) > 400
+    errors = {each.error for each in hints}
+    assert {"SafeModeError", "StorageInUseError", "Check", "SegmentError", "FileKind", "_HINTS"} <= errors
+    assert all(each.place for each in hints)
+
+
+def test_no_hint_is_dangerous() -> None:
+    found = [f"{each.error}: {each.text} ({each.place})" for each in all_hints() if FORBIDDEN.search(each.text)]
+    assert found == []
+
+
+def test_what_may_be_dangerous_has_its_precondition() -> None:
+    assert all(SAFE.values())
+    found = [
+        f"{each.error}: {each.text} ({each.place})"
+        for each in all_hints()
+        if GUARDED.search(each.text) and not any(phrase in each.text.lower() for phrase in SAFE)
+    ]
+    assert found == []
+
+
+def test_each_exception_is_still_needed() -> None:
+    texts = [each.text.lower() for each in all_hints()]
+    assert [phrase for phrase in SAFE if not any(phrase in text for text in texts)] == []
