@@ -72,6 +72,8 @@ SAFE = {
     "only while no controller": "its precondition",
     # formats, where nothing is there
     "format only empty directories": "its precondition",
+    "sets the files of this journal aside": "moved, not removed",
+    "second `journalnode format` works there": "says who has it",
     "format --from-peers`": "refuses a journal that is there",
     "only where the journal is new": "its precondition",
     "for a new nameservice run": "its precondition; it refuses a znode that is there",
