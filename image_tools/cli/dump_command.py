@@ -52,6 +52,8 @@ def _size(context: click.Context, parameter: click.Parameter, text: str) -> int:
 )
 @click.option("--delimiter", default="\t", help="delimited, corruption: separator of columns (default: tab).")
 @click.option("--header", is_flag=True, help="delimited: print the columns' names first; rows of 3.x have them.")
+@click.option("--storage-policy", is_flag=True, help="delimited of 3.x: the id of the storage policy too (oiv -sp).")
+@click.option("--ec-policy", is_flag=True, help="delimited of 3.x: the erasure coding policy too (oiv -ec).")
 @click.option(
     "--max-size",
     metavar="SIZE",
@@ -75,6 +77,8 @@ def command(
     release: str | None,
     delimiter: str,
     header: bool,
+    storage_policy: bool,
+    ec_policy: bool,
     max_size: int,
     step: int,
     human_readable: bool,
@@ -97,6 +101,8 @@ def command(
         raise click.BadParameter("must not be empty", param_hint="--delimiter")
     if max_size // step >= MOST_BUCKETS:
         raise click.BadParameter(f"makes more than {MOST_BUCKETS} ranges up to --max-size", param_hint="--step")
+    if (storage_policy or ec_policy) and (form != "delimited" or release != XmlForm.RELEASE_3.value):
+        raise click.UsageError("--storage-policy and --ec-policy go with --format delimited --release 3.x.")
     check_output(output, path, force=force)
     with (
         held(memory),
@@ -113,11 +119,12 @@ def command(
 
                 pieces: Iterator[str | bytes] = dump_json(records)
             case "delimited":
-                from image_tools.dump.delimited import dump_delimited, header_row
+                from image_tools.dump.delimited import Policies, dump_delimited, header_row
 
                 newer, room = release == XmlForm.RELEASE_3.value, MemoryLimit(memory and memory // 2, spill_dir).room()
-                head = [header_row(delimiter)] if header or newer else []
-                pieces = chain(head, dump_delimited(records, delimiter, room, release_3=newer))
+                policies = Policies(storage_policy, ec_policy)
+                head = [header_row(delimiter, policies)] if header or newer else []
+                pieces = chain(head, dump_delimited(records, delimiter, room, release_3=newer, policies=policies))
             case "corruption":
                 from image_tools.dump.corruption import dump_corruption
 

@@ -16,12 +16,12 @@ from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.permission import GROUP_SHIFT, SERIAL_MASK, USER_SHIFT
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message, read_record
+from image_tools.dump.policies import directory_policies, ec_policy_name, storage_policy_name
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.values import Names, java_text
 from pipeline.host_image import HostImage
 from pipeline.schema import TIMESTAMP
 from pipeline.sources.image_tables.erasure import policies_of
-from pipeline.sources.policies import directory_policies, ec_policy_name, storage_policy_name
 from pipeline.tables.inodes import INODES
 
 Ids = npt.NDArray[np.int64]

@@ -19,7 +19,7 @@ from image_format.errors import RecordError
 from image_format.proto import fsimage_pb2 as pb
 from image_format.room import Room
 from image_format.varint import encode_delimited
-from image_tools.dump.delimited import COLUMNS, dump_delimited, header_row
+from image_tools.dump.delimited import COLUMNS, Policies, dump_delimited, header_row
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.tree import ImageTree
 from image_tools.dump.values import local_minutes
@@ -54,6 +54,24 @@ def test_rows_are_those_of_hadoop(stored: Path, zone: Callable[[str], None]) -> 
     case = stored.name.removeprefix("oiv_delimited_").removesuffix(".tsv.gz")
     image = Viewed(RECORDED / "hadoop-2.7.3" / case / "oiv_after.xml.gz").image
     assert "".join(rows_of(image)) == gzip.decompress(stored.read_bytes()).decode("utf-8")
+
+
+POLICIES = {
+    "webhdfs": (RECORDED / "webhdfs-3.4.2", Policies(storage=True, coding=True)),
+    "erasure-coding": (RECORDED / "hadoop-3.4.1/erasure-coding/after", Policies(storage=True, coding=True)),
+    "quotas-storage-policy": (RECORDED / "hadoop-3.4.1/quotas-storage-policy/after", Policies(storage=True)),
+}
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("name", POLICIES)
+def test_rows_with_policies_are_those_of_hadoop_3(name: str, zone: Callable[[str], None]) -> None:
+    zone("UTC")
+    folder, policies = POLICIES[name]
+    (path,) = (each for each in folder.glob("fsimage_*") if each.suffix != ".md5")
+    with open_image(path) as image:
+        rows = b"".join(dump_delimited(ImageRecords(image), release_3=True, policies=policies))
+    assert header_row("\t", policies).encode() + rows == (DATA / f"oiv-3.4.2-{name}.tsv").read_bytes()
 
 
 @pytest.mark.recorded

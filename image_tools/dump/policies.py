@@ -14,6 +14,16 @@ _EC_XATTR = (XAttrNamespace.SYSTEM.name, "hdfs.erasurecoding.policy")
 _LENGTH_BYTES = 4
 
 
+# SystemErasureCodingPolicies
+_SYSTEM_CODINGS = {
+    1: "RS-6-3-1024k",
+    2: "RS-3-2-1024k",
+    3: "RS-LEGACY-6-3-1024k",
+    4: "XOR-2-1-1024k",
+    5: "RS-10-4-1024k",
+}
+
+
 def storage_policy_name(number: int) -> str | None:
     """Name of a storage policy, its number where Hadoop 3.4 has none of that number; None for none set."""
     if number <= UNSPECIFIED_POLICY:
@@ -27,19 +37,42 @@ def ec_policy_name(number: int, policies: Mapping[int, str]) -> str | None:
     return policies.get(number, str(number)) if number >= 0 else None
 
 
+def viewer_policies(inode: pb.INode, names: Names) -> tuple[str, str]:
+    """(storage policy, erasure coding policy) of an inode as Hadoop's viewer prints them: a number, and a name or "-".
+
+    Raises:
+        RecordError: the string table lacks the name of an attribute.
+    """
+    if inode.HasField("file"):
+        coding = inode.file.erasureCodingPolicyID if inode.file.HasField("erasureCodingPolicyID") else 0
+        return str(inode.file.storagePolicyID), _SYSTEM_CODINGS.get(coding, "-")
+    storage, name = _of_directory(inode.directory, names)
+    return str(storage), name or "-"
+
+
 def directory_policies(directory: pb.INodeDirectory, names: Names) -> tuple[str | None, str | None]:
     """(storage policy, erasure coding policy) that are set on a directory.
+
+    Raises:
+        RecordError: the string table lacks the name of an attribute.
+    """
+    storage, coding = _of_directory(directory, names)
+    return storage_policy_name(storage), coding
+
+
+def _of_directory(directory: pb.INodeDirectory, names: Names) -> tuple[int, str | None]:
+    """Number of the storage policy, 0 for none, and name of the erasure coding policy.
 
     The values are those of BlockStoragePolicySuite (one byte) and FSDirErasureCodingOp (WritableUtils.writeString).
 
     Raises:
         RecordError: the string table lacks the name of an attribute.
     """
-    storage = coding = None
+    storage, coding = UNSPECIFIED_POLICY, None
     for xattr in directory.xAttrs.xAttrs:
         name = names.xattr(xattr.name)
         if name == _STORAGE_XATTR and xattr.value:
-            storage = storage_policy_name(xattr.value[0])
+            storage = xattr.value[0]
         elif name == _EC_XATTR and len(xattr.value) > _LENGTH_BYTES:
             coding = java_text(xattr.value[_LENGTH_BYTES:])
     return storage, coding
