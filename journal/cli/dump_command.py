@@ -13,6 +13,7 @@ from hadoop_common.cli.output import conf_option
 from journal.atomic_output import write_new_file
 from journal.binary_codec import NEWEST_LAYOUT
 from journal.cli.edits_argument import EDITS, journal_edits
+from journal.fixed_txids import renumbered, unchecked_ops
 from journal.json_codec import dump_json
 from journal.operation import EditOp
 from journal.segment import decode_header
@@ -25,8 +26,11 @@ from journal.xml_codec import dump_xml
 @click.option("--format", "form", type=click.Choice(["xml", "json"]), default="xml", show_default=True)
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write (default: stdout).")
 @click.option("--force", is_flag=True, help="Replace the output file if it exists.")
+@click.option("--fix-txids", is_flag=True, help="Number operations anew whose ids do not follow (oev -f); files only.")
 @conf_option(required=False)
-def command(edits: Path | str, form: str, output: Path | None, force: bool, conf_dir: Path | None) -> None:
+def command(
+    edits: Path | str, form: str, output: Path | None, force: bool, fix_txids: bool, conf_dir: Path | None
+) -> None:
     """Print every operation: XML as Hadoop's OfflineEditsViewer, or JSON, one object a line after the layout's.
 
     XML leaves out xattrs and storage policy of OP_ADD, as Hadoop's does; JSON holds everything. `edits load`
@@ -37,7 +41,9 @@ def command(edits: Path | str, form: str, output: Path | None, force: bool, conf
     Example: checkpointer edits dump --format json edits_0000000000000000001-0000000000000000042
     Exit codes: 0 done, 4 damaged edits, 5 unknown layout, 6 the output exists or cannot be written
     """
-    with _opened(edits, conf_dir) as (ops, layout_version):
+    if fix_txids and isinstance(edits, str):
+        raise click.UsageError("--fix-txids is for the file of a segment; a journal is read by its ids.")
+    with _opened(edits, conf_dir, fix_txids=fix_txids) as (ops, layout_version):
         pieces = dump_json(ops, layout_version) if form == "json" else dump_xml(ops, layout_version)
         if output is None:
             for piece in pieces:
@@ -47,14 +53,16 @@ def command(edits: Path | str, form: str, output: Path | None, force: bool, conf
 
 
 @contextmanager
-def _opened(edits: Path | str, conf_dir: Path | None) -> Iterator[tuple[Iterable[EditOp], int]]:
+def _opened(edits: Path | str, conf_dir: Path | None, *, fix_txids: bool) -> Iterator[tuple[Iterable[EditOp], int]]:
     """The operations, and the layout that they are told in."""
     if isinstance(edits, str):
         with journal_edits(edits, conf_dir, NEWEST_LAYOUT) as found:
             yield found.ops(), found.layout_version
     else:
         with map_file(edits) as content:
-            yield segment_ops(edits, content), decode_header(content, file=str(edits))
+            layout_version = decode_header(content, file=str(edits))
+            fixed = renumbered(unchecked_ops(content, str(edits))) if fix_txids else None
+            yield fixed or segment_ops(edits, content), layout_version
 
 
 def _write(output: Path, pieces: Iterator[str], force: bool) -> None:

@@ -13,6 +13,7 @@ from hadoop_common.cli.existing_path import EXISTING_FILE
 from hadoop_common.cli.output import echo, echo_json, json_option
 from hadoop_common.regular_file import open_regular
 from journal.edits_text import EditsDocument, fields_without_xml, fitting
+from journal.fixed_txids import renumbered
 from journal.json_codec import parse_json
 from journal.operation import EditOp
 from journal.segment_output import WrittenSegment, write_ops
@@ -30,12 +31,22 @@ _BLANK = b"\xef\xbb\xbf \t\r\n"
 )
 @click.option("--layout", type=int, metavar="N", help="Layout version to write (default: the one INPUT names).")
 @click.option("--force", is_flag=True, help="Replace the segment if it exists.")
+@click.option("--fix-txids", is_flag=True, help="Number operations anew whose ids do not follow (oev -f).")
 @json_option
-def command(source: Path, output: Path, form: str | None, layout: int | None, force: bool, as_json: bool) -> None:
+def command(
+    source: Path,
+    output: Path,
+    form: str | None,
+    layout: int | None,
+    force: bool,
+    fix_txids: bool,
+    as_json: bool,
+) -> None:
     """Make a finalized segment from what `edits dump` or `hdfs oev` printed.
 
     OUTPUT is a file, or an existing directory, in which the segment gets its name edits_FIRST-LAST. Transaction
-    ids must follow one another. XML has no place for xattrs and storage policy of OP_ADD: they are lost there.
+    ids must follow one another; --fix-txids makes them, and what it writes is no part of the history of a NameNode
+    any more. XML has no place for xattrs and storage policy of OP_ADD: they are lost there.
 
     \b
     Example: checkpointer edits load --format xml edits.xml /data/nn/current
@@ -46,7 +57,8 @@ def command(source: Path, output: Path, form: str | None, layout: int | None, fo
         document = _parse(stream, chosen, str(source))
         layout_version = document.layout_version if layout is None else layout
         counts: Counter[str] = Counter()
-        ops = fitting(_counted(document.ops, counts), layout_version)
+        read = renumbered(document.ops) if fix_txids else document.ops
+        ops = fitting(_counted(read, counts), layout_version)
         written = write_ops(output, ops, layout_version, overwrite=force)
     lost = {name: fields for name, fields in fields_without_xml().items() if name in counts} if chosen == "xml" else {}
     _report(written, layout_version, lost, as_json=as_json)
