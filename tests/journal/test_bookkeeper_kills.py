@@ -131,6 +131,11 @@ class Writer:
             while True:
                 self.lines.append(hearing.recv())
 
+    def await_lines(self, wanted: int) -> None:
+        """Wait for so many acknowledgements, or the writer's end."""
+        while sum(line.startswith("acknowledged") for line in self.lines) < wanted and self.process.is_alive():
+            time.sleep(0.005)
+
     def kill(self) -> dict[tuple[int, int], str]:
         self.process.kill()
         self.process.join()
@@ -140,10 +145,15 @@ class Writer:
 
 
 def round_of_kills(
-    uri: str, number: int, bookies: list[Process], chance: random.Random
+    uri: str, number: int, bookies: list[Process], chance: random.Random, least: int
 ) -> list[dict[tuple[int, int], str]]:
-    """A writer works while bookies die, another one takes over while it lives or not; what each acknowledged."""
+    """A writer works while bookies die, another one takes over while it lives or not; what each acknowledged.
+
+    Args:
+        least: batches that it acknowledges before anything dies.
+    """
     writers = [Writer(uri, 2 * number)]
+    writers[0].await_lines(max(least, chance.choice([0, 0, 1, chance.randrange(20)])))
     for bookie in chance.sample(bookies, chance.choice([0, 0, 1, 1, 2])):
         time.sleep(chance.random() * 0.3)  # the moment is what the test varies
         bookie.kill()
@@ -174,7 +184,8 @@ def test_what_was_acknowledged_is_recovered(zookeeper: ZooKeeperServer, bookies:
         batches: dict[tuple[int, int], str] = {}
         for number in range(begin, min(ROUNDS, begin + ROUNDS_OF_ONE_JOURNAL)):
             label = f"seed {SEED}, round {number}"
-            for told in round_of_kills(uri, number, bookies, chance):
+            least = 1 + min(ROUNDS, ROUNDS_OF_ONE_JOURNAL) if number == begin else 0
+            for told in round_of_kills(uri, number, bookies, chance, least):
                 assert not batches.keys() & told.keys(), f"{label}: acknowledged twice"
                 batches |= told
             check(uri, batches, label)

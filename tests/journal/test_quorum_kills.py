@@ -86,8 +86,14 @@ def nodes(tmp_path: Path) -> Iterator[list[Node]]:
         node.kill()
 
 
-def round_of_kills(uri: str, number: int, nodes: list[Node], chance: random.Random) -> dict[tuple[int, int], str]:
-    """A writer works while nodes die, and dies itself; the batches that it acknowledged."""
+def round_of_kills(
+    uri: str, number: int, nodes: list[Node], chance: random.Random, least: int
+) -> dict[tuple[int, int], str]:
+    """A writer works while nodes die, and dies itself; the batches that it acknowledged.
+
+    Args:
+        least: batches that it acknowledges before anything dies.
+    """
     hearing, telling = FORKS.Pipe(duplex=False)
     process = FORKS.Process(target=write_until_killed, args=(uri, number, telling), daemon=True)
     process.start()
@@ -95,6 +101,7 @@ def round_of_kills(uri: str, number: int, nodes: list[Node], chance: random.Rand
     lines: list[str] = []
     collector = threading.Thread(target=collect, args=(hearing, lines))
     collector.start()
+    await_lines(process, lines, max(least, chance.choice([0, 0, 1, chance.randrange(20)])))
     for node in chance.sample(nodes, chance.choice([0, 1, 1, 2])):
         time.sleep(chance.random() * 0.15)  # the moment is what the test varies
         node.kill()
@@ -109,6 +116,12 @@ def round_of_kills(uri: str, number: int, nodes: list[Node], chance: random.Rand
             node.start()
     acknowledged = (line.split() for line in lines if line.startswith("acknowledged"))
     return {(int(first), int(last)): digest for _, first, last, digest in acknowledged}
+
+
+def await_lines(process: Any, lines: list[str], wanted: int) -> None:
+    """Wait for so many acknowledgements, or the writer's end."""
+    while sum(line.startswith("acknowledged") for line in lines) < wanted and process.is_alive():
+        time.sleep(0.005)
 
 
 def collect(hearing: Connection, lines: list[str]) -> None:
@@ -129,7 +142,8 @@ def test_what_was_acknowledged_is_recovered(nodes: list[Node]) -> None:
         journal.close()
         batches: dict[tuple[int, int], str] = {}
         for number in range(begin, min(ROUNDS, begin + ROUNDS_OF_ONE_JOURNAL)):
-            batches |= round_of_kills(uri, number, nodes, chance)
+            least = 1 + min(ROUNDS, ROUNDS_OF_ONE_JOURNAL) if number == begin else 0
+            batches |= round_of_kills(uri, number, nodes, chance, least)
             check(uri, batches, f"seed {SEED}, round {number}")
         total += len(batches)
     assert total > ROUNDS
