@@ -18,6 +18,21 @@ from hadoop_common.quantities import duration
 _NUMBERS = re.compile(r"\d+")
 
 
+class Alarm(str):
+    """What an operator has to see to, in one sentence, and what to do about it.
+
+    Attributes:
+        hint: the next step, "" where none is known.
+    """
+
+    hint: str
+
+    def __new__(cls, text: str, hint: str = "") -> Alarm:
+        alarm = super().__new__(cls, text)
+        alarm.hint = hint
+        return alarm
+
+
 class RecurringFault:
     """The fault of one operation that is repeated; any thread may note it, end it or read it.
 
@@ -48,6 +63,12 @@ class RecurringFault:
         self.text = ""
         self.hint = ""
         self.count = 0
+
+    @property
+    def alarm(self) -> Alarm:
+        """What is wrong with its next step, empty while the operation succeeds."""
+        with self._lock:
+            return Alarm(self.text, self.hint)
 
     @property
     def seconds(self) -> float:

@@ -35,6 +35,9 @@ class TargetState:
         at: when that was.
         failures: transfers that failed in a row.
         primary: whether it took our last image.
+        namenode_id: of the nameservice, "" without HA.
+        state: active, standby or observer as it said last, "" where it does not say.
+        sent_bytes, total_bytes: of the image that is on its way there, None while none is.
         takes_from: when it takes an image again that brings few transactions, None where it may take one now.
     """
 
@@ -47,6 +50,10 @@ class TargetState:
     failures: int = 0
     primary: bool = True
     takes_from: float | None = None
+    namenode_id: str = ""
+    state: str = ""
+    sent_bytes: int | None = None
+    total_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +134,8 @@ class Record:
         last_outcome: how the image that was offered last fared: taken, too recent (`TargetState.takes_from` says from
             when on the next is taken), refused, failed, nobody (none is active), kept (no NameNode is configured), ""
             before the first.
-        last_seconds: duration of load, replay and save of the last checkpoint, and of the last upload that was taken.
+        last_seconds: duration of fetch (if any), load, replay and save of the last checkpoint, and of the last upload
+            that was taken.
         latency_seconds: from the trigger of the last checkpoint until its image had its name.
         healed: what the last checkpoint healed; `healed_total`: how often something was.
         ignored: how many operations of the last checkpoint changed nothing, as on a NameNode; `ignored_total`: of all.
@@ -189,6 +197,8 @@ class NodeState:
         error: why the first two are only those last known, and the third is None, where storage or journal cannot be
             read now.
         alarms: what an operator has to see to, a sentence each; not each of them keeps checkpoints from being made.
+        next_steps: what to do about an alarm, by its sentence; not each of them has one.
+        cluster_id: of the namespace, None while the storage does not tell.
         storage: each storage directory by its path: "in use", or why it was dropped.
         enabled: whether checkpoints are to be made at all; `cancelled`: None, or why none may begin now.
         checkpoint_at: when the newest image was made: as the NameNode tells it, else when ours was written; None where
@@ -206,6 +216,8 @@ class NodeState:
     transactions_behind: int | None = None
     error: str | None = None
     alarms: tuple[str, ...] = ()
+    next_steps: Mapping[str, str] = field(default_factory=dict)
+    cluster_id: str | None = None
     storage: Mapping[str, str] = field(default_factory=dict)
     enabled: bool = True
     cancelled: Cancelled | None = None

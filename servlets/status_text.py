@@ -27,6 +27,8 @@ def status_lines(state: Mapping[str, Any], now: float, width: int | None) -> Ite
 
 def _facts(state: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
     yield "phase", str(state["phase"])
+    if state.get("clusterId"):
+        yield "cluster", state["clusterId"]
     if state.get("cancelled"):
         stop = state["cancelled"]
         yield "cancelled", f"none may begin for {duration(stop['secondsLeft'])}: {stop['reason']}"
@@ -43,6 +45,8 @@ def _facts(state: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
         yield "JournalNode", f"{node['address']}: " + (node.get("fault") or "answers")
     for alarm in state["alarms"] or ["none"]:
         yield "alarm", alarm
+        if step := (state.get("nextSteps") or {}).get(alarm):
+            yield "", f"next: {step}"
     if state.get("error"):
         yield "error", state["error"]
     if state.get("lastError"):
@@ -53,10 +57,14 @@ def _image(state: Mapping[str, Any], now: float) -> str:
     txid = state.get("imageTxid")
     parts = ["none" if txid == -1 else "not known" if txid is None else f"txid {txid}"]
     if state.get("savedAt") is not None:
-        parts.append(f"made {_ago(state['savedAt'], now)} ({state.get('lastReason')})")
+        parts.append(f"made {_ago(state['savedAt'], now)} ({_reason(state.get('lastReason'))})")
         if state.get("imageBytes"):
             parts.append(byte_count(state["imageBytes"]))
     return ", ".join(parts)
+
+
+def _reason(name: str | None) -> str:
+    return {"txns": "by transactions", "period": "by period", "urgent": "at once"}.get(name or "", name or "")
 
 
 def _edits(state: Mapping[str, Any]) -> str:
@@ -67,14 +75,35 @@ def _edits(state: Mapping[str, Any]) -> str:
 
 
 def _target(target: Mapping[str, Any], now: float) -> str:
-    parts = [f"{target['address']}: {target['result']}"]
-    if (target.get("txid") or -1) >= 0:
-        parts.append(f"has txid {target['txid']}")
+    known = " ".join(each for each in (target.get("namenodeId"), target.get("state")) if each)
+    parts = [f"{target['address']}{f' ({known})' if known else ''}: {_offer(target)}"]
     if target.get("at") is not None:
         parts.append(_ago(target["at"], now))
     if target.get("error"):
         parts.append(target["error"])
+    if target.get("sentBytes") is not None and target.get("totalBytes"):
+        share = 100 * target["sentBytes"] // target["totalBytes"]
+        parts.append(f"{byte_count(target['sentBytes'])} of {byte_count(target['totalBytes'])} sent ({share} %)")
     return ", ".join(parts)
+
+
+def _offer(target: Mapping[str, Any]) -> str:
+    """How the last offer ended, and what it has."""
+    txid = target.get("txid")
+    has = "" if txid is None or txid < 0 else f"has the image at txid {txid}"
+    match target["result"]:
+        case "SUCCESS":
+            return f"took the image at txid {txid}"
+        case "OLD_TRANSACTION_ID_FAILURE":
+            return f"needs no image at txid {txid}" if not target.get("error") else "refused the last image"
+        case "never":
+            return has or "was offered none yet"
+        case "standby" | "NOT_ACTIVE_NAMENODE_FAILURE":
+            return "is not active, so that it gets none"
+        case "failed":
+            return f"{target.get('failures') or 1} transfers in a row failed"
+        case other:
+            return str(other)
 
 
 def _ago(at: float | None, now: float) -> str:

@@ -134,6 +134,7 @@ class CheckpointConfig:
     standby_checkpoints: bool
     rebootstrap: bool = bound(keys.STANDBY_REBOOTSTRAP)
     lag_alarm: float = bound(keys.STANDBY_LAG_ALARM)
+    namenode_ids: tuple[str, ...]
     namenode_http_addresses: tuple[str, ...]
     namenode_rpc_addresses: tuple[tuple[str, int], ...]
     rpc_user: str
@@ -221,6 +222,7 @@ class _Reader:
             quorum=self._quorum(),
             bookkeeper=self._take(lambda: BookKeeperSettings.from_configuration(self._settings), BookKeeperSettings()),
             standby_checkpoints=self._get(keys.HA_STANDBY_CHECKPOINTS, scoped=True),
+            namenode_ids=tuple(self._who.others) if self._who.is_ha else (),
             namenode_http_addresses=http,
             namenode_rpc_addresses=rpc,
             rpc_user=self._take(lambda: caller(self._settings), ""),

@@ -23,7 +23,7 @@ from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.roles.role import CheckpointRole
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
-from hadoop_common.recurring_fault import with_next
+from hadoop_common.recurring_fault import Alarm, with_next
 from servlets.node_state import LakeState
 
 _LOG = logging.getLogger(__name__)
@@ -102,7 +102,8 @@ class LakeAppender:
     def alarms(self) -> list[str]:
         """That the last append failed, as long as none succeeded since."""
         error = self._state.error
-        return [f"appending to the lake {self._config.lake_directory} failed: {error}"] if error else []
+        text = f"appending to the lake {self._config.lake_directory} failed: {error}"
+        return [Alarm(text, "Check Spark and the lake's directory; the next checkpoint retries.")] if error else []
 
     @property
     def state(self) -> LakeState | None:

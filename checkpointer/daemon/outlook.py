@@ -119,6 +119,17 @@ class Outlook:
             elif (recent := too_recent(upload.refusal)) is not None:
                 self._told[upload.address] = now + recent.seconds_left
 
+    def state_of(self, address: str) -> str:
+        """What this NameNode said it is: active, standby or observer; "" where it does not say."""
+        with self._lock:
+            known = self._known.get(address)
+        return "" if known is None else known.state
+
+    def namenode_id(self, address: str) -> str:
+        """Its id in the nameservice, "" without HA."""
+        ids = dict(zip(self.config.namenode_http_addresses, self.config.namenode_ids, strict=False))
+        return ids.get(address, "")
+
     def takes_from(self, address: str) -> float | None:
         """When this NameNode takes an image again, seconds since the epoch; None where it may take one now."""
         with self._lock:

@@ -24,7 +24,7 @@ from checkpointer.config.kerberos import open_doors
 from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
 from checkpointer.daemon.control import Command, Control
 from checkpointer.daemon.reload import merged
-from checkpointer.daemon.service import CheckpointService
+from checkpointer.daemon.service import CONFIGURATION_HINT, CheckpointService
 from checkpointer.leadership.leadership import Leadership
 from checkpointer.roles.role import CheckpointRole, Job
 from engine.errors import CheckpointCancelledError
@@ -236,8 +236,7 @@ class _Daemon:
             changed += self._doors.take_over(config.access, None if kerberos is None else kerberos.server)
         except (HdfsError, OSError) as error:
             fault = f"the configuration on disk is faulty, that of before stays in force: {told(error)}"
-            hint = "Correct it and reload again (`checkpointer config` lists all faults); a restart would fail."
-            _LOG.error("%s", with_next(fault, hint))
+            _LOG.error("%s", with_next(fault, CONFIGURATION_HINT))
             self._service.configuration_fault = fault
             return
         look_at_files()

@@ -13,6 +13,8 @@ from checkpointer.transfer import UploadResult
 from engine.merge import MergeResult
 from servlets.node_state import Record
 
+_FETCH = "fetch"
+
 
 class RecordKeeper:
     """The record and its lock; `wall` gives seconds since the epoch."""
@@ -21,6 +23,9 @@ class RecordKeeper:
         self._wall = wall
         self._lock = threading.Lock()
         self._record = Record()
+        # when the present phase began, and how long the fetch of the present checkpoint took
+        self._phase_at = wall()
+        self._fetch_seconds: dict[str, float] = {}
         # of the last upload that was taken
         self._upload_seconds: dict[str, float] = {}
 
@@ -31,6 +36,10 @@ class RecordKeeper:
             return self._record
 
     def phase(self, name: str) -> None:
+        now, before = self._wall(), self.now.phase
+        if before == _FETCH and name != _FETCH:
+            self._fetch_seconds = {_FETCH: max(0.0, now - self._phase_at)}
+        self._phase_at = now
         self._update(lambda record: {"phase": name})
 
     def looked(self) -> None:
@@ -39,6 +48,7 @@ class RecordKeeper:
     def saved(self, result: MergeResult, reason: str, latency: float) -> None:
         """A checkpoint was made; `latency` is in seconds, see `Record`."""
         timings = result.timings
+        fetch, self._fetch_seconds = self._fetch_seconds, {}
         self._update(
             lambda record: {
                 "saved_at": self._wall(),
@@ -52,6 +62,7 @@ class RecordKeeper:
                 "ignored": result.ignored,
                 "ignored_total": record.ignored_total + result.ignored,
                 "last_seconds": {
+                    **fetch,
                     "load": timings.load,
                     "replay": timings.replay,
                     "save": timings.save,

@@ -78,6 +78,7 @@ _PATTERNS: Mapping[str, tuple[str, ...]] = {
     "nameservice": (*_SERVICES, *_NAMENODES),
     "quorum": ("dfs.qjournal.*", "dfs.ha.tail-edits.*"),
     "bookkeeper": ("dfs.namenode.bookkeeperjournal.*", "checkpointer.bookkeeper.*"),
+    "namenode_ids": (*_NAMENODES, *_SERVICES),
     "namenode_http_addresses": (*_NAMENODES, *_SERVICES),
     "namenode_rpc_addresses": (keys.RPC_ADDRESS.name, *_NAMENODES, *_SERVICES),
     "rpc_user": (USER_NAME.name,),

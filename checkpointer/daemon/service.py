@@ -32,7 +32,7 @@ from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.outcome import Outcome, Taking, outcome_of
 from checkpointer.daemon.outlook import Outlook
 from checkpointer.daemon.record import RecordKeeper
-from checkpointer.daemon.status import Standing, daemon_state, lateness
+from checkpointer.daemon.status import LATE_HINT, UPLOAD_HINT, Standing, daemon_state, lateness
 from checkpointer.daemon.triggers import TriggerReason, decide
 from checkpointer.errors import RoleGaveUpError
 from checkpointer.leadership.leadership import Leadership
@@ -45,7 +45,7 @@ from hadoop_common.back_off import BackOff
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import explained, told
 from hadoop_common.quantities import duration
-from hadoop_common.recurring_fault import RecurringFault
+from hadoop_common.recurring_fault import Alarm, RecurringFault
 from hadoop_rpc.errors import RpcError
 from servlets.node_state import Cancelled, NodeState, as_json
 from servlets.parameters import ImageKind
@@ -58,7 +58,7 @@ _TRIES_A_PERIOD = 4
 PREVENT_SECONDS = 120.0
 _REPORT = "Report this with the daemon's log."
 _HEALED = "Make sure that the NameNode has this image before it is restarted."
-_UPLOAD_HINT = "Check that NameNode; the image is offered again after a while."
+CONFIGURATION_HINT = "Correct it and reload again (`checkpointer config` lists all faults); a restart would fail."
 _ALLOW_AGAIN = "`checkpointer checkpoint --cancel --minutes 0` allows checkpoints again at once."
 _SWITCHED_OFF = "dfs.ha.standby.checkpoints is false, so this standby makes no checkpoints"
 
@@ -452,7 +452,7 @@ class CheckpointService:
                 upload.address, self._fault_of(f"{upload.address} accepts images again", "transfers")
             )
             if upload.error:
-                fault.occurred(f"upload to {upload.address} failed: {upload.error}", hint=_UPLOAD_HINT, **fields)
+                fault.occurred(f"upload to {upload.address} failed: {upload.error}", hint=UPLOAD_HINT, **fields)
                 continue
             if upload.refusal:
                 fault.forget()
@@ -532,7 +532,7 @@ class CheckpointService:
     def _note_lateness(self) -> None:
         standing = self._standing(None)
         if late := lateness(standing):
-            self._lateness.occurred(late, hint="Check what failed before; `checkpointer checkpoint --force` tries now.")
+            self._lateness.occurred(late, hint=LATE_HINT)
         elif standing.is_in_time:
             self._lateness.ended()
         else:
@@ -569,9 +569,9 @@ class CheckpointService:
             cancelled=Cancelled(reason=self._refused_because, seconds_left=round(held, 3)) if held > 0 else None,
             failures=failing.count,
             failing_for=failing.seconds,
-            failure=failing.text,
+            failure=failing.alarm,
             retry_at=round(wall + retry, 3) if retry > 0 else None,
-            notices=[self.configuration_fault] if self.configuration_fault else [],
+            notices=[Alarm(self.configuration_fault, CONFIGURATION_HINT)] if self.configuration_fault else [],
             leader=self._leadership.state(),
         )
 

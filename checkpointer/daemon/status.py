@@ -8,11 +8,16 @@ from dataclasses import dataclass
 from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.outlook import Outlook
 from checkpointer.roles.role import IN_USE, CheckpointRole, Progress, Target
+from checkpointer.storage.room import ROOM_HINT
+from hadoop_common.errors import HdfsError
 from hadoop_common.quantities import duration
+from hadoop_common.recurring_fault import Alarm
 from servlets.node_state import Cancelled, LeaderState, NodeState, Record, TargetState
 from servlets.parameters import ImageKind
 
 _MISSED_PERIODS = 3
+LATE_HINT = "Check what failed before; `checkpointer checkpoint --force` tries now."
+UPLOAD_HINT = "Check that NameNode; the image is offered again after a while."
 # one failure may pass by itself
 _REPEATED = 2
 
@@ -41,7 +46,7 @@ class Standing:
     cancelled: Cancelled | None
     failures: int
     failing_for: float
-    failure: str
+    failure: Alarm
     retry_at: float | None
     notices: Sequence[str]
     leader: LeaderState | None = None
@@ -76,12 +81,13 @@ def daemon_state(
     progress = standing.progress
     alarms = [*role.alarms(), *_failing(standing), *_not_taken(role, progress)]
     if problem := role.lacks_room():
-        alarms.append(problem)
+        alarms.append(Alarm(problem, ROOM_HINT))
     if late := lateness(standing):
-        alarms.append(late)
+        alarms.append(Alarm(late, LATE_HINT))
     problems = [standing.fault, *alarms] if standing.fault else alarms
     if standing.switched_off:
         problems = []
+    all_alarms = (*alarms, *_unused(role), *_healed_alarm(record), *lake.alarms(), *standing.notices)
     return NodeState(
         role=role.name,
         ready=not problems,
@@ -91,7 +97,9 @@ def daemon_state(
         # What was behind when it was last known is wrong by now.
         transactions_behind=None if progress is None or standing.fault else progress.behind,
         error=standing.fault,
-        alarms=(*alarms, *_unused(role), *_healed_alarm(record), *lake.alarms(), *standing.notices),
+        alarms=tuple(map(str, all_alarms)),
+        next_steps={str(each): each.hint for each in all_alarms if isinstance(each, Alarm) and each.hint},
+        cluster_id=_cluster_id(role),
         storage=role.storage(),
         enabled=not standing.switched_off,
         cancelled=standing.cancelled,
@@ -120,7 +128,8 @@ def _sentence(standing: Standing) -> str:
 def _failing(standing: Standing) -> list[str]:
     if standing.failures < _REPEATED:
         return []
-    return [f"{standing.failure} ({standing.failures} attempts in a row, in {duration(standing.failing_for)})"]
+    text = f"{standing.failure} ({standing.failures} attempts in a row, in {duration(standing.failing_for)})"
+    return [Alarm(text, standing.failure.hint)]
 
 
 def _not_taken(role: CheckpointRole, progress: Progress | None) -> list[str]:
@@ -128,8 +137,11 @@ def _not_taken(role: CheckpointRole, progress: Progress | None) -> list[str]:
     if progress is None or any(target.has(progress.image_txid, ImageKind.IMAGE) for target in role.targets):
         return []
     return [
-        f"{target.address} does not get the image at txid {progress.image_txid}: {target.failures} transfers in a row "
-        f"failed, the last: {target.error}"
+        Alarm(
+            f"{target.address} does not get the image at txid {progress.image_txid}: {target.failures} transfers in a "
+            f"row failed, the last: {target.error}",
+            UPLOAD_HINT,
+        )
         for target in role.targets
         if target.failures >= _REPEATED
     ]
@@ -138,24 +150,39 @@ def _not_taken(role: CheckpointRole, progress: Progress | None) -> list[str]:
 def _unused(role: CheckpointRole) -> list[str]:
     """Storage directories that are left out, while others are used."""
     return [
-        f"storage directory {path} is not used: {state}" for path, state in role.storage().items() if state != IN_USE
+        Alarm(f"storage directory {path} is not used: {state}", getattr(state, "hint", ""))
+        for path, state in role.storage().items()
+        if state != IN_USE
     ]
 
 
 def _healed_alarm(record: Record) -> list[str]:
     if not record.healed:
         return []
-    text = (
+    text = Alarm(
         f"{len(record.healed)} inconsistencies of snapshots were healed in the image at txid {record.saved_txid} "
         f"({record.healed[0]} first): a NameNode may not load its own image or edits of that time; make sure that "
-        "it has this image before it is restarted"
+        "it has this image before it is restarted",
+        "See that a NameNode took the image (`checkpointer status`) before one is restarted.",
     )
     return [text]
+
+
+def _cluster_id(role: CheckpointRole) -> str | None:
+    """None where the storage cannot tell, or is not formatted yet."""
+    try:
+        return role.storage_info().cluster_id
+    except (HdfsError, OSError):
+        return None
 
 
 def _target(target: Target, outlook: Outlook) -> TargetState:
     return TargetState(
         address=target.address,
+        namenode_id=outlook.namenode_id(target.address),
+        state=outlook.state_of(target.address),
+        sent_bytes=target.sent,
+        total_bytes=target.total,
         txid=target.txid,
         rollback_txid=target.settled.get(ImageKind.ROLLBACK, -1),
         result=target.result,

@@ -79,6 +79,7 @@ class Target:
         not_before: reading of the uploader's monotonic clock, in seconds, before which only a forced offer is made.
         primary: whether it took the last image, so that we are the one who serves it.
         uploaded: reading of the same clock when it last took one.
+        sent, total: bytes of the image that is on its way there, and how many it has; None while none is.
     """
 
     address: str
@@ -91,6 +92,8 @@ class Target:
     not_before: float = 0.0
     primary: bool = True
     uploaded: float | None = None
+    sent: int | None = None
+    total: int | None = None
 
     @property
     def txid(self) -> int:

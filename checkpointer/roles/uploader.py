@@ -97,6 +97,7 @@ class _Transfer:
 
     number: int
     target: Target
+    total: int = 0
     lost: threading.Event = field(default_factory=threading.Event)
     size: int = 0
 
@@ -152,12 +153,16 @@ class Uploader:
         self._jitter = jitter
         self._watch_interval = watch_interval
         self._busy = False
+        self._sending: tuple[_Transfer, ...] = ()
         self.policy = policy
 
     @property
     def targets(self) -> tuple[Target, ...]:
         """The NameNodes as they are now."""
-        return tuple(self._targets)
+        found = list(self._targets)
+        for each in self._sending:
+            found[each.number] = replace(found[each.number], sent=each.size, total=each.total)
+        return tuple(found)
 
     @property
     def busy(self) -> bool:
@@ -213,7 +218,7 @@ class Uploader:
             return
         offered = _Image(image, txid, kind, read_md5_file(image).hex(), info)
         for _ in range(_MAX_ROUNDS):
-            transfers = [_Transfer(number, self._targets[number]) for number in due]
+            transfers = [_Transfer(number, self._targets[number], total=image.stat().st_size) for number in due]
             yield from self._round(offered, transfers, cancelled)
             if not any(each.lost.is_set() for each in transfers):
                 return
@@ -226,6 +231,7 @@ class Uploader:
         with ThreadPoolExecutor(min(len(transfers), self._policy.parallelism), "upload") as pool:
             try:
                 self._busy = True
+                self._sending = tuple(transfers)
                 running = {
                     pool.submit(self._send, image, each, lambda: cancelled() or ended.is_set()): each
                     for each in transfers
@@ -243,6 +249,7 @@ class Uploader:
             finally:
                 ended.set()
                 self._busy = False
+                self._sending = ()
         if faults:
             raise next((fault for fault in faults if isinstance(fault, CheckpointCancelledError)), faults[0])
 
@@ -294,6 +301,7 @@ class Uploader:
     def _note(self, image: _Image, transfer: _Transfer, outcome: _Outcome) -> Upload | None:
         """Remember an outcome; None where nothing was offered."""
         target, now = transfer.target, self._clock()
+        self._sending = tuple(each for each in self._sending if each is not transfer)
         if outcome.result is not None:
             after = target.answered(
                 image.txid,

@@ -46,7 +46,7 @@ from checkpointer.storage.stale import leave_stale_contents
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.names import VERSION
-from hadoop_common.recurring_fault import RecurringFault
+from hadoop_common.recurring_fault import Alarm, RecurringFault
 from hadoop_common.storage_info import StorageInfo, VersionFileError
 from hadoop_common.storage_lock import StorageInUseError, StorageLock
 from image_format.reader import ImageFile
@@ -97,7 +97,7 @@ class StorageDirectories:
         self._edits_only = frozenset(edits_only)
         self.retries = retries
         self._locks = {directory: StorageLock(directory) for directory in directories}
-        self._dropped: dict[Path, str] = {}
+        self._dropped: dict[Path, Alarm] = {}
         self._faults = {
             directory: RecurringFault(_LOG, f"storage directory {directory} is used again", unit="attempts")
             for directory in directories
@@ -537,7 +537,7 @@ class StorageDirectories:
         write_seen_txid(found.root, seen)
 
     def _drop(self, root: Path, reason: str, hint: str = "") -> None:
-        self._dropped[root] = reason
+        self._dropped[root] = Alarm(reason, hint or self._hint)
         self._doubtful.discard(root)
         self._faults[root].occurred(f"storage directory {root} is not used: {reason}", hint=hint or self._hint)
 

@@ -86,7 +86,9 @@ def test_status_on_one_screen(cluster: Cluster, stub: NameNodeStub) -> None:
     assert facts["phase"] == "idle"
     assert re.fullmatch(rf"txid {last}, made \d+ s ago \(forced\), [0-9.]+ \w+", facts["image"])
     assert facts["edits"].startswith("0 transactions are in no image; ")
-    assert facts["NameNode"].startswith(f"http://127.0.0.1:{cluster.ports.stub}: SUCCESS, has txid {last}, ")
+    taken = f"http://127.0.0.1:{cluster.ports.stub} (nn1 active): took the image at txid {last}, "
+    assert facts["NameNode"].startswith(taken)
+    assert facts["cluster"] == state["clusterId"]
     assert facts["alarm"] == "none"
     assert (state["ready"], state["imageTxid"], state["url"]) == (True, last, cluster.ports.daemon_url)
     assert "\x1b" not in outcome.out

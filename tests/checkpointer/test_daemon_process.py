@@ -210,7 +210,16 @@ def test_cancelling_over_http(role: JobRole, caplog: pytest.LogCaptureFixture) -
 
 # who a daemon is, what it listens on and reads from, and what its engine is built with
 RESTART = {
-    *("role", "rpc_user", "kerberos", "nameservice", "namenode_http_addresses", "namenode_rpc_addresses", "quorum"),
+    *(
+        "role",
+        "rpc_user",
+        "kerberos",
+        "nameservice",
+        "namenode_ids",
+        "namenode_http_addresses",
+        "namenode_rpc_addresses",
+        "quorum",
+    ),
     "bookkeeper",
     "leader",
     *("web", "rpc_bind_address", "shared_edits", "engine"),

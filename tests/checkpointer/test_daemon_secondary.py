@@ -186,6 +186,12 @@ def test_a_fresh_secondary_starts_without_its_namenode(tmp_path: Path) -> None:
             assert secondary.role.storage_info() == node.info
 
 
+def test_what_the_last_checkpoint_took(secondary: Secondary) -> None:
+    done(secondary)
+    seconds = secondary.service.status()["lastSeconds"]
+    assert list(seconds) == ["fetch", "load", "replay", "save", "upload"]
+
+
 def test_a_directory_of_unknown_files_is_refused(node: FakeNamenode, tmp_path: Path) -> None:
     shutil.copytree(node.folder, tmp_path / "secondary" / "current")
     for name in ("VERSION", "seen_txid"):

@@ -275,6 +275,8 @@ def test_failures_in_a_row_are_an_alarm_and_wait_longer_and_longer(
     assert tries == [0, 1, 3, 7, 15, 31, 56]
     alarm = "checkpoint failed: disk full (7 attempts in a row, in 1 min 0 s)"
     assert service.status()["alarms"] == [alarm]
+    assert service.status()["nextSteps"] == {alarm: "Free space."}
+    assert service.status()["clusterId"] == INFO.cluster_id
     assert service.ready().message == alarm
     assert (service.status()["failuresInRow"], service.status()["retryAt"]) == (7, START + 81)
     role.fault = None
@@ -656,6 +658,10 @@ def test_status_lists_targets(service: CheckpointService, role: FakeRole) -> Non
             "failures": 0,
             "primary": True,
             "takesFrom": None,
+            "namenodeId": "",
+            "state": "",
+            "sentBytes": None,
+            "totalBytes": None,
         }
     ]
     assert service.status()["storage"] == {"/name": "in use"}

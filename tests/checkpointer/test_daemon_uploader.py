@@ -414,6 +414,22 @@ def test_a_cancellation_ends_all_uploads(big: Path) -> None:
         assert {(target.result, target.failures) for target in subject.targets} == {("never", 0)}
 
 
+def test_how_far_an_upload_is(big: Path) -> None:
+    seen: list[Target] = []
+
+    def cancelled() -> bool:
+        seen.append(subject.targets[0])
+        return bool(seen[-1].sent)
+
+    with peer(b"", after=1 << 30, hold=threading.Event()) as url:
+        subject = uploader(url)
+        with pytest.raises(CheckpointCancelledError):
+            list(subject.offer(big, NEW_TXID, INFO, cancelled))
+    assert 0 < (seen[-1].sent or 0) < BIG
+    assert seen[-1].total == BIG
+    assert (subject.targets[0].sent, subject.targets[0].total) == (None, None)
+
+
 def test_leaving_early_ends_what_runs(tmp_path: Path, image: Path) -> None:
     with namenodes(tmp_path, 1) as (served,), peer(b"", after=1 << 30, hold=threading.Event()) as slow:
         subject = uploader(served.url, slow)

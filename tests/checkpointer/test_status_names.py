@@ -31,7 +31,8 @@ def words(text: str) -> set[str]:
 
 
 COMMON = words(
-    "role phase alarms storage checkpoints failures lookedAt savedAt savedTxid imageBytes lastReason "
+    "role phase alarms nextSteps clusterId storage checkpoints failures lookedAt savedAt savedTxid imageBytes "
+    "lastReason "
     "lastOutcome lastSeconds latencySeconds healed healedTotal uploadedAt uploads uploadFailures "
     "ignored ignoredTotal "
     "uploadedBytes lastError lastErrorAt targets lake enabled cancelled leader secondsSinceCheckpoint "
@@ -64,7 +65,10 @@ def test_parts() -> None:
     told = as_json(state)
     assert from_json(NodeState, told) == state
     assert told["cancelled"] == {"reason": "why", "secondsLeft": 1.5}
-    assert set(told["targets"][0]) == words("address txid rollbackTxid result error at failures primary takesFrom")
+    target = (
+        "address namenodeId state txid rollbackTxid result error at failures primary takesFrom sentBytes totalBytes"
+    )
+    assert set(told["targets"][0]) == words(target)
     assert set(told["lake"]) == words("directory running appendedAt appends failures error")
     assert told["healed"] == [{"code": "code", "section": "INODE", "inode": 7, "path": "/p", "message": "kept"}]
     assert told["lastSeconds"] == {"load": 1.0}

@@ -51,6 +51,7 @@ def test_status(node: JournalNode) -> None:
         "address": "127.0.0.1:8485",
         "version": "1.2",
         "startedAt": 1000.5,
+        "failing": {},
         "journals": {},
     }
     assert journal == {

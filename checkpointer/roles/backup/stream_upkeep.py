@@ -29,7 +29,7 @@ from engine.errors import CheckpointError
 from engine.observer import Observer, SilentObserver
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
-from hadoop_common.recurring_fault import with_next
+from hadoop_common.recurring_fault import Alarm, with_next
 from hadoop_rpc.errors import RpcConnectionError, SafeModeError
 from hadoop_rpc.namenode_protocol import CheckpointSignature
 
@@ -81,7 +81,7 @@ class StreamUpkeep:
         self._closing = closing
         self._on_start_over = on_start_over
         self._ahead = False
-        self.trouble = "not yet in step with the NameNode"
+        self.trouble: str = Alarm("not yet in step with the NameNode", "No action is needed while the daemon starts.")
         self.namenode_txid = -1
         self.lost: LostPast | None = None
         self._beginnings = Beginnings()
@@ -110,7 +110,7 @@ class StreamUpkeep:
         if error.message != self.trouble and not self._closing():
             level = logging.INFO if isinstance(error, SafeModeError) else logging.ERROR
             _LOG.log(level, "not in step with the NameNode: %s", with_next(error))
-        self.trouble = error.message
+        self.trouble = Alarm(error.message, error.hint)
         self._pace.failed(at_once=down)
 
     def look(self) -> None:

@@ -51,6 +51,7 @@ from engine.stretches import Claim, HeldImage, ending_of
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.port_limits import Refusals
+from hadoop_common.recurring_fault import Alarm
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import NoSuchRpcMethodError, RpcError
 from hadoop_rpc.namenode_protocol import CheckpointSignature, NamenodeClient, RemoteEditLog
@@ -340,7 +341,7 @@ class SecondaryRole:
         try:
             standing(self._storage.versions(), info, self._namenode)
         except StorageError as error:
-            self._stranger = error.message
+            self._stranger = Alarm(error.message, error.hint)
             raise
         self._stranger = ""
         return info

@@ -169,7 +169,7 @@ class JournalFollower:
 
     def alarms(self) -> list[str]:
         """Why edits are not followed, none come although there are some, or our VERSION is not the cluster's."""
-        alarms = (self._fault.text, self._roller.alarm, self._lag.alarm, self._version.alarm)
+        alarms = (self._fault.alarm, self._roller.alarm, self._lag.alarm, self._version.alarm)
         return [alarm for alarm in alarms if alarm]
 
     def details(self) -> StandbyDetails:

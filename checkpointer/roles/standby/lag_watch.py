@@ -30,7 +30,7 @@ class LagWatch:
     @property
     def alarm(self) -> str:
         """How long edits have been waiting, and how many; "" where none wait too long."""
-        return self._fault.text
+        return self._fault.alarm
 
     def note(self, applied: int, *, source: int, active: int) -> None:
         """`applied` is the newest transaction in the namespace, `source` that of the journal, `active` of the active

@@ -60,7 +60,7 @@ class LogRoller:
     @property
     def alarm(self) -> str:
         """Why no new edits come although the active writes some, "" where all is well."""
-        return self._fault.text
+        return self._fault.alarm
 
     def forget(self) -> None:
         """The node starts over: what was applied and rolled was another log."""

@@ -56,7 +56,7 @@ class VersionWatch:
     @property
     def alarm(self) -> str:
         """Why images of ours cannot be the cluster's, "" where they can."""
-        return self._fault.text
+        return self._fault.alarm
 
     def doubt(self, reason: str) -> None:
         """Have the next check ask."""

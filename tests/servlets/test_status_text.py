@@ -1,0 +1,65 @@
+"""The state of a daemon on one screen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from servlets.node_state import NodeState, Record, TargetState, as_json
+from servlets.status_text import status_lines
+
+NOW = 1_000_000.0
+
+
+def lines(**changes: Any) -> list[tuple[str, str]]:
+    state = {**as_json(NodeState(role="secondary", **changes)), "url": "http://here:9868"}
+    return [(line[:16].strip(), line[16:]) for line in list(status_lines(state, NOW, None))[1:]]
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        (TargetState(address="nn"), "nn: was offered none yet"),
+        (TargetState(address="nn", txid=301_012), "nn: has the image at txid 301012"),
+        (
+            TargetState(address="nn", txid=7, result="SUCCESS", at=NOW - 5, namenode_id="nn1", state="active"),
+            "nn (nn1 active): took the image at txid 7, 5 s ago",
+        ),
+        (
+            TargetState(address="nn", txid=7, result="OLD_TRANSACTION_ID_FAILURE", error="too recent"),
+            "nn: refused the last image, too recent",
+        ),
+        (TargetState(address="nn", txid=7, result="OLD_TRANSACTION_ID_FAILURE"), "nn: needs no image at txid 7"),
+        (
+            TargetState(address="nn", txid=7, result="failed", failures=2, error="it broke off"),
+            "nn: 2 transfers in a row failed, it broke off",
+        ),
+        (
+            TargetState(address="nn", result="standby", state="standby"),
+            "nn (standby): is not active, so that it gets none",
+        ),
+        (
+            TargetState(address="nn", txid=7, result="SUCCESS", sent_bytes=5_000_000, total_bytes=20_000_000),
+            "nn: took the image at txid 7, 5.0 MB of 20.0 MB sent (25 %)",
+        ),
+    ],
+)
+def test_a_namenode(target: TargetState, said: str) -> None:
+    (found,) = [text for label, text in lines(targets=(target,)) if label == "NameNode"]
+    assert found == said
+
+
+def test_an_alarm_has_its_next_step() -> None:
+    found = lines(alarms=("it is full", "it is late"), next_steps={"it is full": "Free space."}, cluster_id="CID-1")
+    start = found.index(("alarm", "it is full"))
+    assert found[start : start + 3] == [("alarm", "it is full"), ("", "next: Free space."), ("alarm", "it is late")]
+    assert ("cluster", "CID-1") in found
+
+
+def test_the_last_checkpoint() -> None:
+    seconds = {"fetch": 2.0, "load": 1.0, "replay": 3.0, "save": 4.0, "upload": 0.5}
+    record = Record(saved_at=NOW - 60, last_reason="txns", last_seconds=seconds)
+    found = dict(lines(image_txid=9, record=record))
+    assert found["last took"] == "fetch 2.0 s, load 1.0 s, replay 3.0 s, save 4.0 s, upload 0.5 s"
+    assert found["image"].endswith("(by transactions)")
