@@ -117,8 +117,9 @@ def status_blueprint(
         except ValueError as fault:
             return _json(HTTPStatus.BAD_REQUEST, "bad request", str(fault), {})
         cancel(reason, prevent_for=seconds)
-        next_one = f"none begins for {duration(seconds)}" if seconds else "the next one may begin at once"
-        said = f"no checkpoint is running, and {next_one}: {reason}"
+        said = "no checkpoint is running, and " + (
+            f"none begins for {duration(seconds)}: {reason}" if seconds else "the next one may begin at once"
+        )
         return _json(HTTPStatus.OK, TriggerState.DONE.value, said, {"seconds": seconds, "reason": reason})
 
     return blueprint

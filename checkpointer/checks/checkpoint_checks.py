@@ -164,18 +164,20 @@ def check_daemon(facts: Facts, thresholds: Thresholds) -> Verdict:
             problems.append(f"not {name}: {message}")
     said = " ".join(problems)
     metrics: tuple[Metric, ...] = ()
+    hint = ""
     if daemon.status.value is None:
         states.append(State.UNKNOWN)
         problems.append(f"/status: {daemon.status.error}")
     else:
         status, record = daemon.status.value, daemon.status.value.record
         metrics = (Metric("failures", record.failures),)
+        hint = " ".join(dict.fromkeys(status.next_steps.values()))
         found = [alarm for alarm in status.alarms if alarm not in said]
         found += [_last_error(facts.now, record), _cancellation(status.cancelled)]
         told = [problem for problem in found if problem]
         states += [State.WARNING] * len(told)
         problems += told
-    return Verdict(worst(states), "; ".join(problems) or f"{daemon.url} is ready", tuple(details), metrics)
+    return Verdict(worst(states), "; ".join(problems) or f"{daemon.url} is ready", tuple(details), metrics, hint=hint)
 
 
 def _cancellation(held: Cancelled | None) -> str:

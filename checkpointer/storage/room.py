@@ -12,7 +12,7 @@ from hadoop_common.file_faults import told
 
 # VERSION, digests and names need some room too, and so does an image that is the first one here
 LEAST_ROOM = 1 << 20
-ROOM_HINT = "Free space on that disk, or give it back its permissions; the daemon retries by itself."
+ROOM_HINT = "Free space on that disk, or correct its permissions; the daemon retries by itself."
 
 
 def require_room(roots: Sequence[Path], image: Path | None) -> None:

@@ -344,6 +344,15 @@ def test_age_when_nothing_was_written_since() -> None:
     assert decide("age", image=image(modified=0.0), namenodes=(idle,)).state is State.OK
 
 
+def test_the_daemon_says_what_to_do_about_its_alarms() -> None:
+    status = NodeState(role="secondary", alarms=("it is full",), next_steps={"it is full": "Free space."})
+    daemon = DaemonFacts(
+        url="http://here", live=Answer((True, "running")), ready=Answer((False, "it is full")), status=Answer(status)
+    )
+    verdict = decide("daemon", daemon=daemon)
+    assert (verdict.state, verdict.hint) == (State.WARNING, "Free space.")
+
+
 def test_age_that_nobody_knows() -> None:
     nobody = {"image": Answer(error="no image"), "namenodes": (down(),)}
     assert decide("age", **nobody).state is State.UNKNOWN
