@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.namespace.paths import join_names, split_path
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext
 from journal.ops import NO_CALL_ID
@@ -13,8 +14,8 @@ EMPTY = pb.EmptyProto()
 
 
 def client_path(path: str) -> str:
-    """A path as the namespace has it: without a slash at its end."""
-    return path.rstrip("/") or "/"
+    """A path as the namespace has it: slashes count as they do in Hadoop 3. One that is not absolute stays as it is."""
+    return join_names(split_path(path, hadoop3=True)) if path.startswith("/") else path
 
 
 def new_path(path: str) -> str:
@@ -24,7 +25,7 @@ def new_path(path: str) -> str:
         InvalidPathError: it has a name that clients must not give (DFSUtil.isValidName).
         OperationRefusedError: it is too long.
     """
-    if ":" in path:
+    if ":" in path or "//" in path.rstrip("/"):
         raise InvalidPathError(f"Invalid path name {path}")
     check_path(path)
     return client_path(path)

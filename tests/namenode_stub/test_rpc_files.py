@@ -366,3 +366,21 @@ def test_clients_are_cut_off_when_the_node_stops(tmp_path: Path) -> None:
         with pytest.raises(Exception, match=r".") as found:
             dfs.mkdirs("/y")
         assert not isinstance(found.value, RemoteError)
+
+
+def test_paths_are_read_with_any_slashes(dfs: Dfs) -> None:
+    assert dfs.mkdirs("/w/d/")
+    assert dfs.mkdirs("/w/x")
+    assert dfs.rename("/w//d/", "/w/e//")
+    assert dfs.names("/w") == ["e", "x"]
+    assert dfs.info("//w/e/") is not None
+    assert refused(dfs, lambda d: d.mkdirs("/w//n")) == "InvalidPathException"
+    assert refused(dfs, lambda d: d.rename("/w/e", "//w/n")) == "InvalidPathException"
+    assert dfs.delete("//w//e")
+    assert dfs.names("/w/") == ["x"]
+
+
+def test_a_path_that_leads_through_a_file_leads_nowhere(dfs: Dfs) -> None:
+    dfs.touch("/f")
+    assert dfs.info("/f/x") is None
+    assert not dfs.delete("/f/x/y")
