@@ -71,7 +71,7 @@ class Day:
         }
         self.url = f"http://{self.values['dfs.namenode.secondary.http-address']}"
         # The truth.
-        self.silent = self.full = self.refusing = self.bad_configuration = False
+        self.silent = self.full = self.refusing = self.bad_configuration = self.away = False
         self.cancelled_until = 0.0
         # whether attempts have failed more than once in a row
         self.failing = False
@@ -146,7 +146,7 @@ class Day:
         """Everything that can be asked says what is true now."""
         age = self.clock.wall() - self.node.checkpointed_at
         late = age > 3 * PERIOD
-        ready = not (self.silent or self.failing or self.refusing or self.full or late)
+        ready = not (self.silent or self.away or self.failing or self.refusing or self.full or late)
         answer, status, metrics, checks = self.get("/health/ready"), self.get("/status").json(), self.metrics(), None
         message = answer.json()["message"]
         what = f"at {self.clock.passed:.0f}: {message}"
@@ -160,13 +160,19 @@ class Day:
         assert abs(metrics["checkpoint_age_seconds"] - age) < 2
         assert abs(metrics["last_checkpoint_timestamp_seconds"] - self.node.checkpointed_at) < 2
         # the reasons
-        assert (status["error"] is not None) == self.silent, what
+        unread = self.silent or self.away
+        assert (status["error"] is not None) == unread, what
+        assert [path for path, state in status["storage"].items() if state != "in use"] == (
+            [str(self.folder / "secondary")] if self.away else []
+        )
         alarms = " | ".join(status["alarms"])
         assert ("no checkpoint for" in alarms) == late, alarms
         assert ("checkpoint failed" in alarms) == self.failing, alarms
         assert ("does not get the image" in alarms) == self.refusing, alarms
         assert ("no room for a checkpoint" in alarms) == self.full, alarms
-        assert (status["transactionsBehind"] is None) == self.silent, what
+        assert (status["transactionsBehind"] is None) == unread, what
+        assert ("transactions_since_checkpoint" in metrics) != unread
+        assert all(alarm in status["alarms"] for alarm in status["nextSteps"])
         assert ("configuration on disk is faulty" in alarms) == self.bad_configuration, alarms
         held = self.clock.passed < self.cancelled_until
         assert (status["cancelled"] is not None) == held
@@ -297,6 +303,22 @@ def test_a_day(day: Day) -> None:
             day.failing = False
             day.recovers()
             assert node.steps.count("rollEditLog") == rolls + 1
+        with day.scene(
+            says("storage directory", "is not used", "; next: "),
+            says("storage directory", "its file system may not be mounted; next: Mount"),
+            says("no checkpoint can be made now: no checkpoint directory is left", "; next: "),
+            says("storage directory", "is used again after"),
+            says("storage and journal can be read again after", "polls"),
+        ):
+            # it is not mounted for a while
+            elsewhere = (day.folder / "secondary").rename(day.folder / "elsewhere")
+            day.away = True
+            day.scheduler.run(POLL, day._after)
+            day.passes(2 * POLL)
+            elsewhere.rename(day.folder / "secondary")
+            day.scheduler.run(POLL, day._after)
+            day.away = False
+            day.passes(POLL)
         with day.scene(
             says("configuration on disk is faulty", "dfs.namenode.checkpoint.txns", "; next: "),
             says("configuration read anew: dfs.namenode.checkpoint.txns 1000000 → 500000"),
