@@ -435,7 +435,7 @@ class StorageDirectories:
 
     def _note_use(self) -> None:
         """Record which directories are in use, where that is another set than before."""
-        used = [root for root in self.roots if root not in self._doubtful and (root / "current" / VERSION).is_file()]
+        used = [root for root in self.roots if root not in self._doubtful and _is_formatted(root)]
         if used and used != self._recorded:
             self._held.update(used, (root for root in self._dropped if self._may_hold_images(root)))
             write_record(self._held, used)
@@ -571,6 +571,14 @@ def _no_directory(faults: Mapping[Path, HdfsError]) -> HdfsError:
     return StorageError(
         f"no storage directory can be used: {'; '.join(fault.message for fault in faults.values())}", hint=first.hint
     )
+
+
+def _is_formatted(root: Path) -> bool:
+    """Whether it has a VERSION; not where that cannot be told."""
+    try:
+        return (root / "current" / VERSION).is_file()
+    except OSError:
+        return False
 
 
 def _holds_images(root: Path) -> bool:
