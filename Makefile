@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= codecs edits http image key-stores merge rpc security
 VENV := .venv
 BIN := $(VENV)/bin
-MODES ?= snapshot mixed
+MODES ?= snapshot mixed crafted
 SEEDS ?= 100
 STAMP := $(VENV)/.ready
 FUZZ := .fuzz/venv
@@ -82,8 +82,8 @@ unit: setup ## the quick tests that need no Hadoop
 interop: interop-setup ## our files in the hands of a real Hadoop 2.7.3, at DEPTH=deep
 	$(DEEP) $(BIN)/python -m pytest -n 2 --dist loadgroup -m interop tests/interop
 
-differential: interop-setup ## SEEDS=100 random recordings of a real NameNode of each of MODES="snapshot mixed", others by SEED=1, against our merge
-	$(DEEP) MODES="$(MODES)" SEEDS=$(SEEDS) $(BIN)/python -m pytest -n 2 -q tests/interop/test_differential.py
+differential: interop-setup ## SEEDS=100 random recordings of a real NameNode of each of MODES="snapshot mixed crafted", others by SEED=1, against our merge
+	$(DEEP) MODES="$(MODES)" SEEDS=$(SEEDS) $(BIN)/python -m pytest -n 2 -q tests/interop/test_differential.py tests/interop/test_crafted.py
 
 kills: setup ## kills of writers, JournalNodes and daemons, at DEPTH=deep: acknowledged is recovered
 	$(DEEP) $(BIN)/python -m pytest -n 2 -q $(wildcard tests/*/test_*_kills.py)

@@ -18,7 +18,7 @@ class ReplayRules:
         skip_access_time_changes: an access time alone makes no snapshot diff
             (dfs.namenode.snapshot.skip.capture.accesstime-only-change).
         ordered_snapshot_deletion: only the earliest snapshot is really deleted
-            (dfs.namenode.snapshot.deletion.ordered).
+            (dfs.namenode.snapshot.deletion.ordered); None where the setting is unknown.
         healing: what to do about snapshots that do not fit together; no setting of the cluster's.
     """
 
@@ -26,7 +26,7 @@ class ReplayRules:
     max_replication: int = 512
     capture_open_files: bool = False
     skip_access_time_changes: bool = False
-    ordered_snapshot_deletion: bool = False
+    ordered_snapshot_deletion: bool | None = None
     healing: Healing = Healing.HEAL
 
     def clamp_replication(self, replication: int) -> int:

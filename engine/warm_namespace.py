@@ -3,6 +3,7 @@
 Nothing is loaded, or an image with all edits up to `last_txid` applied whole.
 
     load     -> loaded, whatever was there before; nothing where it fails.
+    settings with other rules of replay: loaded, but not `usable` until the next load.
     apply    loaded -> loaded with more. A fault of the source, or a cancellation, comes between two operations: it
              stays loaded. Any other fault may leave an operation half applied: nothing is loaded any more.
     save     loaded -> loaded with the new image as its base. A cancellation changes nothing; after any other fault
@@ -147,8 +148,11 @@ class WarmNamespace:
 
     @property
     def usable(self) -> bool:
-        """Whether an image is loaded and everything since was applied whole."""
-        return self._open is not None
+        """Whether an image is loaded and everything since was applied whole, by the rules of `settings`.
+
+        With other rules, a NameNode that starts now makes something else of the same edits: load the image again.
+        """
+        return self._open is not None and self._open.loaded.namespace.rules == self.settings.rules
 
     @property
     def base_txid(self) -> int:

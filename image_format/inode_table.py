@@ -513,7 +513,10 @@ def _fill_directory(directory: pb.INodeDirectory, entry: np.void, found: Feature
     directory.permission = int(entry["permission"])
     _fill_features(directory, found)
     for storage_type, quota in found.type_quotas.items():
-        directory.typeQuotas.quotas.add(storageType=storage_type, quota=quota & _UINT64)
+        directory.typeQuotas.SetInParent()
+        # a NameNode has such a quota in memory only
+        if storage_type != pb.RAM_DISK:
+            directory.typeQuotas.quotas.add(storageType=storage_type, quota=quota & _UINT64)
 
 
 def has_unknown_fields(message: Message) -> bool:

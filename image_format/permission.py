@@ -14,6 +14,8 @@ _SERIAL_BITS = 24
 SERIAL_MASK = (1 << _SERIAL_BITS) - 1
 USER_SHIFT, GROUP_SHIFT = 40, 16
 """Where a permission has its serials."""
+MODE_BITS = 0o1777
+"""The mode bits that a NameNode keeps of those in an operation (FsPermission.fromShort)."""
 NAME_SHIFT, TYPE_SHIFT = 6, 3
 """Where an ACL entry has its name and type, and an xattr its name."""
 

@@ -34,6 +34,7 @@ RELOADABLE = frozenset(
         "rebootstrap",
         "lag_alarm",
         "merge_settings.codec",
+        "merge_settings.rules",
         "merge_settings.sub_sections",
         "merge_settings.max_op_size",
         "tail_period",

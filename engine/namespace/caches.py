@@ -6,6 +6,7 @@ from engine.errors import NamespaceError
 from engine.namespace.paths import encodable, java_path
 from image_format.index import BaseImage
 from image_format.messages import MessageReader
+from image_format.permission import MODE_BITS
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 from journal.ops import CacheDirectiveInfo, CachePoolInfo
@@ -71,6 +72,7 @@ class CacheManager:
     # ---- pools ---------------------------------------------------------------------------------------------
 
     def add_pool(self, info: CachePoolInfo) -> None:
+        _check_pool(info)
         if info.pool_name in self._pools:
             raise NamespaceError(f"cache pool {info.pool_name} exists")
         pool = pb.CachePoolInfoProto(poolName=info.pool_name, mode=_DEFAULT_MODE, limit=_UNLIMITED)
@@ -80,13 +82,14 @@ class CacheManager:
         self.modify_pool(info)
 
     def modify_pool(self, info: CachePoolInfo) -> None:
+        _check_pool(info)
         pool = self._pool(info.pool_name)
         if info.owner_name is not None:
             pool.ownerName = encodable(info.owner_name)
         if info.group_name is not None:
             pool.groupName = encodable(info.group_name)
         if info.mode is not None:
-            pool.mode = info.mode
+            pool.mode = info.mode & MODE_BITS
         if info.limit is not None:
             pool.limit = info.limit
         expiry, replication = self._unsaved.get(info.pool_name, (_NEVER, pool.defaultReplication))
@@ -116,8 +119,9 @@ class CacheManager:
     # ---- directives ----------------------------------------------------------------------------------------
 
     def add_directive(self, info: CacheDirectiveInfo) -> None:
-        if info.id is None or info.pool is None or info.id in self._directives:
-            raise NamespaceError(f"cache directive {info.id} exists, or names no pool")
+        if info.id is None or info.pool is None:
+            raise NamespaceError(f"cache directive {info.id} names no pool")
+        _check_directive(info)
         self._pool(info.pool)
         directive = pb.CacheDirectiveInfoProto(id=info.id)
         self._directives[info.id] = directive
@@ -125,9 +129,12 @@ class CacheManager:
         self._update(directive, info)
 
     def modify_directive(self, info: CacheDirectiveInfo) -> None:
+        directive = self._directive(info.id)
+        if info.replication is not None and info.replication <= 0:
+            raise NamespaceError(f"cache directive {info.id} cannot have the replication {info.replication}")
         if info.pool is not None:
             self._pool(info.pool)
-        self._update(self._directive(info.id), info)
+        self._update(directive, info)
 
     def remove_directive(self, directive_id: int) -> None:
         self._directive(directive_id)
@@ -164,3 +171,19 @@ class CacheManager:
         pools = [self._pools[name] for name in sorted(self._pools)]
         directives = [self._directives[directive_id] for directive_id in sorted(self._directives)]
         return b"".join(map(encode_delimited, (self._header, *pools, *directives)))
+
+
+def _check_pool(info: CachePoolInfo) -> None:
+    """Raise NamespaceError where CachePoolInfo.validate does."""
+    if not info.pool_name:
+        raise NamespaceError("a cache pool has no name")
+    if info.limit is not None and info.limit < 0:
+        raise NamespaceError(f"cache pool {info.pool_name} cannot have the limit {info.limit}")
+    if info.max_relative_expiry is not None and not 0 <= info.max_relative_expiry <= _NEVER:
+        raise NamespaceError(f"cache pool {info.pool_name} cannot have the expiry {info.max_relative_expiry}")
+
+
+def _check_directive(info: CacheDirectiveInfo) -> None:
+    """Raise NamespaceError where the constructor of CacheDirective does."""
+    if info.id is None or info.id <= 0 or info.replication is None or info.replication <= 0:
+        raise NamespaceError(f"cache directive {info.id} cannot have the replication {info.replication}")

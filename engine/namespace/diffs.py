@@ -321,6 +321,11 @@ class FileDiffs(DiffList[FileDiff]):
             if diff.blocks and block.block_id not in diff.detached:
                 diff.blocks = [block if kept.block_id == block.block_id else kept for kept in diff.blocks]
 
+    def newest_has(self, block_id: int) -> bool:
+        """Whether the newest block list that a snapshot has of the file has a block (isBlockInLatestSnapshot)."""
+        newest = next((diff.blocks for diff in reversed(self.items) if diff.blocks), ())
+        return any(kept.block_id == block_id for kept in newest)
+
     def detach(self, block_id: int) -> None:
         """A block of the file became another object; the diffs keep what they have."""
         for diff in self.items:

@@ -28,7 +28,7 @@ from image_format.index import BaseImage
 from image_format.inode_table import DIRECTORY, FILE, NO_ROW, SYMLINK, InodeTable
 from image_format.layout import LayoutVersion, supports
 from image_format.messages import MessageReader
-from image_format.permission import pack_permission
+from image_format.permission import MODE_BITS, pack_permission
 from image_format.proto import fsimage_pb2 as pb
 from image_format.room import Room
 from image_format.string_table import StringKind, StringTable
@@ -172,7 +172,7 @@ class Namespace:
         if packed is None:
             user = self.strings.serial(encodable(status.user), StringKind.USER)
             group = self.strings.serial(encodable(status.group), StringKind.GROUP)
-            packed = self._permissions[status] = pack_permission(user, group, status.mode)
+            packed = self._permissions[status] = pack_permission(user, group, status.mode & MODE_BITS)
         return packed
 
     # ---- counters ------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class Namespace:
 
     def allocate_block_id(self, block_id: int) -> None:
         """Raises NamespaceError where a block id goes back."""
-        if block_id >= 0:
+        if block_id >= 0 or not self.hadoop3:
             if block_id < self.info.lastAllocatedBlockId:
                 raise NamespaceError(f"block id {block_id} is below {self.info.lastAllocatedBlockId}")
             self.info.lastAllocatedBlockId = block_id

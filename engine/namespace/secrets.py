@@ -30,6 +30,13 @@ class SecretManager:
         self.changed = False
 
     def update_master_key(self, key: DelegationKey) -> None:
+        """Add or replace a key.
+
+        Raises:
+            NamespaceError: tokens could not be loaded with it.
+        """
+        if not key.key and any(token.masterKeyId == key.key_id & _UINT32 for token in self._tokens.values()):
+            raise NamespaceError(f"master key {key.key_id} has no key material, and tokens need it")
         message = pb.DelegationKey(id=key.key_id & _UINT32, expiryDate=key.expiry_date & _UINT64)
         if key.key is not None:
             message.key = key.key
@@ -41,10 +48,12 @@ class SecretManager:
         """Add a token; False where its master key is unknown, for a NameNode does not take it then.
 
         Raises:
-            NamespaceError: the token exists.
+            NamespaceError: the token exists, or its key has no material.
         """
         if ident.master_key_id & _UINT32 not in self._keys:
             return False
+        if not self._keys[ident.master_key_id & _UINT32].key:
+            raise NamespaceError(f"master key {ident.master_key_id} of token {ident.sequence_number} has no material")
         token = _token(ident, renew_date)
         identity = _identity(token)
         if identity in self._tokens:

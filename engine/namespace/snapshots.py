@@ -150,6 +150,11 @@ class Snapshots:
             raise NamespaceError(f"directory {directory_id} has no snapshot {name.decode('utf-8', 'replace')!r}")
         return snapshot
 
+    def has(self, directory_id: int, name: bytes) -> bool:
+        """Whether a directory has a snapshot of that name; raises NamespaceError where it is not snapshottable."""
+        self.check_snapshottable(directory_id)
+        return name in self._of.get(directory_id, {})
+
     def check_snapshottable(self, directory_id: int) -> None:
         if directory_id not in self._snapshottable:
             raise NamespaceError(f"directory {directory_id} is not snapshottable")

@@ -47,9 +47,14 @@ def _bits(namespace: Namespace, entry: AclEntry) -> AclBits:
 def set_acl(namespace: Namespace, row: int, entries: Sequence[AclEntry]) -> None:
     """Replace the ACL by the complete list `entries`, which stands in Hadoop's order."""
     bits = [_bits(namespace, entry) for entry in entries]
-    access = [entry for entry in bits if entry.scope == AclScope.ACCESS]
-    default = [entry for entry in bits if entry.scope == AclScope.DEFAULT]
+    access, default = (bits, []) if len(bits) == _MINIMAL else _by_scope(bits)
     _store(namespace, row, access, default)
+
+
+def _by_scope(entries: Sequence[AclBits]) -> tuple[Sequence[AclBits], Sequence[AclBits]]:
+    """Access and default entries: the latter begin with the first of their scope (ScopedAclEntries)."""
+    pivot = next((at for at, entry in enumerate(entries) if entry.scope == AclScope.DEFAULT), len(entries))
+    return entries[:pivot], entries[pivot:]
 
 
 def remove_acl(namespace: Namespace, row: int) -> None:
@@ -59,13 +64,28 @@ def remove_acl(namespace: Namespace, row: int) -> None:
         return
     entries = [unpack_acl_entry(entry) for entry in features.acl]
     if entries and entries[0].scope == AclScope.ACCESS:
-        owning = [e for e in entries if e.type == AclType.GROUP and e.scope == AclScope.ACCESS and not e.name]
-        if not owning:
+        owning = _owning_group(entries)
+        if owning is None:
             raise NamespaceError(f"the ACL of {namespace.tree.path(row)} lacks the owning group")
         permission = int(namespace.table.permission[row])
-        namespace.table.permission[row] = permission & ~0o070 | owning[0].permission << 3
+        namespace.table.permission[row] = permission & ~0o070 | owning.permission << 3
     features.acl = None
     namespace.table.set_features(row, features)
+
+
+def _owning_group(entries: Sequence[AclBits]) -> AclBits | None:
+    """The access entry of the owning group as Java's binary search finds it, even among entries out of order."""
+    wanted = (AclScope.ACCESS, AclType.GROUP, False)
+    low, high = 0, len(entries) - 1
+    while low <= high:
+        middle = (low + high) // 2
+        found = entries[middle]
+        # names follow the entry without one
+        order = (found.scope, found.type, bool(found.name))
+        if order == wanted:
+            return found
+        low, high = (middle + 1, high) if order < wanted else (low, middle - 1)
+    return None
 
 
 def inherit_default_acl(namespace: Namespace, parent: int, row: int) -> None:
@@ -83,7 +103,7 @@ def inherit_default_acl(namespace: Namespace, parent: int, row: int) -> None:
 @lru_cache(1 << 10)
 def _inherited(acl: tuple[int, ...], mode: int) -> tuple[tuple[AclBits, ...], tuple[AclBits, ...]] | None:
     """Access and default entries of a new child made with `mode`; None where the directory has no default entries."""
-    default = tuple(e for e in map(unpack_acl_entry, acl) if e.scope == AclScope.DEFAULT)
+    default = tuple(_by_scope([unpack_acl_entry(entry) for entry in acl])[1])
     if not default:
         return None
     user, group, other = mode >> 6 & 7, mode >> 3 & 7, mode & 7
@@ -93,7 +113,7 @@ def _inherited(acl: tuple[int, ...], mode: int) -> tuple[tuple[AclBits, ...], tu
         allowed = entry.permission
         if entry.type == AclType.USER and not entry.name:
             allowed &= user
-        elif (entry.type == AclType.GROUP and not entry.name and minimal) or entry.type == AclType.MASK:
+        elif (entry.type == AclType.GROUP and minimal) or entry.type == AclType.MASK:
             allowed &= group
         elif entry.type == AclType.OTHER:
             allowed &= other

@@ -6,10 +6,10 @@ from engine.errors import NamespaceError
 from engine.namespace import ROOT_ROW, Namespace
 from engine.namespace.paths import encodable
 from engine.replay import acls
-from engine.replay.files import checked_policy
-from engine.replay.xattrs import has_xattrs, put_xattrs, remove_xattrs
+from engine.replay.files import LAZY_PERSIST, known_policies
+from engine.replay.xattrs import check_distinct, has_xattrs, put_xattrs, remove_xattrs
 from image_format.inode_table import DIRECTORY, FILE, NO_ROW
-from image_format.permission import XAttrNamespace, pack_permission, unpack_permission
+from image_format.permission import MODE_BITS, XAttrNamespace, pack_permission, unpack_permission
 from image_format.string_table import StringKind
 from journal.ops import (
     ClearNsQuotaOp,
@@ -32,6 +32,7 @@ _QUOTA_DONT_SET = (1 << 63) - 1
 _QUOTA_RESET = -1
 _STORAGE_POLICY_XATTR = "hsm.block.storage.policy.id"
 # Java's StorageType ordinals, as the edit log has them, to the numbers of fsimage.proto StorageTypeProto.
+_LAST_TYPE_OF_2 = 3
 _STORAGE_TYPES = {0: 4, 1: 2, 2: 1, 3: 3, 4: 5, 5: 6}
 
 
@@ -48,7 +49,7 @@ def set_permissions(namespace: Namespace, op: SetPermissionsOp) -> None:
     row = namespace.existing(op.src)
     namespace.history.record(row)
     kept = int(namespace.table.permission[row]) & ~_MODE_MASK
-    namespace.table.permission[row] = kept | op.mode & _MODE_MASK
+    namespace.table.permission[row] = kept | op.mode & MODE_BITS
 
 
 def set_owner(namespace: Namespace, op: SetOwnerOp) -> None:
@@ -88,7 +89,15 @@ def times(namespace: Namespace, op: TimesOp) -> None:
         table.atime[row] = op.atime
 
 
+def _check_quotas(path: str, *quotas: int) -> None:
+    """Raise NamespaceError for a quota that FSDirAttrOp.unprotectedSetQuota refuses."""
+    for quota in quotas:
+        if quota < _QUOTA_RESET:
+            raise NamespaceError(f"{path} cannot have the quota {quota}")
+
+
 def _limit(namespace: Namespace, path: str, ns_quota: int, ds_quota: int) -> None:
+    _check_quotas(path, ns_quota, ds_quota)
     table = namespace.table
     row = namespace.directory(path)
     before = int(table.ns_quota[row]), int(table.ds_quota[row])
@@ -120,33 +129,48 @@ def clear_ns_quota(namespace: Namespace, op: ClearNsQuotaOp) -> None:
 
 
 def set_quota_by_storage_type(namespace: Namespace, op: SetQuotaByStorageTypeOp) -> None:
-    row = namespace.directory(op.src)
     storage_type = _STORAGE_TYPES.get(op.storage_type)
-    if storage_type is None:
+    if storage_type is None or (op.storage_type > _LAST_TYPE_OF_2 and not namespace.hadoop3):
         raise NamespaceError(f"{op.src} has a quota of unknown storage type {op.storage_type}")
+    _check_quotas(op.src, op.ds_quota)
+    row = namespace.directory(op.src)
     features = namespace.table.feature(row)
-    if op.ds_quota in (_QUOTA_DONT_SET, features.type_quotas.get(storage_type, _QUOTA_RESET)):
+    # A NameNode puts the quota on space in the place of one that is not to be set.
+    quota = int(namespace.table.ds_quota[row]) if op.ds_quota == _QUOTA_DONT_SET else op.ds_quota
+    if quota == features.type_quotas.get(storage_type, _QUOTA_RESET):
         namespace.ignore()
         return
     namespace.history.record(row)
-    if op.ds_quota == _QUOTA_RESET:
+    if quota == _QUOTA_RESET:
         features.type_quotas.pop(storage_type, None)
     else:
-        features.type_quotas[storage_type] = op.ds_quota
+        features.type_quotas[storage_type] = quota
     namespace.table.set_features(row, features)
+
+
+def _check_policies(namespace: Namespace, op: SetStoragePolicyOp, present: int) -> None:
+    """Raise NamespaceError where a NameNode does not give a file another storage policy."""
+    if op.policy_id not in known_policies(namespace):
+        raise NamespaceError(f"{op.path} cannot have storage policy {op.policy_id}")
+    if LAZY_PERSIST in (op.policy_id, present):
+        raise NamespaceError(f"{op.path}: LAZY_PERSIST cannot be set or changed after a file was created")
 
 
 def set_storage_policy(namespace: Namespace, op: SetStoragePolicyOp) -> None:
     table = namespace.table
     row = namespace.existing(op.path)
     if table.kind[row] == FILE:
+        _check_policies(namespace, op, int(table.policy[row]))
         namespace.history.record(row)
-        table.policy[row] = checked_policy(op.path, op.policy_id)
+        table.policy[row] = op.policy_id
         return
     if table.kind[row] != DIRECTORY:
         raise NamespaceError(f"{op.path} is neither a file nor a directory")
+    if op.policy_id not in known_policies(namespace) and not namespace.hadoop3:
+        # Hadoop 2.7 stops as soon as it counts the space that a file below takes.
+        raise NamespaceError(f"{op.path} cannot have storage policy {op.policy_id}")
     xattr = XAttr(XAttrNamespace.SYSTEM, _STORAGE_POLICY_XATTR, bytes([op.policy_id & 0xFF]))
-    if op.policy_id:
+    if op.policy_id or not namespace.hadoop3:
         namespace.history.record(row)
         put_xattrs(namespace, row, [xattr])
     elif table.feature(row).xattrs is not None:
@@ -170,6 +194,10 @@ def set_acl(namespace: Namespace, op: SetAclOp) -> None:
 
 def set_xattr(namespace: Namespace, op: SetXAttrOp) -> None:
     row = namespace.existing(op.src)
+    check_distinct(op.src, op.xattrs)
+    if not op.xattrs and namespace.table.feature(row).xattrs is None:
+        namespace.ignore()
+        return
     namespace.history.record(row)
     put_xattrs(namespace, row, op.xattrs)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from engine.errors import NamespaceError
 from engine.namespace import Namespace
 from engine.namespace.diffs import CURRENT_STATE
@@ -9,21 +11,51 @@ from engine.namespace.erasure_coding import REPLICATION_POLICY_ID
 from engine.replay.acls import inherit_default_acl, set_acl
 from engine.replay.blocks import set_blocks
 from engine.replay.structure import remove
-from engine.replay.xattrs import put_xattrs
+from engine.replay.xattrs import new_xattrs
 from image_format.inode_table import FILE, NO_ROW
 from image_format.kernels.inode import UNDER_CONSTRUCTION
-from journal.ops import AddOp, AppendOp, CloseOp, ConcatDeleteOp, ReassignLeaseOp, TruncateOp
+from journal.ops import AddOp, AppendOp, Block, CloseOp, ConcatDeleteOp, ReassignLeaseOp, TruncateOp
 
 _STRIPED = 1
 # Storage policy ids have four bits in a file's header.
 _MAX_POLICY = 15
+LAZY_PERSIST = 15
+_POLICIES_OF_2 = (0, 2, 5, 7, 10, 12, LAZY_PERSIST)
+_POLICIES_OF_3 = (*_POLICIES_OF_2, 1, 14)
+"""Ids of BlockStoragePolicySuite; 0 stands for the default one."""
+# What INodeFile.HeaderFormat has room for, in bytes.
+_MAX_BLOCK_SIZE = (1 << 48) - 1
 
 
-def checked_policy(path: str, policy_id: int) -> int:
-    """The storage policy id of a file; raises NamespaceError where it is none."""
-    if not 0 <= policy_id <= _MAX_POLICY:
+def known_policies(namespace: Namespace) -> Collection[int]:
+    """Ids of the storage policies that the release has."""
+    return _POLICIES_OF_3 if namespace.hadoop3 else _POLICIES_OF_2
+
+
+def _checked_policy(namespace: Namespace, path: str, policy_id: int) -> int:
+    """The storage policy id of a new file.
+
+    Raises:
+        NamespaceError: it does not fit the record, or Hadoop 2.7 does not know it and stops.
+    """
+    if not 0 <= policy_id <= _MAX_POLICY or not (namespace.hadoop3 or policy_id in known_policies(namespace)):
         raise NamespaceError(f"{path} cannot have storage policy {policy_id}")
     return policy_id
+
+
+def _checked_block_size(path: str, size: int) -> int:
+    """The preferred block size as INodeFile.HeaderFormat has it: 0 becomes 1; raises NamespaceError beyond 48 bits."""
+    if not 0 <= size <= _MAX_BLOCK_SIZE:
+        raise NamespaceError(f"{path} cannot have blocks of {size} bytes")
+    return max(size, 1)
+
+
+def _checked_blocks(path: str, blocks: Sequence[Block]) -> Sequence[Block]:
+    """The blocks of ADD or CLOSE; raises NamespaceError for a negative length, as Block.readFields does."""
+    for block in blocks:
+        if block.num_bytes < 0:
+            raise NamespaceError(f"block {block.block_id} of {path} cannot have {block.num_bytes} bytes")
+    return blocks
 
 
 def _open_for_write(namespace: Namespace, row: int, client_name: str, client_machine: str, path: str = "") -> None:
@@ -48,8 +80,8 @@ def _create(namespace: Namespace, op: AddOp) -> int:
     namespace.use_inode_id(op.inode_id)
     table.permission[row] = namespace.permission(op.permissions)
     table.mtime[row] = table.atime[row] = op.mtime
-    table.block_size[row] = op.block_size
-    table.policy[row] = checked_policy(op.path, op.storage_policy_id)
+    table.block_size[row] = _checked_block_size(op.path, op.block_size)
+    table.policy[row] = _checked_policy(namespace, op.path, op.storage_policy_id)
     if op.erasure_coding_policy_id == REPLICATION_POLICY_ID:
         table.replication[row] = namespace.rules.clamp_replication(op.replication)
     else:
@@ -62,7 +94,7 @@ def _create(namespace: Namespace, op: AddOp) -> int:
     if op.acl_entries is not None:
         set_acl(namespace, row, op.acl_entries)
     if op.xattrs:
-        put_xattrs(namespace, row, op.xattrs)
+        new_xattrs(namespace, row, op.xattrs)
     _open_for_write(namespace, row, op.client_name, op.client_machine, op.path)
     return row
 
@@ -95,7 +127,7 @@ def add(namespace: Namespace, op: AddOp) -> None:
     namespace.tree.touch(row)
     table.atime[row] = op.atime
     table.mtime[row] = op.mtime
-    set_blocks(namespace, row, op.blocks)
+    set_blocks(namespace, row, _checked_blocks(op.path, op.blocks))
 
 
 def close(namespace: Namespace, op: CloseOp) -> None:
@@ -106,7 +138,7 @@ def close(namespace: Namespace, op: CloseOp) -> None:
     namespace.tree.touch(row)
     table.atime[row] = op.atime
     table.mtime[row] = op.mtime
-    set_blocks(namespace, row, op.blocks, completes=True)
+    set_blocks(namespace, row, _checked_blocks(op.path, op.blocks), completes=True)
     table.flags[row] &= ~UNDER_CONSTRUCTION & 0xFF
     namespace.leases.closed(row, op.path)
 
@@ -128,21 +160,22 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
     while kept < len(blocks) and size < op.new_length:
         size += blocks[kept].num_bytes
         kept += 1
-    if size < op.new_length:
-        raise NamespaceError(f"{op.src} has {size} bytes, the operation cuts it at {op.new_length}")
     table.truncate_blocks(row, kept)
     table.mtime[row] = op.timestamp
-    if op.truncate_block is None:
-        if size != op.new_length:
-            raise NamespaceError(f"{op.src} cannot be cut at {op.new_length} without a block to recover")
+    if size == op.new_length:
         return
-    if not kept or size == op.new_length:
-        raise NamespaceError(f"{op.src} ends at a block boundary, the operation recovers a block")
+    if not kept or op.truncate_block is None:
+        raise NamespaceError(f"{op.src} cannot be cut at {op.new_length} without a block to recover")
+    if table.is_under_construction(row):
+        raise NamespaceError(f"{op.src} is open for write")
     _open_for_write(namespace, row, op.client_name, op.client_machine)
     namespace.see_generation_stamp(op.truncate_block.genstamp)
     last = blocks[kept - 1]
-    if op.truncate_block.block_id != last.block_id:
-        # Copy on truncate: the new block takes the last one's place at once, else only CLOSE changes it.
+    copies = op.truncate_block.block_id != last.block_id
+    if not copies and _needs_copy(namespace, row, last.block_id):
+        raise NamespaceError(f"block {last.block_id} of {op.src} is not only its own, so it cannot be cut in place")
+    if copies:
+        # The new block takes the last one's place at once, else only CLOSE changes it.
         table.truncate_blocks(row, kept - 1)
         length = last.num_bytes - (size - op.new_length)
         table.extend_blocks(row, [(op.truncate_block.block_id, length, op.truncate_block.genstamp)])
@@ -150,14 +183,25 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
         namespace.history.convert_block(row, kept - 1)
 
 
+def _needs_copy(namespace: Namespace, row: int, block_id: int) -> bool:
+    """FSNamesystem.shouldCopyOnTruncate, less the upgrade that is not finalized, of which only the operation knows."""
+    if namespace.info.HasField("rollingUpgradeStartTime"):
+        return True
+    diffs = namespace.history.diffs.of_file(row)
+    return diffs is not None and diffs.newest_has(block_id)
+
+
 def concat_delete(namespace: Namespace, op: ConcatDeleteOp) -> None:
     table, tree, history = namespace.table, namespace.tree, namespace.history
     target = namespace.file(op.trg)
     latest = history.latest(target)
+    sources = [namespace.file(path) for path in op.srcs]
+    _check_sources(namespace, op, sources, latest)
+    above = int(table.parent[target])
     history.record(target)
-    for path in op.srcs:
-        source = namespace.file(path)
-        table.extend_blocks(target, table.file_blocks(source))
+    for added in [table.file_blocks(source) for source in sources]:
+        table.extend_blocks(target, added)
+    for source in dict.fromkeys(sources):
         directory, name = int(table.parent[source]), table.name(source)
         if namespace.hadoop3:
             history.remove_child(directory, name, source, latest)
@@ -169,7 +213,18 @@ def concat_delete(namespace: Namespace, op: ConcatDeleteOp) -> None:
         namespace.forget(source)
         tree.drop(source)
     table.mtime[target] = op.timestamp
-    history.raise_mtime(int(table.parent[target]), op.timestamp, latest)
+    history.raise_mtime(above, op.timestamp, latest)
+
+
+def _check_sources(namespace: Namespace, op: ConcatDeleteOp, sources: list[int], latest: int) -> None:
+    """Raise NamespaceError where FSDirConcatOp.unprotectedConcat stops at a source."""
+    if namespace.hadoop3:
+        twice = len(set(sources)) < len(sources)
+        if twice and any(namespace.history.in_latest(int(namespace.table.parent[row]), latest) for row in sources):
+            raise NamespaceError(f"a file is given twice to become a part of {op.trg}")
+    elif any(namespace.tree.references.hub(row) is not None for row in sources):
+        # Hadoop 2.7 finds the reference in its directory and not the file
+        raise NamespaceError(f"a file that snapshots have under another name cannot become a part of {op.trg}")
 
 
 def reassign_lease(namespace: Namespace, op: ReassignLeaseOp) -> None:

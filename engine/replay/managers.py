@@ -87,6 +87,8 @@ def remove_policy(namespace: Namespace, op: ops.RemoveErasureCodingPolicyOp) -> 
 
 
 def rolling_upgrade_start(namespace: Namespace, op: ops.RollingUpgradeStartOp) -> None:
+    if namespace.info.HasField("rollingUpgradeStartTime"):
+        raise NamespaceError("a rolling upgrade has begun before this one")
     namespace.info.rollingUpgradeStartTime = op.time & _UINT64
 
 

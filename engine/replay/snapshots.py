@@ -7,11 +7,13 @@ from functools import partial
 
 import numpy as np
 
+from engine.errors import NamespaceError
 from engine.namespace import Namespace
 from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff
 from engine.namespace.paths import encode_name
 from engine.namespace.snapshots import Snapshot
 from image_format.inode_table import InodeTable, RowCopy
+from image_format.layout import LayoutVersion, supports
 from image_format.permission import XAttrNamespace, pack_xattr_name
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind
@@ -24,6 +26,9 @@ from journal.ops import (
 )
 
 _UINT64 = (1 << 64) - 1
+_ORDERED = "dfs.namenode.snapshot.deletion.ordered"
+# The layout of 3.4.0, the first release with ordered deletion.
+_FIRST_WITH_ORDER = LayoutVersion.NVDIMM_SUPPORT
 _DELETED_XATTR = "hdfs.snapshot.deleted"
 
 
@@ -111,10 +116,20 @@ def delete(namespace: Namespace, op: DeleteSnapshotOp) -> None:
 def remove(namespace: Namespace, row: int, name: bytes, mtime: int) -> None:
     """Delete a snapshot of a directory.
 
+    With ordered deletion, a snapshot that is not the earliest one is deleted twice in the log: first it is marked,
+    later the NameNode removes it. Replayed without, the first operation removes the snapshot and the second one finds
+    none: a NameNode skips it (HDFS-15590).
+
     Raises:
         NamespaceError: as `Snapshots.find`.
         InconsistentNamespaceError: a NameNode stops here.
     """
+    unordered = not namespace.rules.ordered_snapshot_deletion
+    skips = unordered and supports(_FIRST_WITH_ORDER, namespace.base.layout_version)
+    if skips and not namespace.snapshots.has(int(namespace.table.id[row]), name):
+        _check_order_is_known(namespace, row, name)
+        namespace.ignore()
+        return
     snapshot = namespace.snapshots.find(int(namespace.table.id[row]), name)
     if namespace.rules.ordered_snapshot_deletion:
         diffs = namespace.history.diffs.of_directory(row)
@@ -125,6 +140,16 @@ def remove(namespace: Namespace, row: int, name: bytes, mtime: int) -> None:
     namespace.snapshots.delete(snapshot)
     if namespace.hadoop3:
         namespace.history.raise_mtime(row, mtime, CURRENT_STATE)
+
+
+def _check_order_is_known(namespace: Namespace, row: int, name: bytes) -> None:
+    """Raise NamespaceError for a snapshot that is missing, where nobody said whether deletion is ordered."""
+    if namespace.rules.ordered_snapshot_deletion is None:
+        raise NamespaceError(
+            f"{namespace.tree.path(row)} has no snapshot {name.decode('utf-8', 'replace')!r}; whether an earlier "
+            f"operation removed or marked it depends on {_ORDERED}",
+            hint=f"Repeat with --conf DIR, the folder of the NameNode's own configuration, which sets {_ORDERED}.",
+        )
 
 
 def _mark_deleted(namespace: Namespace, row: int, snapshot: Snapshot) -> None:

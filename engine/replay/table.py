@@ -98,7 +98,12 @@ TABLE = (
     Operation(ops.StartLogSegmentOp, managers.segment_marker, "counters.segment_marker"),
     Operation(ops.UpdateBlocksOp, blocks.update_blocks, "files.update_blocks"),
     Operation(ops.CreateSnapshotOp, snapshots.create, "snapshots.create"),
-    Operation(ops.DeleteSnapshotOp, snapshots.delete, "snapshots.delete"),
+    Operation(
+        ops.DeleteSnapshotOp,
+        snapshots.delete,
+        "snapshots.delete",
+        ignored="from -67 on: the snapshot is gone, and deletion is not ordered",
+    ),
     Operation(
         ops.RenameSnapshotOp, snapshots.rename, "snapshots.rename", keeps_paths=True, ignored="both names are the same"
     ),
@@ -118,10 +123,14 @@ TABLE = (
     Operation(
         ops.RollingUpgradeFinalizeOp, managers.rolling_upgrade_finalize, ignored="no rolling upgrade is under way"
     ),
-    Operation(ops.SetXAttrOp, attributes.set_xattr, keeps_paths=True),
+    Operation(
+        ops.SetXAttrOp, attributes.set_xattr, keeps_paths=True, ignored="it has no attributes, and the inode has none"
+    ),
     Operation(ops.RemoveXAttrOp, attributes.remove_xattr, keeps_paths=True, ignored="the inode has no such attribute"),
     Operation(
-        ops.SetStoragePolicyOp, attributes.set_storage_policy, ignored="policy 0 of a directory without attributes"
+        ops.SetStoragePolicyOp,
+        attributes.set_storage_policy,
+        ignored="from -64 on: policy 0 of a directory without attributes",
     ),
     Operation(ops.TruncateOp, files.truncate),
     Operation(ops.AppendOp, files.append, ignored="the file is open already"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.errors import NamespaceError
 from engine.namespace import Namespace
 from image_format.permission import XAttrNamespace, pack_xattr_name
 from image_format.string_table import StringKind
@@ -12,6 +13,20 @@ from journal.ops import XAttr
 
 def _packed(namespace: Namespace, xattr: XAttr) -> int:
     return pack_xattr_name(XAttrNamespace(xattr.namespace), namespace.strings.serial(xattr.name, StringKind.XATTR))
+
+
+def check_distinct(path: str, xattrs: Sequence[XAttr]) -> None:
+    """Raise NamespaceError where one attribute is given twice, which a NameNode refuses."""
+    names = [(xattr.namespace, xattr.name) for xattr in xattrs]
+    if len(set(names)) < len(names):
+        raise NamespaceError(f"an extended attribute of {path} is given twice")
+
+
+def new_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> None:
+    """Those of a new inode, all of them even where one is given twice, as FSDirectory.addFileForEditLog has it."""
+    features = namespace.table.feature(row)
+    features.xattrs = tuple((_packed(namespace, xattr), xattr.value) for xattr in xattrs)
+    namespace.table.set_features(row, features)
 
 
 def put_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> None:

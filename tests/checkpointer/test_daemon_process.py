@@ -225,7 +225,7 @@ RESTART = {
     *("web", "rpc_bind_address", "shared_edits", "engine"),
     *("control_hosts", "port_limits", "stop_timeout"),
     *("image_directories", "edits_directories", "storage_permission"),
-    *(f"merge_settings.{name}" for name in ("allow_unknown_layout", "layout_version", "memory", "rules")),
+    *(f"merge_settings.{name}" for name in ("allow_unknown_layout", "layout_version", "memory")),
 }
 
 

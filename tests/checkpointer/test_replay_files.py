@@ -210,9 +210,21 @@ def test_truncate_by_copy_takes_the_new_block(tmp_path: Path) -> None:
     assert image.blocks("/d/f") == [(1, 128, 1001), (77, 22, 1011)]
 
 
-@pytest.mark.parametrize(
-    "op", [truncate(189), truncate(100), truncate(128, Block(1, 128, 1010)), truncate(0, Block(1, 1, 1))]
-)
+@pytest.mark.parametrize(("length", "kept"), [(128, [(1, 128, 1001)]), (0, [])])
+def test_truncate_at_a_boundary_leaves_the_given_block_alone(
+    tmp_path: Path, length: int, kept: list[tuple[int, int, int]]
+) -> None:
+    image = merged(store().save(tmp_path), truncate(length, Block(1, 128, 1010)))
+    assert image.blocks("/d/f") == kept
+    assert FILE_ID not in image.leases()
+
+
+def test_truncate_beyond_the_end_opens_the_file(tmp_path: Path) -> None:
+    image = merged(store().save(tmp_path), truncate(189, Block(2, 128, 1010)))
+    assert image["/d/f"].file.HasField("fileUC")
+
+
+@pytest.mark.parametrize("op", [truncate(189), truncate(100), truncate(-1, Block(1, 128, 1010))])
 def test_truncate_that_does_not_fit(tmp_path: Path, op: ops.TruncateOp) -> None:
     with pytest.raises(ReplayError, match="OP_TRUNCATE at txid 101"):
         merged(store().save(tmp_path), op)

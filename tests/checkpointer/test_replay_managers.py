@@ -166,7 +166,6 @@ def test_cache_directives(tmp_path: Path, layout: int) -> None:
     _, found, directives = caches(merged(first, ops.RemoveCachePoolOp(pool_name="p")))
     assert (list(found), directives) == (["q"], {})
     for wrong in (
-        ops.AddCacheDirectiveOp(directive=DIRECTIVE),
         ops.AddCacheDirectiveOp(directive=DIRECTIVE._replace(id=8, pool="none")),
         ops.ModifyCacheDirectiveOp(directive=DIRECTIVE._replace(id=8)),
         ops.RemoveCacheDirectiveOp(id=8),

@@ -230,6 +230,13 @@ def test_rename_old_into_a_directory(tmp_path: Path) -> None:
     assert {"/z/g", "/z/b/f"} <= set(image.paths)
 
 
+@layouts
+def test_rename_old_into_the_root(tmp_path: Path, layout: int) -> None:
+    """Hadoop 2.7 puts another slash behind the root's, and finds no parent of that path."""
+    image = merged(tree(layout).save(tmp_path), rename_old("/a/b", "/"))
+    assert ("/b/f" in image) == (layout == HADOOP3)
+
+
 @pytest.mark.parametrize(
     ("src", "dst"),
     [

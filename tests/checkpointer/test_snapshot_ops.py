@@ -428,6 +428,35 @@ def test_a_loaded_open_file_of_a_snapshot_has_a_lease_in_hadoop_3(tmp_path: Path
         assert second.image.leases() == expected
 
 
+def deleted_in_order() -> list[EditOp]:
+    """What a NameNode logs with ordered deletion: it marks s2, removes s1, then removes s2 by its new name."""
+    made = [allow(), create("s1"), create("s2"), create("s3"), remove("s2"), remove("s1"), remove("s2#1")]
+    return [ops.StartLogSegmentOp(), *made]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_the_second_deletion_of_a_marked_snapshot(tmp_path: Path, ordered: bool) -> None:
+    """Where order is off by now, the first one removed it and nothing is left to do (HDFS-15590, HDFS-17960)."""
+    found = Setting(tmp_path, HADOOP3, ReplayRules(ordered_snapshot_deletion=ordered)).merged(*deleted_in_order())
+    assert found.reader.order == [b"s3"]
+    assert found.reader.header.numSnapshots == 1
+    assert found.reader.header.snapshotCounter == 3
+
+
+def test_the_error_names_the_setting_where_it_is_unknown(tmp_path: Path) -> None:
+    with pytest.raises(ReplayError, match=r"dfs\.namenode\.snapshot\.deletion\.ordered") as caught:
+        Setting(tmp_path, HADOOP3).merged(*deleted_in_order())
+    assert caught.value.txid == 100 + len(deleted_in_order())
+    assert "--conf" in caught.value.hint
+
+
+@pytest.mark.parametrize("layout", [HADOOP2, -66])
+def test_releases_without_ordered_deletion_stop_at_a_missing_snapshot(tmp_path: Path, layout: int) -> None:
+    rules = ReplayRules(ordered_snapshot_deletion=False)
+    with pytest.raises(ReplayError, match="no snapshot 's2#1'"):
+        Setting(tmp_path, layout, rules).merged(*deleted_in_order())
+
+
 def test_ordered_deletion_marks_all_but_the_earliest(tmp_path: Path) -> None:
     rules = ReplayRules(ordered_snapshot_deletion=True)
     given = [allow(), create("s0"), create("s1"), delete("/s/f"), create("s2"), remove("s1")]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine.errors import CheckpointCancelledError, ReplayError
-from engine.merge import SilentObserver, merge
+from engine.merge import SilentObserver, load_image, merge
+from engine.replay_rules import ReplayRules
+from engine.settings import MergeSettings
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import StorageError
 from image_format.errors import DigestMismatchError, MissingDigestError
@@ -20,6 +23,7 @@ from journal.errors import TransactionGapError
 from journal.ops import EditOp
 from tests.checkpointer.image_builder import BASE_TXID, ImageBuilder, numbered
 from tests.checkpointer.op_makers import delete, mkdir, rename
+from tests.checkpointer.snapshot_support import allow, create, remove
 
 STEPS: list[list[EditOp]] = [
     [mkdir("/a", 20001), mkdir("/a/b", 20002)],
@@ -96,6 +100,28 @@ def test_the_index_is_updated_and_not_rebuilt(warm: WarmNamespace, out: Path, mo
     play(warm, STEPS[2])
     assert scans == [] != warm.save([out]).saved.paths
     assert scans == [out / f"fsimage_{warm.last_txid:019d}"]
+
+
+def test_other_rules_mean_to_load_the_image_again(out: Path, base: Path) -> None:
+    """A NameNode that starts with another setting replays all edits after its image by the new one."""
+    steps = [mkdir("/s", 20001), allow("/s"), *(create(f"s{n}", "/s") for n in (1, 2, 3)), remove("s2", "/s")]
+    later = [remove("s1", "/s"), remove("s2#1", "/s")]
+    marks = MergeSettings(rules=ReplayRules(ordered_snapshot_deletion=True))
+    with WarmNamespace(marks) as warm:
+        warm.load(base)
+        play(warm, steps)
+        assert warm.usable
+        warm.settings = replace(marks, codec="")
+        assert warm.usable
+        warm.settings = replace(marks, rules=ReplayRules(ordered_snapshot_deletion=False))
+        assert not warm.usable
+        warm.load(base)
+        assert warm.usable
+        play(warm, [*steps, *later])
+        saved = warm.save([out]).saved.paths[0]
+        assert warm.usable
+    with ImageFile.open(saved) as image:
+        assert load_image(image).namespace.snapshots.base_ids.tolist() == [2]
 
 
 def test_a_rollback_image(warm: WarmNamespace, out: Path) -> None:

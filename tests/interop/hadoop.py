@@ -86,9 +86,9 @@ class Hadoop:
         """Load image and edits of a storage directory as a NameNode does at its start, save the namespace; its txid.
 
         Raises:
-            HadoopRefusedError: a NameNode stops there.
+            HadoopRefusedError: a NameNode stops there; the message has the last txid that it applied.
         """
-        return int(self._ask("reload", name, out))
+        return int(self._ask("replay", name, out))
 
     def view_image(self, image: Path, output_format: str = "XML") -> str:
         """What OfflineImageViewerPB prints of an image, as XML or Delimited.
@@ -118,7 +118,7 @@ class Hadoop:
         self._jvm.stdin.write("\t".join([command, *map(str, words)]) + "\n")
         self._jvm.stdin.flush()
         verdict, _, text = self._jvm.stdout.readline().rstrip("\n").partition("\t")
-        if verdict == "ok" and (command == "reload" or text == "0"):
+        if verdict == "ok" and (command in ("reload", "replay") or text == "0"):
             return text
         log = self._log.read_bytes()[before:][:_LOGGED].decode("utf-8", "replace")
         raise HadoopRefusedError(f"{command} {words[0]}: {verdict} {text}\n{log}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.replay.kernels.change import GROUP_SHIFT, USER_SHIFT, find_known
+from engine.replay.kernels.change import GROUP_SHIFT, MODE, USER_SHIFT, find_known
 from engine.replay.kernels.files import anywhere
 from engine.replay.kernels.layouts import SET_PERMISSIONS, SET_REPLICATION, TIMES
 from engine.replay.kernels.recording import record, to_record
@@ -29,7 +29,7 @@ from image_format.kernels.inode import ACL_DUE, DIRTY, FILE, SYMLINK, UNKNOWN_FI
 from image_format.kernels.jit import step
 from image_format.permission import SERIAL_MASK
 
-_MODE = np.uint64(0xFFFF)
+_ALL_MODE_BITS = np.uint64(0xFFFF)
 _SERIAL = np.uint64(SERIAL_MASK)
 
 
@@ -78,7 +78,7 @@ def set_permissions(a, buf, pos, end):
         return UNUSUAL
     record(a, row)
     entry["flags"] |= DIRTY
-    entry["permission"] = (entry["permission"] & ~_MODE) | np.uint64(u16(buf, pos))
+    entry["permission"] = (entry["permission"] & ~_ALL_MODE_BITS) | (np.uint64(u16(buf, pos)) & MODE)
     return DONE
 
 

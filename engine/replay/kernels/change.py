@@ -47,6 +47,8 @@ from image_format.kernels.wire import octet
 
 GROUP_SHIFT = np.uint64(permission.GROUP_SHIFT)
 USER_SHIFT = np.uint64(permission.USER_SHIFT)
+MODE = np.uint64(permission.MODE_BITS)
+"""Mode bits of an operation that count."""
 _ACL_NAMED = 1 << 6
 _ACL_DEFAULT = 1 << 5
 _ACL_UNKNOWN = 1 << 7
@@ -84,7 +86,7 @@ def permission_of(a, buf, pos, end):
     if user < 0 or group < 0:
         return np.uint64(0), False
     values = known_values_of(a)
-    return values[user] << USER_SHIFT | values[group] << GROUP_SHIFT | np.uint64(u16(buf, pos + size)), True
+    return values[user] << USER_SHIFT | values[group] << GROUP_SHIFT | (np.uint64(u16(buf, pos + size)) & MODE), True
 
 
 @step
@@ -92,13 +94,14 @@ def acl_end(buf, pos, end, default):
     """Position behind the entries of an ACL, or behind their number where there are none; -1 where it is not whole.
 
     Args:
-        default: whether there may be default entries.
+        default: whether there may be default entries; they come after the others.
     """
     if pos < 0 or pos + 4 > end:
         return np.int64(-1)
     count = i32(buf, pos)
     pos += 4
     access = 0
+    defaults = 0
     for _ in range(count):
         if pos >= end:
             return np.int64(-1)
@@ -111,7 +114,12 @@ def acl_end(buf, pos, end, default):
             pos = following
         if bits & _ACL_UNKNOWN or (bits & _ACL_DEFAULT and not default):
             return np.int64(-1)
-        access += bits & _ACL_DEFAULT == 0
+        if bits & _ACL_DEFAULT:
+            defaults += 1
+        elif defaults:
+            return np.int64(-1)
+        else:
+            access += 1
     return np.int64(pos) if count == 0 or access >= _MINIMAL_ACL else np.int64(-1)
 
 

@@ -80,6 +80,7 @@ from image_format.kernels.jit import step
 from image_format.kernels.tables import find_link, hash_name, put_number
 
 _MAX_POLICY = 15
+_MAX_BLOCK_SIZE = (1 << 48) - 1
 _SMALLEST_COMPACT_BLOCK = 10
 
 
@@ -154,7 +155,7 @@ def add(a, buf, pos, end):
     replication = i16(buf, pos + ADD.replication)
     mtime, atime = i64(buf, pos + ADD.mtime), i64(buf, pos + ADD.atime)
     block_size = i64(buf, pos + ADD.block_size)
-    if i32(buf, pos + ADD.blocks) != 0:
+    if i32(buf, pos + ADD.blocks) != 0 or block_size < 1 or block_size > _MAX_BLOCK_SIZE:
         return UNUSUAL
     owner = pos + ADD.blocks + COUNT
     acl = owner_end(buf, owner, end)
@@ -172,7 +173,10 @@ def add(a, buf, pos, end):
     if not known or pos < 0 or pos + codes > end or not call_end(buf, pos + codes, end):
         return UNUSUAL
     policy = np.int64(np.int8(buf[pos + ADD_TAIL.storage_policy_id]))
-    if policy < 0 or policy > _MAX_POLICY or (with_ec and buf[pos + ADD_TAIL.erasure_coding_policy_id] != 0):
+    # Of other policies than the default one the plain function knows which ones Hadoop 2.7 has.
+    if policy < 0 or policy > _MAX_POLICY or (policy != 0 and not a[HADOOP3]):
+        return UNUSUAL
+    if with_ec and buf[pos + ADD_TAIL.erasure_coding_policy_id] != 0:
         return UNUSUAL
     slash = last_slash(buf, path + 2, after_path)
     parent = parent_of(a, buf, path + 2, slash)
@@ -380,6 +384,9 @@ def close(a, buf, pos, end):
     for index in range(held):
         at = blocks + index * BLOCK_SIZE
         if not _fits(a, entry, index, count, i64(buf, at), i64(buf, at + BLOCK.genstamp)):
+            return UNUSUAL
+    for index in range(count):
+        if i64(buf, blocks + index * BLOCK_SIZE + BLOCK.num_bytes) < 0:
             return UNUSUAL
     if not _reserve_blocks(a, row, count - held):
         return AGAIN

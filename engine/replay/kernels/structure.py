@@ -62,6 +62,7 @@ from image_format.kernels.inode import (
     HOLDS,
     LEASED,
     SPECIAL,
+    SYMLINK,
     UNDER_CONSTRUCTION,
     UNKNOWN_FIELDS,
 )
@@ -270,6 +271,8 @@ def rename_old(a, buf, pos, end):
     found = any_child(a, parent, buf, name, size, hash_name(parent, buf, name, size))
     if found != ABSENT or is_ancestor(rows_of(a), row, parent):
         return AGAIN if found == AGAIN else UNUSUAL
+    if rows_of(a)[row]["kind"] == SYMLINK:
+        return UNUSUAL
     return _move(a, row, parent, buf, name, size, timestamp, -1, latest, inside)
 
 
@@ -300,6 +303,9 @@ def rename(a, buf, pos, end):
         return parent if parent == AGAIN else UNUSUAL
     name, size = slash + 1, pos - slash - 1
     if is_ancestor(rows_of(a), row, parent):
+        return UNUSUAL
+    # Its target must not be the destination.
+    if rows_of(a)[row]["kind"] == SYMLINK:
         return UNUSUAL
     found = any_child(a, parent, buf, name, size, hash_name(parent, buf, name, size))
     if found == AGAIN:

@@ -9,12 +9,14 @@ import java.nio.charset.StandardCharsets;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.hdfs.HdfsConfiguration;
+import org.apache.hadoop.hdfs.server.common.HdfsServerConstants.StartupOption;
 import org.apache.hadoop.hdfs.server.common.Storage.StorageDirectory;
 import org.apache.hadoop.hdfs.server.namenode.NNStorage.NameNodeFile;
 import org.apache.hadoop.hdfs.tools.offlineEditsViewer.OfflineEditsViewer;
 import org.apache.hadoop.hdfs.tools.offlineImageViewer.OfflineImageViewerPB;
 import org.apache.hadoop.hdfs.util.Canceler;
 import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
+import org.apache.hadoop.util.ExitUtil;
 
 /**
  * Hadoop's own loader and viewers behind a pipe: reads commands from standard input, one a line with tabs between
@@ -22,6 +24,8 @@ import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
  *
  * <pre>
  * reload NAME_DIR OUT_DIR          load a storage directory as a NameNode does, save the namespace anew: its txid
+ * replay NAME_DIR OUT_DIR          load image and edits of a storage directory, save the namespace: its txid; after an
+ *                                  error the answer begins with the last txid that was applied
  * oiv IMAGE OUT FORMAT             OfflineImageViewerPB -p FORMAT (XML, Delimited)
  * oev EDITS OUT FORMAT             OfflineEditsViewer -p FORMAT (xml, binary)
  * </pre>
@@ -34,6 +38,7 @@ public final class HadoopTools {
   private HadoopTools() {
     // a stock NameNode of this release refuses symlinks, which some of the recorded namespaces hold
     FileSystem.enableSymlinks();
+    ExitUtil.disableSystemExit();
     // several name systems in one JVM
     DefaultMetricsSystem.setMiniClusterMode(true);
     base = new HdfsConfiguration();
@@ -57,8 +62,9 @@ public final class HadoopTools {
     try {
       return "ok\t" + run(words);
     } catch (Throwable error) {
-      error.printStackTrace();
-      return "error\t" + chain(error);
+      String found = chain(error);
+      System.err.println(found);
+      return "error\t" + found;
     }
   }
 
@@ -66,6 +72,8 @@ public final class HadoopTools {
     switch (words[0]) {
       case "reload":
         return reload(new File(words[1]), new File(words[2]));
+      case "replay":
+        return replay(new File(words[1]), new File(words[2]));
       case "oiv":
         return OfflineImageViewerPB.run(new String[] {"-p", words[3], "-i", words[1], "-o", words[2]});
       case "oev":
@@ -92,10 +100,44 @@ public final class HadoopTools {
     }
   }
 
+  /** As a NameNode does at its start, up to where it would begin a segment of its own. */
+  private long replay(File name, File out) throws Exception {
+    Configuration conf = new Configuration(base);
+    conf.set("dfs.namenode.name.dir", name.toURI().toString());
+    FSImage image =
+        new FSImage(conf, FSNamesystem.getNamespaceDirs(conf), FSNamesystem.getNamespaceEditsDirs(conf));
+    FSNamesystem namesystem = new FSNamesystem(conf, image, false);
+    try {
+      try {
+        image.recoverTransitionRead(StartupOption.REGULAR, namesystem, null);
+        namesystem.imageLoadComplete();
+      } catch (Throwable error) {
+        throw new Exception(Long.toString(image.getLastAppliedTxId()), error);
+      }
+      long txid = image.getLastAppliedTxId();
+      StorageDirectory directory = new StorageDirectory(out);
+      directory.getCurrentDir().mkdirs();
+      image.saveFSImage(new SaveNamespaceContext(namesystem, txid, new Canceler()), directory, NameNodeFile.IMAGE);
+      return txid;
+    } finally {
+      namesystem.close();
+      image.close();
+    }
+  }
+
+  /** Some exceptions of Hadoop's fail when they are asked for their message. */
+  private static String told(Throwable cause) {
+    try {
+      return cause.toString();
+    } catch (RuntimeException error) {
+      return cause.getClass().getName();
+    }
+  }
+
   private static String chain(Throwable error) {
     StringBuilder text = new StringBuilder();
     for (Throwable cause = error; cause != null; cause = cause.getCause()) {
-      text.append(text.length() == 0 ? "" : " <- ").append(cause);
+      text.append(text.length() == 0 ? "" : " <- ").append(told(cause));
     }
     return text.toString().replaceAll("\\s+", " ");
   }

@@ -1,0 +1,645 @@
+"""Crafted operation lists: every operation of layout -63, with fields that a client sends and fields that none sends.
+
+`SETUP` makes the namespace that every list starts from. A `Crafter` makes a list for a seed. It keeps a rough model of
+the namespace, so that most operations fit, and departs from it now and then: other spellings of a path, names that
+NameNodes reserve, paths that do not exist, and values beyond what a client can ask for.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from journal import ops
+from journal.ops import AclEntry, Block, EditOp, PermissionStatus, XAttr
+from tests.checkpointer.op_makers import add, close, mkdir
+from tests.checkpointer.snapshot_support import allow, create
+
+FIRST_INODE = 16386
+FIRST_BLOCK = (1 << 30) + 1
+FIRST_STAMP = 1001
+TIME = 5000
+LARGEST = (1 << 63) - 1
+FLAT = ("/", "/d1", "/d1/sub", "/d2", "/d2/in", "/d3", "/d4", "/acl", "/x", "/x/y", "/x/y/z", "/ü")
+FILES = ("/d1/f1", "/d1/f2", "/d1/sub/g", "/d2/a", "/d2/in/b", "/d3/q", "/x/y/z/deep", "/ü/ö", "/e1", "/e2")
+OPEN = ("/open", "/d2/o", "/d1/sub/o")
+LINKS = ("/l", "/d2/l")
+ODD_NAMES = (
+    ".snapshot",
+    ".reserved",
+    ".inodes",
+    "raw",
+    ".",
+    "..",
+    "",
+    " ",
+    "a:b",
+    "ü",
+    "\U0001d49c",
+    "\ud800",
+    "a\nb",
+    "-",
+)
+
+
+def _blocks(first: int, count: int, size: int = 128) -> tuple[Block, ...]:
+    return tuple(Block(FIRST_BLOCK + n, size, FIRST_STAMP + n) for n in range(first, first + count))
+
+
+def _setup() -> list[EditOp]:
+    made: list[EditOp] = []
+    number = iter(range(FIRST_INODE, FIRST_INODE + 1000))
+    block = iter(range(0, 1000, 2))
+    made += [mkdir(path, next(number)) for path in FLAT[1:]]
+    made += [allow("/d2"), allow("/x")]
+    for path in (*FILES, *OPEN):
+        blocks = _blocks(next(block), 2) if path[1] != "e" else ()
+        made.append(add(path, next(number)))
+        for at, each in enumerate(blocks):
+            made.append(ops.AllocateBlockIdOp(block_id=each.block_id))
+            made.append(ops.SetGenstampV2Op(genstamp=each.genstamp))
+            empty = each._replace(num_bytes=0)
+            made.append(ops.AddBlockOp(path=path, blocks=(*blocks[at - 1 : at], empty) if at else (empty,)))
+        if path not in OPEN:
+            made.append(close(path, blocks=blocks))
+    for path in LINKS:
+        made.append(_link(path, next(number), "/d1/f1"))
+    default = tuple(
+        AclEntry(kind, 1, 5, name) for kind, name in ((0, None), (0, "eve"), (1, None), (2, None), (3, None))
+    )
+    access = tuple(
+        AclEntry(kind, 0, 6, name) for kind, name in ((0, None), (0, "eve"), (1, None), (2, None), (3, None))
+    )
+    made += [
+        create("s1", "/d2"),
+        create("s1", "/x"),
+        ops.SetAclOp(src="/acl", acl_entries=(*access, *default)),
+        ops.SetAclOp(src="/d1/f2", acl_entries=access),
+        ops.SetQuotaOp(src="/d3", ns_quota=1000, ds_quota=1 << 40),
+        ops.SetQuotaByStorageTypeOp(src="/d4", storage_type=1, ds_quota=1 << 40),
+        ops.SetXAttrOp(src="/d1", xattrs=(XAttr(0, "a", b"1"), XAttr(1, "b", None))),
+        ops.SetStoragePolicyOp(path="/d4", policy_id=12),
+        ops.AddCachePoolOp(pool=ops.CachePoolInfo("p1", "eve", "staff", 0o755, 1 << 30, 1000)),
+        ops.AddCacheDirectiveOp(directive=ops.CacheDirectiveInfo(1, "/d1", 1, "p1", LARGEST // 4)),
+        ops.UpdateMasterKeyOp(key=ops.DelegationKey(1, LARGEST // 2, b"key")),
+        ops.GetDelegationTokenOp(token=token(1), expiry_time=LARGEST // 2),
+        mkdir("/d2/in/late", next(number), 6000),
+    ]
+    return made
+
+
+def _link(path: str, inode_id: int, target: str, mtime: int = TIME) -> EditOp:
+    owner = PermissionStatus("hdfs", "supergroup", 0o777)
+    return ops.SymlinkOp(inode_id=inode_id, path=path, target=target, mtime=mtime, atime=mtime, permissions=owner)
+
+
+def token(number: int) -> ops.DelegationTokenIdent:
+    """A token of master key 1."""
+    return ops.DelegationTokenIdent("eve", "yarn", "", TIME, LARGEST // 2, number, 1)
+
+
+SETUP: Sequence[EditOp] = _setup()
+
+
+@dataclass
+class _Model:
+    """What the list has made so far, if every operation was applied."""
+
+    directories: list[str] = field(default_factory=lambda: [*FLAT, "/d2/in/late"])
+    files: list[str] = field(default_factory=lambda: [*FILES])
+    opened: list[str] = field(default_factory=lambda: [*OPEN])
+    links: list[str] = field(default_factory=lambda: [*LINKS])
+    blocks: dict[str, tuple[Block, ...]] = field(
+        default_factory=lambda: {path: _blocks(2 * number, 2) for number, path in enumerate((*FILES[:8], *OPEN))}
+    )
+    snapshottable: list[str] = field(default_factory=lambda: ["/d2", "/x"])
+    snapshots: list[tuple[str, str]] = field(default_factory=lambda: [("/d2", "s1"), ("/x", "s1")])
+    pools: list[str] = field(default_factory=lambda: ["p1"])
+    directives: list[int] = field(default_factory=lambda: [1])
+    tokens: list[int] = field(default_factory=lambda: [1])
+    inode: int = FIRST_INODE + 500
+    block: int = 500
+    clock: int = 10_000
+
+    def places(self) -> list[list[str]]:
+        return [self.directories, self.files, self.opened, self.links]
+
+    def forget(self, path: str) -> None:
+        for kind in self.places():
+            kind[:] = [each for each in kind if each != path and not each.startswith(path + "/")]
+
+    def move(self, source: str, target: str) -> None:
+        for kind in self.places():
+            kind[:] = [
+                target + each[len(source) :] if each == source or each.startswith(source + "/") else each
+                for each in kind
+            ]
+        for path in [each for each in self.blocks if each == source or each.startswith(source + "/")]:
+            self.blocks[target + path[len(source) :]] = self.blocks.pop(path)
+
+    def exists(self, path: str) -> bool:
+        return any(path in kind for kind in self.places())
+
+
+class Crafter:
+    """Makes one list.
+
+    Args:
+        seed: fixes the list.
+        odd_paths: the share of paths that are spelled otherwise.
+        odd_values: the share of values that no client can ask for.
+    """
+
+    def __init__(self, seed: int, *, odd_paths: float = 0.05, odd_values: float = 0.06) -> None:
+        self._chance = random.Random(seed)
+        self._odd_paths, self._odd_values = odd_paths, odd_values
+        self._model = _Model()
+
+    def make(self) -> list[EditOp]:
+        """The list: 5 to 30 operations between the markers of a segment."""
+        kinds: list[Callable[[], EditOp]] = [make for make, weight in self._kinds() for _ in range(weight)]
+        made = [self._chance.choice(kinds)() for _ in range(self._chance.randint(5, 30))]
+        return [ops.StartLogSegmentOp(), *made, ops.EndLogSegmentOp()]
+
+    def _kinds(self) -> list[tuple[Callable[[], EditOp], int]]:
+        return [
+            (self._mkdir, 5),
+            (self._add, 6),
+            (self._close, 5),
+            (self._add_block, 4),
+            (self._update_blocks, 3),
+            (self._append, 3),
+            (self._truncate, 3),
+            (self._concat, 3),
+            (self._delete, 5),
+            (self._rename_old, 6),
+            (self._rename, 6),
+            (self._symlink, 2),
+            (self._set_replication, 3),
+            (self._set_permissions, 3),
+            (self._set_owner, 3),
+            (self._times, 3),
+            (self._set_quota, 3),
+            (self._old_quota, 2),
+            (self._type_quota, 3),
+            (self._storage_policy, 3),
+            (self._set_acl, 4),
+            (self._set_xattr, 3),
+            (self._remove_xattr, 2),
+            (self._reassign, 2),
+            (self._allow, 2),
+            (self._disallow, 2),
+            (self._create_snapshot, 4),
+            (self._delete_snapshot, 3),
+            (self._rename_snapshot, 2),
+            (self._stamps, 2),
+            (self._pool, 3),
+            (self._directive, 4),
+            (self._token, 3),
+            (self._rolling_upgrade, 1),
+        ]
+
+    # ---- values --------------------------------------------------------------------------------------------
+
+    def _happens(self, share: float) -> bool:
+        return self._chance.random() < share
+
+    def _value(self, usual: int, *odd: int) -> int:
+        return self._chance.choice(odd) if self._happens(self._odd_values) else usual
+
+    def _now(self) -> int:
+        self._model.clock += self._chance.randint(0, 20)
+        return self._value(self._model.clock, 0, -1, -2, 1, LARGEST, -LARGEST - 1)
+
+    def _inode_id(self) -> int:
+        self._model.inode += 1
+        return self._value(self._model.inode, -1, 1, 16384, 16385, FIRST_INODE, self._model.inode + 100, LARGEST)
+
+    def _permissions(self) -> PermissionStatus:
+        user, group = self._chance.choice(("hdfs", "eve", "ü")), self._chance.choice(("supergroup", "staff"))
+        return PermissionStatus(user, group, self._mode())
+
+    def _mode(self) -> int:
+        return self._value(self._chance.choice((0o755, 0o644, 0o700, 0o1777)), 0, 0o2755, 0o4755, 0o7777, 0o177777)
+
+    def _block(self, size: int = 0) -> Block:
+        self._model.block += 1
+        number = self._model.block
+        return Block(FIRST_BLOCK + number, self._value(size, -1, 129, LARGEST), FIRST_STAMP + number)
+
+    def _acl(self, *, default: bool) -> tuple[AclEntry, ...]:
+        named = [AclEntry(self._chance.choice((0, 1)), 0, self._chance.randint(0, 7), n) for n in ("eve", "ü")]
+        named = sorted(named[: self._chance.randint(0, 2)], key=lambda entry: entry.type)
+        bits = self._chance.randint(0, 7)
+        users = [entry for entry in named if entry.type == 0]
+        groups = [entry for entry in named if entry.type == 1]
+        mask = [AclEntry(2, 0, bits)] if named else []
+        access = [AclEntry(0, 0, 7), *users, AclEntry(1, 0, 5), *groups, *mask, AclEntry(3, 0, bits)]
+        entries = [*access, *(entry._replace(scope=1) for entry in access if default)]
+        if self._happens(self._odd_values):
+            self._chance.shuffle(entries)
+        if self._happens(self._odd_values):
+            del entries[self._chance.randrange(len(entries))]
+        return tuple(entries)
+
+    def _xattrs(self) -> tuple[XAttr, ...]:
+        def one() -> XAttr:
+            space, name = self._chance.choice((0, 1, 2, 3, 4)), self._chance.choice(("a", "b", "c", "ü"))
+            return XAttr(space, name, self._chance.choice((b"", b"1", b"22", None)))
+
+        return tuple(one() for _ in range(self._value(self._chance.randint(1, 2), 0, 4)))
+
+    # ---- paths ---------------------------------------------------------------------------------------------
+
+    def _of(self, *kinds: list[str]) -> str:
+        """A path of one of these kinds, sometimes of another one or of nothing."""
+        if self._happens(0.04):
+            kinds = tuple(self._model.places())
+        if self._happens(0.03):
+            return self._chance.choice(("/none", "/d1/none", "/none/none", "/d1/f1/none"))
+        known = [path for kind in kinds for path in kind]
+        return self._chance.choice(known) if known else "/none"
+
+    def _new(self) -> str:
+        """A path whose last name is new in most cases."""
+        parent = self._of(self._model.directories)
+        name = self._chance.choice(ODD_NAMES) if self._happens(self._odd_paths) else f"n{self._chance.randint(1, 99)}"
+        return f"{'' if parent == '/' else parent}/{name}"
+
+    def _any(self) -> str:
+        return self._of(*self._model.places())
+
+    def _spelled(self, path: str) -> str:
+        """The path, sometimes as nobody should spell it."""
+        if not self._happens(self._odd_paths):
+            return path
+        head, _, tail = path.rpartition("/")
+        return self._chance.choice(
+            (
+                path + "/",
+                path + "//",
+                "/" + path,
+                path.replace("/", "//"),
+                path[1:],
+                path + "/.",
+                path + "/..",
+                head + "/./" + tail,
+                head + "/x/../" + tail,
+                "/l/" + tail,
+                "/.reserved/raw" + path,
+                "/.reserved/.inodes/16386",
+                "/.reserved/.inodes/16386/" + tail,
+                "/.reserved",
+                head + "/.snapshot/" + tail,
+                path + "/.snapshot/s1",
+                path + "/.snapshot",
+                "",
+                "/",
+                "//",
+            )
+        )
+
+    # ---- files ---------------------------------------------------------------------------------------------
+
+    def _mkdir(self) -> EditOp:
+        path, acl = self._new(), self._acl(default=True) if self._happens(0.1) else None
+        if not self._model.exists(path):
+            self._model.directories.append(path)
+        mode = self._permissions()
+        fields = {"xattrs": self._xattrs()} if self._happens(0.1) else {}
+        return mkdir(self._spelled(path), self._inode_id(), self._now(), permissions=mode, acl_entries=acl, **fields)
+
+    def _add(self) -> EditOp:
+        model, known = self._model, self._happens(0.3)
+        path = self._of(model.files, model.opened) if known else self._new()
+        overwrite = self._happens(0.5) if known else self._happens(0.1)
+        if overwrite:
+            model.forget(path)
+        blocks = model.blocks.get(path, ()) if known and not overwrite else ()
+        if not model.exists(path) or path in model.files:
+            model.forget(path)
+            model.opened.append(path)
+        model.blocks[path] = blocks
+        return add(
+            self._spelled(path),
+            self._inode_id(),
+            self._now(),
+            atime=self._now(),
+            replication=self._value(3, 0, -1, 513, 32767, -32768),
+            block_size=self._value(128, 0, 1, -1, (1 << 48) - 1, 1 << 48, LARGEST),
+            blocks=blocks,
+            permissions=self._permissions(),
+            acl_entries=self._acl(default=False) if self._happens(0.1) else None,
+            xattrs=self._xattrs() if self._happens(0.1) else (),
+            client_name=self._chance.choice(("client", "other", "")),
+            client_machine=self._chance.choice(("host", "")),
+            overwrite=overwrite,
+            storage_policy_id=self._value(0, 1, 2, 7, 12, 15, 16, -1, 127),
+        )
+
+    def _close(self) -> EditOp:
+        path = self._of(self._model.opened)
+        blocks = self._changed(self._model.blocks.get(path, ()))
+        if path in self._model.opened:
+            self._model.opened.remove(path)
+            self._model.files.append(path)
+            self._model.blocks[path] = blocks
+        return close(self._spelled(path), self._now(), atime=self._now(), blocks=blocks, replication=self._value(3, 0))
+
+    def _changed(self, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+        """A block list as a later operation may have it."""
+        way = self._chance.random()
+        if blocks and way < 0.3:
+            last = blocks[-1]._replace(num_bytes=self._value(self._chance.randint(0, 128), -1, LARGEST))
+            return (*blocks[:-1], last)
+        if blocks and way < 0.4:
+            self._model.block += 1
+            return (*blocks[:-1], blocks[-1]._replace(genstamp=FIRST_STAMP + self._model.block))
+        if blocks and way < 0.5:
+            return blocks[:-1]
+        if way < 0.6:
+            return (*blocks, self._block(100))
+        if blocks and way < 0.6 + self._odd_values:
+            return self._chance.choice((blocks[1:], (), (blocks[0]._replace(genstamp=5), *blocks[1:])))
+        return blocks
+
+    def _add_block(self) -> EditOp:
+        path = self._of(self._model.opened)
+        blocks, added = self._model.blocks.get(path, ()), self._block()
+        self._model.blocks[path] = (*blocks, added)
+        before = blocks[-1:] if not self._happens(self._odd_values) else self._chance.choice((blocks, (), blocks[:1]))
+        if before and self._happens(0.3):
+            before = (*before[:-1], before[-1]._replace(num_bytes=self._chance.randint(0, 128)))
+        return ops.AddBlockOp(path=self._spelled(path), blocks=(*before, added))
+
+    def _update_blocks(self) -> EditOp:
+        path = self._of(self._model.opened)
+        blocks = self._changed(self._model.blocks.get(path, ()))
+        self._model.blocks[path] = blocks
+        return ops.UpdateBlocksOp(path=self._spelled(path), blocks=blocks)
+
+    def _append(self) -> EditOp:
+        path = self._of(self._model.files)
+        if path in self._model.files:
+            self._model.files.remove(path)
+            self._model.opened.append(path)
+        name, machine = self._chance.choice(("client", "")), self._chance.choice(("host", ""))
+        new = self._happens(0.4)
+        return ops.AppendOp(path=self._spelled(path), client_name=name, client_machine=machine, new_block=new)
+
+    def _truncate(self) -> EditOp:
+        path = self._of(self._model.files)
+        blocks = self._model.blocks.get(path, ())
+        size = sum(block.num_bytes for block in blocks)
+        length = self._value(self._chance.choice((0, 100, 128, 200, size)), -1, min(size + 1, LARGEST), LARGEST)
+        kept = blocks[: -(-length // 128)] if 0 <= length < 1 << 20 else blocks
+        inside = bool(kept) and length % 128 > 0
+        if self._happens(self._odd_values):
+            inside = not inside
+        block = None
+        if inside and kept:
+            block = kept[-1]._replace(genstamp=FIRST_STAMP + self._model.block)
+            kept = (*kept[:-1], block)
+            if path in self._model.files:
+                self._model.files.remove(path)
+                self._model.opened.append(path)
+        self._model.blocks[path] = kept
+        return ops.TruncateOp(
+            src=self._spelled(path),
+            client_name="client",
+            client_machine="host",
+            new_length=length,
+            timestamp=self._now(),
+            truncate_block=block,
+        )
+
+    def _concat(self) -> EditOp:
+        target = self._of(self._model.files)
+        head = target.rpartition("/")[0]
+        beside = [path for path in self._model.files if path.rpartition("/")[0] == head and path != target]
+        sources = [self._chance.choice(beside)] if beside else [self._of(self._model.files)]
+        if self._happens(0.3):
+            sources.append(self._of(self._model.files))
+        if self._happens(self._odd_values):
+            sources = self._chance.choice(([], [target], [sources[0], sources[0]], [sources[0], target]))
+        for path in sources:
+            if path != target:
+                self._model.blocks[target] = self._model.blocks.get(target, ()) + self._model.blocks.get(path, ())
+                self._model.forget(path)
+        spelled = tuple(self._spelled(path) for path in sources)
+        return ops.ConcatDeleteOp(trg=self._spelled(target), srcs=spelled, timestamp=self._now())
+
+    # ---- shape ---------------------------------------------------------------------------------------------
+
+    def _delete(self) -> EditOp:
+        path = self._any()
+        if path != "/" and path not in [root for root, _ in self._model.snapshots]:
+            self._model.forget(path)
+        return ops.DeleteOp(path=self._spelled(path), timestamp=self._now())
+
+    def _ends(self) -> tuple[str, str]:
+        return self._any(), self._new() if self._happens(0.6) else self._any()
+
+    def _rename_old(self) -> EditOp:
+        source, target = self._ends()
+        end = target
+        if target in self._model.directories:
+            end = ("" if target == "/" else target) + "/" + source.rpartition("/")[2]
+        if source != "/" and not self._model.exists(end):
+            self._model.move(source, end)
+        return ops.RenameOldOp(src=self._spelled(source), dst=self._spelled(target), timestamp=self._now())
+
+    def _rename(self) -> EditOp:
+        source, target = self._ends()
+        overwrite = self._happens(0.4)
+        if source != "/" and source != target and (overwrite or not self._model.exists(target)):
+            self._model.forget(target)
+            self._model.move(source, target)
+        options = bytes([ops.RENAME_OVERWRITE] if overwrite else [])
+        if self._happens(self._odd_values):
+            options = self._chance.choice((b"\0", b"\0\1", b"\1\1"))
+        return ops.RenameOp(
+            src=self._spelled(source), dst=self._spelled(target), timestamp=self._now(), options=options
+        )
+
+    def _symlink(self) -> EditOp:
+        path = self._new()
+        if not self._model.exists(path):
+            self._model.links.append(path)
+        return _link(self._spelled(path), self._inode_id(), self._chance.choice(("/d1", "f", "", "/ü")), self._now())
+
+    # ---- attributes ----------------------------------------------------------------------------------------
+
+    def _set_replication(self) -> EditOp:
+        path = self._of(self._model.files, self._model.opened)
+        return ops.SetReplicationOp(path=self._spelled(path), replication=self._value(2, 0, -1, 513, 32767))
+
+    def _set_permissions(self) -> EditOp:
+        return ops.SetPermissionsOp(src=self._spelled(self._any()), mode=self._mode() & 0xFFFF)
+
+    def _set_owner(self) -> EditOp:
+        user, group = self._chance.choice((None, "eve", "ü")), self._chance.choice((None, "staff"))
+        return ops.SetOwnerOp(src=self._spelled(self._any()), username=user, groupname=group)
+
+    def _times(self) -> EditOp:
+        mtime, atime = (self._chance.choice((-1, self._now())) for _ in range(2))
+        return ops.TimesOp(path=self._spelled(self._any()), mtime=mtime, atime=atime)
+
+    def _quota(self) -> int:
+        return self._value(self._chance.choice((-1, 1000, 1 << 40, LARGEST)), 0, 1, -2, -5, LARGEST - 1, -LARGEST)
+
+    def _set_quota(self) -> EditOp:
+        path = self._spelled(self._of(self._model.directories))
+        return ops.SetQuotaOp(src=path, ns_quota=self._quota(), ds_quota=self._quota())
+
+    def _old_quota(self) -> EditOp:
+        path = self._spelled(self._of(self._model.directories))
+        if self._happens(0.5):
+            return ops.ClearNsQuotaOp(src=path)
+        return ops.SetNsQuotaOp(src=path, ns_quota=self._quota())
+
+    def _type_quota(self) -> EditOp:
+        kind = self._value(self._chance.choice((1, 2, 3)), 0, 4, 5, -1)
+        path = self._spelled(self._of(self._model.directories))
+        return ops.SetQuotaByStorageTypeOp(src=path, storage_type=kind, ds_quota=self._quota())
+
+    def _storage_policy(self) -> EditOp:
+        policy = self._value(self._chance.choice((0, 2, 5, 7, 10, 12)), 1, 3, 15, 16, -1, 127)
+        if self._happens(0.1):
+            policy = 15
+        return ops.SetStoragePolicyOp(path=self._spelled(self._any()), policy_id=policy)
+
+    def _set_acl(self) -> EditOp:
+        path = self._any()
+        entries = () if self._happens(0.3) else self._acl(default=path in self._model.directories)
+        return ops.SetAclOp(src=self._spelled(path).encode("utf-8", "replace").decode(), acl_entries=entries)
+
+    def _set_xattr(self) -> EditOp:
+        path = self._spelled(self._any()).encode("utf-8", "replace").decode()
+        return ops.SetXAttrOp(src=path, xattrs=self._xattrs())
+
+    def _remove_xattr(self) -> EditOp:
+        path = self._spelled(self._any()).encode("utf-8", "replace").decode()
+        return ops.RemoveXAttrOp(src=path, xattrs=self._xattrs())
+
+    def _reassign(self) -> EditOp:
+        path, holder = self._spelled(self._of(self._model.opened)), self._chance.choice(("client", "none"))
+        return ops.ReassignLeaseOp(lease_holder=holder, path=path, new_holder=self._chance.choice(("new", "")))
+
+    # ---- snapshots -----------------------------------------------------------------------------------------
+
+    def _allow(self) -> EditOp:
+        path = self._of(self._model.directories)
+        self._model.snapshottable.append(path)
+        return ops.AllowSnapshotOp(snapshot_root=self._spelled(path))
+
+    def _disallow(self) -> EditOp:
+        return ops.DisallowSnapshotOp(snapshot_root=self._spelled(self._of(self._model.snapshottable)))
+
+    def _snapshot_name(self) -> str:
+        if self._happens(self._odd_values):
+            return self._chance.choice((*ODD_NAMES, "a/b"))
+        return f"s{self._chance.randint(1, 9)}"
+
+    def _create_snapshot(self) -> EditOp:
+        root, name = self._of(self._model.snapshottable), self._snapshot_name()
+        self._model.snapshots.append((root, name))
+        return ops.CreateSnapshotOp(snapshot_root=self._spelled(root), snapshot_name=name)
+
+    def _existing_snapshot(self) -> tuple[str, str]:
+        return self._chance.choice(self._model.snapshots) if self._model.snapshots else ("/d2", "none")
+
+    def _delete_snapshot(self) -> EditOp:
+        root, name = self._existing_snapshot()
+        self._model.snapshots = [each for each in self._model.snapshots if each != (root, name)]
+        return ops.DeleteSnapshotOp(snapshot_root=self._spelled(root), snapshot_name=name)
+
+    def _rename_snapshot(self) -> EditOp:
+        (root, old), new = self._existing_snapshot(), self._snapshot_name()
+        self._model.snapshots = [(root, new) if each == (root, old) else each for each in self._model.snapshots]
+        return ops.RenameSnapshotOp(snapshot_root=self._spelled(root), snapshot_old_name=old, snapshot_new_name=new)
+
+    # ---- beside the tree -----------------------------------------------------------------------------------
+
+    def _stamps(self) -> EditOp:
+        self._model.block += 1
+        number = self._model.block
+        stamp = self._value(FIRST_STAMP + number, 0, 5, -1, LARGEST)
+        return self._chance.choice(
+            (
+                ops.SetGenstampV1Op(genstamp=stamp),
+                ops.SetGenstampV2Op(genstamp=stamp),
+                ops.AllocateBlockIdOp(block_id=self._value(FIRST_BLOCK + number, 0, 5, -1, LARGEST)),
+            )
+        )
+
+    def _pool(self) -> EditOp:
+        chance, model = self._chance, self._model
+        if self._happens(0.2):
+            name = chance.choice(model.pools or ["p1"])
+            model.pools = [pool for pool in model.pools if pool != name]
+            return ops.RemoveCachePoolOp(pool_name=name)
+        adds = self._happens(0.5)
+        name = f"p{chance.randint(2, 9)}" if adds else chance.choice(model.pools or ["p1"])
+        info = ops.CachePoolInfo(
+            self._chance.choice(("", "ü")) if self._happens(self._odd_values) else name,
+            chance.choice(("eve",) if adds else (None, "eve")),
+            chance.choice(("staff",) if adds else (None, "staff")),
+            chance.choice((None, self._mode() & 0x7FFF)),
+            chance.choice((None, self._value(1 << 30, 0, -1, LARGEST))),
+            chance.choice((None, self._value(1000, 0, -1, LARGEST))),
+        )
+        if not adds:
+            return ops.ModifyCachePoolOp(pool=info)
+        model.pools.append(name)
+        return ops.AddCachePoolOp(pool=info)
+
+    def _directive(self) -> EditOp:
+        chance, model = self._chance, self._model
+        if self._happens(0.2):
+            return ops.RemoveCacheDirectiveOp(id=self._value(chance.choice(model.directives), 0, -1, 99))
+        adds = self._happens(0.5)
+        number = (
+            self._value(min(max(model.directives) + 1, LARGEST), 0, -1, LARGEST)
+            if adds
+            else chance.choice(model.directives)
+        )
+        path, pool = self._spelled(self._any()), chance.choice(model.pools or ["p1"])
+        replication, expires = self._value(1, 0, -1, 3), self._value(LARGEST // 4, 0, -1, LARGEST)
+        if adds:
+            model.directives.append(number)
+            return ops.AddCacheDirectiveOp(directive=ops.CacheDirectiveInfo(number, path, replication, pool, expires))
+        return ops.ModifyCacheDirectiveOp(
+            directive=ops.CacheDirectiveInfo(
+                number,
+                chance.choice((None, path)),
+                chance.choice((None, replication)),
+                chance.choice((None, pool)),
+                chance.choice((None, expires)),
+            )
+        )
+
+    def _token(self) -> EditOp:
+        chance, model = self._chance, self._model
+        far = self._value(LARGEST // 2, 0, -1, LARGEST)
+        way = chance.random()
+        if way < 0.2:
+            number = self._value(chance.randint(1, 4), 0, -1)
+            return ops.UpdateMasterKeyOp(key=ops.DelegationKey(number, far, chance.choice((b"key", b"", None))))
+        if way < 0.5:
+            number = max(model.tokens) + 1
+            model.tokens.append(number)
+            key = self._value(1, 2, 9, -1)
+            return ops.GetDelegationTokenOp(token=token(number)._replace(master_key_id=key), expiry_time=far)
+        given = token(chance.choice(model.tokens))
+        if self._happens(self._odd_values):
+            given = given._replace(owner=chance.choice(("", "ü")), real_user="root", sequence_number=-1)
+        if way < 0.8:
+            return ops.RenewDelegationTokenOp(token=given, expiry_time=far)
+        return ops.CancelDelegationTokenOp(token=given)
+
+    def _rolling_upgrade(self) -> EditOp:
+        if self._happens(0.5):
+            return ops.RollingUpgradeStartOp(time=self._now())
+        return ops.RollingUpgradeFinalizeOp(time=self._now())

@@ -1,0 +1,277 @@
+"""One crafted list on both sides, a real NameNode and our merge: what differs, and why it may."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from engine.merge import merge
+from engine.replay.replayer import PLAIN
+from hadoop_common.errors import HdfsError
+from hadoop_common.names import image_name
+from image_format.md5_file import md5_path
+from journal.ops import (
+    AddOp,
+    EditOp,
+    SetGenstampV1Op,
+    SetGenstampV2Op,
+    SetStoragePolicyOp,
+    SymlinkOp,
+    TruncateOp,
+    UpdateMasterKeyOp,
+)
+from journal.segment_file import list_segments, read_transactions
+from journal.segment_output import write_ops
+from tests.checkpointer.image_builder import ImageBuilder, numbered
+from tests.checkpointer.recorded_cases import imgcmp
+from tests.interop.crafted_lists import SETUP
+from tests.interop.hadoop import Hadoop, HadoopRefusedError
+
+LAYOUT = -63
+_VERSION = """namespaceID=7
+clusterID=CID-crafted
+cTime=0
+storageType=NAME_NODE
+blockpoolID=BP-7-127.0.0.1-1
+layoutVersion=-63
+"""
+_CLOCK_FROM = 1_600_000_000_000
+"""Later times are of a clock, or among the values that lists use on purpose."""
+_MOST_IN_A_JVM = 1500
+
+
+class Verdict(Enum):
+    """How both sides compare.
+
+    `SAME`, `REFUSED` (both, at one operation) and those of `ALLOWED` pass.
+    """
+
+    SAME = "the same image"
+    REFUSED = "both refuse"
+    UNLOADABLE = "no NameNode loads the image that Hadoop writes"
+    UNUSED = "our merge refuses what no NameNode logs"
+    DIFFERENT = "different"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one side made of a list: an image, or the txid of the operation that it refused and its error.
+
+    The txid is None where the error came after the last operation.
+    """
+
+    image: Path | None = None
+    txid: int | None = None
+    error: str = ""
+
+    def __str__(self) -> str:
+        return "an image" if self.image else f"refuses txid {self.txid}: {self.error}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The verdict on a list; `details` says what differs or was refused, `refused_at` where both refused."""
+
+    verdict: Verdict
+    details: str = ""
+    refused_at: int | None = None
+
+
+class CraftedReplay:
+    """Replays lists on a base that Hadoop made of `SETUP`.
+
+    Args:
+        folder: for all files; those of a list are removed after it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._jvms = 0
+        self._lists = 0
+        self._hadoop = self._started()
+        empty = ImageBuilder(LAYOUT).save(folder / "empty")
+        made = self._hadoop_side(self._storage(folder / "setup", empty, SETUP))
+        assert made.image is not None, made
+        self.base = folder / "base" / image_name(_txid_of(empty) + len(SETUP))
+        self.base.parent.mkdir()
+        shutil.move(made.image, self.base)
+        shutil.move(md5_path(made.image), md5_path(self.base))
+
+    def _started(self) -> Hadoop:
+        self._jvms += 1
+        folder = self._folder / f"jvm-{self._jvms}"
+        folder.mkdir()
+        return Hadoop(folder).__enter__()
+
+    def close(self) -> None:
+        """End the JVM."""
+        self._hadoop.__exit__(None, None, None)
+
+    def compare(self, ops: Sequence[EditOp]) -> Comparison:
+        """Replay a list, whose operations get their txids here, and compare."""
+        self._lists += 1
+        if self._lists % _MOST_IN_A_JVM == 0:
+            self.close()
+            self._hadoop = self._started()
+        place = self._folder / "list"
+        try:
+            storage = self._storage(place, self.base, ops)
+            return self._compared(storage, ops)
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+    def _storage(self, folder: Path, base: Path, ops: Sequence[EditOp]) -> Path:
+        """A storage directory with an image and the list as its one segment."""
+        current = folder / "name" / "current"
+        current.mkdir(parents=True)
+        for path in (base, md5_path(base)):
+            shutil.copyfile(path, current / path.name)
+        (current / "VERSION").write_text(_VERSION)
+        (current / "seen_txid").write_text(f"{_txid_of(base) + 1}\n")
+        write_ops(current, numbered(ops, _txid_of(base)), LAYOUT)
+        return folder
+
+    def _compared(self, storage: Path, ops: Sequence[EditOp]) -> Comparison:
+        theirs = self._hadoop_side(storage)
+        plain, compiled = (self._our_side(storage, plain=plain) for plain in (True, False))
+        if (plain.txid, plain.error) != (compiled.txid, compiled.error):
+            return Comparison(Verdict.DIFFERENT, f"plain replay {plain}; kernels: {compiled}")
+        if theirs.image is None or plain.image is None or compiled.image is None:
+            return self._refusals(storage, theirs, plain, ops)
+        if not self._loads(storage, plain):
+            return Comparison(Verdict.DIFFERENT, "no NameNode loads our image")
+        unlike = [
+            f"{way}: {line}"
+            for way, ours in (("plain", plain), ("kernels", compiled))
+            for line in imgcmp.compare(*_images(theirs, ours), clock=_Clock(ops))
+        ]
+        if unlike and not self._loads(storage, theirs):
+            return Comparison(Verdict.UNLOADABLE, "; ".join(unlike))
+        return Comparison(Verdict.DIFFERENT, "\n".join(unlike)) if unlike else Comparison(Verdict.SAME)
+
+    def _refusals(self, storage: Path, theirs: Outcome, ours: Outcome, ops: Sequence[EditOp]) -> Comparison:
+        details = f"Hadoop: {theirs}; ours: {ours}"
+        if theirs.image is None and ours.image is None and (theirs.txid == ours.txid):
+            return Comparison(Verdict.REFUSED, details, theirs.txid)
+        if theirs.image is not None and not self._loads(storage, theirs):
+            return Comparison(Verdict.UNLOADABLE, details)
+        if ours.txid is not None and (theirs.txid is None or theirs.txid > ours.txid):
+            (op,) = [op for op in ops if op.txid == ours.txid]
+            if any(rule(op, ours.error) for rule in _UNUSED):
+                return Comparison(Verdict.UNUSED, details, ours.txid)
+        return Comparison(Verdict.DIFFERENT, details)
+
+    def _hadoop_side(self, storage: Path) -> Outcome:
+        name, out = storage / "name", storage / "hadoop"
+        try:
+            txid = self._hadoop.replay(name, out)
+        except HadoopRefusedError as error:
+            found = re.search(r": error java\.lang\.Exception: (\d+) <- (.*)", str(error))
+            if found is None:
+                return Outcome(error=str(error)[:600])
+            refused = int(found[1]) + 1
+            last = max(segment.last or 0 for segment in list_segments(name / "current"))
+            return Outcome(txid=refused if refused <= last else None, error=found[2][:600])
+        image = out / "current" / image_name(txid)
+        # the digest file has the final name already
+        image.with_name(f"fsimage.ckpt_{txid:019d}").rename(image)
+        return Outcome(image=image)
+
+    def _our_side(self, storage: Path, *, plain: bool) -> Outcome:
+        current, out = storage / "name" / "current", storage / ("plain" if plain else "compiled")
+        out.mkdir()
+        base = current / self.base.name
+        first = _txid_of(base) + 1
+        try:
+            with patch.dict(os.environ, {PLAIN: "1" if plain else "0"}):
+                made = merge(base, read_transactions(list_segments(current), first), [out])
+        except HdfsError as error:
+            return Outcome(txid=getattr(error, "txid", None) or None, error=f"{type(error).__name__}: {error}")
+        return Outcome(image=made.saved.paths[0])
+
+    def _loads(self, storage: Path, made: Outcome) -> bool:
+        """Whether a NameNode loads an image that was made."""
+        assert made.image is not None
+        try:
+            shutil.rmtree(
+                self._hadoop.load_and_save(made.image, storage / "name" / "current" / "VERSION").parent.parent
+            )
+        except HadoopRefusedError:
+            return False
+        return True
+
+
+def _txid_of(image: Path) -> int:
+    return int(image.name.rpartition("_")[2])
+
+
+def _images(*sides: Outcome) -> list[Any]:
+    return [imgcmp.Image(str(side.image)) for side in sides]
+
+
+def _strange_inode_id(op: EditOp, error: str) -> bool:
+    """A new inode with an id that is negative, reserved, or of a living inode.
+
+    A NameNode counts ids upwards from 16386. Hadoop's loader takes whatever it reads: the newcomer replaces the inode
+    that has the id in its map, and both have lost their records when the image is written.
+    """
+    return hasattr(op, "inode_id") and ("is reserved" in error or "is in use" in error)
+
+
+def _missing_directory(op: EditOp, error: str) -> bool:
+    """A file or link in a directory that does not exist.
+
+    A NameNode logs the directories first. Hadoop's loader puts the newcomer into the nearest directory above, where no
+    lease and no client finds it.
+    """
+    return isinstance(op, AddOp | SymlinkOp) and "parent directory of" in error
+
+
+def _bare_key(op: EditOp, error: str) -> bool:
+    """A master key without material, and tokens that need it: no NameNode loads the image that Hadoop then writes."""
+    return isinstance(op, UpdateMasterKeyOp) and "no key material" in error
+
+
+def _shared_block(op: EditOp, error: str) -> bool:
+    """A TRUNCATE in place of a block that a snapshot has: a NameNode copies it, and logs the block of the copy."""
+    return isinstance(op, TruncateOp) and "in place" in error
+
+
+def _unknown_policy(op: EditOp, error: str) -> bool:
+    """A storage policy that 2.7.3 does not have: it stops as soon as it counts what a file below a directory takes."""
+    return isinstance(op, SetStoragePolicyOp) and "storage policy" in error
+
+
+def _negative_stamp(op: EditOp, error: str) -> bool:
+    """A negative generation stamp: a NameNode counts them upwards from 1000."""
+    return isinstance(op, SetGenstampV1Op | SetGenstampV2Op) and op.genstamp < 0 and "does not fit" in error
+
+
+_UNUSED: tuple[Callable[[EditOp, str], bool], ...] = (
+    _strange_inode_id,
+    _missing_directory,
+    _bare_key,
+    _shared_block,
+    _unknown_policy,
+    _negative_stamp,
+)
+"""What our merge may refuse where Hadoop makes an image."""
+
+
+class _Clock:
+    """Tells times that Hadoop takes from its clock at replay; see imgcmp."""
+
+    def __init__(self, ops: Sequence[EditOp]) -> None:
+        self._exact = {
+            value for op in ops for name in ("mtime", "atime", "timestamp") if (value := getattr(op, name, None))
+        }
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, int) and _CLOCK_FROM < value < 1 << 62 and value not in self._exact

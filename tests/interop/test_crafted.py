@@ -1,0 +1,89 @@
+"""Crafted operation lists on a real NameNode 2.7.3 and by our merge: the same image, or both refuse one operation.
+
+`make differential MODES=crafted SEEDS=200` replays 20,000 lists, SEED=2 others. Where both refuse an operation, the
+list is replayed again without it. What may differ is stated with its reason in `crafted_replay`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from journal.ops import EditOp
+from tests.checkpointer.op_makers import mkdir
+from tests.depth import SEED, deep, scaled
+from tests.interop.crafted_lists import Crafter
+from tests.interop.crafted_replay import CraftedReplay, Verdict
+from tests.interop.hadoop_home import SERVER, skip_without
+
+pytestmark = [pytest.mark.interop]
+
+FIRST = 10_000 * SEED
+SEEDS = range(FIRST, FIRST + int(os.environ.get("SEEDS", scaled(100, quick=1))))
+LISTS = 100 if deep() or "SEEDS" in os.environ else 12
+"""Lists of one seed."""
+_SHOWN = 3
+_ODD_PATHS = 0.0
+"""The share of paths that are spelled otherwise; replay does not read all of them as a NameNode does yet."""
+
+
+@pytest.fixture(scope="module")
+def crafted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CraftedReplay]:
+    if "crafted" not in os.environ.get("MODES", "crafted").split():
+        pytest.skip("MODES does not name crafted")
+    skip_without(SERVER)
+    running = CraftedReplay(tmp_path_factory.mktemp("crafted"))
+    yield running
+    running.close()
+
+
+def difference(crafted: CraftedReplay, ops: list[EditOp], verdicts: Counter[Verdict]) -> list[EditOp]:
+    """The list, less what both sides refuse, that shows a difference; empty where there is none."""
+    while ops:
+        found = crafted.compare(ops)
+        verdicts[found.verdict] += 1
+        if found.verdict is Verdict.DIFFERENT:
+            return ops
+        if found.refused_at is None:
+            return []
+        ops = [op for op in ops if op.txid != found.refused_at]
+    return []
+
+
+def minimised(crafted: CraftedReplay, ops: list[EditOp]) -> list[EditOp]:
+    """As few of the operations as still show a difference."""
+    for op in list(ops):
+        fewer = [each for each in ops if each is not op]
+        if fewer and crafted.compare(fewer).verdict is Verdict.DIFFERENT:
+            ops = fewer
+    return ops
+
+
+def shown(crafted: CraftedReplay, seed: int, ops: list[EditOp]) -> str:
+    least = minimised(crafted, ops)
+    found = crafted.compare(least)
+    return "\n".join([f"list {seed}: {found.details[:2000]}", *(f"    {op}" for op in least)])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_crafted_lists(crafted: CraftedReplay, seed: int, record_property: Callable[[str, object], None]) -> None:
+    verdicts: Counter[Verdict] = Counter()
+    different = {
+        number: found
+        for number in range(100 * seed, 100 * seed + LISTS)
+        if (found := difference(crafted, Crafter(number, odd_paths=_ODD_PATHS).make(), verdicts))
+    }
+    for verdict, count in verdicts.items():
+        record_property(verdict.name, count)
+    texts = [shown(crafted, number, ops) for number, ops in list(different.items())[:_SHOWN]]
+    assert not different, "\n".join([f"{len(different)} of {LISTS} lists differ", *texts])
+    assert verdicts[Verdict.SAME]
+
+
+def test_a_difference_is_found(crafted: CraftedReplay, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comparison has to be able to say no."""
+    monkeypatch.setattr("engine.namespace.namespace.MODE_BITS", 0o17)
+    assert crafted.compare([mkdir("/new", 20_000)]).verdict is Verdict.DIFFERENT
