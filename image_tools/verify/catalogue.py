@@ -116,6 +116,12 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ),
     ("dir-child-order", _E, "children are not in Hadoop's name order", "sorted"),
     ("dir-child-name", _E, "two children have one name", "the first is kept, the other goes to /lost+found"),
+    (
+        "dir-child-reserved",
+        _E,
+        "a child of the root is called .reserved: no NameNode loads the image",
+        "goes to /lost+found as inode-ID",
+    ),
     ("dir-reference-range", _E, "a reference number that INODE_REFERENCE does not have", "dropped"),
     ("dir-reference-twice", _E, "a reference is used twice", "the first use is kept"),
     # INODE_REFERENCE

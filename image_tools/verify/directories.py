@@ -25,6 +25,7 @@ from image_tools.verify.references import References
 from image_tools.verify.view import SectionView
 
 Ids = npt.NDArray[np.int64]
+_RESERVED = b".reserved"
 _FAULTS = ~bits.HAS_REFERENCES & 0xFFFF
 
 
@@ -179,6 +180,9 @@ class Directories:
         """Directories with a flag, by slot: those with references too, for the kernel knows no names of these."""
         wanted = (self.flags & (bits.ENTRY_DAMAGED | bits.PARENT) == 0) & (self.flags != 0)
         listing = {int(self.owner[slot]) for slot in self._referenced}
+        root = self._inodes.slot(ROOT_INODE_ID)
+        if root >= 0 and self.present(root, [_RESERVED]):
+            listing.add(root)
         yield from sorted(listing.union(np.unique(self.parents[wanted]).tolist()))
 
     def _inspect(self, slot: int) -> tuple[Contents, bool]:
@@ -186,7 +190,8 @@ class Directories:
         entries = self.entries(slot)
         listing = {int(self.owner[child]) for child in self._referenced}
         plain = slot not in listing and all(not self.flags[entry] & _FAULTS for entry in entries)
-        if plain and not self._name_clash(entries[0]):
+        is_reserving = self._inodes.inode_id(slot) == ROOT_INODE_ID and self.present(slot, [_RESERVED])
+        if plain and not is_reserving and not self._name_clash(entries[0]):
             children, numbers = self.arrays(entries[0])
             return Contents(children.tolist(), numbers.tolist()), False
         parent = self._inodes.inode_id(slot)
@@ -248,7 +253,10 @@ class Directories:
                 named.append((self._references.name(number), number, True))
 
     def _in_order(self, parent: int, offset: int, named: list[tuple[bytes, int, bool]], *, joined: bool) -> Contents:
-        """Children by name, each name once: a reference gives way to nobody, a later child to an earlier one."""
+        """Children by name, each name once: a reference gives way to nobody, a later child to an earlier one.
+
+        What the root must not have is left out (FSImageFormatPBINode.Loader.addToParent).
+        """
         plain = [name_key(name) for name, _, reference in named if not reference]
         if not joined and any(a > b for a, b in itertools.pairwise(plain)):
             text = f"the children of directory {parent} are not in name order"
@@ -263,6 +271,10 @@ class Directories:
                 what = f"reference {number}" if reference else f"inode {number}"
                 text = f"{what} has the name {shown!r}, as another child of directory {parent}"
                 self.view.add("dir-child-name", text, offset, inode=None if reference else number)
+                continue
+            if name == _RESERVED and parent == ROOT_INODE_ID and not lost:
+                text = "the root has a child '.reserved', a name that NameNodes keep for themselves"
+                self.view.add("dir-child-reserved", text, offset, inode=None if reference else number)
                 continue
             taken.add(name)
             (contents.references if reference else contents.children).append(number)

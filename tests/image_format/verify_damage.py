@@ -325,6 +325,15 @@ def two_children_of_one_name(model: Model) -> int:
     return files[1]
 
 
+@damage("dir-child-reserved", "acl", "ec", also="lease-path")
+def child_of_the_root_with_a_reserved_name(model: Model) -> int:
+    entry = next(entry for entry in model.dirs if entry.parent == ROOT and entry.children)
+    child = entry.children[-1]
+    model.inode(child).name = b".reserved"
+    entry.children.sort(key=lambda number: name_key(model.inode(number).name))
+    return child
+
+
 @damage("dir-reference-range", "rename", "rename3", "acl", restored=True)
 def reference_that_is_not_there(model: Model) -> None:
     model.entry().refChildren.append(len(model.refs))
