@@ -26,8 +26,6 @@ SEEDS = range(FIRST, FIRST + int(os.environ.get("SEEDS", scaled(100, quick=1))))
 LISTS = 100 if deep() or "SEEDS" in os.environ else 12
 """Lists of one seed."""
 _SHOWN = 3
-_ODD_PATHS = 0.0
-"""The share of paths that are spelled otherwise; replay does not read all of them as a NameNode does yet."""
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +72,7 @@ def test_crafted_lists(crafted: CraftedReplay, seed: int, record_property: Calla
     different = {
         number: found
         for number in range(100 * seed, 100 * seed + LISTS)
-        if (found := difference(crafted, Crafter(number, odd_paths=_ODD_PATHS).make(), verdicts))
+        if (found := difference(crafted, Crafter(number).make(), verdicts))
     }
     for verdict, count in verdicts.items():
         record_property(verdict.name, count)
