@@ -17,7 +17,7 @@ from image_format.errors import DigestMismatchError
 from servlets.status import TriggerState
 from tests.checkpointer.backup_support import Daemon, backup_config
 from tests.checkpointer.fake_namenode import FakeNamenode
-from tests.checkpointer.secondary_support import Secondary
+from tests.checkpointer.secondary_support import Secondary, differences
 from tests.checkpointer.storage_support import IMAGE_TXID, put_image, recorded_directory
 from tests.checkpointer.streaming_namenode import StreamingNamenode
 
@@ -242,3 +242,25 @@ def test_a_backup_keeps_in_step_beside_it(tmp_path: Path, damage: Damage) -> Non
             assert result.state is TriggerState.DONE, result
             assert node.image_txids()[-1] == result.details["txid"]
             assert daemon.service.status()["lostPast"] is None
+
+
+@pytest.mark.parametrize("damage", ["content", "cut", "missing"])
+def test_a_secondary_continues_from_the_image_before_the_namenodes_damaged_one(
+    node: FakeNamenode, tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Secondary.of(tmp_path, node) as secondary:
+        older, newest = (secondary.checkpoint().details["txid"] for _ in range(2))
+        (secondary.folder / image_name(newest)).unlink()
+        path = node.image(newest)
+        content = path.read_bytes()
+        if damage == "missing":
+            node.faults["image"] = 404
+        else:
+            path.write_bytes(content[:-9] if damage == "cut" else content[:200] + b"\xff" * 9 + content[209:])
+        result = secondary.checkpoint()
+        assert result.state is TriggerState.DONE, result
+        assert result.details["txid"] > newest
+        assert node.image_txids()[-1] == result.details["txid"]
+        assert f"continuing from the image before it, at txid {older}" in caplog.text
+        assert secondary.role.details().lost_past is None
+        assert differences(node.expected, secondary.folder / image_name(result.details["txid"])) == []

@@ -252,3 +252,11 @@ def test_every_registered_exception_comes_back_as_its_class() -> None:
         found.add(kind.java_class)
     assert {"java.io.FileNotFoundException", "org.apache.hadoop.ipc.StandbyException"} < found
     assert isinstance(remote_error("org.example.Unheard", ""), RpcError)
+
+
+def test_a_message_of_several_lines_is_one_line() -> None:
+    text = "Name node is in safe mode.\nThe reported blocks 0 needs additional 9 blocks.\n\tat org.Foo.bar(Foo.java:1)"
+    error = remote_error("org.apache.hadoop.hdfs.server.namenode.SafeModeException", text)
+    assert "safe mode. The reported blocks 0 needs additional 9 blocks." in error.message
+    assert "\n" not in error.message
+    assert "by itself" in error.hint

@@ -26,6 +26,7 @@ from functools import partial
 from pathlib import Path
 
 from checkpointer.config.checkpoint_config import CheckpointConfig
+from checkpointer.errors import TransferError
 from checkpointer.merging.engines import MergeTask, choose_engine, load_ahead
 from checkpointer.past.bounds import contradiction
 from checkpointer.past.lost import LostPast
@@ -43,6 +44,7 @@ from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.storage.lookup import ImageCopy
 from checkpointer.storage.retention import enforce_retention
 from checkpointer.transfer.common import TransferCancelledError
+from checkpointer.transfer.download import NO_SUCH_IMAGE
 from checkpointer.transfer.retry import TransferRetry
 from engine.errors import CheckpointCancelledError
 from engine.loaded_image import next_layout
@@ -55,7 +57,9 @@ from hadoop_common.recurring_fault import Alarm
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import NoSuchRpcMethodError, RpcError
 from hadoop_rpc.namenode_protocol import CheckpointSignature, NamenodeClient, RemoteEditLog
+from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
 from journal.segment_file import EditLogSegment, list_segments
+from servlets.errors import ImageRejectedError
 from servlets.node_state import RoleDetails
 from servlets.transfer_counter import TransferCounter
 
@@ -298,37 +302,64 @@ class SecondaryRole:
         """
         with _cancellation():
             signature, moved = self._begin(observer, forced=forced)
-            info, base_txid = signature.storage_info, signature.most_recent_checkpoint_txid
-            ask = partial(NamenodeClient.edit_log_manifest, since=base_txid + 1)
-            manifest = self._calls.call(ask, observer.cancelled)
-            # Should it not fit, the next attempt rolls again.
-            rolled, self._rolled = self._rolled, None
-            logs = needed_logs(manifest, signature, self._namenode)
-            self._rolled = rolled
-            observer.phase("fetch", None)
-            witness = self._witness(observer.cancelled)
-            self._leave_lost_past(witness, logs)
             # Of another upgrade, or of a merge that failed, nothing is taken for granted.
             refetch = moved or self._failures.count > 0
-            image, fetched = self._fetcher.image(
-                base_txid, info, witness, refetch=refetch, cancelled=observer.cancelled
-            )
-            if fetched:
-                self._uploader.holds(self._address, base_txid)
-            segments = self._fetcher.segments(logs, info, witness, refetch=refetch, cancelled=observer.cancelled)
-            base = HeldImage(base_txid, image_md5(image))
-            result = self._merge(image, segments, signature, observer)
-            self._rolled = None
-            self._pending = (HeldImage(result.txid, result.saved.md5), base, segments)
-            verdict = self._prove_pending(witness)
-            if not verdict.holds:
-                _LOG.warning(
-                    "whether the image at txid %d is of one past is not known: %s", result.txid, verdict.reason
-                )
+            try:
+                result = self._made(signature, observer, refetch=refetch)
+            except (TransferError, ImageFormatError) as error:
+                older = None if moved else self._older_base(signature.most_recent_checkpoint_txid, error)
+                if older is None:
+                    raise
+                _LOG.error("%s; continuing from the image before it, at txid %d", error.message, older)
+                signature = replace(signature, most_recent_checkpoint_txid=older)
+                result = self._made(signature, observer, refetch=False)
+            info = signature.storage_info
             self._namespace = info
             self._write_version(info, observer.cancelled)
         self._retain()
         return result
+
+    def _made(self, signature: CheckpointSignature, observer: Observer, *, refetch: bool) -> MergeResult:
+        """Fetch what is needed from the image that `signature` names on, and merge it.
+
+        Raises:
+            HdfsError: see `checkpoint`.
+        """
+        info, base_txid = signature.storage_info, signature.most_recent_checkpoint_txid
+        ask = partial(NamenodeClient.edit_log_manifest, since=base_txid + 1)
+        manifest = self._calls.call(ask, observer.cancelled)
+        # Should it not fit, the next attempt rolls again.
+        rolled, self._rolled = self._rolled, None
+        logs = needed_logs(manifest, signature, self._namenode)
+        self._rolled = rolled
+        observer.phase("fetch", None)
+        witness = self._witness(observer.cancelled)
+        self._leave_lost_past(witness, logs)
+        image, fetched = self._fetcher.image(base_txid, info, witness, refetch=refetch, cancelled=observer.cancelled)
+        if fetched:
+            self._uploader.holds(self._address, base_txid)
+        segments = self._fetcher.segments(logs, info, witness, refetch=refetch, cancelled=observer.cancelled)
+        base = HeldImage(base_txid, image_md5(image))
+        result = self._merge(image, segments, signature, observer)
+        self._rolled = None
+        self._pending = (HeldImage(result.txid, result.saved.md5), base, segments)
+        verdict = self._prove_pending(witness)
+        if not verdict.holds:
+            _LOG.warning("whether the image at txid %d is of one past is not known: %s", result.txid, verdict.reason)
+        return result
+
+    def _older_base(self, unreadable_txid: int, error: HdfsError) -> int | None:
+        """Txid of a whole image of ours before the NameNode's newest one, where `error` is damage of that one."""
+        if isinstance(error, UnsupportedLayoutError | UnsupportedCodecError):
+            return None
+        if isinstance(error, TransferError):
+            damaged = (
+                isinstance(error.__cause__, ImageFormatError | ImageRejectedError) or error.status in NO_SUCH_IMAGE
+            )
+            if not damaged:
+                return None
+        held = (each.txid for each in held_images(self._storage.image_folders()) if each.txid < unreadable_txid)
+        return next(filter(self._storage.is_whole, held), None)
 
     def _check_namespace(self, cancelled: Callable[[], bool]) -> StorageInfo:
         """Ask the NameNode whose it is; another namespace than ours is an alarm until it is ours again.
