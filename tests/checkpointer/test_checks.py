@@ -107,9 +107,9 @@ def test_all_is_well() -> None:
     assert not any(each.hint for each in outcomes)
 
 
-@pytest.mark.parametrize("name", ["ha", "transactions", "edits"])
+@pytest.mark.parametrize("name", ["transactions", "edits"])
 def test_nothing_is_to_be_changed_where_nothing_is_known(name: str) -> None:
-    (outcome,) = perform([BY_NAME[name]], facts(role=Role.STANDBY, namenodes=(down(1), down(2))), Thresholds())
+    (outcome,) = perform([BY_NAME[name]], facts(namenodes=(down(1), down(2))), Thresholds())
     assert outcome.verdict.state is State.UNKNOWN
     assert "nothing is to be changed" in outcome.hint
 
