@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from checkpointer.cli.daemon_client import ask_daemon, known_answer
+from checkpointer.cli.daemon_client import NoAnswerError, ask_daemon, known_answer
 from checkpointer.cli.operator_login import log_in_as_operator
 from checkpointer.config.checkpoint_config import Role
 from checkpointer.config.daemon_address import candidate_urls
@@ -18,7 +18,7 @@ from hadoop_common.cli.json_failure import as_failure, failure
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration
 from hadoop_common.errors import EXIT_FAILURE
 
-_FOREWARN_SECONDS = 10.0
+_PROBE_SECONDS = 30.0
 _GOOD_STATES = ("done", "skipped")
 _LOG_HINT = "Check the daemon's log."
 
@@ -91,8 +91,9 @@ def command(
     given = {"reason": reason, "minutes": "" if minutes is None else f"{minutes:g}"}
     query = {key: value for key, value in given.items() if value} if cancel else {"force": str(force).lower()}
     try:
+        refusing = _refusing(urls, min(_PROBE_SECONDS, timeout or _PROBE_SECONDS))
         if force and not as_json:
-            _forewarn(urls)
+            _forewarn(refusing)
         answer = _ask(urls, "cancel" if cancel else "checkpoint", query, timeout)
     except TransferError as error:
         if as_json:
@@ -121,23 +122,33 @@ def _exit_code(answer: dict[str, Any]) -> int:
     return int(answer.get("exitCode", 0 if answer["state"] in _GOOD_STATES else EXIT_FAILURE))
 
 
-def _forewarn(urls: dict[str, Role]) -> None:
-    """Tell of NameNodes that are known to refuse an image now; without an answer there is nothing to tell."""
+def _refusing(urls: dict[str, Role], limit: float) -> dict[str, float]:
+    """The NameNodes that are known to refuse an image now, and until when, in seconds since the epoch.
+
+    Raises:
+        NoAnswerError: the daemon is frozen, so that the request would wait for ever.
+    """
     from servlets.node_state import NodeState, from_json
 
     try:
-        targets = from_json(NodeState, ask_daemon(urls, "GET", "status", {}, _FOREWARN_SECONDS)[2]).targets
+        targets = from_json(NodeState, ask_daemon(urls, "GET", "status", {}, limit)[2]).targets
+    except NoAnswerError:
+        raise
     except (TransferError, ValueError):
         # whether there is a daemon is found out by the request itself
-        return
-    for target in targets:
-        if target.takes_from is not None and target.takes_from > time.time():
-            clock = time.strftime("%H:%M:%S", time.localtime(target.takes_from))
-            echo(
-                f"note: {target.address} does not accept an image with few transactions before {clock}, "
-                "as its last one is recent; the checkpoint is made anyway",
-                err=True,
-            )
+        return {}
+    until = {target.address: target.takes_from for target in targets}
+    return {address: at for address, at in until.items() if at is not None and at > time.time()}
+
+
+def _forewarn(refusing: dict[str, float]) -> None:
+    for address, at in refusing.items():
+        clock = time.strftime("%H:%M:%S", time.localtime(at))
+        echo(
+            f"note: {address} does not accept an image with few transactions before {clock}, "
+            "as its last one is recent; the checkpoint is made anyway",
+            err=True,
+        )
 
 
 def _ask(urls: dict[str, Role], path: str, query: dict[str, str], timeout: float | None) -> dict[str, Any]:

@@ -27,6 +27,10 @@ class _UnreachableError(TransferError):
     """Nobody listens there."""
 
 
+class NoAnswerError(TransferError):
+    """Connections are accepted there, but no answer came in time."""
+
+
 def ask_daemon(
     urls: dict[str, Role], method: str, path: str, query: dict[str, str], timeout: float | None
 ) -> tuple[str, int, dict[str, Any]]:
@@ -79,7 +83,7 @@ def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -
         answer = ask(method, url, query=query, headers=spnego.headers, timeout=(_CONNECT_TIMEOUT, timeout))
     except (requests.ReadTimeout, urllib3.exceptions.ReadTimeoutError) as error:
         hint = _FROZEN_HINT if method == "GET" else _SLOW_HINT
-        raise TransferError(url, f"no answer within {timeout:g} s", hint=hint) from error
+        raise NoAnswerError(url, f"no answer within {timeout:g} s", hint=hint) from error
     except requests.ConnectionError as error:
         reason = getattr(error.args[0] if error.args else None, "reason", None)
         if isinstance(reason, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError):

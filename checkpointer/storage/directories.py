@@ -41,7 +41,7 @@ from checkpointer.storage.inspector import (
 from checkpointer.storage.leftovers import clean_leftovers
 from checkpointer.storage.lookup import ImageCopy, latest_image, read_storage_info
 from checkpointer.storage.record import newest_record, remove_record, write_record
-from checkpointer.storage.room import ROOM_HINT, lack_of_room, room_problem
+from checkpointer.storage.room import FREE_SPACE, lack_of_room, room_problem
 from checkpointer.storage.stale import leave_stale_contents
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
@@ -54,9 +54,9 @@ from image_format.reader import ImageFile
 __all__ = ["ImageCopy", "StorageDirectories", "latest_image", "read_storage_info"]
 
 _LOG = logging.getLogger(__name__)
-_HINT = "Check the disk and the permissions of that directory"
-_RETRIED = f"{_HINT}; the daemon retries it at each poll."
-_NOT_RETRIED = f"{_HINT}, then restart the daemon, or set dfs.namenode.name.dir.restore to true and reload it."
+_HINT = "Check the disk and the permissions of that directory."
+_RETRIED = "The daemon retries it at each poll."
+_NOT_RETRIED = "Then restart the daemon, or set dfs.namenode.name.dir.restore to true and reload it."
 _NO_MOUNT = (
     "Mount its file system. If the disk is a new one, make an empty folder `current` in it: then it is formatted."
 )
@@ -446,7 +446,7 @@ class StorageDirectories:
     def _require_one(self) -> None:
         if not self.roots:
             reasons = "; ".join(f"{each}: {why}" for each, why in self._dropped.items())
-            raise StorageError(f"no storage directory is left: {reasons}", hint=self._hint)
+            raise StorageError(f"no storage directory is left: {reasons}", hint=self._hint())
 
     def _inspect(self) -> list[StorageDirectory]:
         self._require_one()
@@ -459,9 +459,9 @@ class StorageDirectories:
             raise _all_damaged([frame_fault(image.path) for image in newest_copies(found)])
         return newest_copies(usable)
 
-    @property
-    def _hint(self) -> str:
-        return _RETRIED if self.retries else _NOT_RETRIED
+    def _hint(self, repair: str = "") -> str:
+        """How to repair a directory, and what happens then."""
+        return f"{repair or _HINT} {_RETRIED if self.retries else _NOT_RETRIED}"
 
     def _take(self, root: Path) -> StorageDirectory:
         """Lock a directory, which is made where it is missing, unless it has lost its contents.
@@ -531,15 +531,16 @@ class StorageDirectories:
         current = [inspect(root) for root in self.roots if root != found.root and root not in self._doubtful]
         newest = None if found.root in self._edits_only else _newest_image(current)
         if problem := room_problem(found.root, newest):
-            raise StorageError(problem, hint=ROOM_HINT)
+            raise StorageError(problem, hint=FREE_SPACE)
         clean_leftovers(found.current)
         leave_stale_contents(found, current)
         write_seen_txid(found.root, seen)
 
     def _drop(self, root: Path, reason: str, hint: str = "") -> None:
-        self._dropped[root] = Alarm(reason, hint or self._hint)
+        hint = self._hint(hint)
+        self._dropped[root] = Alarm(reason, hint)
         self._doubtful.discard(root)
-        self._faults[root].occurred(f"storage directory {root} is not used: {reason}", hint=hint or self._hint)
+        self._faults[root].occurred(f"storage directory {root} is not used: {reason}", hint=hint)
 
     def _use_again(self, root: Path) -> None:
         self._dropped.pop(root, None)

@@ -12,7 +12,8 @@ from hadoop_common.file_faults import told
 
 # VERSION, digests and names need some room too, and so does an image that is the first one here
 LEAST_ROOM = 1 << 20
-ROOM_HINT = "Free space on that disk, or correct its permissions; the daemon retries by itself."
+FREE_SPACE = "Free space on that disk, or correct its permissions."
+ROOM_HINT = f"{FREE_SPACE} The daemon retries by itself."
 
 
 def require_room(roots: Sequence[Path], image: Path | None) -> None:

@@ -120,7 +120,7 @@ class JournalNode:
         """Why journals that are kept here cannot be opened, or their folder failed at the last call, by their id."""
         with self._lock:
             slots = list(self._slots.items())
-        found = {name: slot.failure if slot.journal is None else slot.journal.failure for name, slot in slots}
+        found = {name: slot.failure if slot.journal is None else _failure(slot.journal) for name, slot in slots}
         return {name: failure for name, failure in found.items() if failure}
 
     def open_journal(self, journal_id: str) -> HostedJournal:
@@ -306,6 +306,16 @@ class JournalNode:
     def discard_segments(self, journal_id: str, first_txid: int) -> None:
         with self._working(journal_id) as journal:
             upkeep.discard_segments(journal, first_txid)
+
+
+def _failure(journal: HostedJournal) -> str:
+    """Why the folder of an open journal failed, or lost its VERSION; "" where nothing is wrong."""
+    if journal.failure or journal.is_formatted:
+        return journal.failure
+    with suppress(OSError):
+        if damage := journal.storage.damage():
+            return f"{damage}; next: Copy VERSION from another JournalNode of this journal, then restart this one."
+    return ""
 
 
 def _is_damaged(journal: HostedJournal) -> bool:

@@ -99,7 +99,8 @@ def test_a_daemon_that_is_frozen(cluster: Cluster, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("checkpointer.cli.status_command._TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", cluster.ports.daemon)):
         shown = run_cli("status", "--conf", cluster.conf)
-        asked = cluster.checkpoint("--timeout", "0.2")
+        monkeypatch.setattr("checkpointer.cli.checkpoint_command._PROBE_SECONDS", 0.2)
+        asked = cluster.checkpoint("--force")
     assert (shown.code, asked.code) == (7, 7)
     assert "no answer within 0.2 s" in shown.err
     assert "stopped (T)" in shown.err

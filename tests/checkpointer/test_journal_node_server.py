@@ -236,6 +236,22 @@ def test_a_damaged_journal_does_not_keep_others_from_being_served(
     assert (aside / SEGMENT).read_bytes() == kept
 
 
+def test_a_journal_that_lost_its_version(formatted_pair: list[Place]) -> None:
+    """It is not formatted, as far as writers see, but it was."""
+    place = formatted_pair[2]
+    with running([place], formatted_pair):
+        format_all([place])
+        with place.writer() as writer:
+            writer.segment(1, 3)
+    (place.current / "VERSION").unlink()
+    with running([place], formatted_pair):
+        ready = requests.get(f"{place.url}/health/ready", timeout=20)
+        assert (ready.status_code, "VERSION is missing, but there are edits" in ready.text) == (503, True)
+        assert "Copy VERSION from another JournalNode" in ready.text
+    done = run_cli("journalnode", "format", "--conf", conf_of(place, formatted_pair), "--from-peers")
+    assert (done.code, "its damaged files are in" in done.out) == (0, True)
+
+
 def test_a_damaged_journal_is_left_alone_while_too_few_peers_answer(places: list[Place]) -> None:
     place = places[0]
     with running([place], places):
