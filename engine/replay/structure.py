@@ -10,6 +10,11 @@ from engine.replay.acls import inherit_default_acl, set_acl
 from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK, Features
 from journal.ops import RENAME_OVERWRITE, DeleteOp, MkdirOp, RenameOldOp, RenameOp, SymlinkOp
 
+_LOST_HINT = (
+    "Keep copies of this image and the edits, which still have the directory; `edits recover --skip TXID` leaves the "
+    "rename out."
+)
+
 
 def mkdir(namespace: Namespace, op: MkdirOp) -> None:
     table, tree = namespace.table, namespace.tree
@@ -144,7 +149,8 @@ def _is_link_to(namespace: Namespace, row: int, path: str) -> bool:
 def _check_not_inside(namespace: Namespace, source: int, parent: int, path: str) -> None:
     """Hadoop 2.7 overlooks that a directory moves below itself where slashes hide it, and loses it."""
     if namespace.tree.is_ancestor(source, parent):
-        raise UnsupportedNamespaceError(f"{path} is below the directory that is renamed, which a NameNode loses")
+        problem = f"{path} is below the directory that is renamed, which a NameNode loses"
+        raise UnsupportedNamespaceError(problem, hint=_LOST_HINT)
 
 
 def rename_old(namespace: Namespace, op: RenameOldOp) -> None:

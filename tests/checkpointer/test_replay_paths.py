@@ -45,6 +45,8 @@ def test_a_directory_that_a_namenode_would_lose_is_kept(tmp_path: Path, op: Edit
     with pytest.raises(UnsupportedOperationError, match="is below the directory that is renamed") as caught:
         merged(scene(tmp_path, HADOOP2), *SCENE, op)
     assert caught.value.exit_code == 5
+    # a NameNode's own checkpoint would make the loss last
+    assert "edits recover --skip" in caught.value.hint
 
 
 # ---- leases ------------------------------------------------------------------------------------------------

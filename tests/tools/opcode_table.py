@@ -83,7 +83,7 @@ CREATE_SNAPSHOT, RENAME_SNAPSHOT and DELETE_SNAPSHOT resolve them |
 away | by inode |
 
 One operation is refused (exit code 5) that a NameNode 2.7 applies: a rename of `/a/` to a path below `/a`, by which it
-loses the directory.
+loses the directory. `edits recover --skip` makes edits without it.
 """
 
 
