@@ -18,6 +18,7 @@ from hadoop_common.cli.lazy_group import LazyGroup
         "diff": "What differs between two images.",
         "verify": "Check digest, frame and every record.",
         "serve": "Read-only WebHDFS, for `hdfs dfs` and scripts.",
+        "load": "An image from its XML.",
         "convert": "Another layout version, codec or sub-sections.",
     },
 )

@@ -1,0 +1,101 @@
+"""`checkpointer image load`: an fsimage from its XML."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import click
+
+from hadoop_common.cli.existing_path import EXISTING_FILE
+from hadoop_common.cli.output import echo, echo_json, json_option
+from hadoop_common.cli.progress import ProgressObserver
+from hadoop_common.file_faults import told
+from hadoop_common.names import parse_image
+from hadoop_common.regular_file import open_regular
+from image_format.codecs import CODEC_SHORT_NAMES, Buffer, codec_class_name
+from image_format.errors import ImageFormatError, ImageStorageError
+from image_format.output import Written
+from image_format.publish import check_free, publish_image
+from image_format.writer import Sink
+from image_tools.load.elements import ImageTextError
+from image_tools.load.image import load_image
+from image_tools.verify.catalogue import Severity
+from image_tools.verify.checker import verify_image
+
+_NO_DIGEST = "digest-missing"
+_PIECE = 1 << 20
+
+
+@click.command("load")
+@click.argument("source", metavar="XML", type=EXISTING_FILE)
+@click.argument("target", metavar="FSIMAGE", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--codec",
+    metavar="NAME",
+    default="none",
+    show_default=True,
+    help=f"Codec of FSIMAGE: {', '.join(CODEC_SHORT_NAMES)}, or Hadoop's class name.",
+)
+@click.option("--force", is_flag=True, help="Replace FSIMAGE and FSIMAGE.md5 if they exist.")
+@json_option
+def command(source: Path, target: Path, codec: str, force: bool, as_json: bool) -> None:
+    """Write the image that XML is the text of (oiv -p ReverseXML), with FSIMAGE.md5; it is verified first.
+
+    XML is what `image dump --release 3.x` or `hdfs oiv -p XML` of Hadoop 3 printed. An image has more than that: the
+    start of a rolling upgrade and names that are not UTF-8 are lost, and the last block group that was allocated
+    becomes the highest one in use. So the image is for tests and for reading; a NameNode's own belongs in its place.
+
+    \b
+    Example: checkpointer image load fsimage.xml /tmp/fsimage_0000000000000000042
+    Exit codes: 0 done, 2 wrong usage, 3 XML is no image, 6 FSIMAGE exists or cannot be written
+    """
+    codec_class = codec_class_name(codec)
+    if not force:
+        check_free(target)
+    folder = target.absolute().parent
+    try:
+        with tempfile.TemporaryDirectory(dir=folder, prefix=f".{target.name}.") as work:
+            staged = Path(work) / "image"
+            with ProgressObserver(show=not as_json) as observer:
+                observer.phase("load", None)
+                txid = _load(source, staged, codec_class, observer)
+            written = _published(staged, target, txid, source)
+    except OSError as fault:
+        hint = "Free space there, or check its permissions, and try again."
+        raise ImageStorageError(f"{target} could not be written: {told(fault, target)}", hint=hint) from fault
+    content = {"file": str(target), "size": written.size, "md5": written.md5.hex(), "txid": txid, "codec": codec_class}
+    if as_json:
+        echo_json(content)
+    else:
+        echo(f"{target}: {written.size} bytes, txid {txid}")
+
+
+def _load(source: Path, staged: Path, codec: str, observer: ProgressObserver) -> int:
+    with open_regular(source) as stream, staged.open("wb") as out:
+
+        def write(piece: Buffer) -> None:
+            out.write(piece)
+
+        try:
+            return load_image(stream, write, codec, observer.advance)
+        except ImageTextError as error:
+            raise ImageTextError(error.detail, file=str(source)) from error
+
+
+def _published(staged: Path, target: Path, txid: int, source: Path) -> Written:
+    """The image under its name, once it is known that a NameNode loads it."""
+    named = parse_image(target.name)
+    if named is not None and named.txid != txid:
+        raise click.BadParameter(f"{target.name} would name transaction {named.txid}, XML ends with {txid}")
+    findings = verify_image(staged, limit=3).findings
+    if findings.severities[Severity.ERROR] > findings.counts[_NO_DIGEST]:
+        first = next(each for each in findings.listed if each.code != _NO_DIGEST)
+        raise ImageFormatError(f"no NameNode would load its image: {first.message}", file=str(source))
+
+    def copy(sink: Sink) -> None:
+        with staged.open("rb") as image:
+            while piece := image.read(_PIECE):
+                sink(piece)
+
+    return publish_image(target, copy, lambda: None)

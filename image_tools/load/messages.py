@@ -1,0 +1,290 @@
+"""Records of an image from their elements (OfflineImageReconstructor)."""
+
+from __future__ import annotations
+
+import re
+
+from image_format.permission import (
+    AclScope,
+    AclType,
+    XAttrNamespace,
+    pack_acl_entry,
+    pack_permission,
+    pack_xattr_name,
+)
+from image_format.proto import fsimage_pb2 as pb
+from image_format.string_table import StringKind, StringTable
+from image_tools.load.elements import Fields, ImageTextError
+
+_NO_OWNER = "null:null:0000"
+_ACL = re.compile(r"(default:)?(user|group|mask|other):(.*):([r-])([w-])([x-])", re.DOTALL)
+_NULL = "null"
+_KINDS = ("FILE", "DIRECTORY", "SYMLINK")
+
+
+class Messages:
+    """Makes messages; users, groups and names of attributes get their serials in `strings`."""
+
+    def __init__(self, strings: StringTable) -> None:
+        self.strings = strings
+
+    def inode(self, fields: Fields) -> pb.INode:
+        """An inode of INodeSection, or the root of a snapshot.
+
+        Raises:
+            ImageTextError: an element is missing, unknown or no value of its kind. So do the others.
+        """
+        kind = fields.text("type")
+        if kind not in _KINDS:
+            raise ImageTextError(f"<type> of <{fields.tag}> is {kind[:40]!r}, which is no kind of inode")
+        inode = pb.INode(type=kind, id=fields.number("id"), name=fields.name("name"))
+        if kind == "FILE":
+            inode.file.CopyFrom(self.file(fields))
+        elif kind == "DIRECTORY":
+            inode.directory.CopyFrom(self.directory(fields))
+        else:
+            inode.symlink.permission = self._permission(fields.text("permission"))
+            inode.symlink.target = fields.name("target")
+            inode.symlink.modificationTime, inode.symlink.accessTime = fields.number("mtime"), fields.number("atime")
+        fields.finish()
+        return inode
+
+    def file(self, fields: Fields) -> pb.INodeFile:
+        """A file's own elements, which are taken from `fields`."""
+        file = pb.INodeFile(
+            modificationTime=fields.number("mtime"),
+            accessTime=fields.number("atime"),
+            preferredBlockSize=fields.number("preferredBlockSize"),
+            permission=self._permission(fields.text("permission")),
+            blocks=blocks(fields),
+        )
+        replication = fields.number("replication", 32)
+        if fields.has("storagePolicyId"):
+            file.storagePolicyID = fields.number("storagePolicyId", 32)
+        if fields.has("erasureCodingPolicyId"):
+            file.erasureCodingPolicyID = fields.number("erasureCodingPolicyId", 32)
+            file.MergeFrom(pb.INodeFile(blockType=fields.text("blockType")))
+        else:
+            file.replication = replication
+        writer = fields.inner("file-under-construction")
+        if writer is not None:
+            file.fileUC.clientName, file.fileUC.clientMachine = writer.text("clientName"), writer.text("clientMachine")
+            writer.finish()
+        self._features(fields, file)
+        return file
+
+    def directory(self, fields: Fields) -> pb.INodeDirectory:
+        """A directory's own elements, which are taken from `fields`."""
+        directory = pb.INodeDirectory(
+            modificationTime=fields.number("mtime"), permission=self._permission(fields.text("permission"))
+        )
+        if fields.has("nsquota"):
+            directory.nsQuota, directory.dsQuota = fields.number("nsquota"), fields.number("dsquota")
+        for quota in fields.each("typeQuota"):
+            directory.typeQuotas.quotas.add(
+                storageType=pb.StorageTypeProto.Value(quota.text("type")), quota=quota.number("quota")
+            )
+            quota.finish()
+        self._features(fields, directory)
+        return directory
+
+    def file_diff(self, fields: Fields) -> pb.FileDiff:
+        """A diff of a file; a copy without an owner stands for none."""
+        diff = pb.FileDiff(
+            snapshotId=fields.number("snapshotId", 32), fileSize=fields.number("size"), name=_name_of(fields)
+        )
+        copy = fields.inner("snapshotCopy")
+        if copy is not None:
+            file = self.file(copy)
+            copy.finish()
+            if file.permission:
+                diff.snapshotCopy.CopyFrom(file)
+        diff.blocks.extend(blocks(fields))
+        fields.finish()
+        return diff
+
+    def directory_diff(self, fields: Fields) -> tuple[pb.DirectoryDiff, list[pb.CreatedListEntry]]:
+        """A diff of a directory, and what stands behind it."""
+        created = []
+        for entry in fields.each("created"):
+            created.append(pb.CreatedListEntry(name=entry.name("name")))
+            entry.finish()
+        diff = pb.DirectoryDiff(
+            snapshotId=fields.number("snapshotId", 32),
+            childrenSize=fields.number("childrenSize", 32),
+            isSnapshotRoot=fields.flag("isSnapshotRoot"),
+            name=_name_of(fields),
+            createdListSize=fields.number("createdListSize", 32),
+            deletedINode=fields.numbers("deletedInode"),
+            deletedINodeRef=fields.numbers("deletedInoderef", 32),
+        )
+        if diff.createdListSize != len(created):
+            raise ImageTextError(f"<dirDiff> counts {diff.createdListSize} created and has {len(created)}")
+        copy = fields.inner("snapshotCopy")
+        if copy is not None:
+            diff.snapshotCopy.CopyFrom(self.directory(copy))
+            copy.finish()
+        fields.finish()
+        return diff, created
+
+    def _permission(self, text: str) -> int:
+        if text == _NO_OWNER:
+            return 0
+        user, group, mode = ["", "", *text.rsplit(":", 2)][-3:]
+        if not re.fullmatch("[0-7]{3,6}", mode):
+            raise ImageTextError(f"the permission {text[:80]!r} is not like user:group:0755")
+        return pack_permission(self._serial(user, StringKind.USER), self._serial(group, StringKind.GROUP), int(mode, 8))
+
+    def _serial(self, text: str, kind: StringKind) -> int:
+        return 0 if text == _NULL else self.strings.serial(text, kind)
+
+    def _features(self, fields: Fields, inode: pb.INodeFile | pb.INodeDirectory) -> None:
+        attributes = fields.inner("xattrs")
+        if attributes is not None:
+            for attribute in attributes.each("xattr"):
+                namespace = XAttrNamespace[attribute.text("ns")]
+                name = self.strings.serial(attribute.text("name"), StringKind.XATTR)
+                value = bytes.fromhex(attribute.text("valHex")) if attribute.has("valHex") else attribute.name("val")
+                inode.xAttrs.xAttrs.add(name=pack_xattr_name(namespace, name), value=value)
+                attribute.finish()
+            attributes.finish()
+        entries = fields.inner("acls")
+        if entries is not None:
+            inode.acl.entries.extend(map(self._acl_entry, entries.texts("acl")))
+            entries.finish()
+
+    def _acl_entry(self, text: str) -> int:
+        match = _ACL.fullmatch(text)
+        if match is None:
+            raise ImageTextError(f"the ACL entry {text[:80]!r} is not like user:erin:r-x")
+        default, kind, name, *flags = match.groups()
+        strings = StringKind.GROUP if kind == "group" else StringKind.USER
+        return pack_acl_entry(
+            AclScope.DEFAULT if default else AclScope.ACCESS,
+            AclType[kind.upper()],
+            self.strings.serial(name, strings) if name else 0,
+            sum(bit for bit, flag in zip((4, 2, 1), flags, strict=True) if flag != "-"),
+        )
+
+
+def _name_of(diff: Fields) -> bytes | None:
+    """The name that a diff keeps; an empty one stands for none."""
+    return diff.name("name") or None
+
+
+def blocks(fields: Fields) -> list[pb.BlockProto]:
+    """The blocks of a file or of its diff."""
+    found = []
+    held = fields.inner("blocks")
+    if held is not None:
+        for block in held.each("block"):
+            found.append(
+                pb.BlockProto(
+                    blockId=block.number("id"), genStamp=block.number("genstamp"), numBytes=block.number("numBytes")
+                )
+            )
+            block.finish()
+        held.finish()
+    return found
+
+
+def reference(fields: Fields) -> pb.INodeReference:
+    """A reference: one with a name is of a deleted list and has the last snapshot, the other is in the tree.
+
+    Hadoop prints both snapshots of each, and its own tool takes all for names of deleted lists.
+    """
+    found = pb.INodeReference(referredId=fields.number("referredId"))
+    name = fields.name("name")
+    current, last = fields.number("dstSnapshotId", 32), fields.number("lastSnapshotId", 32)
+    if name:
+        found.name, found.lastSnapshotId = name, last
+    else:
+        found.dstSnapshotId = current
+    fields.finish()
+    return found
+
+
+def policy(fields: Fields) -> pb.ErasureCodingPolicyProto:
+    """An erasure coding policy; of a built-in one an image has id and state."""
+    found = pb.ErasureCodingPolicyProto(id=fields.number("policyId", 32), state=fields.text("policyState"))
+    name, cell_size, schema = fields.text("policyName"), fields.number("cellSize", 32), fields.inner("ecSchema")
+    if schema is None:
+        raise ImageTextError("<erasureCodingPolicy> has no <ecSchema>")
+    made = pb.ECSchemaProto(
+        codecName=schema.text("codecName"),
+        dataUnits=schema.number("dataUnits", 32),
+        parityUnits=schema.number("parityUnits", 32),
+    )
+    options = schema.inner("extraOptions")
+    if options is not None:
+        for option in options.each("option"):
+            made.options.add(key=option.text("key"), value=option.text("value"))
+            option.finish()
+        options.finish()
+    schema.finish()
+    fields.finish()
+    if found.id >= _FIRST_OWN_POLICY:
+        found.name, found.cellSize = name, cell_size
+        found.schema.CopyFrom(made)
+    return found
+
+
+_FIRST_OWN_POLICY = 64
+
+
+def delegation_key(fields: Fields) -> pb.DelegationKey:
+    """A master key."""
+    found = pb.DelegationKey(id=fields.number("id", 32), key=bytes.fromhex(fields.text("key")))
+    if fields.has("expiry"):
+        found.expiryDate = fields.date("expiry")
+    fields.finish()
+    return found
+
+
+def token(fields: Fields) -> pb.PersistToken:
+    """A delegation token."""
+    found = pb.PersistToken()
+    for tag in ("version", "sequenceNumber", "masterKeyId"):
+        if fields.has(tag):
+            setattr(found, tag, fields.number(tag, 32))
+    for tag in ("owner", "renewer", "realUser"):
+        if fields.has(tag):
+            setattr(found, tag, fields.text(tag))
+    for tag in ("issueDate", "maxDate", "expiryDate"):
+        if fields.has(tag):
+            setattr(found, tag, fields.date(tag))
+    fields.finish()
+    return found
+
+
+def pool(fields: Fields) -> pb.CachePoolInfoProto:
+    """A cache pool."""
+    found = pb.CachePoolInfoProto(
+        poolName=fields.text("poolName"),
+        ownerName=fields.text("ownerName"),
+        groupName=fields.text("groupName"),
+        mode=fields.signed("mode"),
+        limit=fields.signed("limit"),
+        maxRelativeExpiry=fields.signed("maxRelativeExpiry"),
+    )
+    fields.finish()
+    return found
+
+
+def directive(fields: Fields) -> pb.CacheDirectiveInfoProto:
+    """A cache directive."""
+    found = pb.CacheDirectiveInfoProto(
+        id=fields.signed("id"),
+        path=fields.text("path"),
+        replication=fields.number("replication", 32),
+        pool=fields.text("pool"),
+    )
+    expiration = fields.inner("expiration")
+    if expiration is not None:
+        found.expiration.millis, found.expiration.isRelative = (
+            expiration.signed("millis"),
+            expiration.flag("relative"),
+        )
+        expiration.finish()
+    fields.finish()
+    return found
