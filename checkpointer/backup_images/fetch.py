@@ -103,7 +103,8 @@ def fetch_image(
             failures.append(error)
             continue
         txid = found[0]
-        newest = shelf.images()[-1].txid
+        # One that cannot be read is not listed.
+        newest = max((image.txid for image in shelf.images()), default=txid)
         if options.txid is None and txid < newest:
             notes.append(
                 f"the NameNode's newest image is of txid {txid}, one of txid {newest} is here: it gave an old one, or "

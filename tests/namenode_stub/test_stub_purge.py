@@ -17,6 +17,7 @@ from journal.segment_copies import SegmentCopies
 from journal.segment_file import list_segments
 from namenode_stub.purger import Purger
 from tests.checkpointer.quorum_support import Quorum
+from tests.checkpointer.storage_support import put_image
 from tests.namenode_stub.stub_support import stub_config_for, uris, wait_until
 
 INFO = StorageInfo(-67, 42, 0, "CID-test", "BP-1-127.0.0.1-1")
@@ -79,9 +80,8 @@ class Store:
 
     def add_images(self, *txids: int) -> None:
         for folder in self.images:
-            for name in map(image_name, txids):
-                (folder / name).touch()
-                (folder / md5_name(name)).touch()
+            for txid in txids:
+                put_image(folder, txid)
 
     def purge(self) -> None:
         Purger(self._config, self.images, self.journals).purge()
@@ -202,10 +202,19 @@ def test_where_an_image_folder_cannot_be_listed_nothing_goes(tmp_path: Path, cap
     assert store.files() == before
 
 
-def test_image_files_that_cannot_be_deleted_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_image_files_that_cannot_be_deleted_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlink = Path.unlink
+
+    def failing(path: Path, missing_ok: bool = False) -> None:
+        if path.name.startswith("fsimage"):
+            raise PermissionError(1, "Operation not permitted", str(path))
+        unlink(path, missing_ok)
+
     store = Store(tmp_path, images_retained=1)
-    store.add_images(10)
-    (store.images[0] / image_name(4)).mkdir()
+    store.add_images(4, 10)
+    monkeypatch.setattr(Path, "unlink", failing)
     store.purge()
     assert "could not be deleted" in caplog.text
     assert store.firsts() == [11, 11]
