@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 def register(spark: SparkSession) -> None:
     """Make `spark.read.format("fsimage")` and `spark.read.format("hdfs_edits")` known to a session.
 
-    Brings files of any file system to the executors.
+    Brings files of any file system to the executors. Errors of the sources are raised as the `HdfsError` that they are.
     """
     from pipeline.sources.edits import EditsDataSource
     from pipeline.sources.fsimage import FsImageDataSource
     from pipeline.staging import serve_staging
+    from pipeline.task_errors import raise_typed
 
+    raise_typed()
     serve_staging(spark)
     for source in (FsImageDataSource, EditsDataSource):
         spark.dataSource.register(source)

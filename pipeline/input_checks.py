@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from image_format.reader import ImageFile
 from journal.segment import HEADER_SIZE, decode_header
 from pipeline.errors import SourceFileError
-from pipeline.source_files import SourceKind, is_local, local_files
+from pipeline.source_files import SourceKind, is_local, local_files, the_only
 
 LAKE_COMMITS = "_commits"
 """The folder that makes a directory a lake."""
@@ -25,8 +25,8 @@ def check_image(uri: str) -> None:
     """
     if not is_local(uri) or _is_in_lake(uri):
         return
-    for file in local_files(uri, SourceKind.IMAGE):
-        ImageFile.open(file.on_driver(), verify_md5=False).close()
+    file = the_only(local_files(uri, SourceKind.IMAGE), uri)
+    ImageFile.open(file.on_driver(), verify_md5=False).close()
 
 
 def check_edits(uri: str) -> None:

@@ -75,8 +75,13 @@ class Table:
         return pa.schema([pa.field(column.name, column.type, column.nullable) for column in self.columns])
 
     def spark_schema(self) -> StructType:
-        fields = [StructField(column.name, _spark_type(column.type), column.nullable) for column in self.columns]
-        return StructType(fields)
+        """Columns with their comments, which `DESCRIBE` shows."""
+        return StructType([_spark_field(column) for column in self.columns])
+
+
+def _spark_field(column: Column) -> StructField:
+    comment = f"{column.text} ({column.unit})" if column.unit else column.text
+    return StructField(column.name, _spark_type(column.type), column.nullable, {"comment": comment})
 
 
 def _spark_type(arrow: pa.DataType) -> DataType:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from glob import glob
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from hadoop_common.names import SegmentName, md5_name, parse_image, parse_segment
+from hadoop_common.names import MD5_SUFFIX, SegmentName, md5_name, parse_image, parse_segment
 from pipeline.errors import SourceFileError
 
 _FOLDERS = ("", "current")
+_BRACES = re.compile(r"\{([^{}]*)\}")
 
 
 class SourceKind(Enum):
@@ -52,21 +55,84 @@ def is_local(uri: str) -> bool:
 
 
 def local_files(uri: str, kind: SourceKind) -> list[SourceFile]:
-    """What a local path stands for: the file itself, or those that `choose` takes in a directory.
+    """What a local path stands for: itself, those files of a directory that `choose` takes, or what a pattern matches.
 
     Raises:
         SourceFileError: there is nothing of this kind.
     """
-    parts = urlsplit(uri)
-    path = Path(parts.path if parts.scheme == "file" else uri)
+    path = _local_path(uri)
+    if path.is_file():
+        return [SourceFile(str(path.resolve()))]
     if path.is_dir():
-        for folder in _FOLDERS:
-            if chosen := choose(_names(path / folder), kind):
-                return [SourceFile(str((path / folder / name).resolve())) for name in chosen]
-        raise nothing_there(uri, kind)
-    if not path.is_file():
+        found = _in_folder(path, kind)
+    elif is_pattern(uri):
+        found = _matching(str(path), kind)
+    else:
         raise SourceFileError(f"{uri} does not exist", hint="Give the path of a file or of a storage directory.")
-    return [SourceFile(str(path.resolve()))]
+    if not found:
+        raise nothing_there(uri, kind)
+    return found
+
+
+def the_only(files: Sequence[SourceFile], uri: str) -> SourceFile:
+    """The one file that a path stands for.
+
+    Raises:
+        SourceFileError: it is a pattern that several match.
+    """
+    if len(files) > 1:
+        raise SourceFileError(f"{uri} stands for {len(files)} files", hint="Name one of them.")
+    return files[0]
+
+
+def is_pattern(uri: str) -> bool:
+    """Whether a path can stand for several, as Hadoop's globs do; one that exists here never does."""
+    return any(sign in uri for sign in "*?[{") and not (is_local(uri) and _local_path(uri).exists())
+
+
+def _local_path(uri: str) -> Path:
+    parts = urlsplit(uri)
+    return Path(parts.path if parts.scheme == "file" else uri)
+
+
+def _in_folder(path: Path, kind: SourceKind) -> list[SourceFile]:
+    for folder in _FOLDERS:
+        if chosen := choose(_names(path / folder), kind):
+            return [SourceFile(str((path / folder / name).resolve())) for name in chosen]
+    return []
+
+
+def _matching(pattern: str, kind: SourceKind) -> list[SourceFile]:
+    paths = sorted({Path(each) for text in _without_braces(pattern) for each in glob(text)})  # noqa: PTH207 - of absolute paths
+    files = [path for path in paths if path.is_file()]
+    wanted = set(matched((path.name for path in files), kind))
+    found: list[SourceFile] = []
+    for path in paths:
+        if path.is_dir():
+            found += _in_folder(path, kind)
+        elif path.name in wanted:
+            found.append(SourceFile(str(path.resolve())))
+    return list(dict.fromkeys(found))
+
+
+def _without_braces(pattern: str) -> Iterator[str]:
+    """The patterns that one with alternatives, `{a,b}`, stands for."""
+    found = _BRACES.search(pattern)
+    if found is None:
+        yield pattern
+        return
+    for part in found[1].split(","):
+        yield from _without_braces(pattern[: found.start()] + part + pattern[found.end() :])
+
+
+def matched(names: Iterable[str], kind: SourceKind) -> list[str]:
+    """Of the files that a pattern matches those that are sources: by their names, or all but digests."""
+    present = list(names)
+    if kind is SourceKind.IMAGE:
+        chosen = [name for name in present if (image := parse_image(name)) and not image.rollback]
+    else:
+        chosen = [name for name in present if (segment := parse_segment(name)) and _wanted(segment, kind)]
+    return chosen or [name for name in present if not name.endswith(MD5_SUFFIX)]
 
 
 def _names(folder: Path) -> list[str]:

@@ -13,6 +13,7 @@ import socket
 import socketserver
 import tempfile
 import threading
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,17 @@ from urllib.parse import quote
 
 from hadoop_common.errors import HdfsError
 from pipeline.errors import PipelineError, PipelineSetupError, SourceFileError
-from pipeline.source_files import SourceFile, SourceKind, choose, companions, is_local, local_files, nothing_there
+from pipeline.source_files import (
+    SourceFile,
+    SourceKind,
+    choose,
+    companions,
+    is_local,
+    is_pattern,
+    local_files,
+    matched,
+    nothing_there,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,6 +69,11 @@ def resolve(uri: str, kind: SourceKind) -> list[SourceFile]:
     if "error" in answer:
         raise SourceFileError(answer["error"], hint=answer["hint"])
     return [SourceFile(**item) for item in answer["files"]]
+
+
+def resolve_all(uris: Iterable[str], kind: SourceKind) -> list[SourceFile]:
+    """As `resolve`, of several URIs; a file that two of them stand for comes once."""
+    return list(dict.fromkeys(file for uri in uris for file in resolve(uri, kind)))
 
 
 class Stager:
@@ -115,15 +131,33 @@ class Stager:
     def _find(self, uri: str, kind: SourceKind) -> list[str]:
         path, files = self._path(uri)
         if not files.exists(path):
+            if is_pattern(uri):
+                return self._matching(uri, kind)
             raise SourceFileError(f"{uri} does not exist", hint="Give the URI of a file or of a storage directory.")
         if not files.getFileStatus(path).isDirectory():
             return [uri]
+        if found := self._in_folder(uri, kind):
+            return found
+        raise nothing_there(uri, kind)
+
+    def _in_folder(self, uri: str, kind: SourceKind) -> list[str]:
         for folder in (uri.rstrip("/"), uri.rstrip("/") + "/current"):
             path, files = self._path(folder)
             names = [status.getPath().getName() for status in files.listStatus(path)] if files.exists(path) else []
             if chosen := choose(names, kind):
                 return [f"{folder}/{name}" for name in chosen]
-        raise nothing_there(uri, kind)
+        return []
+
+    def _matching(self, uri: str, kind: SourceKind) -> list[str]:
+        path, files = self._path(uri)
+        there = [(str(each.getPath()), each.isDirectory()) for each in files.globStatus(path) or ()]
+        wanted = set(matched((at.rsplit("/", 1)[-1] for at, folder in there if not folder), kind))
+        found: list[str] = []
+        for at, folder in there:
+            found += self._in_folder(at, kind) if folder else [at] if at.rsplit("/", 1)[-1] in wanted else []
+        if not found:
+            raise nothing_there(uri, kind)
+        return found
 
     def _fetch(self, origin: str, kind: SourceKind) -> SourceFile:
         from pyspark import SparkFiles

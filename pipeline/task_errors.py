@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import json
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
 from hadoop_common.errors import HdfsError
 
 _MARK = "hdfs-checkpointer error: "
+_TYPED = "raises_typed_errors"
 _CALL = "An error occurred while calling "
 _PACKAGES = {"checkpointer", "hadoop_common", "hadoop_rpc", "image_format", "journal", "pipeline"}
 
@@ -57,6 +60,32 @@ def unwrap(error: BaseException) -> HdfsError | None:
                 return _rebuild(text)
         current = current.__cause__ or current.__context__
     return None
+
+
+def raise_typed() -> None:
+    """From now on let PySpark raise the typed errors of our data sources: the sentence, and what to do next as a note.
+
+    Its own errors have that sentence among the stacks of Python and Java. Every call to Java of every session goes
+    through the function that is replaced here; where a release of PySpark lacks it, its own errors stay.
+    """
+    from pyspark.errors.exceptions import captured
+
+    original = getattr(captured, "convert_exception", None)
+    if original is None or hasattr(original, _TYPED):
+        return
+
+    @functools.wraps(original)
+    def convert(error: Any) -> Any:
+        converted = original(error)
+        typed = unwrap(converted)
+        if typed is None:
+            return converted
+        if typed.hint:
+            typed.add_note(f"next: {typed.hint}")
+        return typed
+
+    setattr(convert, _TYPED, True)
+    captured.convert_exception = convert  # type: ignore[assignment]
 
 
 def reason(error: BaseException) -> str:

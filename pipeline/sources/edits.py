@@ -18,7 +18,7 @@ from pipeline.sources.edit_plan import PlacedRange, choose_segments, examine_fil
 from pipeline.sources.edit_ranges import EditsRange, WantedEdits, read_range
 from pipeline.sources.edit_rows import EditRow, record_batch
 from pipeline.sources.options import SourceOptions
-from pipeline.staging import resolve
+from pipeline.staging import resolve_all
 from pipeline.tables.edits import EDITS
 from pipeline.task_errors import legible
 
@@ -29,7 +29,7 @@ OPTIONS = ("path", "columns", "from_txid", "to_txid", "in_progress", "gaps", "pa
 """What the data source takes:
 
 - `path`: a segment, or a directory of segments or storage directory, on any file system of Spark's; or a journal on
-  BookKeeper, `bookkeeper://zk1:2181;zk2:2181/path`, which the driver reads;
+  BookKeeper, `bookkeeper://zk1:2181;zk2:2181/path`, which the driver reads; or several of them, as a list or a pattern;
 - `columns`: names, comma separated; those alone are made;
 - `from_txid`, `to_txid`: transactions that have to be there, and no others;
 - `in_progress`: true reads segments in progress too, up to their last whole operation;
@@ -61,7 +61,7 @@ class EditsDataSource(DataSource):
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    path: str
+    paths: tuple[str, ...]
     table: Table
     from_txid: int | None
     to_txid: int | None
@@ -73,7 +73,7 @@ class _Options:
     def read(cls, options: Mapping[str, str]) -> _Options:
         given = SourceOptions("hdfs_edits", OPTIONS, options)
         return cls(
-            path=given.path,
+            paths=given.paths,
             table=given.columns(EDITS),
             from_txid=given.integer("from_txid", least=0),
             to_txid=given.integer("to_txid", least=0),
@@ -113,7 +113,7 @@ class EditsReader(DataSourceReader):
         options = self._options
         kind = SourceKind.OPEN_EDITS if options.in_progress else SourceKind.EDITS
         segments = choose_segments(
-            examine_files(resolve(options.path, kind), in_progress=options.in_progress),
+            examine_files(resolve_all(options.paths, kind), in_progress=options.in_progress),
             self._wanted,
             allow_gaps=options.allow_gaps,
             start=options.from_txid,

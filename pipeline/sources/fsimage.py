@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,12 @@ from pyspark.sql.types import StructType
 from image_format.reader import ImageFile
 from pipeline.host_image import HostImage
 from pipeline.schema import Table
-from pipeline.source_files import SourceFile, SourceKind
+from pipeline.source_files import SourceFile, SourceKind, is_pattern
 from pipeline.sources.options import SourceOptions
 from pipeline.sources.readers import DEFAULT_TABLE, READERS
 from pipeline.sources.table_reader import MAXIMUM_PARTS, Part
-from pipeline.staging import resolve
+from pipeline.staging import resolve_all
+from pipeline.tables.image_column import IMAGE_COLUMN
 from pipeline.task_errors import legible
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 OPTIONS = ("path", "table", "columns", "partitions")
 """What the data source takes:
 
-- `path`: an image, or a storage directory, of which the newest image is taken, on any file system of Spark's;
+- `path`: an image, or a storage directory, of which the newest image is taken, on any file system of Spark's; or
+  several of them, as a list or a pattern: the table then has the column `image`;
 - `table`: `inodes` without one;
 - `columns`: names, comma separated; those alone are made;
 - `partitions`: how many, where the table can be divided; without it one for each 16 MB of inodes.
@@ -37,7 +39,7 @@ Filters are Spark's: it keeps what a reader takes of one query of a DataFrame fo
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    path: str
+    paths: tuple[str, ...]
     table: Table
     partitions: int | None
 
@@ -45,8 +47,10 @@ class _Options:
     def read(cls, options: Mapping[str, str]) -> _Options:
         given = SourceOptions("fsimage", OPTIONS, options)
         table = READERS[given.choice("table", tuple(READERS), DEFAULT_TABLE)].table
+        if len(given.paths) > 1 or is_pattern(given.paths[0]):
+            table = replace(table, columns=(*table.columns, IMAGE_COLUMN))
         return cls(
-            path=given.path,
+            paths=given.paths,
             table=given.columns(table),
             partitions=given.integer("partitions", least=1),
         )
@@ -87,18 +91,33 @@ class FsImageReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         with legible():
-            (file,) = resolve(self._options.path, SourceKind.IMAGE)
-            wanted = self._options.partitions
-            with ImageFile.open(file.on_driver(), verify_md5=False) as image:
-                parts = READERS[self._options.table.name].parts(image, wanted and min(wanted, MAXIMUM_PARTS))
-            return [ImagePart(file, part) for part in parts]
+            files = resolve_all(self._options.paths, SourceKind.IMAGE)
+            return [ImagePart(file, part) for file in files for part in self._parts(file)]
+
+    def _parts(self, file: SourceFile) -> list[Part]:
+        wanted = self._options.partitions
+        with ImageFile.open(file.on_driver(), verify_md5=False) as image:
+            return READERS[self._options.table.name].parts(image, wanted and min(wanted, MAXIMUM_PARTS))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, ImagePart)
         with legible():
             image = HostImage.open(partition.file.in_task(), _scratch())
             table = self._options.table
-            yield from READERS[table.name].read(image, partition.part, table.names)
+            reader = READERS[table.name]
+            # one column at least, as a batch without any has no number of rows
+            names = [name for name in table.names if name != IMAGE_COLUMN.name] or [reader.table.names[0]]
+            for batch in reader.read(image, partition.part, names):
+                yield batch if tuple(names) == table.names else _with_image(batch, table, partition.file)
+
+
+def _with_image(batch: pa.RecordBatch, table: Table, file: SourceFile) -> pa.RecordBatch:
+    """The columns of `table`, of which one says where each row comes from."""
+    import pyarrow as pa
+
+    source = pa.array([file.staged or file.path] * batch.num_rows, pa.string())
+    arrays = [source if name == IMAGE_COLUMN.name else batch.column(name) for name in table.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=table.arrow_schema())
 
 
 def _scratch() -> Path:

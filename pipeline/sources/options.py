@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 from pipeline.errors import SourceOptionError
 from pipeline.schema import Table
 
+_OF_TABLES = {"owner", "provider"}
+"""Properties of a table (Spark's TableCatalog), which CREATE TABLE adds to the options."""
+_PATHS = "paths"
 _SWITCHES = {"true": True, "false": False}
 
 
@@ -20,17 +24,24 @@ class SourceOptions:
     def __init__(self, source: str, known: Sequence[str], options: Mapping[str, str]) -> None:
         self._source = source
         self._given = {name.lower(): value for name, value in options.items()}
-        unknown = sorted(set(self._given) - set(known))
+        if set(self._given) >= _OF_TABLES:
+            raise self._is_table()
+        unknown = sorted(set(self._given) - set(known) - {_PATHS})
         if unknown:
             raise SourceOptionError(
                 f"{source} has no option {', '.join(unknown)}", hint=f"It knows: {', '.join(known)}."
             )
-        if not self._given.get("path"):
-            raise SourceOptionError(f"{source} needs a path", hint="Give one: .load(PATH).")
+        self.paths = self._read_paths()
+        """One or more, from `load(PATH)` or `load([PATH, ...])`."""
 
-    @property
-    def path(self) -> str:
-        return self._given["path"]
+    def _read_paths(self) -> tuple[str, ...]:
+        several = self._given.get(_PATHS)
+        one = self._given.get("path")
+        # PySpark's `load` writes a list of paths as JSON
+        paths = tuple(json.loads(several)) if several else (one,) if one else ()
+        if not paths or not all(paths):
+            raise SourceOptionError(f"{self._source} needs a path", hint="Give one: .load(PATH).")
+        return paths
 
     def text(self, name: str, default: str) -> str:
         """The text as it was given, `default` where it is not."""
@@ -86,6 +97,13 @@ class SourceOptions:
         if unknown or not names or len(set(names)) < len(names):
             raise self._fault("columns", text, f"names, once each, of {', '.join(table.names)}")
         return table.select(names)
+
+    def _is_table(self) -> SourceOptionError:
+        path = self._given.get("path", "PATH")
+        return SourceOptionError(
+            f"Spark keeps no options of a table for {self._source}, so that a query could not find the path",
+            hint=f"Make a view: CREATE TEMPORARY VIEW NAME USING {self._source} OPTIONS (path '{path}').",
+        )
 
     def _fault(self, name: str, text: str, wanted: str) -> SourceOptionError:
         return SourceOptionError(f"{self._source}: option {name} is {text!r}", hint=f"It has to be {wanted}.")

@@ -35,3 +35,9 @@ def test_an_error_is_the_one_that_was_raised(spark: SparkSession) -> None:
     with pytest.raises(Exception, match="no segment holds txid") as caught:
         read_edits(spark, str(BASIC), from_txid="1").count()
     assert isinstance(unwrap(caught.value), TransactionGapError)
+
+
+def test_lists_and_patterns_of_segments(spark: SparkSession) -> None:
+    expected = [row["txid"] for row in rows(BASIC)]
+    edits = spark.read.format("hdfs_edits").option("columns", "txid").load([str(BASIC), f"{BASIC}/edits_*"])
+    assert sorted(row.txid for row in edits.collect()) == expected
