@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 _EVERY = 10.0
+_TICK = 1.0
 # with the longest text, a line of 80 columns
 _BAR_WIDTH = 13
 # what a phase counts, where it is not bytes
@@ -61,6 +64,7 @@ class ProgressObserver:
 
     def __init__(self, *, show: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self._lock = threading.RLock()
         on_terminal = show and sys.stderr.isatty()
         self._in_lines = show and not on_terminal
         self._bars = _bars() if on_terminal else None
@@ -85,16 +89,38 @@ class ProgressObserver:
 
     def phase(self, name: str, total: int | None) -> None:
         """The phase before is over, and this one begins."""
-        if self._bars is not None:
-            self._end(self._bars)
-            self._task = self._bars.add_task(name, total=total, text="")
-        self._name, self._total, self._done, self._began = name, total, 0, self._clock()
-        self._say()
+        with self._lock:
+            if self._bars is not None:
+                self._end(self._bars)
+                self._task = self._bars.add_task(name, total=total, text="")
+            self._name, self._total, self._done, self._began = name, total, 0, self._clock()
+            # of a phase that counts nothing its first line would only say "0 s"
+            if self._bars is not None or total is not None:
+                self._say()
 
     def advance(self, done: int) -> None:
         """How much of the phase is done."""
-        self._done = done
-        self._say()
+        with self._lock:
+            self._done = done
+            self._say()
+
+    @contextmanager
+    def ticking(self) -> Iterator[None]:
+        """Within it the time that a phase takes is shown while the phase says nothing itself."""
+        ended = threading.Event()
+
+        def tick() -> None:
+            while not ended.wait(_TICK):
+                with self._lock:
+                    self._say()
+
+        ticker = threading.Thread(target=tick, name="progress", daemon=True)
+        ticker.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            ticker.join()
 
     def saved(self) -> None:
         """The bar of the save is filled when the next begins, or at the end."""
@@ -116,7 +142,7 @@ class ProgressObserver:
             total = None if self._total is None else max(self._total, self._done)
             text = progress_text(self._name, self._done, self._total, now - self._began)
             self._bars.update(self._task, completed=self._done, total=total, text=text)
-        if self._in_lines and now - self._said >= _EVERY:
+        if self._in_lines and self._name and now - self._said >= _EVERY:
             self._said = now
             click.echo(
                 f"{self._name}: {progress_text(self._name, self._done, self._total, now - self._began)}", err=True

@@ -50,6 +50,16 @@ class _Choices:
 
 
 @dataclass(frozen=True, slots=True)
+class _Sources:
+    """What the report is about; see `pipeline.reports.build.Request`, whose module needs Spark."""
+
+    image: str
+    before: str
+    edits: str
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Engine:
     """How Spark is started."""
 
@@ -62,6 +72,7 @@ class _Engine:
 @click.argument("image")
 @click.option("--edits", default="", metavar="DIR", help="Edits: a directory of segments, a segment or a lake.")
 @click.option("--before", default="", metavar="IMAGE", help="Show growth since this older image.")
+@click.option("--cluster", default="", metavar="NAME", help="Name of the cluster (default: the id beside IMAGE).")
 @click.option("--only", multiple=True, type=click.Choice(SECTIONS), help="Show this section alone; may be repeated.")
 @click.option("--depth", type=click.IntRange(0, 100), default=3, show_default=True, help="Levels of directories.")
 @click.option("--top", type=click.IntRange(1, 1000), default=20, show_default=True, help="Rows of a table.")
@@ -106,6 +117,7 @@ def command(
     image: str,
     edits: str,
     before: str,
+    cluster: str,
     only: tuple[str, ...],
     depth: int,
     top: int,
@@ -145,7 +157,8 @@ def command(
     small_job = _check_inputs(image, before, edits)
     chosen = _Choices(depth, top, small, cold_days, only, None if as_of is None else as_of.replace(tzinfo=UTC))
     with _progress() as progress:
-        report = _make(image, before, edits, chosen, progress, _Engine(master, driver_memory, small_job))
+        sources, engine = _Sources(image, before, edits, cluster), _Engine(master, driver_memory, small_job)
+        report = _make(sources, chosen, progress, engine)
     write_outputs(report, outputs)
 
 
@@ -169,9 +182,7 @@ def _check_inputs(image: str, before: str, edits: str) -> bool:
 
 
 def _make(
-    image: str,
-    before: str,
-    edits: str,
+    sources: _Sources,
     chosen: _Choices,
     progress: Any,
     engine: _Engine,
@@ -187,11 +198,12 @@ def _make(
             as_of = chosen.as_of or image_time or generated
             return ReportOptions(as_of, chosen.depth, chosen.top, chosen.small, chosen.cold_days, chosen.only)
 
-        return make_report(spark, Request(image, before, edits), options, generated=generated, progress=progress)
+        request = Request(sources.image, sources.before, sources.edits, sources.cluster)
+        return make_report(spark, request, options, generated=generated, progress=progress)
 
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
     """Each section is a phase; how long it takes is not known beforehand."""
-    with ProgressObserver(show=True) as observer:
+    with ProgressObserver(show=True) as observer, observer.ticking():
         yield lambda name: observer.phase(name, None)

@@ -29,11 +29,13 @@ class Request:
         image: an image, a storage directory or a lake.
         before: an older one that growth is measured from; "" for none. May be the same lake.
         edits: segments or a lake; "" for none. Those between the two images count, without `before` all.
+        cluster: its name; "" for the id in the image's directory.
     """
 
     image: str
     before: str = ""
     edits: str = ""
+    cluster: str = ""
 
 
 def make_report(
@@ -74,6 +76,7 @@ def make_report(
         sections=sections,
         before="" if before is None else before.path,
         edits=request.edits,
+        cluster=request.cluster or after.cluster,
     )
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
 
-from hadoop_common.names import parse_image
+from hadoop_common.errors import HdfsError
+from hadoop_common.names import VERSION, parse_image
+from hadoop_common.storage_info import parse_version
 from pipeline import read_edits, read_image
 from pipeline.errors import SourceFileError
 from pipeline.input_checks import LAKE_COMMITS, is_local_lake
@@ -32,6 +35,7 @@ class ImageInput:
         path: as it was given, with the image's name or txid.
         time: when the file was last modified, UTC; None where that is not known.
         file: the image itself; None for one in a lake, which has the table `inodes` alone.
+        cluster: id of the cluster, of the VERSION file beside a local image; "" where there is none.
     """
 
     path: str
@@ -39,6 +43,7 @@ class ImageInput:
     time: datetime | None
     tables: ImageTables
     file: SourceFile | None
+    cluster: str = ""
 
 
 def open_image(spark: SparkSession, path: str, *, before: int | None = None) -> ImageInput:
@@ -67,7 +72,8 @@ def open_image(spark: SparkSession, path: str, *, before: int | None = None) -> 
         return read_image(spark, uri, table, columns)
 
     time = datetime.fromtimestamp(file.on_driver().stat().st_mtime, UTC) if is_local(path) else None
-    return ImageInput(uri, _txid(file, tables), time, tables, file)
+    cluster = _cluster_beside(file.on_driver()) if is_local(path) else ""
+    return ImageInput(uri, _txid(file, tables), time, tables, file, cluster)
 
 
 def open_edits(spark: SparkSession, path: str, first: int | None = None, last: int | None = None) -> EditTable:
@@ -81,6 +87,14 @@ def open_edits(spark: SparkSession, path: str, first: int | None = None, last: i
         return found if last is None else found.where(sql.col("txid") <= last)
 
     return edits
+
+
+def _cluster_beside(image: Path) -> str:
+    version = image.with_name(VERSION)
+    try:
+        return parse_version(version.read_bytes(), str(version)).cluster_id
+    except (OSError, HdfsError):
+        return ""
 
 
 def _txid(file: SourceFile, tables: ImageTables) -> int:

@@ -171,6 +171,7 @@ class Report:
     """Everything a report says.
 
     Attributes:
+        cluster: name or id of the cluster, "" where neither is known.
         image: path of the image.
         txid: newest transaction of it.
         image_time: when the image was written, where that is known.
@@ -187,6 +188,7 @@ class Report:
     sections: tuple[Section, ...] = ()
     before: str = ""
     edits: str = ""
+    cluster: str = ""
 
 
 def as_json(value: Any) -> Any:

@@ -7,6 +7,7 @@ import pty
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -142,3 +143,24 @@ def test_a_merge_on_a_terminal_leaves_a_line_for_each_phase(tmp_path: Path) -> N
         assert len(last) <= 80
     # colours are 3x, 4x and 38 or 48; bold and dim stay
     assert not re.search(r"\x1b\[(?:\d;)*[349]\d", shown)
+
+
+def test_a_phase_that_counts_nothing_shows_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each tick is a line here, as the clock goes ten seconds further each time it is read."""
+    monkeypatch.setattr("hadoop_common.cli.progress._TICK", 0.001)
+    monkeypatch.setattr("hadoop_common.cli.progress._EVERY", 10.0)
+    now, told = iter(range(0, 1_000_000, 10)), threading.Event()
+    lines: list[str] = []
+
+    def echo(line: str, *, err: bool) -> None:
+        assert err
+        lines.append(line)
+        if len(lines) > 2:
+            told.set()
+
+    monkeypatch.setattr("hadoop_common.cli.progress.click.echo", echo)
+    with ProgressObserver(show=True, clock=lambda: float(next(now))) as observer, observer.ticking():
+        observer.phase("owners", None)
+        assert told.wait(60)
+    assert len(lines) >= 3
+    assert all(re.fullmatch(r"owners: .*[1-9].* s", line) for line in lines), lines

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,14 +23,18 @@ from pipeline.cli.summaries import SUMMARIES
 from pipeline.errors import SourceFileError
 from pipeline.lake import append_edits, append_image
 from pipeline.reports.build import SECTION_IDS, Request, make_report
+from pipeline.reports.html import render
 from pipeline.reports.model import Report, ReportTable, as_json
 from pipeline.reports.options import ReportOptions
 from pipeline.reports.rows import MOST_ROWS
 from pipeline.reports.writers import folder
+from pipeline.reports.writers.terminal import report_lines
 from pipeline.session import settings
+from tests.browser import MissingBrowserError, browser
 from tests.checkpointer.cli_runner import Outcome, run_cli
 from tests.checkpointer.recorded_cases import RECORDED
 from tests.depth import deep
+from tests.interop.hadoop_home import required
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -358,3 +363,27 @@ def test_settings_for_small_jobs_change_no_row(spark: SparkSession, report: Repo
         for name, old in before.items():
             spark.conf.unset(name) if old is None else spark.conf.set(name, old)
     assert found.sections == report.sections
+
+
+@pytest.mark.recorded
+def test_the_cluster_is_named_at_the_top(report: Report) -> None:
+    named = replace(report, cluster="CID-7")
+    assert next(iter(report_lines(report, None))) == "Namespace at transaction 292"
+    assert next(iter(report_lines(named, None))) == "Namespace at transaction 292, cluster CID-7"
+    assert "CID-7" in render(named)
+
+
+@pytest.mark.recorded
+def test_no_table_is_wider_than_a_small_screen(report: Report, tmp_path: Path) -> None:
+    page_file = tmp_path / "report.html"
+    page_file.write_text(render(report), encoding="utf-8")
+    wide = "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.ariaLabel)"
+    try:
+        with browser() as running:
+            page = running.new_page(viewport={"width": 1280, "height": 900})
+            page.goto(page_file.as_uri())
+            assert page.locator(".table .scroll").evaluate_all(wide) == []
+    except MissingBrowserError as error:
+        if required():
+            raise
+        pytest.skip(str(error))

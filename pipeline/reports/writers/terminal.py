@@ -31,7 +31,7 @@ def report_lines(report: Report, width: int | None) -> Iterator[str]:
 
 def summary_lines(report: Report, width: int | None) -> Iterator[str]:
     """What the page has at its top: the origin of the report, the totals, and what to act on."""
-    yield report.title
+    yield f"{report.title}, cluster {report.cluster}" if report.cluster else report.title
     yield from wrapped("", f"{report.image}; {_written(report)}report of {report.generated:%Y-%m-%d %H:%M} UTC", width)
     for table in (table for section in report.sections for table in section.tables if table.name == TOTALS):
         yield ""
