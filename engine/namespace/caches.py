@@ -163,7 +163,8 @@ class CacheManager:
         found = java_path(path, hadoop3=self._writes_expiry)
         if not found.startswith("/"):
             raise NamespaceError(f"path {path!r} of a cache directive is not absolute")
-        return found
+        # it becomes a `Path` again when it is saved, which a slash does not outlast that two dots left at its end
+        return java_path(found, hadoop3=self._writes_expiry)
 
     def encode(self) -> bytes:
         self._header.numPools = len(self._pools)

@@ -174,6 +174,32 @@ def test_cache_directives(tmp_path: Path, layout: int) -> None:
             merged(first, wrong)
 
 
+@layouts
+@pytest.mark.parametrize(
+    ("path", "kept"),
+    [
+        ("/a//b/", "/a/b"),
+        ("/a/./b/../c", "/a/c"),
+        ("/a/b/..", "/a"),
+        ("/..", "/.."),
+        ("rel", ""),
+        ("//host", ""),
+        ("", ""),
+    ],
+)
+def test_paths_of_cache_directives_are_those_of_java(tmp_path: Path, layout: int, path: str, kept: str) -> None:
+    source = ImageBuilder(layout).save(tmp_path)
+    given = [
+        ops.AddCachePoolOp(pool=CachePoolInfo(pool_name="p")),
+        ops.AddCacheDirectiveOp(directive=DIRECTIVE._replace(path=path)),
+    ]
+    if not kept:
+        with pytest.raises(ReplayError):
+            merged(source, *given)
+        return
+    assert caches(merged(source, *given))[2][3].path == kept
+
+
 # ---- erasure coding, upgrades ------------------------------------------------------------------------------
 
 

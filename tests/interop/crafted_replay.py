@@ -20,6 +20,8 @@ from image_format.md5_file import md5_path
 from journal.ops import (
     AddOp,
     EditOp,
+    RenameOldOp,
+    RenameOp,
     SetGenstampV1Op,
     SetGenstampV2Op,
     SetStoragePolicyOp,
@@ -254,6 +256,11 @@ def _negative_stamp(op: EditOp, error: str) -> bool:
     return isinstance(op, SetGenstampV1Op | SetGenstampV2Op) and op.genstamp < 0 and "does not fit" in error
 
 
+def _lost_directory(op: EditOp, error: str) -> bool:
+    """A directory that a NameNode loses by moving it below itself: ours keeps it, and names the way out."""
+    return isinstance(op, RenameOp | RenameOldOp) and "which a NameNode loses" in error
+
+
 _UNUSED: tuple[Callable[[EditOp, str], bool], ...] = (
     _strange_inode_id,
     _missing_directory,
@@ -261,6 +268,7 @@ _UNUSED: tuple[Callable[[EditOp, str], bool], ...] = (
     _shared_block,
     _unknown_policy,
     _negative_stamp,
+    _lost_directory,
 )
 """What our merge may refuse where Hadoop makes an image."""
 
