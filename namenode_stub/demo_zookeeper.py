@@ -5,20 +5,24 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from kazoo.client import KazooClient
 
+from namenode_stub.demo_conf import free_numbers
+from namenode_stub.demo_stage import DemoError
+
 _JARS = ("zookeeper-3*", "zookeeper-jute-*", "slf4j-api-2*", "metrics-core-4*", "snappy-java-*")
 # what TLS needs besides
 _NETTY = ("netty-*",)
 # a server that works serves sooner on the slowest machine
-_START_SECONDS = 600
+_START_SECONDS = 600.0
+_POLL_SECONDS = 0.2
 
 
 def java() -> str | None:
@@ -42,16 +46,29 @@ MISSING = "" if java() and len(jars()) >= len(_JARS) else "PySpark's jars or a J
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
+    """A port that stays free while a server is stopped: the system gives it to no outgoing connection."""
+    return free_numbers(1)[0]
 
 
-def await_service(hosts: str) -> None:
-    """Return when one of them serves."""
+def await_service(hosts: str, ended: Callable[[], bool] = lambda: False) -> None:
+    """Return when one of them serves.
+
+    Args:
+        ended: whether none of them runs any more.
+
+    Raises:
+        DemoError: none serves.
+    """
     client = KazooClient(hosts)
-    client.start(timeout=_START_SECONDS)
-    client.stop()
-    client.close()
+    connected = client.start_async()
+    deadline = time.monotonic() + _START_SECONDS
+    try:
+        while not connected.wait(_POLL_SECONDS):
+            if ended() or time.monotonic() > deadline:
+                raise DemoError(f"ZooKeeper at {hosts} does not serve")
+    finally:
+        client.stop()
+        client.close()
 
 
 class ZooKeeperServer:
@@ -105,7 +122,9 @@ class ZooKeeperServer:
     def start(self) -> None:
         """Start it; it serves when this returns."""
         self.launch()
-        await_service(self.hosts)
+        process = self._process
+        assert process is not None
+        await_service(self.hosts, lambda: process.poll() is not None)
 
     def stop(self) -> None:
         process, self._process = self._process, None
