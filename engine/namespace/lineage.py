@@ -112,10 +112,16 @@ class Lineage:
 
     def load_detached(self, inode_id: int) -> int:
         """Row of an inode of the base that may be only in snapshots, with what is above it."""
+        base = self._tree.base.history
         known = self._table.row_of.get(inode_id)
         if known is not None:
+            if self._table.parent[known] == NO_ROW and self._references.hub(known) is not None:
+                # A name in a snapshot led to it, and nobody opened the directory that it is in by a reference.
+                above = base.chains(np.array([inode_id], np.int64))[0][:-1].tolist()
+                for directory in map(self.load_detached, above[-1:]):
+                    if directory != NO_ROW:
+                        self._tree.open_directory(directory)
             return known
-        base = self._tree.base.history
         top = int(base.chains(np.array([inode_id], np.int64))[0][0])
         deleter = int(base.deleters(np.array([top], np.int64))[0])
         if top not in self._table.row_of and deleter not in (0, top):

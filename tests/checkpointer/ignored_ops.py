@@ -126,6 +126,7 @@ IGNORED: Sequence[Ignored] = (
         "to the same name", ops.RenameSnapshotOp(snapshot_root="/s", snapshot_old_name="s1", snapshot_new_name="s1")
     ),
     Ignored("without entries", ops.SetAclOp(src="/d", acl_entries=())),
+    Ignored("of a directory without", ops.SetXAttrOp(src="/d", xattrs=())),
     Ignored("that is not there", ops.RemoveXAttrOp(src="/d", xattrs=(XAttr(0, "none", None),))),
     Ignored("without an upgrade", ops.RollingUpgradeFinalizeOp(time=5)),
     Ignored("0 of a directory without", ops.SetStoragePolicyOp(path="/d", policy_id=0), layouts=_3),
