@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from struct import Struct
 from zlib import crc32
 
 from journal.binary_codec import TERMINATOR
-from journal.errors import CorruptOpError, SegmentError, TransactionGapError
+from journal.errors import CorruptOpError, JournalError, SegmentError, TransactionGapError
 from journal.primitives import Buffer
 from journal.segment import HEADER_SIZE, decode_header, iter_ops
-from journal.segment_file import map_file
+from journal.segment_file import EditLogSegment, map_file
 
 _LENGTH_SINCE = -56  # LayoutVersion.Feature.EDITLOG_LENGTH
 _FRAME = Struct(">Biq")
@@ -51,6 +52,19 @@ def check_segment_file(path: Path, first_txid: int, last_txid: int, *, name: str
     """
     with map_file(path) as content:
         check_extent(content, first_txid, last_txid, file=name or path.name)
+
+
+def whole_segments(segments: Iterable[EditLogSegment]) -> list[EditLogSegment]:
+    """The finalized segments whose files are whole, to conclude from; reads all of them."""
+    return [each for each in segments if each.last is not None and _is_whole(each, each.last)]
+
+
+def _is_whole(segment: EditLogSegment, last_txid: int) -> bool:
+    try:
+        check_segment_file(segment.path, segment.first, last_txid)
+    except (JournalError, OSError):
+        return False
+    return True
 
 
 def _check_frame(view: memoryview, position: int, txid: int, file: str) -> int:

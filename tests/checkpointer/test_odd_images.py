@@ -12,7 +12,7 @@ from checkpointer.past.record import held_images
 from checkpointer.storage.directories import StorageDirectories, latest_image
 from checkpointer.storage.fitness import content_fault, frame_fault, unusable, with_usable_images
 from checkpointer.storage.inspector import StorageState, inspect
-from hadoop_common.names import image_name, md5_name
+from hadoop_common.names import image_name, md5_name, segment_name
 from image_format.errors import DigestMismatchError
 from servlets.status import TriggerState
 from tests.checkpointer.backup_support import Daemon, backup_config
@@ -264,3 +264,28 @@ def test_a_secondary_continues_from_the_image_before_the_namenodes_damaged_one(
         assert f"continuing from the image before it, at txid {older}" in caplog.text
         assert secondary.role.details().lost_past is None
         assert differences(node.expected, secondary.folder / image_name(result.details["txid"])) == []
+
+
+# ---- segments ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("damage", ["directory", "pipe", "dangling", "empty", "zeros", "text"])
+def test_a_secondary_makes_its_checkpoints_beside_what_is_named_like_a_segment(
+    node: FakeNamenode, tmp_path: Path, damage: str
+) -> None:
+    with Secondary.of(tmp_path, node) as secondary:
+        secondary.checkpoint()
+        secondary.checkpoint()
+    # beside, and across, those of the NameNode
+    for name in (segment_name(100, 140), segment_name(FAR, FAR + 9)):
+        path = secondary.folder / name
+        if damage in ("directory", "pipe", "dangling"):
+            {"directory": directory, "pipe": pipe, "dangling": dangling}[damage](path)
+        else:
+            path.write_bytes({"empty": b"", "zeros": bytes(5000), "text": b"no segment, this"}[damage])
+    with Secondary.of(tmp_path, node) as secondary:
+        secondary.service.poll()
+        result = secondary.checkpoint()
+        assert result.state is TriggerState.DONE, result
+        assert node.image_txids()[-1] == result.details["txid"]
+        assert secondary.role.details().lost_past is None

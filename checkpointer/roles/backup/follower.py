@@ -26,7 +26,7 @@ from hadoop_common.names import image_name, parse_segment, segment_name
 from hadoop_rpc.namenode_protocol import EditLogManifest, RemoteEditLog
 from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
 from journal.errors import JournalError, TransactionGapError
-from journal.segment_extent import check_segment_file
+from journal.segment_extent import check_segment_file, whole_segments
 from journal.segment_file import EditLogSegment, read_transactions, select_segments
 from servlets.throttle import Throttle
 
@@ -132,12 +132,15 @@ class Follower:
 
     def contradiction(self) -> str:
         """Why what is here cannot be of the NameNode's past, "" where nothing says so; asks it for its segments."""
-        return contradiction(self._storage.latest_image().txid, self._local(), self._source.manifest(0).logs)
+        txid, local, logs = self._storage.latest_image().txid, self._local(), self._source.manifest(0).logs
+        # nothing is concluded from a file that is no segment
+        return contradiction(txid, local, logs) and contradiction(txid, whole_segments(local), logs)
 
     def newest_txid(self) -> int:
         """The newest transaction in the storage, in an image or in a finalized segment."""
-        ends = [each.last for each in self._local() if each.last is not None]
-        return max([self._storage.latest_image().txid, *ends])
+        image = self._storage.latest_image().txid
+        later = (each for each in self._local() if each.last is not None and each.last > image)
+        return max([image, *(each.last for each in whole_segments(later) if each.last is not None)])
 
     def reach(self, target: int, observer: Observer | None = None) -> None:
         """Apply everything up to `target`, which is the end of a segment, fetching what is missing.

@@ -58,6 +58,7 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import NoSuchRpcMethodError, RpcError
 from hadoop_rpc.namenode_protocol import CheckpointSignature, NamenodeClient, RemoteEditLog
 from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
+from journal.segment_extent import whole_segments
 from journal.segment_file import EditLogSegment, list_segments
 from servlets.errors import ImageRejectedError
 from servlets.node_state import RoleDetails
@@ -440,7 +441,11 @@ class SecondaryRole:
 
     def _lost_by(self, newest: HeldImage | None, witness: NamenodeWitness, logs: Sequence[RemoteEditLog]) -> str:
         """What says that the NameNode was set back since our newest image, "" where nothing does."""
-        problem = contradiction(-1 if newest is None else newest.txid, self.segments(), logs)
+        txid, local = -1 if newest is None else newest.txid, self.segments()
+        problem = contradiction(txid, local, logs)
+        if problem:
+            # nothing is concluded from a file that is no segment
+            problem = contradiction(txid, whole_segments(local), logs)
         if not problem and newest is not None and witness.image_md5(newest.txid) != newest.md5:
             verdict = self._compare(newest, witness)
             problem = verdict.reason if verdict.lost else ""
