@@ -31,6 +31,12 @@ def _load_imgcmp() -> ModuleType:
 imgcmp = _load_imgcmp()
 
 
+def replications(image: Path) -> dict[int, int]:
+    """Replication factor of each file of an image, by inode id."""
+    found = imgcmp.Image(str(image)).inodes
+    return {number: inode["file"]["replication"] for number, inode in found.items() if "file" in inode}
+
+
 @dataclass(frozen=True)
 class Case:
     path: Path

@@ -19,6 +19,7 @@ from checkpointer.roles.backup.states import BackupState
 from checkpointer.storage.inspector import list_images
 from engine.errors import CheckpointCancelledError, CheckpointError
 from engine.observer import SilentObserver
+from engine.replay_rules import ReplayRules
 from engine.settings import MergeSettings
 from hadoop_common.errors import StorageError
 from hadoop_rpc.errors import RemoteError, RpcError
@@ -28,7 +29,7 @@ from journal.segment_file import list_segments
 from servlets.status import TriggerState
 from tests.checkpointer.backup_support import Daemon, assert_same_segments, backup_config, in_sync, play
 from tests.checkpointer.fake_namenode import DEFAULT_CASE
-from tests.checkpointer.recorded_cases import RECORDED, Case
+from tests.checkpointer.recorded_cases import RECORDED, Case, replications
 from tests.checkpointer.streaming_namenode import StreamingNamenode
 
 # each of them is a daemon's life of a second
@@ -505,6 +506,20 @@ def test_new_settings_hold_from_the_next_checkpoint_on(namenode: StreamingNameno
     daemon.role.reconfigure(replace(daemon.config, merge_settings=MergeSettings(codec=codec), transfer_timeout=7.0))
     with ImageFile.open(daemon.checkpoint()) as image:
         assert image.codec == codec
+
+
+def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(
+    namenode: StreamingNamenode, daemon: Daemon
+) -> None:
+    """As by a NameNode that starts with the new setting; those that came by the stream were replayed by the old one."""
+    before = replications(daemon.role.latest_image())
+    daemon.follow()
+    play(namenode)
+    assert in_sync(daemon)
+    rules = ReplayRules(max_replication=1)
+    daemon.role.reconfigure(replace(daemon.config, merge_settings=MergeSettings(rules=rules)))
+    found = replications(daemon.checkpoint())
+    assert {factor for number, factor in found.items() if number not in before} == {1}
 
 
 def test_a_new_timeout_holds_for_the_next_call(namenode: StreamingNamenode, daemon: Daemon) -> None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from checkpointer.errors import RoleGaveUpError
+from engine.replay_rules import ReplayRules
 from hadoop_common.configuration import ConfigurationError
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name, inprogress_name
 from hadoop_common.storage_info import parse_version
 from servlets.status import TriggerState
 from tests.checkpointer.fake_namenode import FakeNamenode
+from tests.checkpointer.recorded_cases import replications
 from tests.checkpointer.secondary_support import (
     Secondary,
     differences,
@@ -58,6 +61,17 @@ def test_checkpoints_one_after_the_other(node: FakeNamenode, secondary: Secondar
     assert image_txids(secondary.folder) == node.image_txids() == [151, 172]
     assert leftovers(secondary.folder) == []
     assert sound(secondary.folder)
+
+
+def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(secondary: Secondary) -> None:
+    """As by a NameNode that starts with the new setting."""
+    done(secondary)
+    before = replications(secondary.folder / image_name(88))
+    settings = replace(secondary.config.merge_settings, rules=ReplayRules(max_replication=1))
+    secondary.role.reconfigure(replace(secondary.config, merge_settings=settings))
+    done(secondary)
+    found = replications(secondary.folder / image_name(151))
+    assert {factor for number, factor in found.items() if number not in before} == {1}
 
 
 def test_who_kept_up_goes_on_where_another_one_stopped(

@@ -22,13 +22,14 @@ from checkpointer.roles.standby.role import StandbyRole
 from checkpointer.storage.inspector import StorageState, inspect, list_images
 from checkpointer.transfer import UploadResult
 from engine.errors import CheckpointCancelledError
+from engine.replay_rules import ReplayRules
 from hadoop_common.errors import StorageError
 from hadoop_common.tls.settings import WebAddresses
 from journal.segment_file import list_segments
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
-from tests.checkpointer.recorded_cases import imgcmp
+from tests.checkpointer.recorded_cases import imgcmp, replications
 from tests.checkpointer.test_daemon_service import Clock, standby_config
 from tests.namenode_stub.stub_support import formatted
 
@@ -159,6 +160,25 @@ def test_the_checkpoint_is_the_active_state(stub: NameNodeStub, daemon: Daemon, 
             stub.loaded.write(out.write)
             namespace.last_txid = stub.namespace.log.last_txid
         assert imgcmp.compare(imgcmp.Image(str(own)), imgcmp.Image(str(daemon.role.latest_image()))) == []
+
+
+def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(
+    stub: NameNodeStub, daemon: Daemon, tmp_path: Path
+) -> None:
+    """As by a NameNode that starts with the new setting."""
+    stub.namespace.create("/before")
+    write_edits(stub, "a")
+    assert daemon.service.poll().state is TriggerState.DONE
+    before = replications(daemon.role.latest_image())
+    stub.namespace.create("/after")
+    write_edits(stub, "b")
+    daemon.role.tail()
+    config = config_for(tmp_path, stub)
+    settings = replace(config.merge_settings, rules=ReplayRules(max_replication=1))
+    daemon.role.reconfigure(replace(config, merge_settings=settings))
+    assert daemon.service.request(force=True, wait=True).state is TriggerState.DONE
+    found = replications(daemon.role.latest_image())
+    assert [(number in before, factor) for number, factor in sorted(found.items())] == [(True, 3), (False, 1)]
 
 
 def test_it_serves_images_and_segments_and_takes_none(stub: NameNodeStub, daemon: Daemon) -> None:
