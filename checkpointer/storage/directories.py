@@ -399,16 +399,24 @@ class StorageDirectories:
         Raises:
             StorageError: the directories are at odds.
         """
-        found = [inspect(root) for root in self.roots]
+        found = self._readable()
         back = []
         if all(each.version is None for each in found):
-            # All were dropped, or nothing is formatted yet.
+            # None can be used, or nothing is formatted yet.
             back = self._restore_first()
-            found = [inspect(root) for root in self.roots]
+            found = self._readable()
         if any(each.version is not None for each in found):
             back += self._restore_like(found)
         self._note_use()
         return back
+
+    def _readable(self) -> list[StorageDirectory]:
+        """The directories in use that can be read."""
+        found: list[StorageDirectory] = []
+        for root in self.roots:
+            with suppress(HdfsError):
+                found.append(inspect(root))
+        return found
 
     def _restore_first(self) -> list[Path]:
         """Take back, of the directories that can be used now, those that were in use last."""

@@ -265,6 +265,16 @@ def test_a_directory_that_cannot_be_used_for_a_while(
             assert set(storage.roots) == set(roots)
 
 
+def test_one_that_comes_back_takes_the_place_of_the_last_one(tmp_path: Path) -> None:
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    with StorageDirectories(roots) as storage:
+        storage.drop(roots[0], "gone")
+        (roots[1] / "current" / "VERSION").write_text("rubbish")
+        storage.revise(restore=True)
+        assert storage.roots == [roots[0]]
+        assert list(storage.dropped) == [roots[1]]
+
+
 @given(
     working=st.dictionaries(st.integers(1, 6), st.integers(0, 1), max_size=4),
     found=st.dictionaries(st.integers(1, 6), st.integers(0, 1), max_size=4),
