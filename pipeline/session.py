@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -70,12 +71,21 @@ def build_session(
         where = "" if chosen is None else f" with master {chosen}"
         hint = "Check the master's address and that it runs, Java, and memory."
         raise PipelineSetupError(f"Spark did not start{where}: {reason(error)}", hint=hint) from error
+    _quiet_query_errors()
     try:
         register(spark)
     except BaseException:
         spark.stop()
         raise
     return spark
+
+
+def _quiet_query_errors() -> None:
+    """PySpark logs every wrong query with Java's stack, as JSON in one line; the exception that follows says it."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def settings(master: str | None, driver_memory: str, *, small: bool = False) -> dict[str, str]:

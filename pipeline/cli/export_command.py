@@ -39,8 +39,11 @@ def command(
     Example: checkpointer export /data/nn/current inodes.parquet --columns path,length,owner
     Exit codes: 0 done, 2 wrong usage or no Spark, 3 image damaged, 6 OUT exists or cannot be written
     """
+    from pipeline.input_checks import check_image, is_small
+
+    check_image(str(image))
     options = {} if columns is None else {"columns": columns}
-    with spark_for(master, driver_memory) as spark:
+    with spark_for(master, driver_memory, small=is_small([str(image)], "")) as spark:
         from pipeline.direct_parquet import write_parquet
 
         rows = write_parquet(spark, str(image), out, table=table, compression=compression, options=options)

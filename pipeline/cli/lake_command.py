@@ -115,6 +115,10 @@ def _edits_directories(config: CheckpointConfig) -> tuple[str, ...]:
 
 
 def _append(job: _Job, *, as_json: bool) -> None:
+    from pipeline.input_checks import check_image
+
+    if job.image is not None:
+        check_image(job.image)
     with spark_for(job.master, job.memory) as spark:
         from pipeline.lake import append_edits, append_image, retain_images
 
@@ -150,7 +154,7 @@ def list_(master: str, as_json: bool, lake: str) -> None:
     Example: checkpointer lake list hdfs://nn/warehouse/hdfs --json
     Exit codes: 0 done, 2 wrong usage or no Spark, 6 lake unusable
     """
-    with spark_for(master, _MEMORY) as spark:
+    with spark_for(master, _MEMORY, small=True) as spark:
         from pipeline.lake import LakeError, lake_contents
 
         contents = lake_contents(spark, lake)

@@ -22,6 +22,8 @@ from tests.browser import MissingBrowserError, browser
 from tests.interop.hadoop_home import required
 from tests.pipeline.sample_report import GENERATED, hostile_report, sample_report
 
+_PATIENCE = 280_000
+"""Milliseconds for what takes one of them on an idle machine, and is only a bound here."""
 DESKTOP = {"width": 1440, "height": 1000}
 PHONE = {"width": 390, "height": 844}
 BOXES = "marks => marks.map(mark => mark.getBoundingClientRect()).map(box => [box.width, box.height])"
@@ -69,6 +71,7 @@ def open_report(chromium: Browser, tmp_path: Path) -> Iterator[Open]:
         path = tmp_path / "report.html"
         path.write_text(render(report), encoding="utf-8")
         context = chromium.new_context(**{"viewport": DESKTOP, "reduced_motion": "reduce", **options})
+        context.set_default_timeout(_PATIENCE)
         contexts.append(context)
         opened = Opened(context.new_page(), path.as_uri())
         page = opened.page
