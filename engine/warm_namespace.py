@@ -31,6 +31,7 @@ from engine.healing import Healing, healed_finding
 from engine.loaded_image import LoadedImage, load_image
 from engine.merge_result import MergeResult, Timings
 from engine.namespace import Namespace
+from engine.namespace.paths import RESERVED_NAME
 from engine.observer import Observer, SilentObserver
 from engine.replay import replay
 from engine.saver import Sink, save_image
@@ -39,8 +40,10 @@ from engine.settings import MergeSettings
 from engine.stretches import Recorder
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
-from image_format.errors import InconsistentHistoryError
+from hadoop_common.inode_ids import ROOT_INODE_ID
+from image_format.errors import InconsistentHistoryError, RecordError
 from image_format.history_check import check_history
+from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays
 from image_format.layout import check_supported
 from image_format.reader import ImageFile
@@ -56,6 +59,14 @@ _LOG = logging.getLogger(__name__)
 _LARGEST_UPDATE = 1 << 30
 """Bytes of an index that may be in memory twice for a while, a quarter of a memory limit at most; a larger one is let
 go of, and its image scanned."""
+
+
+def _check_root(index: ImageIndex) -> None:
+    """Raise RecordError where the root has a child with the name that no NameNode loads there."""
+    if index.child(ROOT_INODE_ID, RESERVED_NAME):
+        what = "the root has a child '.reserved', so no NameNode loads the image"
+        hint = "`checkpointer image verify IMAGE --repair OUT` writes a copy with that child in /lost+found."
+        raise index.place("INODE_DIR").error(RecordError, what, 0, hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +233,7 @@ class WarmNamespace:
             loaded = self._load_at_layout(image, arrays, resources, progress)
             if arrays is None and healing is not Healing.AS_HADOOP:
                 check_history(loaded.index)
+                _check_root(loaded.index)
             return loaded
         except InconsistentHistoryError as error:
             if healing is not Healing.HEAL:

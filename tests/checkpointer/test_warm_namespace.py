@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from engine.errors import CheckpointCancelledError, ReplayError
+from engine.healing import Healing
 from engine.merge import SilentObserver, load_image, merge
 from engine.replay_rules import ReplayRules
 from engine.settings import MergeSettings
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import StorageError
-from image_format.errors import DigestMismatchError, MissingDigestError
+from image_format.errors import DigestMismatchError, MissingDigestError, RecordError
 from image_format.index_arrays import IndexArrays
 from image_format.md5_file import md5_path
 from image_format.reader import ImageFile
@@ -100,6 +101,18 @@ def test_the_index_is_updated_and_not_rebuilt(warm: WarmNamespace, out: Path, mo
     play(warm, STEPS[2])
     assert scans == [] != warm.save([out]).saved.paths
     assert scans == [out / f"fsimage_{warm.last_txid:019d}"]
+
+
+def test_an_image_that_no_namenode_loads_for_a_name_in_its_root(tmp_path: Path) -> None:
+    image = ImageBuilder(-67)
+    image.directory("/d")
+    image.directory("/d/.reserved")
+    image.directory("/.reserved")
+    with WarmNamespace() as warm, pytest.raises(RecordError, match="no NameNode loads the image") as caught:
+        warm.load(image.save(tmp_path))
+    assert "--repair" in caught.value.hint
+    with WarmNamespace(MergeSettings(rules=ReplayRules(healing=Healing.AS_HADOOP))) as warm:
+        warm.load(tmp_path / f"fsimage_{BASE_TXID:019d}")
 
 
 def test_other_rules_mean_to_load_the_image_again(out: Path, base: Path) -> None:
