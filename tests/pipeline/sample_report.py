@@ -73,7 +73,8 @@ def sample_report() -> Report:
     chance = random.Random(20260318)
     root = _tree(chance)
     return Report(
-        title="HDFS report · prod-fra1",
+        title="Namespace at transaction 18446130284",
+        cluster="prod-fra1",
         image="/srv/checkpointer/name/current/fsimage_0000000018446130284",
         txid=18_446_130_284,
         image_time=datetime(2026, 3, 18, 5, 58, 3, tzinfo=UTC),
