@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from checkpointer.merging.offline import merge_directory, plan_directory
-from engine.replay import compiled
+from engine.replay import compiled, replayer
 from image_format.compiling.mode import VARIABLE, Mode
+from journal.segment import SegmentCursor
 from tests.checkpointer.cli_runner import fingerprint
 from tests.checkpointer.recorded_cases import RECORDED, Case
 from tests.depth import deep
@@ -62,3 +63,22 @@ def test_a_replay_continues_compiled_where_it_began_plain(
         asked = itertools.count()
         monkeypatch.setattr(compiled, "is_at_hand", lambda edits, asked=asked: next(asked) >= plain_segments)
     assert images[0] == images[1]
+
+
+@pytest.mark.recorded
+def test_much_replay_waits_for_the_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process replays plainly is bounded over all segments."""
+    begun = []
+    begin = compiled.CompiledReplay.begin
+
+    def counted(self: compiled.CompiledReplay, cursor: SegmentCursor) -> bool:
+        begun.append(cursor.expected)
+        return begin(self, cursor)
+
+    monkeypatch.setattr(compiled.CompiledReplay, "begin", counted)
+    monkeypatch.setattr(compiled, "is_at_hand", lambda edits: False)
+    first = Case(RECORDED / SEGMENTS[0]).copy_to(tmp_path)
+    sizes = [path.stat().st_size for path in sorted(first.glob("edits_*"))]
+    monkeypatch.setattr(replayer, "_PLAIN_BYTES", replayer._Budget(sizes[0] + sizes[1]))
+    merge_directory(plan_directory(tmp_path))
+    assert len(begun) == len(sizes) - 2
