@@ -75,6 +75,7 @@ class FakeRole:
         self.most_running = 0
         self.during: Callable[[Observer], None] = lambda observer: None
         self.healed: tuple[Healed, ...] = ()
+        self.ignored = 0
         self.fault: Exception | None = None
         self.read_fault: Exception | None = None
         self.upload_fault: Exception | None = None
@@ -140,7 +141,7 @@ class FakeRole:
         self.merges += 1
         saved = SaveResult(self.image, (Path("/name/current/fsimage"),), "0" * 32, 1, ())
         made = MergeResult(base, self.image, self.image - base, 1, saved, Timings(1.0, 2.0, 3.0), -63)
-        return replace(made, healed=self.healed)
+        return replace(made, healed=self.healed, ignored=self.ignored)
 
     def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
         self.forced.append(force)
@@ -457,6 +458,14 @@ def test_by_force(service: CheckpointService, role: FakeRole) -> None:
     assert (result.state, result.details["reason"]) == (TriggerState.DONE, "forced")
     assert result.details["uploads"] == {"http://nn1:9870": "SUCCESS"}
     assert role.forced == [True, False, True]
+
+
+def test_operations_that_changed_nothing_are_counted(service: CheckpointService, role: FakeRole) -> None:
+    for ignored, total in ((2, 2), (3, 5), (0, 5)):
+        role.journal, role.ignored = role.journal + 5, ignored
+        assert service.request(force=True, wait=True).details["ignored"] == ignored
+        status = service.status()
+        assert (status["ignored"], status["ignoredTotal"]) == (ignored, total)
 
 
 def test_what_was_healed_is_told_everywhere(
