@@ -9,6 +9,7 @@ from engine.replay import acls
 from engine.replay.files import LAZY_PERSIST, known_policies
 from engine.replay.xattrs import check_distinct, has_xattrs, put_xattrs, remove_xattrs
 from image_format.inode_table import DIRECTORY, FILE, NO_ROW
+from image_format.layout import LayoutVersion, supports
 from image_format.permission import MODE_BITS, XAttrNamespace, pack_permission, unpack_permission
 from image_format.string_table import StringKind
 from journal.ops import (
@@ -32,7 +33,7 @@ _QUOTA_DONT_SET = (1 << 63) - 1
 _QUOTA_RESET = -1
 _STORAGE_POLICY_XATTR = "hsm.block.storage.policy.id"
 # Java's StorageType ordinals, as the edit log has them, to the numbers of fsimage.proto StorageTypeProto.
-_LAST_TYPE_OF_2 = 3
+_ARCHIVE, _PROVIDED, _NVDIMM = 3, 4, 5
 _STORAGE_TYPES = {0: 4, 1: 2, 2: 1, 3: 3, 4: 5, 5: 6}
 
 
@@ -128,9 +129,16 @@ def clear_ns_quota(namespace: Namespace, op: ClearNsQuotaOp) -> None:
     _limit(namespace, op.src, _QUOTA_RESET, _QUOTA_DONT_SET)
 
 
+def _last_storage_type(namespace: Namespace) -> int:
+    """The last of the storage types that the release has."""
+    if supports(LayoutVersion.NVDIMM_SUPPORT, namespace.base.layout_version):
+        return _NVDIMM
+    return _PROVIDED if namespace.hadoop3 else _ARCHIVE
+
+
 def set_quota_by_storage_type(namespace: Namespace, op: SetQuotaByStorageTypeOp) -> None:
     storage_type = _STORAGE_TYPES.get(op.storage_type)
-    if storage_type is None or (op.storage_type > _LAST_TYPE_OF_2 and not namespace.hadoop3):
+    if storage_type is None or op.storage_type > _last_storage_type(namespace):
         raise NamespaceError(f"{op.src} has a quota of unknown storage type {op.storage_type}")
     _check_quotas(op.src, op.ds_quota)
     row = namespace.directory(op.src)

@@ -14,6 +14,7 @@ from engine.replay.structure import remove
 from engine.replay.xattrs import new_xattrs
 from image_format.inode_table import FILE, NO_ROW
 from image_format.kernels.inode import UNDER_CONSTRUCTION
+from image_format.layout import LayoutVersion, supports
 from journal.ops import AddOp, AppendOp, Block, CloseOp, ConcatDeleteOp, ReassignLeaseOp, TruncateOp
 
 _STRIPED = 1
@@ -21,7 +22,8 @@ _STRIPED = 1
 _MAX_POLICY = 15
 LAZY_PERSIST = 15
 _POLICIES_OF_2 = (0, 2, 5, 7, 10, 12, LAZY_PERSIST)
-_POLICIES_OF_3 = (*_POLICIES_OF_2, 1, 14)
+_POLICIES_OF_3 = (*_POLICIES_OF_2, 1)
+_POLICIES_WITH_NVDIMM = (*_POLICIES_OF_3, 14)
 """Ids of BlockStoragePolicySuite; 0 stands for the default one."""
 # What INodeFile.HeaderFormat has room for, in bytes.
 _MAX_BLOCK_SIZE = (1 << 48) - 1
@@ -29,6 +31,8 @@ _MAX_BLOCK_SIZE = (1 << 48) - 1
 
 def known_policies(namespace: Namespace) -> Collection[int]:
     """Ids of the storage policies that the release has."""
+    if supports(LayoutVersion.NVDIMM_SUPPORT, namespace.base.layout_version):
+        return _POLICIES_WITH_NVDIMM
     return _POLICIES_OF_3 if namespace.hadoop3 else _POLICIES_OF_2
 
 

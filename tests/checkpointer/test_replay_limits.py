@@ -21,7 +21,7 @@ NEW = 20_000
 LARGEST = (1 << 63) - 1
 USER, GROUP, MASK, OTHER = range(4)
 ACCESS, DEFAULT = range(2)
-RAM_DISK, SSD, DISK, ARCHIVE, PROVIDED = range(5)
+RAM_DISK, SSD, DISK, ARCHIVE, PROVIDED, NVDIMM = range(6)
 
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
 
@@ -148,9 +148,21 @@ def test_a_quota_of_ram_disk_is_in_memory_only(tmp_path: Path, layout: int) -> N
     assert list(quotas.typeQuotas.quotas) == []
 
 
-def test_hadoop_2_has_four_storage_types(tmp_path: Path) -> None:
-    with pytest.raises(ReplayError):
-        merged(small().save(tmp_path), type_quota(PROVIDED, 5))
+@pytest.mark.parametrize(
+    ("layout", "op"),
+    [
+        (HADOOP2, type_quota(PROVIDED, 5)),
+        (HADOOP2, policy("/d/f", 1)),
+        (-66, type_quota(NVDIMM, 5)),
+        (-66, policy("/d/f", 14)),
+        (-67, type_quota(NVDIMM + 1, 5)),
+    ],
+)
+def test_what_a_release_does_not_have_is_refused(tmp_path: Path, layout: int, op: EditOp) -> None:
+    with pytest.raises(ReplayError, match="at txid 101"):
+        merged(small(layout).save(tmp_path), op)
+    known = [type_quota(PROVIDED if layout < HADOOP2 else ARCHIVE, 5), policy("/d/f", 7)]
+    merged(small(layout).save(tmp_path), *known)
 
 
 @layouts
