@@ -12,6 +12,7 @@ from journal.ops import DelegationKey, DelegationTokenIdent
 _SECTION = "SECRET_MANAGER"
 _UINT64 = (1 << 64) - 1
 _UINT32 = (1 << 32) - 1
+_SIGN = 1 << 31
 
 
 class SecretManager:
@@ -41,7 +42,7 @@ class SecretManager:
         if key.key is not None:
             message.key = key.key
         self._keys[message.id] = message
-        self._header.currentId = max(self._header.currentId, message.id)
+        self._header.currentId = _larger(self._header.currentId, message.id)
         self.changed = True
 
     def add_token(self, ident: DelegationTokenIdent, renew_date: int) -> bool:
@@ -59,7 +60,7 @@ class SecretManager:
         if identity in self._tokens:
             raise NamespaceError(f"delegation token {ident.sequence_number} of {ident.owner} exists")
         self._tokens[identity] = token
-        self._header.tokenSequenceNumber = max(self._header.tokenSequenceNumber, token.sequenceNumber)
+        self._header.tokenSequenceNumber = _larger(self._header.tokenSequenceNumber, token.sequenceNumber)
         self.changed = True
         return True
 
@@ -84,6 +85,11 @@ class SecretManager:
         self._header.numTokens = len(self._tokens)
         messages = (self._header, *self._keys.values(), *self._tokens.values())
         return b"".join(map(encode_delimited, messages))
+
+
+def _larger(one: int, other: int) -> int:
+    """The larger of two numbers that are signed in a NameNode, and not in the image."""
+    return max(one, other, key=lambda number: number - ((number & _SIGN) << 1))
 
 
 def _identity(token: pb.PersistToken) -> tuple[object, ...]:

@@ -123,6 +123,15 @@ def test_a_namenode_ignores_it(tmp_path: Path, layout: int, op: EditOp) -> None:
 
 
 @layouts
+def test_a_negative_number_of_a_key_is_not_the_newest(tmp_path: Path, layout: int) -> None:
+    key = ops.UpdateMasterKeyOp(key=DelegationKey(-1, LARGEST, b"key"))
+    section = merged(small(layout).save(tmp_path), master_key(b"key"), key).first(
+        "SECRET_MANAGER", pb.SecretManagerSection
+    )
+    assert (section.currentId, section.numKeys) == (1, 2)
+
+
+@layouts
 def test_mode_bits_above_01777_are_lost(tmp_path: Path, layout: int) -> None:
     odd = PermissionStatus("hdfs", "supergroup", 0o177777)
     image = merged(
