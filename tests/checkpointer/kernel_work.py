@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import pyarrow as pa
 
@@ -18,14 +19,15 @@ from tests.checkpointer.cli_runner import run_cli
 from tests.checkpointer.recorded_cases import RECORDED, Case
 
 _FORMS = ("xml", "json", "delimited", "distribution", "corruption")
+_CLOCK = 1_700_000_000_000
 
 
 def work(case: Case, folder: Path) -> None:
     """Merge, verify, compare, convert and print images, and read their tables; write all results into `folder`."""
     storage = folder / "storage"
     current = case.copy_to(storage)
-    merged = run_cli("merge", storage)
-    assert merged.code == 0, merged.err
+    # what it prints are times
+    (folder / "merged").write_text(str(run_cli("merge", storage).code))
     images = sorted(current.glob("fsimage_" + "?" * 19))
     for image in images:
         _note(folder / f"verify-{image.name}", run_cli("image", "verify", image))
@@ -53,9 +55,12 @@ def _read_tables(image: HostImage, folder: Path) -> None:
 
 def main() -> None:
     folder, *names = map(Path, sys.argv[1:])
-    for name in names:
-        (folder / name.name).mkdir(parents=True)
-        work(Case(RECORDED / name), folder / name.name)
+    # Hadoop 2.7 takes the time of a snapshot from the clock
+    with mock.patch("engine.replay.snapshots.now", return_value=_CLOCK):
+        for name in names:
+            place = folder / name.parent.name / name.name
+            place.mkdir(parents=True)
+            work(Case(RECORDED / name), place)
     # what is not even loaded has compiled nothing
     assert (mode() is Mode.PLAIN) != ("numba" in sys.modules)
 
