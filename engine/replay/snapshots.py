@@ -174,11 +174,13 @@ def retitle(namespace: Namespace, row: int, old: bytes, new: bytes, mtime: int) 
     Raises:
         NamespaceError: as `Snapshots.find` and `Snapshots.rename`.
     """
-    snapshot = namespace.snapshots.find(int(namespace.table.id[row]), old)
+    root = int(namespace.table.id[row])
     if new == old:
+        # of a snapshot that does not exist, too
+        namespace.snapshots.check_snapshottable(root)
         namespace.ignore()
     else:
-        _rename_to(namespace, row, snapshot, new, mtime if namespace.hadoop3 else None)
+        _rename_to(namespace, row, namespace.snapshots.find(root, old), new, mtime if namespace.hadoop3 else None)
 
 
 def _rename_to(namespace: Namespace, row: int, snapshot: Snapshot, name: bytes, mtime: int | None) -> None:

@@ -125,6 +125,10 @@ IGNORED: Sequence[Ignored] = (
     Ignored(
         "to the same name", ops.RenameSnapshotOp(snapshot_root="/s", snapshot_old_name="s1", snapshot_new_name="s1")
     ),
+    Ignored(
+        "of nothing to the same name",
+        ops.RenameSnapshotOp(snapshot_root="/s", snapshot_old_name="none", snapshot_new_name="none"),
+    ),
     Ignored("without entries", ops.SetAclOp(src="/d", acl_entries=())),
     Ignored("of a directory without", ops.SetXAttrOp(src="/d", xattrs=())),
     Ignored("that is not there", ops.RemoveXAttrOp(src="/d", xattrs=(XAttr(0, "none", None),))),
