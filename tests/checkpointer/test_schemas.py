@@ -43,7 +43,7 @@ def test_the_status_of_a_secondary_with_and_without_its_namenode(tmp_path: Path)
         valid("status.json")(away)
         node.start()
     assert set(made) == set(away)
-    assert (away["imageTxid"], away["transactionsBehind"]) == (made["imageTxid"], made["transactionsBehind"])
+    assert (away["imageTxid"], away["transactionsBehind"]) == (made["imageTxid"], None)
     assert "cannot connect" in away["error"]
 
 
@@ -52,7 +52,7 @@ def test_the_status_of_a_secondary_with_and_without_its_namenode(tmp_path: Path)
     [
         (("image", "info", "{root}/no"), 2, None),
         (("image", "info", "{root}/junk"), 3, "{root}/junk"),
-        (("edits", "info", "{root}/junk"), 5, "{root}/junk"),
+        (("edits", "info", "{root}/junk"), 4, "{root}/junk"),
         (("merge", "{root}"), 6, None),
         (("config", "--conf", "{root}"), 2, None),
         (("checkpoint", "--conf", "{root}"), 7, None),
