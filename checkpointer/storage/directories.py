@@ -284,7 +284,7 @@ class StorageDirectories:
 
     def lacks_room(self) -> str:
         """Why the next image finds no room here, "" where it does, or where the directories cannot be read."""
-        with suppress(HdfsError):
+        with suppress(HdfsError, OSError):
             return lack_of_room(self.roots, self.latest_image().path)
         return ""
 

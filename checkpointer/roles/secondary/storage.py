@@ -144,7 +144,7 @@ class SecondaryStorage:
 
     def lacks_room(self) -> str:
         """Why the next image, or edits, find no room here, "" where they do, or where that cannot be told."""
-        with suppress(HdfsError):
+        with suppress(HdfsError, OSError):
             return self._lack_of_room()
         return ""
 
