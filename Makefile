@@ -33,7 +33,7 @@ $(STAMP): requirements/dev.txt pyproject.toml hatch_build.py $(PROTOS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed; on Debian: apt-get install python3-venv"; exit 1; }
 	@echo "installing the pinned packages into $(VENV): a minute on a quiet machine with a fast network"
-	$(BIN)/python -m pip install --no-compile --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	DIST_EXTRA_CONFIG=$(CURDIR)/requirements/wheel.cfg $(BIN)/python -m pip install --no-compile --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python hatch_build.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@

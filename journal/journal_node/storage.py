@@ -53,7 +53,12 @@ class JournalStorage:
         self.disk.unlock()
 
     def damage(self) -> str:
-        """Why the files that tell whose journal it is, and what was promised, cannot be used; "" where they can."""
+        """Return why VERSION or a promise cannot be read, "" if they can, or while an upgrade is unfinished.
+
+        An unfinished upgrade has no VERSION yet; `open` completes or undoes it.
+        """
+        if upgrades.is_unfinished(self.disk):
+            return ""
         current = self.disk.names(names.CURRENT)
         if VERSION not in current and any(name.startswith("edits") for name in current):
             return f"{self.location}/{names.VERSION_FILE} is missing, but there are edits"

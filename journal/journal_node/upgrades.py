@@ -36,7 +36,7 @@ def recover(disk: Disk) -> None:
     Raises:
         InconsistentStorageError: the folder is in a state that no step leaves.
     """
-    leftovers = [name for name in (PREVIOUS_TMP, _REMOVED_TMP, _FINALIZED_TMP) if disk.exists(name)]
+    leftovers = _leftovers(disk)
     has_current, has_previous = disk.exists(VERSION_FILE), disk.exists(PREVIOUS)
     if len(leftovers) > 1:
         raise _inconsistent(disk, f"{' and '.join(leftovers)} cannot both exist")
@@ -59,6 +59,11 @@ def recover(disk: Disk) -> None:
         disk.rename(found, PREVIOUS)
     else:
         _undo_or_drop(disk, found, keep=True)
+
+
+def is_unfinished(disk: Disk) -> bool:
+    """Whether an upgrade, a rollback or a finalization goes on, or was interrupted so that `recover` has work."""
+    return bool(_leftovers(disk))
 
 
 def pre_upgrade(disk: Disk) -> None:
@@ -138,3 +143,7 @@ def _require(condition: bool, problem: str) -> None:
 
 def _inconsistent(disk: Disk, problem: str) -> InconsistentStorageError:
     return InconsistentStorageError(f"{disk.location}: {problem}")
+
+
+def _leftovers(disk: Disk) -> list[str]:
+    return [name for name in (PREVIOUS_TMP, _REMOVED_TMP, _FINALIZED_TMP) if disk.exists(name)]

@@ -14,6 +14,7 @@ from hadoop_rpc.errors import IllegalStateError, InconsistentStorageError, JavaI
 from hadoop_rpc.qjournal_values import SegmentState
 from journal.journal_node.disk import Disk
 from journal.journal_node.node import JournalNode
+from journal.journal_node.storage import JournalStorage
 from tests.journal.journal_node_support import JOURNAL, NAMESPACE, Writer, formatted
 from tests.journal.memory_disk import FaultyDisk, Killed, MemoryDisk
 
@@ -68,6 +69,14 @@ def test_an_upgrade_keeps_segments_and_promises(disk: MemoryDisk) -> None:
         node.do_pre_upgrade(JOURNAL)
     Writer(node, epoch=2, serial=90).segment(7, 9)
     assert state(node_on(disk)) == (55, 2, 6, [*SEGMENTS, (7, 9)])
+
+
+def test_an_interrupted_upgrade_is_not_damage(disk: MemoryDisk) -> None:
+    node_on(disk).do_pre_upgrade(JOURNAL)
+    assert JournalStorage(disk).damage() == ""
+    assert state(node_on(disk)) == (0, 2, 6, SEGMENTS)
+    disk.remove("current/VERSION")
+    assert "VERSION is missing" in JournalStorage(disk).damage()
 
 
 def test_an_upgrade_has_to_be_prepared(disk: MemoryDisk) -> None:
