@@ -1,4 +1,4 @@
-"""Compiles the kernels by small merges, so that no checkpoint has to wait for it."""
+"""Compiles or loads the kernels by small merges, so that no checkpoint has to wait for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from engine.warm_namespace import WarmNamespace
 from hadoop_common.inode_ids import ROOT_INODE_ID
 from hadoop_common.names import image_name, segment_name
 from image_format.codecs import codec_class_name
-from image_format.compiling.mode import compiled_kernels
 from image_format.md5_file import format_md5, md5_of_file, md5_path
 from image_format.permission import pack_permission
 from image_format.proto import fsimage_pb2 as pb
@@ -47,7 +46,9 @@ _TXID_DIGITS = 19
 
 
 def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = None) -> float:
-    """Compile what a checkpoint and `image dump` need, or load it where that was done; returns the seconds it took.
+    """Run what a checkpoint and `image dump` need, so that kept kernels are loaded; return the seconds it took.
+
+    Kernels that are missing are compiled now inside `compiled_kernels`, and in the background otherwise.
 
     Args:
         first: only what a merge without snapshots needs.
@@ -59,7 +60,7 @@ def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = Non
     """
     started = time.monotonic()
     watched = install_listener("numba:compile", _Compilations(compiled)) if compiled is not None else nullcontext()
-    with watched, compiled_kernels(), tempfile.TemporaryDirectory(prefix="checkpointer-") as name:
+    with watched, tempfile.TemporaryDirectory(prefix="checkpointer-") as name:
         folder = Path(name)
         image = folder / image_name(_FIRST - 1)
         image.write_bytes(_image())

@@ -27,6 +27,7 @@ def command(first: bool, as_json: bool) -> None:
     """
     # Importing it loads the compiler.
     from engine.warm_up import warm_up
+    from image_format.compiling.mode import compiled_kernels
 
     count = 0
 
@@ -35,7 +36,7 @@ def command(first: bool, as_json: bool) -> None:
         count = now
         observer.advance(now)
 
-    with ProgressObserver(show=not as_json) as observer:
+    with compiled_kernels(), ProgressObserver(show=not as_json) as observer:
         observer.phase("compile", None)
         seconds = warm_up(first=first, compiled=compiled)
     if as_json:

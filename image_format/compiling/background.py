@@ -97,6 +97,7 @@ class BackgroundCompiler:
                     env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
                     start_new_session=True,
                 )
+            threading.Thread(target=self._child.wait, name="kernel-compiler", daemon=True).start()
             ours.setblocking(False)
             self._socket = ours
         finally:

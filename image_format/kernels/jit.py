@@ -192,21 +192,17 @@ def _cache(function: Callable[..., Any], stamp: str) -> Any:
     """Return where the machine code of a kernel is kept.
 
     Raises:
-        RuntimeError: there is no folder for it, which is how Numba says it, or this Numba knows no stamp.
+        RuntimeError: there is no folder for it, which is how Numba says it, or this Numba has other files.
     """
     from numba import version_info
-    from numba.core.caching import FunctionCache
 
-    if version_info.short == _TESTED_NUMBA:
-        from image_format.kernels.kept_code import KernelCache
+    if version_info.short != _TESTED_NUMBA:
+        from image_format.kernels.kept_files import KernelFiles
 
-        return KernelCache(function, stamp)
-    cache = FunctionCache(function)
-    file: Any = getattr(cache, "_cache_file", None)
-    if not hasattr(file, "_source_stamp"):
-        raise RuntimeError("a kernel that Numba kept by the time of its own file could be out of date")
-    file._source_stamp = stamp
-    return cache
+        return KernelFiles(function, stamp)
+    from image_format.kernels.kept_code import KernelCache
+
+    return KernelCache(function, stamp)
 
 
 @functools.cache

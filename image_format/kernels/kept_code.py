@@ -10,19 +10,17 @@ was compiled into it, and compiles a runtime for arrays that kernels make: most 
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import llvmlite.binding as llvm
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.caching import CompileResultCacheImpl
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CR_FIELDS, CompileResult
 from numba.core.runtime.nrt import rtsys
 
-_LOG = logging.getLogger(__name__)
+from image_format.kernels.kept_files import KernelFiles
 
-_RUNTIME = b"NRT_"
+_RUNTIME: Final = b"NRT_"
 """How the names of the runtime's functions begin."""
 
 
@@ -87,33 +85,11 @@ class _Results(CompileResultCacheImpl):
         return CompileResult(**fields)
 
 
-class KernelCache(FunctionCache):
-    """Where the machine code of one kernel is kept.
-
-    Args:
-        stamp: of all that the kernel was compiled from; Numba looks at its own file only.
-
-    Raises:
-        RuntimeError: there is no folder for it.
-    """
+class KernelCache(KernelFiles):
+    """Files of one kernel that are read fast."""
 
     _impl_class = _Results
 
-    def __init__(self, function: Callable[..., Any], stamp: str) -> None:
-        super().__init__(function)
-        self._cache_file._source_stamp = stamp
-
-    def load_overload(self, signature: Any, context: Any) -> Any:
+    def _read(self, signature: Any, context: Any) -> Any:
         # Without Numba's refresh of the context, which loads what compiles; what is not found loads it then.
         return self._load_overload(signature, context)
-
-    def holds(self, context: Any, types: tuple[Any, ...]) -> bool:
-        """Return whether a kernel is kept for arguments of these types."""
-        return self._index_key(types, context.codegen()) in self._cache_file._load_index()
-
-    def save_overload(self, signature: Any, result: Any) -> None:
-        """Keep a kernel, if that is possible: Numba would end the call that compiled it."""
-        try:
-            super().save_overload(signature, result)
-        except OSError as error:
-            _LOG.warning("a compiled kernel is not kept for the next start: %s", error)

@@ -51,10 +51,9 @@ from image_format.kernels import jit
 jit._TESTED_NUMBA = (0, 1)
 """
 NO_STAMP = """
-from image_format.kernels import jit
-from numba.core import caching
+from image_format.kernels import jit, kept_files
 jit._TESTED_NUMBA = (0, 1)
-caching.FunctionCache = lambda function: object()
+kept_files._PRIVATE = ("missing",)
 """
 
 
@@ -155,6 +154,8 @@ def test_what_cannot_be_compiled_is_asked_for_a_few_times_only(tmp_path: Path, m
 
         def poll(self) -> int:
             return 1
+
+        wait = poll
 
     monkeypatch.setattr("image_format.compiling.background._cache_folder", lambda: tmp_path)
     monkeypatch.setattr("image_format.compiling.background.available_memory", lambda: 0)

@@ -1,0 +1,123 @@
+"""The files of compiled kernels: Numba's, so that nothing but the code that was asked for is ever read.
+
+A wrong kernel would write a wrong image. The names of data files carry the stamp of the sources, since Numba writes an
+index before the data to which it leads. The types of the arguments are compared, one process at a time writes into a
+folder, and a damaged file counts as a missing one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import logging
+import os
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+
+_LOG = logging.getLogger(__name__)
+
+_LOCK: Final = "kernel-files.lock"
+_PRIVATE: Final = ("_source_stamp", "_data_name_pattern", "_index_name", "_load_index")
+"""What Numba's index file must have, so that its files can carry a stamp."""
+_UNREADABLE: Final = (
+    OSError,
+    EOFError,
+    pickle.UnpicklingError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    ImportError,
+    IndexError,
+    KeyError,
+)
+"""What reading a damaged file raises: files get their names without fsync, so a power failure may leave them empty."""
+
+
+class KernelFiles(FunctionCache):
+    """Where the machine code of one kernel is kept.
+
+    Args:
+        stamp: of all that the kernel was compiled from; Numba reads only the time of its own file.
+
+    Raises:
+        RuntimeError: there is no folder for it, or this Numba has other files.
+    """
+
+    _impl_class: Any = CompileResultCacheImpl
+
+    def __init__(self, function: Callable[..., Any], stamp: str) -> None:
+        super().__init__(function)
+        self._folder = Path(self.cache_path)
+        file = self._cache_file
+        if not all(hasattr(file, name) for name in _PRIVATE):
+            raise RuntimeError("this Numba keeps kernels in files that cannot carry a stamp")
+        self._base = file._index_name.removesuffix(".nbi")
+        self._digest = hashlib.sha256(stamp.encode()).hexdigest()[:16]
+        file._source_stamp = stamp
+        # Numba writes the index before the data: an index must never lead to data of other sources.
+        file._data_name_pattern = f"{self._base}.{self._digest}.{{number:d}}.nbc"
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """Return the code that is kept for a signature; None if there is none that can be used."""
+        try:
+            found = self._read(signature, context)
+        except _UNREADABLE as error:
+            _LOG.debug("a kernel that is kept cannot be read and is compiled again: %s", error)
+            return None
+        wanted = tuple(getattr(signature, "args", signature))
+        return found if found is not None and tuple(found.signature.args) == wanted else None
+
+    def _read(self, signature: Any, context: Any) -> Any:
+        return super().load_overload(signature, context)
+
+    def holds(self, context: Any, types: tuple[Any, ...]) -> bool:
+        """Return whether a kernel is kept for arguments of these types."""
+        try:
+            name = self._cache_file._load_index().get(self._index_key(types, context.codegen()))
+            return name is not None and (self._folder / name).exists()
+        except _UNREADABLE:
+            return False
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        """Keep a kernel, if that is possible: Numba would end the call that compiled it."""
+        try:
+            with _locked(self._folder / _LOCK):
+                self._make_readable()
+                super().save_overload(signature, result)
+                self._remove_outdated()
+        except OSError as error:
+            _LOG.warning("a compiled kernel is not kept for the next start: %s", error)
+
+    def _make_readable(self) -> None:
+        """Replace a damaged index by an empty one."""
+        try:
+            self._cache_file._load_index()
+        except _UNREADABLE:
+            self._cache_file.flush()
+
+    def _remove_outdated(self) -> None:
+        """Remove data that was compiled from other sources, to which no index leads any more."""
+        for path in self._folder.glob(f"{self._base}.*.nbc"):
+            if not path.name.startswith(f"{self._base}.{self._digest}."):
+                with suppress(OSError):
+                    path.unlink()
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keep other processes from keeping kernels in a folder: each reads an index, adds to it and writes it.
+
+    Raises:
+        OSError: the file cannot be opened or locked.
+    """
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
