@@ -38,6 +38,7 @@ SAFE = {
     "start a daemon": "the same",
     "then start the daemon": "the same",
     "start it with `checkpointer run": "the same",
+    "start the daemon again: it continues with": "the same; what is newer is set aside, not removed",
     "this daemon can start": "the same",
     "restart the checkpointer": "a restart of the checkpointer is harmless at any moment",
     "start the bookies": "what is down is started",

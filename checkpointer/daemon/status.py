@@ -20,6 +20,7 @@ LATE_HINT = "Check what failed before; `checkpointer checkpoint --force` tries n
 UPLOAD_HINT = "Check that NameNode; the image is offered again after a while."
 # one failure may pass by itself
 _REPEATED = 2
+_SAVE = "save"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +81,8 @@ def daemon_state(
     """The state at this moment."""
     progress = standing.progress
     alarms = [*role.alarms(), *_failing(standing), *_not_taken(role, progress)]
-    if problem := role.lacks_room():
+    # Between the end of an image and retention, too, there may be less room than there will be.
+    if record.phase != _SAVE and (problem := role.lacks_room()):
         alarms.append(Alarm(problem, ROOM_HINT))
     if late := lateness(standing):
         alarms.append(Alarm(late, LATE_HINT))

@@ -7,7 +7,8 @@ comes back once its lock is taken and a file could be written in it.
 What can never happen, and why:
 
 - Contents of a directory that comes back seem to be the newest: they are compared with those of directories that were
-  in use all the time (`stale`), which the records name (`record`).
+  in use all the time (`stale`), which the records name (`record`). Where none of these can be used now, one with older
+  images does not take their place.
 - A directory whose file system is not mounted is filled: one that is empty although it held images, or may have held
   some, is not formatted. Who wants it formatted makes an empty folder `current` in it.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -40,7 +42,7 @@ from checkpointer.storage.inspector import (
 )
 from checkpointer.storage.leftovers import clean_leftovers
 from checkpointer.storage.lookup import ImageCopy, latest_image, read_storage_info
-from checkpointer.storage.record import newest_record, remove_record, write_record
+from checkpointer.storage.record import forget_held, newest_record, remove_record, write_record
 from checkpointer.storage.room import FREE_SPACE, lack_of_room, room_problem
 from checkpointer.storage.stale import leave_stale_contents
 from hadoop_common.errors import HdfsError, StorageError
@@ -58,8 +60,10 @@ _HINT = "Check the disk and the permissions of that directory."
 _RETRIED = "The daemon retries it at each poll."
 _NOT_RETRIED = "Then restart the daemon, or set dfs.namenode.name.dir.restore to true and reload it."
 _NO_MOUNT = (
-    "Mount its file system. If the disk is a new one, make an empty folder `current` in it: then it is formatted."
+    "Mount its file system. If the disk is a new one, or the contents were moved away, make an empty folder `current` "
+    "in it: then it is formatted."
 )
+_NO_VERSION = "Restore VERSION from another directory of the same NameNode; do not format."
 
 
 class ForeignDirectoryError(StorageError):
@@ -75,7 +79,8 @@ class StorageDirectories:
         directories: their roots; each holds `current`.
         permission: mode of directories that are made.
         accept: raises a ForeignDirectoryError for a directory of somebody else.
-        edits_only: those that need no room for images.
+        edits_only: those that hold no images.
+        images_only: those that hold no edits.
 
     Attributes:
         retries: whether whoever uses them calls `restore` now and then.
@@ -88,13 +93,14 @@ class StorageDirectories:
         permission: int = 0o700,
         accept: Callable[[StorageDirectory], None] = lambda found: None,
         edits_only: Collection[Path] = (),
+        images_only: Collection[Path] = (),
         retries: bool = False,
     ) -> None:
         if not directories:
             raise ValueError("no storage directory")
         self._permission = permission
         self._accept = accept
-        self._edits_only = frozenset(edits_only)
+        self._edits_only, self._images_only = frozenset(edits_only), frozenset(images_only)
         self.retries = retries
         self._locks = {directory: StorageLock(directory) for directory in directories}
         self._dropped: dict[Path, Alarm] = {}
@@ -102,9 +108,7 @@ class StorageDirectories:
             directory: RecurringFault(_LOG, f"storage directory {directory} is used again", unit="attempts")
             for directory in directories
         }
-        # directories whose contents may be behind those of the others
-        self._doubtful: set[Path] = set()
-        # directories that were formatted once, and those that the records show as in use
+        # directories that were formatted once, and those that this process recorded as in use
         self._held: set[Path] = set()
         self._recorded: list[Path] = []
 
@@ -140,6 +144,8 @@ class StorageDirectories:
     def lock(self) -> None:
         """Lock every directory, making those that are missing; those that cannot be used are dropped.
 
+        Those that were left out at the last run are dropped too, until `restore` has compared them with the others.
+
         Raises:
             StorageError: none can be used, one is in use, or it belongs to somebody else; nothing is locked.
         """
@@ -163,7 +169,8 @@ class StorageDirectories:
         if record is not None:
             self._held = {root for root in self._locks if root in record.held}
             if not record.in_use.isdisjoint(self.roots):
-                self._doubtful = {root for root in self.roots if root not in record.in_use}
+                for root in [root for root in self.roots if root not in record.in_use]:
+                    self._dropped[root] = Alarm("it was left out at the last run", self._hint())
 
     def release(self) -> None:
         """Release all locks."""
@@ -207,7 +214,7 @@ class StorageDirectories:
             if each.version is None and each.state is StorageState.HALF_FORMATTED:
                 raise StorageError(
                     f"{each.current / VERSION} is missing, but there are images or edits beside it",
-                    hint="Restore VERSION from another directory of the same NameNode; do not format.",
+                    hint=_NO_VERSION,
                 )
         normal = [each for each in found if each.state is StorageState.NORMAL]
         if normal:
@@ -261,9 +268,11 @@ class StorageDirectories:
         """Whether the newest image is damaged and an older one takes its place; may read all of it."""
         found = False
         with suppress(StorageError):
-            while content_fault(self.latest_image().path):
-                # what was found is remembered as long as there is an image that can take its place
-                self.latest_image()
+            while content_fault(newest := self.latest_image().path):
+                # What was found is remembered as long as there is an image that can take its place. A failure to read
+                # is not.
+                if self.latest_image().path == newest:
+                    break
                 found = True
         return found
 
@@ -305,7 +314,7 @@ class StorageDirectories:
                 raise StorageError(
                     f"{each.current / VERSION} is of another namespace, {each.version.colon_string()}",
                     hint="Check that the directory is the one of this cluster. To use it here, move its "
-                    "contents away first.",
+                    "contents away first, and leave an empty folder `current` there.",
                 )
         self._write_everywhere(lambda root: format_directory(root, info, 0, self._permission))
         self._note_use()
@@ -334,6 +343,7 @@ class StorageDirectories:
                 raise StorageError(f"{each.current} holds images or edits", hint="They were not touched.")
         self._write_everywhere(unformat_directory)
         self._write_everywhere(remove_record)
+        forget_held(self.roots)
         self._held, self._recorded = set(), []
 
     def clean_leftovers(self) -> list[Path]:
@@ -423,12 +433,11 @@ class StorageDirectories:
         usable: list[Path] = []
         for root in self._dropped:
             try:
-                self._take(root)
+                self._refuse_to_stand_in(self._take(root))
                 usable.append(root)
             except (StorageError, VersionFileError) as fault:
                 self._drop(root, fault.message, fault.hint)
-        record = newest_record(usable)
-        newest = [root for root in usable if record is not None and root in record.in_use] or usable
+        newest = [root for root in usable if root in self._recorded] or usable
         agree = [each for root in newest if (each := inspect(root)).version is not None]
         if agree:
             agree_on_version(agree)
@@ -442,9 +451,9 @@ class StorageDirectories:
         return [root for root in self._locks if self._restore_one(root, info, seen)]
 
     def _note_use(self) -> None:
-        """Record which directories are in use, where that is another set than before."""
-        used = [root for root in self.roots if root not in self._doubtful and _is_formatted(root)]
-        if used and used != self._recorded:
+        """Record which directories are in use, where that is another set than before and one of them holds images."""
+        used = [root for root in self.roots if _is_formatted(root)]
+        if used != self._recorded and not self._edits_only.issuperset(used):
             self._held.update(used, (root for root in self._dropped if self._may_hold_images(root)))
             write_record(self._held, used)
             self._recorded = used
@@ -516,12 +525,18 @@ class StorageDirectories:
             if found.version is None and found.state in (StorageState.MISSING, StorageState.NOT_FORMATTED):
                 make_directory(root, self._permission)
                 format_directory(root, info, seen, self._permission)
-            elif found.version != info:
-                raise StorageError(f"{root} does not belong to {info.colon_string()}", hint=_HINT)
-            elif not was_dropped and root not in self._doubtful:
+            elif found.version is None:
+                raise StorageError(f"{found.current / VERSION} is missing", hint=_NO_VERSION)
+            elif not _same_namespace(found.version, info):
+                raise StorageError(
+                    f"{root} does not belong to {info.colon_string()}",
+                    hint="It is of another namespace: name another directory.",
+                )
+            elif not was_dropped:
                 return False
             else:
-                self._bring_up_to_date(found, seen)
+                self._refuse_to_stand_in(found)
+                self._bring_up_to_date(found, info, seen)
         except (OSError, HdfsError) as fault:
             self._drop(root, told(fault), fault.hint if isinstance(fault, HdfsError) else "")
             self._require_one()
@@ -529,30 +544,53 @@ class StorageDirectories:
         self._use_again(root)
         return True
 
-    def _bring_up_to_date(self, found: StorageDirectory, seen: int) -> None:
+    def _refuse_to_stand_in(self, found: StorageDirectory) -> None:
+        """Refuse the older images of a directory as long as none of those that were in use last can be used.
+
+        Raises:
+            StorageError: it was left out earlier, and no directory that holds images is in use.
+        """
+        last = [root for root in self._recorded if root not in self._edits_only]
+        if not found.images or not last or found.root in last:
+            return
+        if any(each.version is not None and each.images for each in self._readable()):
+            return
+        raise StorageError(
+            f"the contents of {found.root} may be behind those of {', '.join(map(str, last))}",
+            hint="Repair one of those. If that is impossible, start the daemon again: it continues with the older "
+            "contents.",
+        )
+
+    def _bring_up_to_date(self, found: StorageDirectory, info: StorageInfo, seen: int) -> None:
         """Prove that a directory can be written, and leave what the others do not have.
+
+        After an upgrade, or its rollback, it has nothing that the others have.
 
         Raises:
             StorageError: there is no room for another image.
             OSError: it cannot be read or written.
         """
-        current = [inspect(root) for root in self.roots if root != found.root and root not in self._doubtful]
+        current = self._readable()
         newest = None if found.root in self._edits_only else _newest_image(current)
         if problem := room_problem(found.root, newest):
             raise StorageError(problem, hint=FREE_SPACE)
         clean_leftovers(found.current)
-        leave_stale_contents(found, current)
+        if found.version is not None and found.version.c_time != info.c_time:
+            set_aside(found.root)
+        else:
+            with_edits = [each for each in current if each.root not in self._images_only]
+            leave_stale_contents(found, current, keep_segments=not with_edits)
         write_seen_txid(found.root, seen)
+        if found.version != info:
+            write_version(found.root, info)
 
     def _drop(self, root: Path, reason: str, hint: str = "") -> None:
         hint = self._hint(hint)
         self._dropped[root] = Alarm(reason, hint)
-        self._doubtful.discard(root)
         self._faults[root].occurred(f"storage directory {root} is not used: {reason}", hint=hint)
 
     def _use_again(self, root: Path) -> None:
         self._dropped.pop(root, None)
-        self._doubtful.discard(root)
         self._faults[root].ended()
 
     def _write_everywhere(self, step: Callable[[Path], object], *, formatted: bool = False) -> None:
@@ -580,6 +618,10 @@ def _no_directory(faults: Mapping[Path, HdfsError]) -> HdfsError:
     return StorageError(
         f"no storage directory can be used: {'; '.join(fault.message for fault in faults.values())}", hint=first.hint
     )
+
+
+def _same_namespace(version: StorageInfo, other: StorageInfo) -> bool:
+    return replace(version, layout_version=other.layout_version, c_time=other.c_time) == other
 
 
 def _is_formatted(root: Path) -> bool:

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hadoop_common.durable import write_atomically
@@ -47,12 +47,22 @@ def newest_record(roots: Iterable[Path], environment: Mapping[str, str] = os.env
 
 def write_record(held: Collection[Path], in_use: Collection[Path], environment: Mapping[str, str] = os.environ) -> None:
     """Record what holds now in the directories `in_use`; what cannot be written there is reported at the next use."""
+    last = newest_record({*held, *in_use}, environment)
+    # The record is the newest one also where the clock was set back.
+    at = max(time.time(), 0.0 if last is None else last.at + 0.001)
     for root in in_use:
-        _write(root / RECORD, held, in_use)
+        _write(root / RECORD, StorageRecord(at, frozenset(held), frozenset(in_use)))
     if (path := _service_file(environment)) is not None:
         # That of a daemon next to this one, with other directories, is in the same file.
         before = _read(path)
-        _write(path, {*held, *(before.held if before else ())}, ())
+        _write(path, StorageRecord(at, frozenset({*held, *(before.held if before else ())}), frozenset()))
+
+
+def forget_held(roots: Collection[Path], environment: Mapping[str, str] = os.environ) -> None:
+    """Take directories that were formatted in vain out of the record of the service."""
+    path = _service_file(environment)
+    if path is not None and (before := _read(path)) is not None:
+        _write(path, replace(before, held=before.held.difference(roots)))
 
 
 def remove_record(root: Path) -> None:
@@ -79,7 +89,7 @@ def _read(path: Path) -> StorageRecord | None:
         return None
 
 
-def _write(path: Path, held: Collection[Path], in_use: Collection[Path]) -> None:
-    told = {"at": time.time(), "held": sorted(map(str, held)), "inUse": sorted(map(str, in_use))}
+def _write(path: Path, record: StorageRecord) -> None:
+    told = {"at": record.at, "held": sorted(map(str, record.held)), "inUse": sorted(map(str, record.in_use))}
     with suppress(OSError):
         write_atomically(path, json.dumps(told, indent=1).encode() + b"\n")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import told
+from hadoop_common.names import parse_checkpoint
 
 # VERSION, digests and names need some room too, and so does an image that is the first one here
 LEAST_ROOM = 1 << 20
+_BLOCK = 512  # bytes, what st_blocks counts
 FREE_SPACE = "Free space on that disk, or correct its permissions."
 ROOM_HINT = f"{FREE_SPACE} The daemon retries by itself."
 
@@ -38,9 +41,25 @@ def room_problem(root: Path, image: Path | None) -> str:
     """Why the storage directory `root` has no room for an image as large as `image`, "" where it has."""
     try:
         needed = LEAST_ROOM + (0 if image is None else image.stat().st_size)
-        free = shutil.disk_usage(root).free
+        # what is being written there is a part of what is needed
+        free = shutil.disk_usage(root).free + _unfinished(root / "current")
     except OSError as fault:
         return f"{root} cannot be used: {told(fault, root)}"
     if not os.access(root, os.W_OK | os.X_OK):
         return f"{root} cannot be written"
     return "" if free >= needed else f"{root} has {free} bytes free, {needed} are needed"
+
+
+def _unfinished(current: Path) -> int:
+    """Bytes on disk of unfinished images in a folder.
+
+    Raises:
+        OSError: they cannot be asked for.
+    """
+    size = 0
+    for path in current.iterdir() if current.is_dir() else ():
+        if parse_checkpoint(path.name) is not None:
+            # It may be complete by now, and have another name.
+            with suppress(FileNotFoundError):
+                size += path.stat().st_blocks * _BLOCK
+    return size

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -7,15 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checkpointer.roles.secondary.storage import SecondaryStorage
+from checkpointer.roles.standby.bootstrap import settle_versions
 from checkpointer.storage.directories import StorageDirectories, latest_image, read_storage_info
+from checkpointer.storage.formatting import write_seen_txid, write_version
 from checkpointer.storage.inspector import StorageDirectory, StorageState, StoredImage
 from checkpointer.storage.leftovers import clean_leftovers, leftover_names
+from checkpointer.storage.room import LEAST_ROOM
 from checkpointer.storage.stale import stale_contents
 from engine.saver import save_image
 from hadoop_common.errors import StorageError
-from hadoop_common.names import checkpoint_name, image_name, md5_name, segment_name, temporary_segment_name
+from hadoop_common.names import (
+    checkpoint_name,
+    image_name,
+    md5_name,
+    segment_name,
+    temporary_segment_name,
+)
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageInUseError, StorageLock
+from image_format.md5_file import format_md5, md5_path, read_md5_file
 from tests.checkpointer.storage_support import IMAGE_TXID, NEW_TXID, put_image, recorded_directory, recorded_image
 
 INFO = StorageInfo(-63, 1, 0, "CID-x", "BP-x")
@@ -194,7 +207,7 @@ def test_what_a_directory_brings_back_is_never_the_newest(tmp_path: Path, restar
     assert not (roots[1] / "lost_past").exists()
 
 
-def test_what_retention_purged_elsewhere_is_purged_at_a_return(tmp_path: Path) -> None:
+def test_what_retention_purged_elsewhere_is_left_to_retention_at_a_return(tmp_path: Path) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     with StorageDirectories(roots) as storage:
         storage.drop(roots[0], "gone")
@@ -203,11 +216,34 @@ def test_what_retention_purged_elsewhere_is_purged_at_a_return(tmp_path: Path) -
             path.unlink()
         for path in (roots[1] / "current").glob("edits_*"):
             path.unlink()
+        rollback = roots[0] / "current" / image_name(IMAGE_TXID, rollback=True)
+        plain = roots[0] / "current" / image_name(IMAGE_TXID)
+        shutil.copy(plain, rollback)
+        md5_path(rollback).write_bytes(format_md5(read_md5_file(plain), rollback.name))
+        names = {path.name for path in (roots[0] / "current").glob("fsimage_*")}
         assert storage.restore() == [roots[0]]
-        assert [path.name for path in (roots[0] / "current").glob("fsimage_*")] == []
-        assert not (roots[0] / "lost_past").exists() or all(
-            not path.name.startswith("fsimage") for path in (roots[0] / "lost_past").rglob("*")
-        )
+        assert {path.name for path in (roots[0] / "current").glob("fsimage_*")} == names
+
+
+@pytest.mark.parametrize("lost", ["last bytes", "digest file"])
+def test_a_sound_copy_of_an_image_that_is_damaged_elsewhere_stays(tmp_path: Path, lost: str) -> None:
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    with StorageDirectories(roots) as storage:
+        copies = [put_image(root / "current", NEW_TXID) for root in roots]
+        storage.drop(roots[0], "gone")
+        if lost == "digest file":
+            md5_path(copies[1]).unlink()
+        else:
+            copies[1].write_bytes(copies[1].read_bytes()[:-5])
+        assert storage.latest_image().txid == IMAGE_TXID
+        assert storage.restore() == [roots[0]]
+        assert storage.latest_image() == (copies[0], NEW_TXID)
+        # of another past: nothing proves it
+        storage.drop(roots[0], "gone")
+        copies[0].unlink()
+        save_image([roots[0] / "current"], NEW_TXID, lambda sink: sink(recorded_image()))
+        storage.restore()
+        assert storage.latest_image().txid == IMAGE_TXID
 
 
 def test_of_all_that_were_dropped_those_in_use_last_come_first(tmp_path: Path) -> None:
@@ -265,18 +301,109 @@ def test_a_directory_that_cannot_be_used_for_a_while(
             assert set(storage.roots) == set(roots)
 
 
-def test_one_that_comes_back_takes_the_place_of_the_last_one(tmp_path: Path) -> None:
+def test_one_that_was_left_out_does_not_take_the_place_of_the_last_one(tmp_path: Path) -> None:
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    version = roots[1] / "current" / "VERSION"
+    with StorageDirectories(roots) as storage:
+        storage.drop(roots[0], "gone")
+        save(storage)
+        text = version.read_text()
+        version.write_text("rubbish")
+        storage.revise(restore=True)
+        assert "may be behind those of" in storage.dropped[roots[0]]
+        with pytest.raises(StorageError):
+            storage.drop(roots[1], "gone too")
+        storage.revise(restore=True)
+        assert storage.roots == []
+        version.write_text(text)
+        storage.revise(restore=True)
+        assert storage.roots == roots
+        assert storage.latest_image().txid == NEW_TXID
+        assert (roots[1] / "current" / image_name(NEW_TXID)).is_file()
+        assert not (roots[1] / "lost_past").exists()
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_one_that_missed_an_upgrade_gets_the_version_of_the_others(tmp_path: Path, restarted: bool) -> None:
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    with StorageDirectories(roots) as storage:
+        abandoned = storage.storage_info()
+        upgraded = replace(abandoned, c_time=abandoned.c_time - 1)
+        storage.drop(roots[0], "gone")
+        storage.write_version(upgraded)
+        if not restarted:
+            assert storage.restore() == [roots[0]]
+    if restarted:
+        storage = StorageDirectories(roots)
+        storage.lock()
+        settle_versions(storage)
+        assert storage.roots == [roots[1]]
+        assert storage.is_formatted()
+        assert storage.restore() == [roots[0]]
+        storage.release()
+    assert [read_storage_info(root) for root in roots] == [upgraded] * 2
+    assert not list((roots[0] / "current").glob("fsimage_*"))
+    assert list((roots[0] / "lost_past").glob(f"*/{image_name(IMAGE_TXID)}"))
+    assert latest_image([roots[1] / "current"]).txid == IMAGE_TXID
+
+
+def test_one_of_another_namespace_is_not_touched(tmp_path: Path) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     with StorageDirectories(roots) as storage:
         storage.drop(roots[0], "gone")
-        (roots[1] / "current" / "VERSION").write_text("rubbish")
-        storage.revise(restore=True)
-        assert storage.roots == [roots[0]]
-        assert list(storage.dropped) == [roots[1]]
+        write_version(roots[0], INFO)
+        names = sorted((roots[0] / "current").iterdir())
+        assert storage.restore() == []
+        assert "does not belong to" in storage.dropped[roots[0]]
+        assert sorted((roots[0] / "current").iterdir()) == names
+
+
+def test_the_only_directory_for_edits_keeps_them_when_it_comes_back(tmp_path: Path) -> None:
+    images, edits = (recorded_directory(tmp_path / name) for name in ("images", "edits"))
+    for path in (*(images / "current").glob("edits_*"), *(edits / "current").glob("fsimage_*")):
+        path.unlink()
+    with StorageDirectories([images, edits], edits_only=[edits], images_only=[images]) as storage:
+        segments = sorted((edits / "current").glob("edits_*"))
+        assert segments
+        storage.drop(edits, "gone")
+        assert storage.restore() == [edits]
+        assert sorted((edits / "current").glob("edits_*")) == segments
+
+
+def test_the_record_is_the_newest_one_where_the_clock_was_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    with StorageDirectories(roots) as storage:
+        monkeypatch.setattr("checkpointer.storage.record.time.time", lambda: 1.0)
+        put_image(roots[0] / "current", NEW_TXID + 1000)
+        storage.drop(roots[0], "gone")
+        save(storage)
+    with StorageDirectories(roots) as storage:
+        assert storage.latest_image().txid == NEW_TXID
+
+
+def test_a_newest_image_that_cannot_be_read_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no fault of the file is not remembered, so that the image stays the newest."""
+    with StorageDirectories([recorded_directory(tmp_path / "a")]) as storage:
+        monkeypatch.setattr("checkpointer.storage.directories.content_fault", lambda path: "Input/output error")
+        assert not storage.leave_out_damaged()
+
+
+def test_what_is_being_written_is_a_part_of_the_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with StorageDirectories([recorded_directory(tmp_path / "a")]) as storage:
+        needed = LEAST_ROOM + storage.latest_image().path.stat().st_size
+        unfinished = tmp_path / "a" / "current" / checkpoint_name(NEW_TXID)
+        unfinished.write_bytes(bytes(4096))
+        free = needed - unfinished.stat().st_blocks * 512
+        monkeypatch.setattr("checkpointer.storage.room.shutil.disk_usage", lambda path: SimpleNamespace(free=free))
+        assert storage.lacks_room() == ""
+        unfinished.unlink()
+        assert "no room" in storage.lacks_room()
 
 
 @given(
-    working=st.dictionaries(st.integers(1, 6), st.integers(0, 1), max_size=4),
+    working=st.dictionaries(st.integers(1, 6), st.integers(0, 1), min_size=1, max_size=4),
     found=st.dictionaries(st.integers(1, 6), st.integers(0, 1), max_size=4),
 )
 def test_what_is_left_of_a_stale_directory_is_what_others_have(working: dict[int, int], found: dict[int, int]) -> None:
@@ -290,13 +417,9 @@ def test_what_is_left_of_a_stale_directory_is_what_others_have(working: dict[int
     def same(path: Path, other: Path) -> bool:
         return (path.name, path.parent.name) == (other.name, other.parent.name)
 
-    stale = stale_contents(listed("found", found), [listed("working", working)], same, same)
-    left = {txid: past for txid, past in found.items() if image_name(txid) not in (*stale.purge, *stale.aside)}
-    if not working:
-        assert left == found
-        return
-    assert left == {txid: past for txid, past in found.items() if working.get(txid) == past}
-    assert all(int(name.split("_")[1]) < min(working) for name in stale.purge)
+    stale = stale_contents(listed("found", found), [listed("working", working)], min(working), same, same)
+    left = {txid: past for txid, past in found.items() if image_name(txid) not in stale}
+    assert left == {txid: past for txid, past in found.items() if txid < min(working) or working.get(txid) == past}
 
 
 def test_format_and_unformat(tmp_path: Path) -> None:
@@ -311,6 +434,32 @@ def test_format_and_unformat(tmp_path: Path) -> None:
     storage.unformat()
     assert storage.current_folders() == []
     assert not (tmp_path / "a" / "current").exists()
+    storage.release()
+
+
+def test_a_first_start_that_failed_can_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
+    for _ in range(2):
+        storage = StorageDirectories([tmp_path / "a"])
+        storage.lock()
+        storage.format(INFO)
+        storage.unformat()
+        storage.release()
+
+
+def test_contents_that_were_moved_away_as_the_hint_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    with StorageDirectories(roots):
+        pass
+    for root in roots:
+        root.rename(tmp_path / f"{root.name} away")
+        (root / "current").mkdir(parents=True)
+    storage = StorageDirectories(roots)
+    storage.lock()
+    assert not storage.is_formatted()
+    storage.format(INFO)
+    assert storage.roots == roots
     storage.release()
 
 
@@ -476,3 +625,53 @@ def test_leftovers_go_and_the_rest_stays(tmp_path: Path) -> None:
 def test_no_image_with_its_digest_is_a_leftover(others: set[str], txids: set[int]) -> None:
     names = others | {name for txid in txids for name in (image_name(txid), md5_name(image_name(txid)))}
     assert not set(leftover_names(names)) - others
+
+
+# ---- of a secondary ----------------------------------------------------------------------------------------
+
+
+def checkpoint_directory(root: Path) -> Path:
+    recorded_directory(root)
+    write_seen_txid(root, 0)
+    for path in (root / "current").glob("*inprogress*"):
+        path.unlink()
+    return root
+
+
+def test_a_secondary_does_not_take_older_images_where_the_others_fail(tmp_path: Path) -> None:
+    good, old, edits = (checkpoint_directory(tmp_path / name) for name in ("good", "old", "edits"))
+    for path in (edits / "current").glob("fsimage_*"):
+        path.unlink()
+    version = good / "current" / "VERSION"
+    text = version.read_text()
+    storage = SecondaryStorage([good, old], [edits], permission=0o700)
+    storage.open()
+    storage.drop(old / "current", "gone")
+    put_image(good / "current", NEW_TXID)
+    version.write_text("rubbish")
+    for _ in range(2):
+        with pytest.raises(StorageError, match=r"left for images: .*may be behind those of"):
+            storage.revise()
+    version.write_text(text)
+    storage.revise()
+    assert set(storage.states().values()) == {"in use"}
+    newest = storage.latest_image()
+    assert newest is not None
+    assert newest.path == good / "current" / image_name(NEW_TXID)
+    storage.close()
+
+
+def test_a_directory_of_a_secondary_that_missed_an_upgrade(tmp_path: Path) -> None:
+    roots = [checkpoint_directory(tmp_path / name) for name in "ab"]
+    storage = SecondaryStorage(roots, (), permission=0o700)
+    storage.open()
+    upgraded = replace(storage.storage_info(), c_time=1 << 40)
+    storage.drop(roots[1] / "current", "gone")
+    storage.write_version(upgraded)
+    storage.close()
+    storage = SecondaryStorage(roots, (), permission=0o700)
+    storage.open()
+    assert storage.versions() == {upgraded}
+    assert set(storage.states().values()) == {"in use"}
+    assert not list((roots[1] / "current").glob("fsimage_*"))
+    storage.close()

@@ -247,5 +247,6 @@ def check_same_namespace(theirs: StorageInfo, ours: StorageInfo, where: str) -> 
             raise StorageError(
                 f"the NameNode at {where} has {name} {left}, our storage {right}",
                 hint="Check dfs.namenode.name.dir and fs.defaultFS. To begin with this NameNode, move the contents of "
-                "this node's directories away first: they may be all that is left of the other namespace.",
+                "this node's directories away first: they may be all that is left of the other namespace. Leave "
+                "an empty folder `current` there.",
             )

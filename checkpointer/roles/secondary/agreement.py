@@ -37,7 +37,8 @@ def standing(ours: Collection[StorageInfo], theirs: StorageInfo, namenode: str) 
                 f"inconsistent checkpoint fields: {namenode} has {_sentence(theirs)}; "
                 f"the checkpoint directories are of {_sentence(each)}",
                 hint="Check the NameNode's address. To begin with this NameNode, move the contents of the checkpoint "
-                "directories away first: they may be all that is left of the other namespace.",
+                "directories away first: they may be all that is left of the other namespace. Leave an empty folder "
+                "`current` there.",
             )
     check_supported(theirs.layout_version, f"namespace of {namenode}")
     if not ours:

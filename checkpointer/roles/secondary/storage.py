@@ -38,6 +38,7 @@ class SecondaryStorage:
             permission=permission,
             accept=refuse_directory_of_namenode,
             edits_only=[root for root in self._edits_roots if root not in self._image_roots],
+            images_only=[root for root in self._image_roots if root not in self._edits_roots],
         )
         self.restores = restore
 

@@ -38,7 +38,8 @@ class FolderEdits:
             raise StorageError(
                 f"{self._folder} holds edits of {theirs.colon_string()}, our images are of {namespace.colon_string()}",
                 hint="Check dfs.namenode.shared.edits.dir. To begin with these edits, move the contents of this node's "
-                "dfs.namenode.name.dir away first: they may be all that is left of the other namespace.",
+                "dfs.namenode.name.dir away first: they may be all that is left of the other namespace. Leave an empty "
+                "folder `current` there.",
             )
 
     def close(self) -> None:

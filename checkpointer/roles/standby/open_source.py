@@ -125,7 +125,8 @@ def _is_of(address: QuorumAddress, answers: list[NodeAnswer], namespace: Storage
             f"{address.uri} holds edits of another namespace than our images, which are of "
             f"{namespace.colon_string()}: so say {', '.join(others)}",
             hint="Check dfs.namenode.shared.edits.dir. To begin with these edits, move the contents of this node's "
-            "dfs.namenode.name.dir away first: they may be all that is left of the other namespace.",
+            "dfs.namenode.name.dir away first: they may be all that is left of the other namespace. Leave an empty "
+            "folder `current` there.",
         )
     if others:
         _LOG.warning("the journal of another namespace is kept by %s", ", ".join(others))

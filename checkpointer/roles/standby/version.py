@@ -62,7 +62,8 @@ def decide_move(ours: StorageInfo, theirs: StorageInfo, *, rolling: bool, nameno
         raise StorageError(
             f"{namenode} is of another namespace: {_sentence(theirs)}, ours is {_sentence(ours)}",
             hint="Check the NameNodes' addresses. To begin with this NameNode, move the contents of this node's "
-            "dfs.namenode.name.dir away first: they may be all that is left of the other namespace.",
+            "dfs.namenode.name.dir away first: they may be all that is left of the other namespace. Leave an empty "
+            "folder `current` there.",
         )
     if (ours.layout_version, ours.c_time) == (theirs.layout_version, theirs.c_time):
         return Move.NONE
