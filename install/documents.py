@@ -50,14 +50,13 @@ def _with_links(text: str, folder: Path, name: str, root: Path) -> str:
             return match[0]
         target = Path(os.path.normpath(folder / path))
         if target in documents:
-            found = documents[target]
+            found = f"/{FOLDER}/{documents[target]}"
         elif any(each.is_relative_to(target) for each in documents):
-            found = f"{target.relative_to(root / 'docs').as_posix()}/"
+            found = f"/{FOLDER}/{target.relative_to(root / 'docs').as_posix()}"
         elif target.is_relative_to(root / "config"):
-            up = "/".join(".." for _ in PurePosixPath(FOLDER).parts)
-            found = f"{up}/{CONFIG}/{target.relative_to(root / 'config').as_posix()}"
+            found = f"/{CONFIG}/{target.relative_to(root / 'config').as_posix()}"
         else:
             return words
-        return f"{picture}[{words}]({os.path.relpath(found, PurePosixPath(name).parent)}{mark}{anchor})"
+        return f"{picture}[{words}]({os.path.relpath(found, PurePosixPath('/', FOLDER, name).parent)}{mark}{anchor})"
 
     return _LINK.sub(link, text)

@@ -24,7 +24,7 @@ SINGLE = {
     "dfs.namenode.rpc-address": "nn1.example:8020",
     "dfs.namenode.http-address": "nn1.example:9870",
     "dfs.namenode.checkpoint.dir": "/data",
-    "dfs.namenode.name.dir": "/data",
+    "dfs.namenode.name.dir": "/data/name",
     "dfs.namenode.secondary.http-address": "SNN.example:9868",
     "dfs.namenode.kerberos.principal": "nn/_HOST@R",
     "dfs.namenode.keytab.file": "/keys/nn",

@@ -11,7 +11,7 @@ from engine.replay_rules import ReplayRules
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
 from journal.ops import AclEntry, Block, EditOp, XAttr
-from tests.checkpointer.image_builder import HADOOP2, HADOOP3, LAYOUTS, OWNER, UINT64
+from tests.checkpointer.image_builder import HADOOP2, HADOOP3, LAYOUTS, UINT64
 from tests.checkpointer.op_makers import LATER, add, close, delete, mkdir, rename, set_permissions, times
 from tests.checkpointer.snapshot_support import BLOCKS, NEW, WHOLE, Outcome, Setting, allow, create, remove
 
@@ -108,7 +108,6 @@ UNCHANGING: list[EditOp] = [
     ops.RemoveXAttrOp(src="/s/d", xattrs=(XAttr(0, "none"),)),
     ops.RemoveXAttrOp(src="/s/d/f", xattrs=(XAttr(0, "none"),)),
     ops.SetAclOp(src="/s/d/f", acl_entries=()),
-    ops.SetStoragePolicyOp(path="/s/d", policy_id=0),
     ops.SetOwnerOp(src="/s/d"),
     times("/s/d/f"),
     delete("/s/none"),
@@ -121,6 +120,16 @@ UNCHANGING: list[EditOp] = [
 def test_what_changes_nothing_makes_no_diff(tmp_path: Path, layout: int, op: EditOp) -> None:
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, op)
     assert {owner for owner, diffs in found.reader.diffs.items() if diffs} == {found.ids["/s"]}
+
+
+def test_a_policy_that_is_unset_where_none_is_set_makes_a_diff_in_hadoop_2_alone(tmp_path: Path) -> None:
+    """There 0 is kept as a policy."""
+    for layout, changed in ((HADOOP2, {"/s", "/s/d"}), (HADOOP3, {"/s"})):
+        folder = tmp_path / str(layout)
+        folder.mkdir()
+        found = Setting(folder, layout).merged(*SNAPSHOT, ops.SetStoragePolicyOp(path="/s/d", policy_id=0))
+        owners = {owner for owner, diffs in found.reader.diffs.items() if diffs}
+        assert owners == {found.ids[path] for path in changed}
 
 
 @pytest.mark.parametrize("op", [set_permissions("/z", 0o700), set_permissions("/", 0o700)])
@@ -203,20 +212,6 @@ def test_a_replaced_child_is_in_both_lists(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, add("/s/f", NEW, overwrite=True), close("/s/f"))
     assert (found.created("/s", 0), found.deleted("/s", 0)) == (["f"], {"f": found.ids["/s/f"]})
     assert found.at("s0")["/f"] == found.ids["/s/f"]
-
-
-@layouts
-def test_a_link_that_changes_leaves_a_copy_of_itself(tmp_path: Path, layout: int) -> None:
-    """The deleted entry has the link's own id: a NameNode that loads it finds the link of now."""
-    setting = Setting(tmp_path, layout)
-    link = setting.builder.symlink("/s/l", "t").id
-    found = setting.merged(
-        *SNAPSHOT, ops.SetOwnerOp(src="/s/l", username="u"), ops.SetOwnerOp(src="/s/l", username="v")
-    )
-    assert (found.created("/s", 0), found.deleted("/s", 0)) == (["l"], {"l": link})
-    made = ops.SymlinkOp(path="/s/k", inode_id=NEW, target="t", mtime=1, atime=1, permissions=OWNER)
-    new = setting.merged(*SNAPSHOT, made, ops.SetOwnerOp(src="/s/k", username="u"))
-    assert (new.created("/s", 0), new.deleted("/s", 0)) == (["k"], {})
 
 
 @layouts

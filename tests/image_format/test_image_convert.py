@@ -288,5 +288,5 @@ def test_images_from_before_the_protobuf_format_are_refused_as_such(layout: int,
     path.write_bytes(layout.to_bytes(4, "big", signed=True) + bytes(100))
     with pytest.raises(UnsupportedLayoutError, match=r"is in the format of Hadoop before 2\.4") as refused:
         ImageFile.open(path)
-    assert "-upgrade" in refused.value.hint
+    assert "upgrade of its cluster" in refused.value.hint
     assert refused.value.exit_code == 5

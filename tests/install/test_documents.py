@@ -76,7 +76,7 @@ def test_a_link_to_what_is_not_installed_is_plain_text(tmp_path: Path) -> None:
     write_documents(root, tmp_path / "out")
     assert (tmp_path / "out/SECURITY.md").read_text() == "[a](a.md#x) [b](https://host/)"
     assert (tmp_path / "out/a.md").read_text() == (
-        "[s](SECURITY.md) [c](../../../share/hdfs-checkpointer) t ![i](i.png) [m](more)"
+        "[s](SECURITY.md) [c](../../hdfs-checkpointer) t ![i](i.png) [m](more)"
     )
     assert (tmp_path / "out/more/b.md").read_text() == "[up](../a.md)"
 

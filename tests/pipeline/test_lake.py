@@ -259,6 +259,6 @@ def test_another_file_system(spark: SparkSession, edits: Path, tmp_path: Path) -
 def test_a_lake_that_is_missing_is_an_error(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.cli.lake_command.spark_for", lambda master, memory: nullcontext(spark))
+    monkeypatch.setattr("pipeline.cli.lake_command.spark_for", lambda *_, **__: nullcontext(spark))
     told = run_cli("lake", "list", tmp_path / "typo")
     assert (told.code, f"there is no lake at {tmp_path}/typo" in told.err) == (6, True), told

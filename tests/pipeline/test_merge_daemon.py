@@ -104,7 +104,11 @@ class Daemon:
         image = self.storage / "current" / image_name(txid)
         assert differences(node.expected, image) == []
         assert node.image(txid).read_bytes() == image.read_bytes()
-        assert sorted(path.name for path in self.storage.iterdir()) == ["current", "in_use.lock"]
+        assert sorted(path.name for path in self.storage.iterdir()) == [
+            "current",
+            "in_use.lock",
+            "storage_directories.json",
+        ]
         assert leftovers(image.parent) == []
         assert sound(image.parent)
 
