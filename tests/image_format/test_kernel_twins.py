@@ -30,6 +30,7 @@ from image_format.kernels import (
     inode_columns,
     jit,
     kept_code,
+    kept_files,
     merge,
     open_files,
     packed,
@@ -686,10 +687,24 @@ def test_ids_increase_strictly(size: int, data: st.DataObject) -> None:
 
 
 def test_modules_are_the_ones_that_are_tested() -> None:
-    # `jit`, `kept_code` and `tags` have no kernels of their own, and `prefetch` changes nothing.
+    # `jit`, `kept_code`, `kept_files` and `tags` have no kernels of their own, and `prefetch` changes nothing.
     tested = (
         *(attributes, compare, convert, directory_tree, history, history_check, index_update, inode),
-        *(inode_columns, jit, kept_code, merge, open_files, packed, prefetch, records, scan, tables, tags, wire),
+        *(
+            inode_columns,
+            jit,
+            kept_code,
+            kept_files,
+            merge,
+            open_files,
+            packed,
+            prefetch,
+            records,
+            scan,
+            tables,
+            tags,
+            wire,
+        ),
     )
     assert {module.__name__ for module in MODULES} == {module.__name__ for module in tested}
 
