@@ -65,7 +65,7 @@ demo-bookkeeper: setup ## a NameNode stub on four bookies of ours and a ZooKeepe
 demo-ha: setup ## two NameNode stubs on three JournalNodes fail over by themselves amid writes: killed, hung, lost, asked; the gap in ms
 	$(BIN)/python -m namenode_stub.demo_ha
 
-test: check interop-setup ## everything CI runs: a sample of every kind of test, in 10 minutes on 2 cores
+test: check interop-setup ## everything CI runs: a sample of every kind of test, in 10 to 13 minutes on 2 cores
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-loaded: check interop-setup ## RUNS=10 times `make test` next to LOAD=4 busy processes: what assumes a fast machine fails
