@@ -55,11 +55,12 @@ from hadoop_common.priority import let_others_go_first
 from image_format.index import DirectoryChanges, Ids, ImageIndex
 from image_format.index_arrays import IndexArrays
 from image_format.index_update import SectionUpdate, updated_arrays
-from image_format.inode_table import NO_ROW, EncodedRecords
+from image_format.inode_table import FILE, NO_ROW, EncodedRecords
 from image_format.kernels.inode import DROPPED, OPENED
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.section_cutter import SectionCutter
+from image_format.storage_policies import policy_since
 from image_format.sub_sections import CUTTABLE, SubSectionRule, sub_sections_of, wanted_sub_sections
 from image_format.summary import Section, is_sub_section
 from image_format.varint import encode_delimited
@@ -215,6 +216,7 @@ class Compaction:
         namespace = self._namespace
         table = namespace.table
         rows = table.dirty_rows()
+        self._check_policies(rows)
         slots, records = self._changed_inodes(rows[table.slot[rows] >= 0])
         new = rows[table.slot[rows] < 0]
         header = pb.INodeSection()
@@ -242,6 +244,14 @@ class Compaction:
         data = np.concatenate([records.data, added.data])
         spans = np.concatenate([records.spans, added.spans + records.data.size])
         return np.concatenate([table.slot[rows], unread.slot[more]]), EncodedRecords(data, spans)
+
+    def _check_policies(self, rows: Ids) -> None:
+        """Raise UnsupportedNamespaceError where the layout lacks a file's storage policy; kernels do not check that."""
+        table, layout = self._namespace.table, self._base.layout_version
+        for policy in np.unique(table.policy[rows[table.kind[rows] == FILE]]).tolist():
+            since = policy_since(policy, layout)
+            if since is not None:
+                self._namespace.require(since, f"storage policy {policy}")
 
     # ---- INODE_DIR -----------------------------------------------------------------------------------------
 

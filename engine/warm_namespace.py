@@ -41,13 +41,14 @@ from engine.stretches import Recorder
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
 from hadoop_common.inode_ids import ROOT_INODE_ID
+from hadoop_common.names import image_name
 from image_format.errors import InconsistentHistoryError, RecordError
 from image_format.history_check import check_history
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays
 from image_format.layout import check_supported
 from image_format.reader import ImageFile
-from image_tools.convert import at_layout
+from image_tools.convert import at_layout, write_at_layout
 from journal.errors import JournalError, TransactionGapError
 from journal.ops import EditOp
 from journal.segment_file import Transactions
@@ -71,11 +72,12 @@ def _check_root(index: ImageIndex) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """An image that is loaded, and all that has to be closed with it."""
+    """An image that is loaded, and all that has to be closed with it; new images are of `layout_version`."""
 
     image: ImageFile
     digest: DigestCheck
     loaded: LoadedImage
+    layout_version: int
     resources: ExitStack
 
 
@@ -177,6 +179,11 @@ class WarmNamespace:
         return self.namespace.last_txid
 
     @property
+    def layout_version(self) -> int:
+        """Layout version of the images that `save` writes."""
+        return self._opened().layout_version
+
+    @property
     def namespace(self) -> Namespace:
         """The namespace, to look at."""
         return self._opened().loaded.namespace
@@ -219,7 +226,9 @@ class WarmNamespace:
             loaded = self._load_base(image, arrays, resources, watcher.advance)
             # not before: the scan has work for all cores
             digest.start()
-            self._open = _Open(image, digest, loaded, resources.pop_all())
+            wanted = self.settings.layout_version
+            layout = image.layout_version if wanted is None else wanted
+            self._open = _Open(image, digest, loaded, layout, resources.pop_all())
         self._base_txid = loaded.namespace.last_txid
         self._load_seconds = time.monotonic() - started
         self._replay_seconds = 0.0
@@ -353,13 +362,26 @@ class WarmNamespace:
         return size
 
     def _write(self, opened: _Open, sink: Sink, watcher: Observer) -> Callable[[], IndexArrays | None]:
-        """See `LoadedImage.write`."""
-        return opened.loaded.write(
+        """See `LoadedImage.write`; at an older layout than the base's, a conversion of it."""
+
+        def write(out: Sink) -> Callable[[], IndexArrays | None]:
+            return opened.loaded.write(
+                cancellable(out, watcher),
+                codec=opened.image.codec if self.settings.codec is None else self.settings.codec,
+                sub_sections=self.settings.sub_sections,
+                progress=watcher.advance,
+            )
+
+        if opened.layout_version == opened.loaded.image.layout_version:
+            return write(sink)
+        write_at_layout(
+            write,
             cancellable(sink, watcher),
-            codec=opened.image.codec if self.settings.codec is None else self.settings.codec,
-            sub_sections=self.settings.sub_sections,
-            progress=watcher.advance,
+            opened.layout_version,
+            opened.image.path.with_name(image_name(opened.loaded.namespace.last_txid)),
+            spool_dir=self.settings.memory.folder,
         )
+        return _unknown_index
 
     def _updated(self, update: Callable[[], IndexArrays | None]) -> IndexArrays | None:
         """The index of the image that was saved; None where there is to be no second index in memory."""
@@ -419,7 +441,7 @@ class WarmNamespace:
             transactions=namespace.last_txid - self._base_txid,
             inodes=namespace.tree.inode_count,
             saved=saved,
-            layout_version=namespace.base.layout_version,
+            layout_version=opened.layout_version,
             warnings=tuple(image_warnings(namespace)),
             healed=tuple(namespace.heals),
             ignored=namespace.ignored,

@@ -73,7 +73,9 @@ def command(
     segment, which is named; with --in-progress it is read too, but not changed. With no newer edits nothing is
     written.
 
-    --layout converts the old image first and replays by the rules of that layout. VERSION is left alone: after
+    --layout with a newer layout than the old image's converts the old image first and replays by the rules of the new
+    layout. With an older layout it replays by the rules of the old image's and converts the result; what that layout
+    has no place for is refused with exit code 5, as `image convert` refuses it. VERSION is left alone: after
     --layout -67 on a directory of Hadoop 2, start the new release on it with -upgrade, as for every upgrade; the old
     release does not load the new image, so delete it and its .md5 file before going back. Work on a copy of the
     directory.

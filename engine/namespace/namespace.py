@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from engine.errors import NamespaceError
+from engine.errors import NamespaceError, UnsupportedNamespaceError
 from engine.healing import Healing, Heals
 from engine.namespace.caches import CacheManager
 from engine.namespace.diffs import CURRENT_STATE
@@ -36,6 +36,11 @@ from journal.ops import PermissionStatus
 
 _UINT64 = (1 << 64) - 1
 _NO_STRIPED_BLOCK = -(1 << 63)
+_OLDER_IMAGE = (
+    "Where a NameNode of a newer release wrote the edits, after an upgrade, merge with `--layout` and the "
+    "layoutVersion of VERSION. Where the header of their segment names the image's layout, see docs/operations.md, "
+    '"Operations of Hadoop 3 in a log of Hadoop 2".'
+)
 
 
 class Namespace:
@@ -110,6 +115,13 @@ class Namespace:
         change. docs/opcodes.md lists when.
         """
         self.ignored += 1
+
+    def require(self, feature: LayoutVersion, what: str) -> None:
+        """Raise UnsupportedNamespaceError where only images of newer layouts have a place for `what`."""
+        layout = self.base.layout_version
+        if not supports(feature, layout):
+            problem = f"{what} has no place in an image of layout version {layout}, only from {feature.value} on"
+            raise UnsupportedNamespaceError(problem, hint=_OLDER_IMAGE)
 
     # ---- look-up that must succeed -------------------------------------------------------------------------
 
@@ -191,8 +203,10 @@ class Namespace:
             self.info.genstampV2 = genstamp
 
     def allocate_block_id(self, block_id: int) -> None:
-        """Raises NamespaceError where a block id goes back."""
-        if block_id >= 0 or not self.hadoop3:
+        """Raises NamespaceError where a block id goes back, UnsupportedNamespaceError for a striped one before -64."""
+        if block_id < 0:
+            self.require(LayoutVersion.ERASURE_CODING, "a striped block")
+        if block_id >= 0:
             if block_id < self.info.lastAllocatedBlockId:
                 raise NamespaceError(f"block id {block_id} is below {self.info.lastAllocatedBlockId}")
             self.info.lastAllocatedBlockId = block_id

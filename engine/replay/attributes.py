@@ -6,11 +6,12 @@ from engine.errors import NamespaceError
 from engine.namespace import ROOT_ROW, Namespace
 from engine.namespace.paths import encodable
 from engine.replay import acls
-from engine.replay.files import LAZY_PERSIST, known_policies
+from engine.replay.files import require_policy
 from engine.replay.xattrs import check_distinct, has_xattrs, put_xattrs, remove_xattrs
 from image_format.inode_table import DIRECTORY, FILE, NO_ROW
-from image_format.layout import LayoutVersion, supports
+from image_format.layout import LayoutVersion
 from image_format.permission import MODE_BITS, XAttrNamespace, pack_permission, unpack_permission
+from image_format.storage_policies import LAZY_PERSIST, known_policies
 from image_format.string_table import StringKind
 from journal.ops import (
     ClearNsQuotaOp,
@@ -33,8 +34,8 @@ _QUOTA_DONT_SET = (1 << 63) - 1
 _QUOTA_RESET = -1
 _STORAGE_POLICY_XATTR = "hsm.block.storage.policy.id"
 # Java's StorageType ordinals, as the edit log has them, to the numbers of fsimage.proto StorageTypeProto.
-_ARCHIVE, _PROVIDED, _NVDIMM = 3, 4, 5
 _STORAGE_TYPES = {0: 4, 1: 2, 2: 1, 3: 3, 4: 5, 5: 6}
+_TYPE_SINCE = {4: LayoutVersion.ERASURE_CODING, 5: LayoutVersion.NVDIMM_SUPPORT}
 
 
 def set_replication(namespace: Namespace, op: SetReplicationOp) -> None:
@@ -129,17 +130,12 @@ def clear_ns_quota(namespace: Namespace, op: ClearNsQuotaOp) -> None:
     _limit(namespace, op.src, _QUOTA_RESET, _QUOTA_DONT_SET)
 
 
-def _last_storage_type(namespace: Namespace) -> int:
-    """The last of the storage types that the release has."""
-    if supports(LayoutVersion.NVDIMM_SUPPORT, namespace.base.layout_version):
-        return _NVDIMM
-    return _PROVIDED if namespace.hadoop3 else _ARCHIVE
-
-
 def set_quota_by_storage_type(namespace: Namespace, op: SetQuotaByStorageTypeOp) -> None:
     storage_type = _STORAGE_TYPES.get(op.storage_type)
-    if storage_type is None or op.storage_type > _last_storage_type(namespace):
+    if storage_type is None:
         raise NamespaceError(f"{op.src} has a quota of unknown storage type {op.storage_type}")
+    if op.storage_type in _TYPE_SINCE:
+        namespace.require(_TYPE_SINCE[op.storage_type], f"a quota of storage type {op.storage_type}")
     _check_quotas(op.src, op.ds_quota)
     row = namespace.directory(op.src)
     features = namespace.table.feature(row)
@@ -158,7 +154,7 @@ def set_quota_by_storage_type(namespace: Namespace, op: SetQuotaByStorageTypeOp)
 
 def _check_policies(namespace: Namespace, op: SetStoragePolicyOp, present: int) -> None:
     """Raise NamespaceError where a NameNode does not give a file another storage policy."""
-    if op.policy_id not in known_policies(namespace):
+    if op.policy_id not in known_policies(namespace.base.layout_version):
         raise NamespaceError(f"{op.path} cannot have storage policy {op.policy_id}")
     if LAZY_PERSIST in (op.policy_id, present):
         raise NamespaceError(f"{op.path}: LAZY_PERSIST cannot be set or changed after a file was created")
@@ -167,6 +163,7 @@ def _check_policies(namespace: Namespace, op: SetStoragePolicyOp, present: int) 
 def set_storage_policy(namespace: Namespace, op: SetStoragePolicyOp) -> None:
     table = namespace.table
     row = namespace.existing(op.path)
+    require_policy(namespace, op.policy_id)
     if table.kind[row] == FILE:
         _check_policies(namespace, op, int(table.policy[row]))
         namespace.history.record(row)
@@ -174,7 +171,7 @@ def set_storage_policy(namespace: Namespace, op: SetStoragePolicyOp) -> None:
         return
     if table.kind[row] != DIRECTORY:
         raise NamespaceError(f"{op.path} is neither a file nor a directory")
-    if op.policy_id not in known_policies(namespace) and not namespace.hadoop3:
+    if op.policy_id not in known_policies(namespace.base.layout_version) and not namespace.hadoop3:
         # Hadoop 2.7 stops as soon as it counts the space that a file below takes.
         raise NamespaceError(f"{op.path} cannot have storage policy {op.policy_id}")
     xattr = XAttr(XAttrNamespace.SYSTEM, _STORAGE_POLICY_XATTR, bytes([op.policy_id & 0xFF]))

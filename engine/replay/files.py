@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from engine.errors import NamespaceError
 from engine.namespace import Namespace
@@ -14,26 +14,22 @@ from engine.replay.structure import remove
 from engine.replay.xattrs import new_xattrs
 from image_format.inode_table import FILE, NO_ROW
 from image_format.kernels.inode import UNDER_CONSTRUCTION
-from image_format.layout import LayoutVersion, supports
+from image_format.layout import LayoutVersion
+from image_format.storage_policies import known_policies, policy_since
 from journal.ops import AddOp, AppendOp, Block, CloseOp, ConcatDeleteOp, ReassignLeaseOp, TruncateOp
 
 _STRIPED = 1
 # Storage policy ids have four bits in a file's header.
 _MAX_POLICY = 15
-LAZY_PERSIST = 15
-_POLICIES_OF_2 = (0, 2, 5, 7, 10, 12, LAZY_PERSIST)
-_POLICIES_OF_3 = (*_POLICIES_OF_2, 1)
-_POLICIES_WITH_NVDIMM = (*_POLICIES_OF_3, 14)
-"""Ids of BlockStoragePolicySuite; 0 stands for the default one."""
 # What INodeFile.HeaderFormat has room for, in bytes.
 _MAX_BLOCK_SIZE = (1 << 48) - 1
 
 
-def known_policies(namespace: Namespace) -> Collection[int]:
-    """Ids of the storage policies that the release has."""
-    if supports(LayoutVersion.NVDIMM_SUPPORT, namespace.base.layout_version):
-        return _POLICIES_WITH_NVDIMM
-    return _POLICIES_OF_3 if namespace.hadoop3 else _POLICIES_OF_2
+def require_policy(namespace: Namespace, policy_id: int) -> None:
+    """Raise UnsupportedNamespaceError for a storage policy that only newer layouts have."""
+    since = policy_since(policy_id, namespace.base.layout_version)
+    if since is not None:
+        namespace.require(since, f"storage policy {policy_id}")
 
 
 def _checked_policy(namespace: Namespace, path: str, policy_id: int) -> int:
@@ -41,8 +37,13 @@ def _checked_policy(namespace: Namespace, path: str, policy_id: int) -> int:
 
     Raises:
         NamespaceError: it does not fit the record, or Hadoop 2.7 does not know it and stops.
+        UnsupportedNamespaceError: see `require_policy`; at the layouts of Hadoop 3 `Compaction` raises it, for kernels
+            create files there.
     """
-    if not 0 <= policy_id <= _MAX_POLICY or not (namespace.hadoop3 or policy_id in known_policies(namespace)):
+    if not namespace.hadoop3:
+        require_policy(namespace, policy_id)
+    known = namespace.hadoop3 or policy_id in known_policies(namespace.base.layout_version)
+    if not 0 <= policy_id <= _MAX_POLICY or not known:
         raise NamespaceError(f"{path} cannot have storage policy {policy_id}")
     return policy_id
 
@@ -89,6 +90,7 @@ def _create(namespace: Namespace, op: AddOp) -> int:
     if op.erasure_coding_policy_id == REPLICATION_POLICY_ID:
         table.replication[row] = namespace.rules.clamp_replication(op.replication)
     else:
+        namespace.require(LayoutVersion.ERASURE_CODING, "a striped file")
         if not namespace.erasure_coding.knows(op.erasure_coding_policy_id):
             raise NamespaceError(f"{op.path} has an unknown erasure coding policy {op.erasure_coding_policy_id}")
         table.ec_policy[row] = op.erasure_coding_policy_id

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from engine.errors import NamespaceError
 from engine.namespace import Namespace
+from image_format.layout import LayoutVersion
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
-from journal.errors import OtherLayoutOpError
 
 _UINT64 = (1 << 64) - 1
 
@@ -58,31 +58,28 @@ def remove_cache_directive(namespace: Namespace, op: ops.RemoveCacheDirectiveOp)
     namespace.caches.remove_directive(op.id)
 
 
-def _require_hadoop3(namespace: Namespace) -> None:
-    if not namespace.hadoop3:
-        layout = namespace.base.layout_version
-        problem = f"it is an operation of Hadoop 3, of layout -64 or newer, in a log of layout {layout}"
-        raise NamespaceError(problem, hint=OtherLayoutOpError.default_hint)
+def _require_policies(namespace: Namespace) -> None:
+    namespace.require(LayoutVersion.ERASURE_CODING, "an erasure coding policy")
 
 
 def add_policy(namespace: Namespace, op: ops.AddErasureCodingPolicyOp) -> None:
-    _require_hadoop3(namespace)
+    _require_policies(namespace)
     if not namespace.erasure_coding.add(op):
         namespace.ignore()
 
 
 def enable_policy(namespace: Namespace, op: ops.EnableErasureCodingPolicyOp) -> None:
-    _require_hadoop3(namespace)
+    _require_policies(namespace)
     namespace.erasure_coding.set_state(op.policy_name, pb.ENABLED)
 
 
 def disable_policy(namespace: Namespace, op: ops.DisableErasureCodingPolicyOp) -> None:
-    _require_hadoop3(namespace)
+    _require_policies(namespace)
     namespace.erasure_coding.set_state(op.policy_name, pb.DISABLED)
 
 
 def remove_policy(namespace: Namespace, op: ops.RemoveErasureCodingPolicyOp) -> None:
-    _require_hadoop3(namespace)
+    _require_policies(namespace)
     namespace.erasure_coding.set_state(op.policy_name, pb.REMOVED)
 
 

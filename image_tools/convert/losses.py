@@ -17,33 +17,50 @@ Findings = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """`row` of the findings is lost from layouts that lack `since`, or, where `fits_before`, that have it."""
+    """`row` of the findings is lost from layouts that lack `since`, or, where `fits_before`, that have it.
+
+    `loads` is set where a NameNode of such a layout loads an image that has it anyway, and drops or ignores it.
+    """
 
     row: int
     what: str
     since: LayoutVersion
     fits_before: bool = False
+    loads: bool = False
 
     def concerns(self, layout_version: int) -> bool:
         return supports(self.since, layout_version) == self.fits_before
 
 
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What a layout has no place for: what it is, how many inodes have it, and the first of them.
+
+    Attributes:
+        loads: whether a NameNode loads an image of the layout that has it.
+    """
+
+    what: str
+    count: int
+    first: int
+    loads: bool
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.count}, the first is inode {self.first})"
+
+
+_EC, _NVDIMM = LayoutVersion.ERASURE_CODING, LayoutVersion.NVDIMM_SUPPORT
 _RULES = (
-    _Rule(kernels.STRIPED, "erasure coded files", LayoutVersion.ERASURE_CODING),
-    _Rule(kernels.EC_XATTRS, "directories or files with an erasure coding policy", LayoutVersion.ERASURE_CODING),
-    _Rule(kernels.PROVIDED_POLICIES, "inodes of storage policy PROVIDED", LayoutVersion.ERASURE_CODING),
-    _Rule(kernels.PROVIDED_QUOTAS, "directories with a quota for PROVIDED storage", LayoutVersion.ERASURE_CODING),
-    _Rule(kernels.NVDIMM_POLICIES, "inodes of storage policy ALL_NVDIMM", LayoutVersion.NVDIMM_SUPPORT),
-    _Rule(kernels.NVDIMM_QUOTAS, "directories with a quota for NVDIMM storage", LayoutVersion.NVDIMM_SUPPORT),
-    _Rule(kernels.MARKED_SNAPSHOTS, "snapshots marked as deleted", LayoutVersion.NVDIMM_SUPPORT),
-    _Rule(kernels.TYPE_QUOTAS, "directories with storage type quotas", LayoutVersion.QUOTA_BY_STORAGE_TYPE),
-    _Rule(kernels.DIFF_BLOCKS, "file diffs with a block list of their own", LayoutVersion.TRUNCATE),
-    _Rule(
-        kernels.WIDE_REPLICATION,
-        "files of a replication above 2047",
-        LayoutVersion.ERASURE_CODING,
-        fits_before=True,
-    ),
+    _Rule(kernels.STRIPED, "erasure coded files", _EC),
+    _Rule(kernels.EC_XATTRS, "directories or files with an erasure coding policy", _EC, loads=True),
+    _Rule(kernels.PROVIDED_POLICIES, "inodes of storage policy PROVIDED", _EC),
+    _Rule(kernels.PROVIDED_QUOTAS, "directories with a quota for PROVIDED storage", _EC),
+    _Rule(kernels.NVDIMM_POLICIES, "inodes of storage policy ALL_NVDIMM", _NVDIMM),
+    _Rule(kernels.NVDIMM_QUOTAS, "directories with a quota for NVDIMM storage", _NVDIMM),
+    _Rule(kernels.MARKED_SNAPSHOTS, "snapshots marked as deleted", _NVDIMM, loads=True),
+    _Rule(kernels.TYPE_QUOTAS, "directories with storage type quotas", LayoutVersion.QUOTA_BY_STORAGE_TYPE, loads=True),
+    _Rule(kernels.DIFF_BLOCKS, "file diffs with a block list of their own", LayoutVersion.TRUNCATE, loads=True),
+    _Rule(kernels.WIDE_REPLICATION, "files of a replication above 2047", _EC, fits_before=True),
 )
 
 
@@ -57,17 +74,22 @@ def may_lose(source: int, target: int) -> bool:
     return any(rule.concerns(target) and not rule.concerns(source) for rule in _RULES)
 
 
+def losses(found: Findings, layout_version: int) -> list[Loss]:
+    """Of what was found in a section, that which the layout has no place for."""
+    return [
+        Loss(rule.what, int(found[rule.row, 0]), int(found[rule.row, 1]), rule.loads)
+        for rule in _RULES
+        if found[rule.row, 0] and rule.concerns(layout_version)
+    ]
+
+
 def check_losses(found: Findings, layout_version: int, section: str, file: str = "") -> None:
     """Refuse to lose what was found in `section`.
 
     Raises:
         UnsupportedConversionError: it names everything, with the number and the first inode of each.
     """
-    lost = [
-        f"{rule.what} ({found[rule.row, 0]}, the first is inode {found[rule.row, 1]})"
-        for rule in _RULES
-        if found[rule.row, 0] and rule.concerns(layout_version)
-    ]
+    lost = losses(found, layout_version)
     if lost:
-        text = f"layout version {layout_version} has no place for {'; '.join(lost)}"
+        text = f"layout version {layout_version} has no place for {'; '.join(map(str, lost))}"
         raise UnsupportedConversionError(text, file=file, section=section)

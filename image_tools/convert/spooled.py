@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from image_format.layout import newer_layout
 from image_format.reader import ImageFile
 from image_format.spool import SPOOL_LIMIT, Spool
-from image_tools.convert.image import convert_image
+from image_format.writer import Sink
+from image_tools.convert.image import convert_image, plan_conversion
 
 
 def convert_to_spool(image: ImageFile, layout_version: int, *, spool_dir: Path | None = None) -> ImageFile:
@@ -27,13 +29,36 @@ def convert_to_spool(image: ImageFile, layout_version: int, *, spool_dir: Path |
 
 @contextmanager
 def at_layout(image: ImageFile, layout_version: int | None, *, spool_dir: Path | None = None) -> Iterator[ImageFile]:
-    """`image` itself where it has the layout version or None is asked for, else what `convert_to_spool` makes of it.
+    """`image` itself, or what `convert_to_spool` makes of it where the layout version asked for is newer.
+
+    An older layout may lack a place for what a merge removes from the image, so the result is converted: see
+    `write_at_layout`.
 
     Raises:
         ImageFormatError, ImageStorageError: see `convert_to_spool`.
     """
-    if layout_version is None or layout_version == image.layout_version:
+    plan = plan_conversion(image, layout_version=layout_version)
+    if not plan.changes_layout or newer_layout(image.layout_version, plan.layout_version) == image.layout_version:
         yield image
         return
-    with convert_to_spool(image, layout_version, spool_dir=spool_dir) as converted:
+    with convert_to_spool(image, plan.layout_version, spool_dir=spool_dir) as converted:
         yield converted
+
+
+def write_at_layout(
+    write: Callable[[Sink], object], sink: Sink, layout_version: int, path: Path, *, spool_dir: Path | None = None
+) -> None:
+    """Convert the image that `write` writes to a sink; its codec stays, and about its number of sub-sections.
+
+    Args:
+        path: stands for the image in errors.
+
+    Raises:
+        UnsupportedConversionError: the layout has no place for something in the image; nothing was written.
+        ImageStorageError: there is no room for the image before the conversion.
+    """
+    with Spool(spool_dir, SPOOL_LIMIT) as spool:
+        write(lambda buffer: spool.write(memoryview(buffer)))
+        data = spool.finish()
+    with ImageFile(path, data, spool_dir) as image:
+        convert_image(image, sink, layout_version=layout_version, parallel_compressed=True)

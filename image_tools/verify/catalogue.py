@@ -62,6 +62,8 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("section-compressed", _E, "a section's compressed bytes are damaged", ""),
     ("sub-section", _W, "sub-sections do not cover their section", "entries of sub-sections are left out"),
     ("record-damaged", _E, "a record is truncated or is not a valid message", ""),
+    ("layout-refused", _E, "the layout has no place for something, and no NameNode of that layout loads it", ""),
+    ("layout-ignored", _W, "the layout has no place for something, which its NameNodes ignore", ""),
     # NS_INFO
     ("ns-block-id", _E, "a last allocated block id is lower than one that a file has", "raised to that id"),
     ("ns-genstamp", _E, "a generation stamp is lower than one that a block has", "raised to that stamp"),

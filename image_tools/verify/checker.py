@@ -19,6 +19,7 @@ from image_tools.verify.findings import Findings
 from image_tools.verify.fixes import Fixes
 from image_tools.verify.frame import Bytes, Frame, check_digest, read_frame
 from image_tools.verify.inodes import InodeArrays
+from image_tools.verify.layout_places import check_places
 from image_tools.verify.leases import LeaseCheck
 from image_tools.verify.managers import Policies, check_caches, check_secrets
 from image_tools.verify.maxima import Maxima
@@ -166,6 +167,7 @@ def _audit_sections(
     maxima = Maxima(int(namesystem.info.genstampV1Limit))
     audit.inodes = inodes = InodeArrays(frame, findings, strings, policies.known, maxima)
     inodes.check(findings)
+    check_places(frame, findings)
     # Where inodes are lost, everything that names them would be a finding of its own.
     if inodes.view.present and not inodes.view.damaged:
         _audit_tree(audit, frame, findings, fixes, step, maxima)

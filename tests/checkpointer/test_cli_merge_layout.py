@@ -18,8 +18,20 @@ from image_format.reader import ImageFile
 from image_format.sub_sections import SubSectionRule, sub_section_faults, sub_sections_of
 from image_format.summary import is_sub_section
 from image_tools.convert import convert_image
+from image_tools.convert.small_sections import erasure_coding_section
 from journal.binary_codec import encode_op
-from journal.ops import EditOp, EndLogSegmentOp, SetXAttrOp, StartLogSegmentOp, XAttr
+from journal.ops import (
+    AddCachePoolOp,
+    CachePoolInfo,
+    EditOp,
+    EnableErasureCodingPolicyOp,
+    EndLogSegmentOp,
+    SetQuotaByStorageTypeOp,
+    SetStoragePolicyOp,
+    SetXAttrOp,
+    StartLogSegmentOp,
+    XAttr,
+)
 from journal.segment import encode_header
 from journal.segment_file import read_transactions
 from tests.checkpointer.cli_runner import fingerprint, run_cli
@@ -77,6 +89,47 @@ def test_what_the_layout_has_no_place_for_stops_the_merge(tmp_path: Path) -> Non
     assert code == 5
     assert "layout version -63 has no place for" in err
     assert fingerprint(tmp_path) == before
+
+
+NVDIMM_QUOTA = SetQuotaByStorageTypeOp(src="/d", storage_type=5, ds_quota=7)
+NO_QUOTA = SetQuotaByStorageTypeOp(src="/d", storage_type=5, ds_quota=-1)
+POOL = AddCachePoolOp(pool=CachePoolInfo("p", "eve", "staff", max_relative_expiry=5))
+
+
+@pytest.mark.parametrize(
+    ("layout", "op", "lost"),
+    [
+        (-66, NVDIMM_QUOTA, "directories with a quota for NVDIMM storage (1, the first is inode 20000)"),
+        (-66, SetStoragePolicyOp(path="/d", policy_id=14), "inodes of storage policy ALL_NVDIMM (1, "),
+        (-63, SetStoragePolicyOp(path="/d", policy_id=1), "inodes of storage policy PROVIDED (1, "),
+        (-63, POOL, "the greatest relative expiry of cache pool p"),
+        (-63, EnableErasureCodingPolicyOp(policy_name="RS-6-3-1024k"), "enabled or user-defined: id 1"),
+    ],
+)
+def test_what_edits_bring_that_the_layout_has_no_place_for_stops_the_merge(
+    layout: int, op: EditOp, lost: str, tmp_path: Path
+) -> None:
+    builder = ImageBuilder(-67)
+    builder.sections["ERASURE_CODING"] = erasure_coding_section()
+    current = directory(tmp_path, builder, [mkdir("/d", 20000), op])
+    before = fingerprint(tmp_path)
+    for options in ((), ("--dry-run",)):
+        code, _, err = run_cli("merge", tmp_path, "--layout", str(layout), *options)
+        assert code == 5
+        assert f"layout version {layout} has no place for " in err
+        assert lost in err
+        assert str(current / "fsimage_") in err
+        assert fingerprint(tmp_path) == before
+    assert run_cli("merge", tmp_path).code == 0
+
+
+def test_what_edits_take_away_needs_no_place(tmp_path: Path) -> None:
+    directory(tmp_path, ImageBuilder(-67), [mkdir("/d", 20000), NVDIMM_QUOTA, NO_QUOTA])
+    code, out, err = run_cli("merge", tmp_path, "--layout", "-66", "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    assert told["layoutVersion"] == -66
+    assert Saved(Path(told["image"]).read_bytes()).summary.layoutVersion == -66 & 0xFFFFFFFF
 
 
 def test_layouts_that_no_merge_gives(tmp_path: Path) -> None:

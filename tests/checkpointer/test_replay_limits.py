@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import ReplayError
+from engine.errors import ReplayError, UnsupportedNamespaceError, UnsupportedOperationError
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
 from journal.ops import AclEntry, CachePoolInfo, DelegationKey, DelegationTokenIdent, EditOp, PermissionStatus, XAttr
@@ -162,16 +162,30 @@ def test_a_quota_of_ram_disk_is_in_memory_only(tmp_path: Path, layout: int) -> N
     [
         (HADOOP2, type_quota(PROVIDED, 5)),
         (HADOOP2, policy("/d/f", 1)),
+        (HADOOP2, policy("/d", 1)),
+        (HADOOP2, ops.AllocateBlockIdOp(block_id=-16)),
         (-66, type_quota(NVDIMM, 5)),
         (-66, policy("/d/f", 14)),
-        (-67, type_quota(NVDIMM + 1, 5)),
+        (-66, policy("/d", 14)),
     ],
 )
-def test_what_a_release_does_not_have_is_refused(tmp_path: Path, layout: int, op: EditOp) -> None:
-    with pytest.raises(ReplayError, match="at txid 101"):
+def test_what_the_layout_has_no_place_for_is_refused(tmp_path: Path, layout: int, op: EditOp) -> None:
+    with pytest.raises(UnsupportedOperationError, match=f"at txid 101 .* layout version {layout}, only from") as told:
         merged(small(layout).save(tmp_path), op)
-    known = [type_quota(PROVIDED if layout < HADOOP2 else ARCHIVE, 5), policy("/d/f", 7)]
-    merged(small(layout).save(tmp_path), *known)
+    assert "`--layout`" in told.value.hint
+
+
+def test_a_new_file_of_a_policy_that_the_layout_lacks_is_refused_when_it_is_written(tmp_path: Path) -> None:
+    source = small(-66).save(tmp_path)
+    with pytest.raises(UnsupportedNamespaceError, match="storage policy 14 has no place in an image of layout version"):
+        merged(source, add("/n", NEW, storage_policy_id=14))
+
+
+def test_a_storage_type_that_no_layout_has_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ReplayError, match="at txid 101"):
+        merged(small(-67).save(tmp_path), type_quota(NVDIMM + 1, 5))
+    known = [type_quota(PROVIDED, 5), type_quota(NVDIMM, 5), policy("/d/f", 14), policy("/d", 1)]
+    merged(small(-67).save(tmp_path), *known)
 
 
 @layouts

@@ -20,6 +20,8 @@ ELSEWHERE = {
     "txid-name",
     "sub-section",
     "record-damaged",
+    "layout-refused",
+    "layout-ignored",
     "string-mask",
     "inode-root",
     "inode-policy",
@@ -64,3 +66,13 @@ def test_damage_is_found_and_repaired(each: Damage, tmp_path: Path) -> None:
     before, now = inode_records(damaged), inode_records(output)
     changed = {number for number in before if now.get(number) != before[number]}
     assert changed <= {finding.inode for finding in done.changes}
+
+
+def test_what_an_older_layout_has_no_place_for(tmp_path: Path) -> None:
+    model = Model(recorded("ec"))
+    assert verify_image(model.save(tmp_path / "own")).valid
+    model.layout = -63
+    found = verify_image(model.save(tmp_path / "older")).findings.listed
+    texts = {finding.code: finding.message for finding in found if finding.code.startswith("layout-")}
+    assert "no place for erasure coded files (" in texts["layout-refused"]
+    assert "no place for directories or files with an erasure coding policy (" in texts["layout-ignored"]
