@@ -22,6 +22,9 @@ WHEELHOUSE := $(DIST)/wheelhouse
 DEEP := CHECKPOINTER_TEST_DEPTH=$(DEPTH) CHECKPOINTER_TEST_SEED=$(SEED)
 PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal/proto/*.proto)
 
+# images of containers set it: each of hundreds of processes would compile every module it imports anew
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup wheel wheelhouse deb demo demo-bookkeeper demo-ha demos-loaded test test-deep test-loaded unit interop differential interop-setup kills faults fuzz lint types layers check bench bench-compress bench-scale bench-shapes bench-standby bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
 
 help: ## list the targets

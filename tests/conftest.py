@@ -6,6 +6,7 @@ import gc
 import math
 import os
 import shutil
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +29,10 @@ _MEMORY, _MEMORY_NEEDED = Path("/dev/shm"), 4 << 30
 
 if not deep() and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _MEMORY_NEEDED:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
+
+# A pytest that `make` has not started keeps compiled modules, too: processes that tests start import hundreds of them.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Kernels are compared with their Python forms, and what they leave to plain functions is counted: all run compiled.
 os.environ.setdefault(VARIABLE, Mode.COMPILED.value)
