@@ -151,7 +151,7 @@ class HealthMonitor:
         url = f"{self._target.web}/stacks"
         try:
             spnego = Spnego(urlsplit(url).hostname or "")
-            answer = ask("GET", url, headers=spnego.headers, timeout=self._settings.stacks_timeout)
+            answer = ask("GET", spnego.named(url), headers=spnego.headers, timeout=self._settings.stacks_timeout)
         except Exception as fault:
             _LOG.warning("the stacks of %s cannot be had: %s", self._target, network_reason(fault))
             return

@@ -57,6 +57,8 @@ class KerberosLogin:
         protections: of RPC, the preferred one first.
         fallback: whether RPC goes on without security where a server has none.
         namenode, journalnode: who the servers have to be.
+        sends_user_name: whether web servers are also told the principal as `user.name`, and need not prove who they
+            are (checkpointer.http.send-user-name).
     """
 
     principal: str
@@ -65,6 +67,7 @@ class KerberosLogin:
     journalnode: ServerPrincipal
     protections: tuple[Protection, ...] = (Protection.AUTHENTICATION,)
     fallback: bool = False
+    sends_user_name: bool = False
 
     def check(self) -> None:
         """Look at all that needs no KDC.
@@ -284,6 +287,19 @@ def acquire_ticket(login: KerberosLogin) -> None:
     with _told(login):
         if not credentials.lifetime:
             raise KerberosError(f"the ticket of {login.principal or 'this user'} has ended", hint=_HINTS[_EXPIRED])
+
+
+def own_name(login: KerberosLogin) -> str:
+    """Our principal, that of the cache of tickets where none is configured.
+
+    Raises:
+        KerberosError: there is no ticket.
+    """
+    if login.principal:
+        return login.principal
+    credentials = _credentials(login)
+    with _told(login):
+        return str(credentials.name)
 
 
 def _credentials(login: KerberosLogin) -> Any:

@@ -45,5 +45,13 @@ FALLBACK_TO_SIMPLE = ConfigKey(
     SWITCH,
     "Whether RPC goes on without security where it is configured for Kerberos and a server is not.",
 )
+SENDS_USER_NAME = ConfigKey(
+    "checkpointer.http.send-user-name",
+    "false",
+    SWITCH,
+    "Whether requests with Kerberos also name our principal as user.name, as Hadoop's own checkpointers do where "
+    "hadoop.http.authentication.type is simple, and web servers need not prove who they are. Anybody can do the same "
+    "there, and fetch images; a key of ours.",
+)
 
 LOGIN_KEYS = keys_in(globals())

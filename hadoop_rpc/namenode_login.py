@@ -18,6 +18,7 @@ from hadoop_rpc.login_keys import (
     NAMENODE_PATTERN,
     NAMENODE_PRINCIPAL,
     RPC_PROTECTION,
+    SENDS_USER_NAME,
 )
 from hadoop_rpc.principals import ServerPrincipal, with_host
 
@@ -49,6 +50,7 @@ def namenode_login(configuration: Configuration) -> KerberosLogin | None:
         ),
         protections=RPC_PROTECTION.read(configuration),
         fallback=FALLBACK_TO_SIMPLE.read(configuration),
+        sends_user_name=SENDS_USER_NAME.read(configuration),
     )
 
 

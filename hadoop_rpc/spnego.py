@@ -7,11 +7,33 @@ import binascii
 from collections.abc import Sequence
 from email.message import Message
 from http import HTTPStatus
+from urllib.parse import urlencode
 
 from hadoop_rpc.errors import KerberosError
-from hadoop_rpc.kerberos import KerberosLogin, current_login, http_context, renew
+from hadoop_rpc.kerberos import KerberosLogin, current_login, http_context, own_name, renew
+from hadoop_rpc.login_keys import SENDS_USER_NAME
 
 _SCHEME = "Negotiate"
+# PseudoAuthenticationHandler
+_PSEUDO = "PseudoAuth"
+
+_OPEN = (
+    "The web server takes no Kerberos logins: set hadoop.http.authentication.type to kerberos in the core-site.xml of "
+    "all NameNodes and JournalNodes, for while it is simple anybody may fetch images there."
+)
+_OPEN_HINT = (
+    f"{_OPEN} Hadoop's own checkpointers send user.name in place of a login: {SENDS_USER_NAME.name}=true does the same."
+)
+_NAMED_HINT = (
+    "The web server takes no Kerberos logins and knows us by user.name alone: see that the principal is one that it "
+    "gives images to, or in dfs.cluster.administrators."
+)
+_ANONYMOUS_HINT = (
+    "The web server takes no requests without a user: set hadoop.http.authentication.simple.anonymous.allowed to true "
+    "in its core-site.xml, or use Kerberos. Hadoop's own checkpointers fail in the same way."
+)
+_KERBEROS_HINT = "The web server takes Kerberos logins only: set hadoop.security.authentication as the cluster has it."
+_REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
 def challenges(headers: Message) -> list[str]:
@@ -28,6 +50,8 @@ class Spnego:
 
     Attributes:
         headers: what goes with the request; empty without Kerberos.
+        ignored: whether the server neither answered our token nor asked for one. `check` sets it.
+        hint: what to do about logins where the answer is a refusal, "" for nothing. `check` sets it.
 
     Raises:
         KerberosError: there is no ticket for the server.
@@ -37,10 +61,23 @@ class Spnego:
         self._host = host
         self._login = login or current_login()
         self.headers: dict[str, str] = {}
+        self.ignored = False
+        self.hint = ""
         if self._login is not None:
             self._context = http_context(self._login, host)
             token = base64.b64encode(self._context.step(None)).decode()
             self.headers["Authorization"] = f"{_SCHEME} {token}"
+
+    def named(self, url: str) -> str:
+        """Return `url`, with our principal as `user.name` where the configuration says so.
+
+        Raises:
+            KerberosError: there is no ticket that tells the principal.
+        """
+        if self._login is None or not self._login.sends_user_name:
+            return url
+        mark = "&" if "?" in url else "?"
+        return f"{url}{mark}{urlencode({'user.name': own_name(self._login)})}"
 
     def check(self, status: int, challenges: Sequence[str]) -> None:
         """Look who answered, before anything of the answer is used; `challenges` are its WWW-Authenticate headers.
@@ -48,18 +85,27 @@ class Spnego:
         Raises:
             KerberosError: the server does not prove who it is in an answer of success, or refused our token.
         """
-        if self._login is None:
+        login = self._login
+        if login is None:
+            self.hint = _hint_without_login(status, challenges)
             return
-        reply = next((each[len(_SCHEME) :].strip() for each in challenges if each.startswith(_SCHEME)), "")
+        asked = [each for each in challenges if each.startswith(_SCHEME)]
+        reply = next((found for each in asked if (found := each[len(_SCHEME) :].strip())), "")
+        self.ignored = not asked
         if reply:
             self._verify(reply)
-        elif status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            return
+        if self.ignored and login.sends_user_name:
+            self.hint = _NAMED_HINT if status in _REFUSED else ""
+        elif self.ignored and (status in _REFUSED or status == HTTPStatus.GONE):
+            self.hint = _OPEN_HINT
+        if status in _REFUSED:
             # its key may be another one since we got our ticket for it; who asks again gets a new one
-            renew(self._login)
-        elif status < HTTPStatus.MULTIPLE_CHOICES:
+            renew(login)
+        elif status < HTTPStatus.MULTIPLE_CHOICES and not login.sends_user_name:
             raise KerberosError(
                 f"the web server on {self._host} answered without proving who it is, as one without Kerberos does",
-                hint="Set hadoop.http.authentication.type to kerberos there: else anybody may fetch its images.",
+                hint=_OPEN_HINT,
             )
 
     def _verify(self, reply: str) -> None:
@@ -70,3 +116,16 @@ class Spnego:
         self._context.step(token)
         if not self._context.complete:
             raise KerberosError(f"the web server on {self._host} did not end the login in one step")
+
+
+def advice_on_open_servers(login: KerberosLogin) -> str:
+    """What to do about a web server that ignores the tokens of `login`."""
+    return _OPEN if login.sends_user_name else _OPEN_HINT
+
+
+def _hint_without_login(status: int, challenges: Sequence[str]) -> str:
+    if status not in _REFUSED:
+        return ""
+    if any(each.startswith(_PSEUDO) for each in challenges):
+        return _ANONYMOUS_HINT
+    return _KERBEROS_HINT if any(each.startswith(_SCHEME) for each in challenges) else ""

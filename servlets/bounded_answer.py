@@ -12,10 +12,11 @@ _MOST_BYTES = 1 << 20
 
 
 class Answer(NamedTuple):
-    """`content` ends after 1 MiB, however much the server sends."""
+    """`content` ends after 1 MiB, however much the server sends; `challenge` is its WWW-Authenticate header."""
 
     status: int
     content: bytes
+    challenge: str = ""
 
     @property
     def text(self) -> str:
@@ -50,4 +51,5 @@ def ask(
         ClusterSession() as session,
         session.request(method, url, params=query, headers=headers, timeout=timeout, stream=True) as answer,
     ):
-        return Answer(answer.status_code, answer.raw.read(_MOST_BYTES, decode_content=True))
+        content = answer.raw.read(_MOST_BYTES, decode_content=True)
+        return Answer(answer.status_code, content, answer.headers.get("WWW-Authenticate", ""))

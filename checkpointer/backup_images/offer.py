@@ -43,7 +43,7 @@ def ask_for_image(base_url: str, txid: int | None, *, timeout: float) -> ImageOf
         try:
             spnego = Spnego(urlsplit(url).hostname or "")
             answer = session.get(
-                url,
+                spnego.named(url),
                 stream=True,
                 timeout=timeout,
                 headers={"Accept-Encoding": "identity", "Connection": "close", **spnego.headers},
@@ -52,7 +52,7 @@ def ask_for_image(base_url: str, txid: int | None, *, timeout: float) -> ImageOf
                 spnego.check(answer.status_code, [answer.headers.get("WWW-Authenticate", "")])
                 if answer.status_code != 200:
                     body = answer.raw.read(MAX_SENTENCE_BYTES, decode_content=True)
-                    raise refusal(what, url, answer.status_code, answer.reason, body)
+                    raise refusal(what, url, answer.status_code, answer.reason, body, spnego.hint)
                 return _offer(url, answer.headers)
         except (requests.RequestException, urllib3.exceptions.HTTPError) as fault:
             raise TransferError(

@@ -12,6 +12,7 @@ import urllib3
 from checkpointer.checks.facts import LoginStep
 from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.config.kerberos import for_operator
+from checkpointer.transfer.common import IMAGE_SERVLET
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import network_reason
 from hadoop_rpc.errors import AccessControlError, NotAuthorizedError, RpcError, StandbyError
@@ -22,8 +23,6 @@ from hadoop_rpc.retry import NO_RETRY
 from hadoop_rpc.rpc_protocol import ServerKind
 from hadoop_rpc.spnego import Spnego
 from servlets.bounded_answer import ask
-
-_SERVLET = "/imagetransfer"
 
 
 def ask_kerberos(config: CheckpointConfig, timeout: float) -> tuple[LoginStep, ...]:
@@ -86,18 +85,21 @@ def _http_steps(login: KerberosLogin, url: str, timeout: float) -> Iterator[Logi
     def get() -> None:
         # without a query: who is let in is told that it lacks one
         try:
-            answer = ask("GET", url + _SERVLET, headers=made[0].headers, timeout=timeout)
+            answer = ask("GET", made[0].named(url + IMAGE_SERVLET), headers=made[0].headers, timeout=timeout)
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as fault:
             raise RpcError(
                 f"no answer: {network_reason(fault)}", hint="Check that it runs and listens there."
             ) from fault
+        made[0].check(answer.status, [answer.challenge])
+        if made[0].hint:
+            raise RpcError(f"HTTP {answer.status}: it takes no Kerberos logins", hint=made[0].hint)
         if answer.status == HTTPStatus.UNAUTHORIZED:
             raise RpcError("the token is refused (HTTP 401)", hint="Its log says why: often its clock, or its keytab.")
         if answer.status == HTTPStatus.FORBIDDEN:
             hint = "It takes images from NameNodes, the secondary, host included, and dfs.cluster.administrators only."
             raise RpcError(f"HTTP 403: {answer.text[:300]}", hint=hint)
 
-    yield _tried(f"GET {url}{_SERVLET}", get)
+    yield _tried(f"GET {url}{IMAGE_SERVLET}", get)
 
 
 def _until_a_fault(steps: Iterator[LoginStep]) -> Iterator[LoginStep]:

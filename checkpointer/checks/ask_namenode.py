@@ -13,18 +13,20 @@ import urllib3
 
 from checkpointer.checks.facts import Answer, DaemonFacts, NameNodeFacts, TxidRange
 from checkpointer.errors import TransferError
-from checkpointer.transfer.common import login_faults
+from checkpointer.transfer.common import login_faults, refusal
 from hadoop_common.file_faults import network_reason
 from hadoop_rpc.errors import AuthenticationRequiredError, KerberosError, RpcConnectionError, RpcError
 from hadoop_rpc.ha_protocol import HAServiceClient
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from hadoop_rpc.retry import NO_RETRY
 from hadoop_rpc.spnego import Spnego
+from servlets.bounded_answer import Answer as HttpAnswer
 from servlets.bounded_answer import ask
 from servlets.node_state import NodeState, from_json
 
 T = TypeVar("T")
 
+_LOGIN_WANTED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 _BEAN = "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystem"
 
 
@@ -75,14 +77,12 @@ def ask_http(base: str, *, timeout: float) -> dict[str, Any]:
     """The FSNamesystem bean of a NameNode's /jmx, empty where it answers but has none.
 
     Raises:
-        TransferError: there is no answer.
+        TransferError: there is no answer, or it asks for a login that we cannot make.
     """
     url = base + _BEAN
-    status, answer = _get(url, timeout)
-    if status == HTTPStatus.UNAUTHORIZED:
-        with login_faults("the question", url):
-            status, answer = _get(url, timeout, Spnego(urlsplit(url).hostname or "").headers)
-    beans = answer.get("beans") if isinstance(answer, dict) and status == 200 else None
+    answer = _logged_in(url, timeout)
+    content = answer.json
+    beans = content.get("beans") if isinstance(content, dict) and answer.status == HTTPStatus.OK else None
     first = beans[0] if isinstance(beans, list) and beans else None
     return first if isinstance(first, dict) else {}
 
@@ -102,33 +102,51 @@ def ask_daemon(url: str, *, timeout: float) -> DaemonFacts:
 
 def _probe(url: str, timeout: float) -> Answer[tuple[bool, str]]:
     try:
-        status, answer = _get(url, timeout)
+        answer = _get(url, timeout)
     except TransferError as fault:
         return Answer(error=fault.message)
-    if not isinstance(answer, dict) or "message" not in answer:
-        return Answer(error=f"{url} (HTTP {status}): the answer is not a checkpoint daemon's")
-    return Answer((status == 200, str(answer["message"])))
+    content = answer.json
+    if not isinstance(content, dict) or "message" not in content:
+        return Answer(error=f"{url} (HTTP {answer.status}): the answer is not a checkpoint daemon's")
+    return Answer((answer.status == HTTPStatus.OK, str(content["message"])))
 
 
 def _status(url: str, timeout: float) -> Answer[NodeState]:
     try:
-        status, answer = _get(url, timeout)
-        if status == HTTPStatus.UNAUTHORIZED:
-            with login_faults("the question", url):
-                status, answer = _get(url, timeout, Spnego(urlsplit(url).hostname or "").headers)
-        return Answer(from_json(NodeState, answer))
+        answer = _logged_in(url, timeout)
+        return Answer(from_json(NodeState, answer.json))
     except TransferError as fault:
         return Answer(error=fault.message)
     except ValueError as fault:
-        return Answer(error=f"{url} (HTTP {status}): the answer is not a checkpoint daemon's: {fault}")
+        return Answer(error=f"{url} (HTTP {answer.status}): the answer is not a checkpoint daemon's: {fault}")
 
 
-def _get(url: str, timeout: float, headers: Mapping[str, str] | None = None) -> tuple[int, Any]:
-    """Status and JSON of an answer; None in place of JSON that is none."""
+def _logged_in(url: str, timeout: float) -> HttpAnswer:
+    """The answer without a login, or with ours where one is asked for: most clusters leave /jmx open.
+
+    Raises:
+        TransferError: there is none, or it is refused.
+    """
+    answer = _get(url, timeout)
+    if answer.status not in _LOGIN_WANTED:
+        return answer
+    what = "the question"
+    with login_faults(what, url):
+        spnego = Spnego(urlsplit(url).hostname or "")
+        if spnego.headers:
+            answer = _get(spnego.named(url), timeout, spnego.headers)
+        spnego.check(answer.status, [answer.challenge])
+    if answer.status in _LOGIN_WANTED:
+        raise refusal(what, url, answer.status, "", answer.content, spnego.hint)
+    return answer
+
+
+def _get(url: str, timeout: float, headers: Mapping[str, str] | None = None) -> HttpAnswer:
     try:
-        answer = ask("GET", url, headers=headers, timeout=timeout)
-        return answer.status, answer.json
+        return ask("GET", url, headers=headers, timeout=timeout)
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as fault:
         raise TransferError(
-            url, f"no answer: {network_reason(fault)}", hint="Check that it runs and listens there."
+            url,
+            f"no answer: {network_reason(fault)}",
+            hint="Look at the NameNode that does not answer; dfs.namenode.http-address says where it should be.",
         ) from fault

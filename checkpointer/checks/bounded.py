@@ -21,7 +21,7 @@ def ask(question: Callable[[], T]) -> Answer[T]:
     try:
         return Answer(question())
     except HdfsError as fault:
-        return Answer(error=fault.message)
+        return Answer(error=fault.message, hint=fault.hint)
     except OSError as fault:
         return Answer(error=told(fault))
 

@@ -20,11 +20,17 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T_co]):
-    """What was learned, or why it was not; neither where it was not asked for. `late`: it may yet be well."""
+    """What was learned, or why it was not; neither where it was not asked for.
+
+    Attributes:
+        late: it may yet be well.
+        hint: what to do about `error`, "" where nobody said.
+    """
 
     value: T_co | None = None
     error: str = ""
     late: bool = False
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)

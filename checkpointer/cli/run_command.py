@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from checkpointer.roles.role import CheckpointRole
 
 _LOG = logging.getLogger(__name__)
+
+_PROBE_SECONDS = 5.0
 
 
 @click.command("run")
@@ -60,6 +63,7 @@ def command(
     _try_tls(config)
     if config.kerberos is not None:
         _log_in(config.kerberos)
+        _try_web_logins(config.kerberos, config.namenode_http_addresses)
     from checkpointer.daemon.process import run_role
 
     run_role(
@@ -97,6 +101,16 @@ def _log_in(kerberos: KerberosSettings) -> None:
         )
     else:
         _LOG.info("NameNodes take images from it: %s", kerberos.takes_images[login.principal])
+
+
+def _try_web_logins(kerberos: KerberosSettings, namenodes: Iterable[str]) -> None:
+    """Report now, and not with the first image, that a NameNode knows nobody over HTTP."""
+    from checkpointer.transfer.logins import takes_no_logins
+    from hadoop_rpc.spnego import advice_on_open_servers
+
+    for url in namenodes:
+        if takes_no_logins(url, timeout=_PROBE_SECONDS):
+            _LOG.warning("%s: %s", url, advice_on_open_servers(kerberos.login))
 
 
 def _make_role(role: Role, config: CheckpointConfig) -> CheckpointRole:

@@ -144,6 +144,7 @@ def kerberos_settings(settings: Configuration, who: Identity, part: Part) -> Ker
     none: tuple[Protection, ...] = ()
     protections = faults.take(lambda: login_keys.RPC_PROTECTION.read(settings), none)
     fallback = faults.take(lambda: login_keys.FALLBACK_TO_SIMPLE.read(settings), False)
+    sends_user_name = faults.take(lambda: login_keys.SENDS_USER_NAME.read(settings), False)
     host, web_host = faults.take(lambda: _own_hosts(settings, who, part), ("", ""))
     takes = faults.take(lambda: dict(_takes_images(settings, who, of_namenodes)), dict[str, str]())
     scoped_keytab = scoped_key(settings, part.keytab.name, who.nameservice, who.own_id)
@@ -169,6 +170,7 @@ def kerberos_settings(settings: Configuration, who: Identity, part: Part) -> Ker
         ),
         protections=protections,
         fallback=fallback,
+        sends_user_name=sends_user_name,
     )
     return KerberosSettings(login, takes, keys.CLUSTER_ADMINISTRATORS.read(settings).strip(), server)
 

@@ -86,11 +86,15 @@ def login_faults(what: str, url: str) -> Iterator[None]:
         raise TransferError(url, f"{what} failed at the login: {fault.message}", hint=fault.hint) from fault
 
 
-def refusal(what: str, url: str, status: int, reason: str, body: bytes) -> TransferError:
-    """The error for an answer that is no success: status, what the server said, and where."""
-    hint = _HINTS.get(status, "Check the address and the log of the other side.")
+def refusal(what: str, url: str, status: int, reason: str, body: bytes, login_hint: str = "") -> TransferError:
+    """The error for an answer that is no success: status, what the server said, and where.
+
+    Args:
+        login_hint: what `Spnego.hint` says to do about the login, "" for nothing.
+    """
+    hint = login_hint or _HINTS.get(status, "Check the address and the log of the other side.")
     login = current_login()
-    if login is not None and status == http.client.FORBIDDEN:
+    if login is not None and not login_hint and status == http.client.FORBIDDEN:
         hint = (
             f"We are {login.principal or 'who has the ticket'}. A NameNode takes and gives images to the principals of "
             "NameNodes and of the secondary (with the host of dfs.namenode.secondary.http-address), and to "

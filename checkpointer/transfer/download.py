@@ -223,10 +223,11 @@ class _Download:
         parts = urlsplit(self._url)
         try:
             with login_faults(self._what, self._url):
-                spnego = Spnego(parts.hostname or "")
+                spnego = self._spnego = Spnego(parts.hostname or "")
+                named = urlsplit(spnego.named(self._url))
             self._connection.request(
                 "GET",
-                f"{parts.path}?{parts.query}",
+                f"{named.path}?{named.query}",
                 headers={"Accept-Encoding": "identity", "Connection": "close", **spnego.headers},
             )
             self._answer = self._connection.getresponse()
@@ -309,7 +310,7 @@ class _Download:
     def _check(self) -> int:
         if self._answer.status != 200:
             body = self._answer.read(MAX_SENTENCE_BYTES)
-            raise refusal(self._what, self._url, self._answer.status, self._answer.reason, body)
+            raise refusal(self._what, self._url, self._answer.status, self._answer.reason, body, self._spnego.hint)
         length = ", ".join(self._answer.headers.get_all("Content-Length", []))
         if not (length.isascii() and length.isdigit()):
             raise TransferError(

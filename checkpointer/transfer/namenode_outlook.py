@@ -10,17 +10,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from checkpointer.errors import TransferError
-from checkpointer.transfer.common import TransferCancelledError, login_faults, never, servlet_url
+from checkpointer.transfer.common import TransferCancelledError, login_faults, never, refusal, servlet_url
 from checkpointer.transfer.connection import WaitCancelled, connection_for
 from checkpointer.transfer.refusals import least_age, refuses_recent
 from hadoop_common.file_faults import network_reason
-from hadoop_rpc.spnego import Spnego
+from hadoop_rpc.spnego import Spnego, challenges
 
 _JMX = "/jmx"
 _SYSTEM = "Hadoop:service=NameNode,name=FSNamesystem"
 # One attribute of it only: the others list every DataNode.
 _VERSION = "Hadoop:service=NameNode,name=NameNodeInfo::SoftwareVersion"
 _START = "java.lang:type=Runtime::StartTime"
+_QUESTION = "the question"
 _MAX_ANSWER = 1 << 20
 
 
@@ -94,11 +95,15 @@ def _bean(base_url: str, query: dict[str, str], timeout: float, cancel: Callable
     """The first bean of an answer, empty where there is none."""
     url = servlet_url(base_url, query, _JMX)
     try:
-        status, content = _get(url, {}, timeout, cancel)
+        status, content, _ = _get(url, {}, timeout, cancel)
         if status == http.client.UNAUTHORIZED:
             # most clusters leave /jmx open, and its web server without a principal
-            with login_faults("the question", url):
-                status, content = _get(url, Spnego(urlsplit(url).hostname or "").headers, timeout, cancel)
+            with login_faults(_QUESTION, url):
+                spnego = Spnego(urlsplit(url).hostname or "")
+                status, content, asked = _get(spnego.named(url), spnego.headers, timeout, cancel)
+                spnego.check(status, asked)
+            if spnego.hint:
+                raise refusal(_QUESTION, url, status, "", content, spnego.hint)
         body = json.loads(content) if status == http.client.OK else {}
     except WaitCancelled as fault:
         raise TransferCancelledError(url, "the question was cancelled") from fault
@@ -111,12 +116,13 @@ def _bean(base_url: str, query: dict[str, str], timeout: float, cancel: Callable
     return first if isinstance(first, dict) else {}
 
 
-def _get(url: str, headers: dict[str, str], timeout: float, cancel: Callable[[], bool]) -> tuple[int, bytes]:
+def _get(url: str, headers: dict[str, str], timeout: float, cancel: Callable[[], bool]) -> tuple[int, bytes, list[str]]:
+    """Status, content and WWW-Authenticate headers of an answer."""
     parts = urlsplit(url)
     connection = connection_for(parts, timeout, cancel)
     try:
         connection.request("GET", f"{parts.path}?{parts.query}", headers={"Connection": "close", **headers})
         with connection.getresponse() as answer:
-            return answer.status, answer.read(_MAX_ANSWER)
+            return answer.status, answer.read(_MAX_ANSWER), challenges(answer.headers)
     finally:
         connection.close()

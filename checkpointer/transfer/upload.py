@@ -130,9 +130,10 @@ class _Upload:
         with login_faults(what, self._url):
             # a body goes out once: there is no asking first whether the NameNode wants a login
             spnego = Spnego(urlsplit(self._url).hostname or "")
+            named = spnego.named(self._url)
         connection = self._connect()
         try:
-            self._send_head(connection, md5, spnego.headers, chunked=self._size > chunk_size)
+            self._send_head(connection, named, {DIGEST_HEADER: md5, **spnego.headers}, chunked=self._size > chunk_size)
             complete = self._send_body(connection, image, chunk_size, throttle)
             # closed here, because an answer that ends with the connection keeps the socket to itself
             with connection.getresponse() as answer:
@@ -147,7 +148,7 @@ class _Upload:
             connection.close()
         with login_faults(what, self._url):
             spnego.check(answer.status, challenges(answer.headers))
-        result = self._result(answer, body, complete)
+        result = self._result(answer, body, spnego.hint, complete=complete)
         said = reason_of(answer.status, answer.reason, body)
         _LOG.info(
             "upload of %s to %s: %s, %d of %d bytes sent in %.1f s: %s",
@@ -178,13 +179,12 @@ class _Upload:
         return connection
 
     def _send_head(
-        self, connection: http.client.HTTPConnection, md5: str, headers: Mapping[str, str], *, chunked: bool
+        self, connection: http.client.HTTPConnection, url: str, headers: Mapping[str, str], *, chunked: bool
     ) -> None:
-        parts = urlsplit(self._url)
+        parts = urlsplit(url)
         connection.putrequest("PUT", f"{parts.path}?{parts.query}", skip_accept_encoding=True)
         connection.putheader("Content-Type", "application/octet-stream")
         connection.putheader("Content-Transfer-Encoding", "binary")
-        connection.putheader(DIGEST_HEADER, md5)
         connection.putheader("Connection", "close")
         for name, value in headers.items():
             connection.putheader(name, value)
@@ -231,11 +231,11 @@ class _Upload:
             )
         return room[:count]
 
-    def _result(self, answer: http.client.HTTPResponse, body: bytes, complete: bool) -> UploadResult:
+    def _result(self, answer: http.client.HTTPResponse, body: bytes, hint: str, *, complete: bool) -> UploadResult:
         what = f"upload of {self._path}"
         result = _RESULTS.get(answer.status)
         if result is None:
-            raise refusal(what, self._url, answer.status, answer.reason, body)
+            raise refusal(what, self._url, answer.status, answer.reason, body, hint)
         if result is UploadResult.SUCCESS and not complete:
             raise TransferError(
                 self._url,

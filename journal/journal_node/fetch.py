@@ -69,16 +69,16 @@ class HttpFetch:
         waits = (self._timeout, self._timeout)
         spnego = Spnego(urlsplit(url).hostname or "")
         headers = {"Accept-Encoding": "identity", **spnego.headers}
-        with session.get(url, stream=True, timeout=waits, headers=headers) as answer:
+        with session.get(spnego.named(url), stream=True, timeout=waits, headers=headers) as answer:
             spnego.check(answer.status_code, [answer.headers.get("WWW-Authenticate", "")])
-            yield from self._body(answer, url)
+            yield from self._body(answer, url, spnego.hint)
 
-    def _body(self, answer: requests.Response, url: str) -> Iterator[bytes]:
+    def _body(self, answer: requests.Response, url: str, hint: str) -> Iterator[bytes]:
         if answer.status_code != requests.codes.ok:
             # what it says is not passed on: whoever asks for a recovery may not be allowed to read it
             said = answer.raw.read(_SAID_BYTES, decode_content=False)
             _LOG.warning("%s is answered with status %d: %a", url, answer.status_code, said.decode("utf-8", "replace"))
-            raise JavaIOError(f"{url} is answered with status {answer.status_code}")
+            raise JavaIOError(f"{url} is answered with status {answer.status_code}", hint=hint)
         length = answer.headers.get("Content-Length", "")
         if not length.isdecimal():
             raise JavaIOError(f"{url} is answered without Content-Length, so what comes could be cut unseen")

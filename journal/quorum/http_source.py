@@ -57,10 +57,11 @@ def _receive(url: str, connection: http.client.HTTPConnection, settings: QuorumS
     connection.sock.settimeout(settings.http_read or None)
     parts = urlsplit(url)
     spnego = Spnego(parts.hostname or "")
-    connection.request("GET", f"{parts.path}?{parts.query}", headers={"Accept-Encoding": "identity", **spnego.headers})
+    named = urlsplit(spnego.named(url))
+    connection.request("GET", f"{named.path}?{named.query}", headers={"Accept-Encoding": "identity", **spnego.headers})
     answer = connection.getresponse()
     spnego.check(answer.status, challenges(answer.headers))
-    expected = _length(url, answer)
+    expected = _length(url, answer, spnego.hint)
     received = 0
     while chunk := answer.read(_CHUNK):
         spool.write(chunk)
@@ -69,9 +70,9 @@ def _receive(url: str, connection: http.client.HTTPConnection, settings: QuorumS
         raise SegmentFetchError(f"it broke off after {received} of {expected} bytes", file=url)
 
 
-def _length(url: str, answer: http.client.HTTPResponse) -> int:
+def _length(url: str, answer: http.client.HTTPResponse, hint: str) -> int:
     if answer.status != http.client.OK:
-        raise SegmentFetchError(f"the node answered {answer.status} {answer.reason}", file=url)
+        raise SegmentFetchError(f"the node answered {answer.status} {answer.reason}", file=url, hint=hint)
     text = answer.headers.get("Content-Length", "")
     if not (text.isascii() and text.isdigit()) or int(text) == 0:
         raise SegmentFetchError(f"it came with Content-Length {text!r}, expected its size", file=url)

@@ -103,6 +103,20 @@ def test_rollback_image(served, directories):
     assert image.paths[0].name == name
 
 
+@pytest.mark.parametrize(
+    ("challenge", "key"),
+    [
+        ("PseudoAuth", "hadoop.http.authentication.simple.anonymous.allowed"),
+        ("Negotiate", "hadoop.security.authentication"),
+    ],
+)
+def test_a_login_that_is_missing_is_no_wrong_address(directories, challenge, key):
+    answer = f"HTTP/1.1 401 Authentication required\r\nWWW-Authenticate: {challenge}\r\nContent-Length: 0\r\n\r\n"
+    with canned(answer.encode()) as url, pytest.raises(TransferError, match="Authentication required") as caught:
+        download_image(url, OLD_TXID, INFO, directories)
+    assert key in caught.value.hint
+
+
 def test_segment(served, directories):
     paths = download_segment(served.url, 52, 289, INFO, directories)
     assert paths == tuple(directory / SEGMENT.name for directory in directories)

@@ -1,0 +1,31 @@
+"""Whether the web servers of NameNodes take logins by Kerberos, asked as Hadoop's clients ask: by OPTIONS."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+import requests
+import urllib3
+
+from checkpointer.transfer.common import IMAGE_SERVLET
+from hadoop_rpc.errors import KerberosError
+from hadoop_rpc.spnego import Spnego
+from servlets.bounded_answer import ask
+
+
+def takes_no_logins(base_url: str, *, timeout: float) -> bool:
+    """Return whether the server lets requests in without a login, as Hadoop 3.3 does by default.
+
+    OPTIONS runs no servlet, so that nothing is logged there. False where the server does not answer.
+    """
+    try:
+        spnego = Spnego(urlsplit(base_url).hostname or "")
+        answer = ask("OPTIONS", base_url + IMAGE_SERVLET, headers=spnego.headers, timeout=timeout)
+    except (KerberosError, requests.RequestException, urllib3.exceptions.HTTPError, OSError):
+        return False
+    # an answer without a proof is what is looked for
+    with suppress(KerberosError):
+        spnego.check(answer.status, [answer.challenge])
+    return spnego.ignored and answer.status == HTTPStatus.OK

@@ -1,0 +1,168 @@
+"""A web server that takes no Kerberos logins, as Hadoop 3.3 with hadoop.http.authentication.type=simple: its answers,
+as a NameNode of 3.5.0 gave them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from checkpointer.checks.ask_kerberos import _http_steps
+from checkpointer.checks.ask_namenode import ask_http
+from checkpointer.errors import TransferError
+from checkpointer.transfer import download_image, upload_image
+from checkpointer.transfer.logins import takes_no_logins
+from checkpointer.transfer.namenode_outlook import ask_outlook
+from hadoop_rpc.errors import KerberosError
+from hadoop_rpc.kerberos import log_in
+from hadoop_rpc.spnego import Spnego, advice_on_open_servers
+from tests.kerberos.callers import add_users, login
+from tests.kerberos.kdc import REALM, Kdc
+from tests.servlets.support import INFO, OLD_IMAGE, OLD_TXID
+
+pytestmark = [pytest.mark.interop]
+
+SN = f"sn/localhost@{REALM}"
+NOBODY = (
+    'GetImage failed. java.lang.NullPointerException: Cannot invoke "java.security.Principal.getName()" because the '
+    'return value of "javax.servlet.http.HttpServletRequest.getUserPrincipal()" is null'
+)
+KEY = "hadoop.http.authentication.type to kerberos"
+OWN_KEY = "checkpointer.http.send-user-name=true"
+
+
+class _OpenServer(ThreadingHTTPServer):
+    """Serves `OLD_IMAGE` to `SN`, which it believes without a proof; `anonymous`: whether others are heard."""
+
+    anonymous = True
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _OpenServer
+
+    def do_GET(self) -> None:
+        user = parse_qs(urlsplit(self.path).query).get("user.name", [""])[0]
+        if not user and not self.server.anonymous:
+            self._answer(401, "Authentication required", {"WWW-Authenticate": "PseudoAuth"})
+        elif user == SN:
+            digest = OLD_IMAGE.with_suffix(".md5").read_text()[:32]
+            named = {"X-Image-Edits-Name": OLD_IMAGE.name, "X-MD5-Digest": digest}
+            self._answer(200, "OK", named, OLD_IMAGE.read_bytes())
+        else:
+            self._answer(403 if user else 410, "Only Namenode may access this servlet" if user else NOBODY)
+
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        user = parse_qs(urlsplit(self.path).query).get("user.name", [""])[0]
+        self._answer(*((200, "OK") if user == SN else (410, NOBODY)))
+
+    def do_OPTIONS(self) -> None:
+        self._answer(200, "OK")
+
+    def _answer(self, status: int, reason: str, headers: dict[str, str] | None = None, body: bytes = b"") -> None:
+        self.send_response(status, reason)
+        for name, value in {**(headers or {}), "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nobody reads it."""
+
+
+@pytest.fixture
+def server() -> Iterator[_OpenServer]:
+    with _OpenServer(("127.0.0.1", 0), _Handler) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield running
+        running.shutdown()
+
+
+@pytest.fixture
+def url(server: _OpenServer) -> str:
+    return f"http://localhost:{server.server_address[1]}"
+
+
+@pytest.fixture(scope="module")
+def realm(kdc: Kdc) -> Kdc:
+    add_users(kdc)
+    return kdc
+
+
+def fetch(url: str, folder: Path) -> None:
+    download_image(url, OLD_TXID, INFO, [folder])
+
+
+def offer(url: str, folder: Path) -> None:
+    upload_image(url, OLD_IMAGE, "0" * 32, OLD_TXID, INFO)
+
+
+@pytest.mark.parametrize("transfer", [fetch, offer])
+def test_an_image_that_is_refused_names_the_key(realm: Kdc, url: str, tmp_path: Path, transfer: type) -> None:
+    log_in(login(realm, "sn"))
+    with pytest.raises(TransferError, match="NullPointerException") as caught:
+        transfer(url, tmp_path)
+    assert KEY in caught.value.hint
+    assert OWN_KEY in caught.value.hint
+    # what Hadoop's own checkpointers do
+    log_in(replace(login(realm, "sn"), sends_user_name=True))
+    transfer(url, tmp_path)
+    log_in(replace(login(realm, "jn"), sends_user_name=True))
+    with pytest.raises(TransferError):
+        transfer(url, tmp_path)
+
+
+def test_an_answer_without_proof_is_not_used(realm: Kdc) -> None:
+    with pytest.raises(KerberosError, match="without proving who it is") as caught:
+        Spnego("localhost", login(realm, "sn")).check(200, [])
+    assert KEY in caught.value.hint
+    named = Spnego("localhost", replace(login(realm, "sn"), sends_user_name=True))
+    named.check(200, [])
+    assert named.named("http://h/p?a=b") == "http://h/p?a=b&user.name=sn%2Flocalhost%40TEST.REALM"
+    assert named.named("http://h/p") == "http://h/p?user.name=sn%2Flocalhost%40TEST.REALM"
+    assert Spnego("localhost", login(realm, "sn")).named("http://h/p") == "http://h/p"
+
+
+def test_a_server_with_kerberos_is_no_open_one(realm: Kdc) -> None:
+    for status in (401, 403, 410):
+        asked = Spnego("localhost", login(realm, "sn"))
+        asked.check(status, ["Negotiate"])
+        assert (asked.ignored, asked.hint) == (False, "")
+
+
+def test_the_start_looks_for_it(realm: Kdc, server: _OpenServer, url: str) -> None:
+    ours = login(realm, "sn")
+    log_in(ours)
+    assert takes_no_logins(url, timeout=60)
+    assert not takes_no_logins("http://localhost:1", timeout=60)
+    assert OWN_KEY in advice_on_open_servers(ours)
+    assert OWN_KEY not in advice_on_open_servers(replace(ours, sends_user_name=True))
+
+
+@pytest.mark.parametrize("anonymous", [True, False])
+def test_the_check_names_the_key(realm: Kdc, server: _OpenServer, url: str, anonymous: bool) -> None:
+    server.anonymous = anonymous
+    ours = login(realm, "sn")
+    log_in(ours)
+    last = list(_http_steps(ours, url, 60))[-1]
+    assert last.error == f"HTTP {410 if anonymous else 401}: it takes no Kerberos logins"
+    assert KEY in last.hint
+    log_in(replace(ours, sends_user_name=True))
+    assert [step.error for step in _http_steps(ours, url, 60)] == ["", ""]
+
+
+@pytest.mark.parametrize("ask", [ask_http, ask_outlook])
+def test_metrics_that_want_a_user_are_no_wrong_address(realm: Kdc, server: _OpenServer, url: str, ask: type) -> None:
+    server.anonymous = False
+    with pytest.raises(TransferError, match="HTTP 401") as caught:
+        ask(url, timeout=60)
+    assert "hadoop.http.authentication.simple.anonymous.allowed" in caught.value.hint
+    log_in(login(realm, "sn"))
+    with pytest.raises(TransferError) as caught:
+        ask(url, timeout=60)
+    assert KEY in caught.value.hint
