@@ -12,7 +12,7 @@ from engine.namespace.references import WithName
 from engine.namespace.snapshots import Snapshots
 from engine.namespace.tree import ROOT_ROW, Tree
 from image_format.inode_table import NO_ROW
-from image_format.kernels.inode import SPECIAL
+from image_format.kernels.inode import DROPPED, SPECIAL
 
 
 def _look_on(node: Node) -> None:
@@ -23,7 +23,7 @@ class CreatedLists(Lineage):
     """A created list holds inodes, an image only names: what goes wrong between the two.
 
     A *stray* left its directory past the diff that has it as created. A NameNode keeps it there under any name it
-    gets, until it trips over it; so do we.
+    gets, until it trips over it; so do we. A stray that no longer exists is a *ghost*.
     """
 
     def __init__(self, tree: Tree, snapshots: Snapshots) -> None:
@@ -57,6 +57,11 @@ class CreatedLists(Lineage):
                 return
             if name in diff.deleted:
                 return
+
+    def has_ghost(self, diff: DirectoryDiff, name: bytes) -> bool:
+        """Whether a ghost has a created name of a diff. A NameNode stops when another inode gets that name there."""
+        stray = diff.created.get(name)
+        return stray is not None and bool(self._table.flags[stray] & DROPPED)
 
     def make_shared(self, directory: int, name: bytes, row: int) -> None:
         """A child that the newest snapshot of its path does not have moves: a newer diff may keep it as deleted.
@@ -186,12 +191,29 @@ class CreatedLists(Lineage):
         if self._tree.hadoop3 and self._tree.heals.mode is Healing.AS_HADOOP:
             return
         known: dict[int, set[int]] = {}
-        for directory in {directory for places in self._strays.values() for directory, _ in places}:
-            if self.diffs.get(directory) is None:
-                continue
+        for directory in self._left_by_strays():
             for snapshot_id in self.counted_at(directory, known):
                 if snapshot_id != CURRENT_STATE:
                     self.changes_since(directory, snapshot_id)
+
+    def check_moved(self, row: int, latest: int) -> None:
+        """Look at the directories of an inode that leaves its name to the newest snapshot.
+
+        Hadoop 2.7 counts what quotas it uses there.
+
+        Raises:
+            InconsistentNamespaceError: as `changes_since`.
+        """
+        if self._tree.hadoop3 or not self._strays:
+            return
+        known: dict[int, set[int]] = {}
+        for directory in self._left_by_strays():
+            if self._tree.is_ancestor(row, directory) and latest in self.counted_at(directory, known):
+                self.changes_since(directory, latest)
+
+    def _left_by_strays(self) -> list[int]:
+        left = {directory for places in self._strays.values() for directory, _ in places}
+        return [directory for directory in left if self.diffs.get(directory) is not None]
 
     def counted_at(self, row: int, known: dict[int, set[int]]) -> set[int]:
         """At which snapshots, and whether as it is now, an inode's quota usage is counted.

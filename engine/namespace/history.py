@@ -111,9 +111,16 @@ class History(CreatedLists):
             self._table.mtime[directory] = mtime
 
     def add_child(self, directory: int, name: bytes, row: int, latest: int) -> None:
-        """Make an inode the child `name` of a directory that has none of that name (INodeDirectory.addChild)."""
+        """Make an inode the child `name` of a directory that has none of that name (INodeDirectory.addChild).
+
+        Raises:
+            InconsistentNamespaceError: the created list has a ghost of that name, as `stops_at`.
+        """
         if self.in_latest(directory, latest):
-            self.directory_diff(directory, latest).create(name)
+            diff = self.directory_diff(directory, latest)
+            if self.has_ghost(diff, name):
+                self.stops_at(directory, name)
+            diff.create(name)
             self._table.born[row] = latest + 1
             latest = CURRENT_STATE
         else:

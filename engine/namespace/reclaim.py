@@ -258,6 +258,9 @@ class Reclaim(FileReclaim):
         if earlier is None:
             self._destroy_deleted(removed)
         else:
+            for name in removed.created.keys() - removed.deleted if self._history.may_be_inconsistent else ():
+                if self._history.has_ghost(earlier, name):
+                    self._history.stops_at(row, name)
             earlier.combine(removed, self.destroy, lambda name: self._history.stops_at(row, name))
         return removed
 

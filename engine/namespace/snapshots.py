@@ -8,6 +8,7 @@ import numpy as np
 
 from engine.errors import NamespaceError, UnsupportedNamespaceError
 from engine.namespace.tree import LARGEST_QUOTA
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.errors import RecordError
 from image_format.index import BaseImage, Ids
 from image_format.inode_table import has_unknown_fields
@@ -156,7 +157,12 @@ class Snapshots:
         return name in self._of.get(directory_id, {})
 
     def check_snapshottable(self, directory_id: int) -> None:
-        if directory_id not in self._snapshottable:
+        """Raise NamespaceError for a directory that operations on snapshots do not accept.
+
+        They accept the root at any time: until it is made snapshottable, it has room for 0 snapshots
+        (FSDirectory.createRoot).
+        """
+        if directory_id not in self._snapshottable and directory_id != ROOT_INODE_ID:
             raise NamespaceError(f"directory {directory_id} is not snapshottable")
 
     def allow(self, directory_id: int) -> bool:
@@ -195,7 +201,8 @@ class Snapshots:
         Raises:
             NamespaceError: the directory is not snapshottable, or has a snapshot of that name.
         """
-        self.check_snapshottable(directory_id)
+        if directory_id not in self._snapshottable:
+            raise NamespaceError(f"directory {directory_id} is not snapshottable")
         siblings = self._of.setdefault(directory_id, {})
         if name in siblings:
             raise NamespaceError(f"directory {directory_id} has a snapshot {name.decode('utf-8', 'replace')!r} already")

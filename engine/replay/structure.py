@@ -97,7 +97,8 @@ def _move(namespace: Namespace, source: int, parent: int, name: bytes, timestamp
     source_latest = history.latest(source)
     target_latest = history.latest_below(parent) if existing == NO_ROW else history.latest(existing)
     hub = tree.references.hub(source)
-    if history.node_in_latest(source, source_latest):
+    leaves_name = history.node_in_latest(source, source_latest)
+    if leaves_name:
         history.record_in(source, source_latest, with_blocks=namespace.hadoop3)
         history.check_replaceable(source)
         named = tree.references.add_name(source, old_name, source_latest, old_parent)
@@ -114,6 +115,8 @@ def _move(namespace: Namespace, source: int, parent: int, name: bytes, timestamp
     history.add_child(parent, name, source, target_latest)
     history.raise_mtime(old_parent, timestamp, source_latest)
     history.raise_mtime(parent, timestamp, target_latest)
+    if leaves_name:
+        history.check_moved(source, source_latest)
     if removes:
         namespace.remove(existing, target_latest, was_dst=was_dst)
     for leased in open_below:

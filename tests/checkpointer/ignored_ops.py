@@ -129,6 +129,10 @@ IGNORED: Sequence[Ignored] = (
         "of nothing to the same name",
         ops.RenameSnapshotOp(snapshot_root="/s", snapshot_old_name="none", snapshot_new_name="none"),
     ),
+    Ignored(
+        "of nothing of the root, where it is not allowed, to the same name",
+        ops.RenameSnapshotOp(snapshot_root="/", snapshot_old_name="none", snapshot_new_name="none"),
+    ),
     Ignored("without entries", ops.SetAclOp(src="/d", acl_entries=())),
     Ignored("of a directory without", ops.SetXAttrOp(src="/d", xattrs=())),
     Ignored("that is not there", ops.RemoveXAttrOp(src="/d", xattrs=(XAttr(0, "none", None),))),

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from engine.errors import ReplayError
 from engine.healing import Healing
 from engine.replay_rules import ReplayRules
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
 from journal.ops import AclEntry, Block, EditOp, XAttr
-from tests.checkpointer.image_builder import HADOOP2, HADOOP3, LAYOUTS, UINT64
+from tests.checkpointer.image_builder import BASE_TXID, HADOOP2, HADOOP3, LAYOUTS, UINT64, numbered
 from tests.checkpointer.op_makers import LATER, add, close, delete, mkdir, rename, set_permissions, times
 from tests.checkpointer.snapshot_support import BLOCKS, NEW, WHOLE, Outcome, Setting, allow, create, remove
 
@@ -224,6 +225,54 @@ def test_a_deleted_link_keeps_its_record_for_its_snapshot(tmp_path: Path, layout
     assert (link in found.image.inodes) == (healing is Healing.HEAL)
     diff = found.directory_diff("/s", 0)
     assert (diff.createdListSize, diff.deletedINode) == (0, [link])
+
+
+LEFT_BEHIND = [
+    *SNAPSHOT,
+    add("/s/n", NEW),
+    close("/s/n"),
+    ops.ConcatDeleteOp(trg="/s/f", srcs=("/s/n",), timestamp=LATER),
+]
+"""CONCAT of a file that came after the snapshot: Hadoop 2.7 keeps it as created, and trips over it later."""
+
+
+@pytest.mark.parametrize(
+    "trips",
+    [
+        [mkdir("/s/n", NEW + 1)],
+        [add("/s/n", NEW + 1)],
+        [rename("/s/d/f", "/s/n")],
+        [create("s1"), mkdir("/s/n", NEW + 1), remove("s1")],
+    ],
+    ids=["mkdir", "add", "rename", "delete-snapshot"],
+)
+def test_another_inode_gets_the_name_that_a_concatenated_file_leaves(tmp_path: Path, trips: list[EditOp]) -> None:
+    found = Setting(tmp_path, HADOOP2).merged(*LEFT_BEHIND, *trips)
+    assert found.created("/s", 0) == ["n"]
+    assert "/n" not in found.at("s0")
+    assert found.present()["/s/n"] in (NEW + 1, found.ids["/s/d/f"])
+    check_stops(tmp_path, LEFT_BEHIND, trips)
+    Setting(tmp_path / "3", HADOOP3, ReplayRules(healing=Healing.STRICT)).merged(*LEFT_BEHIND, *trips)
+
+
+def test_a_directory_with_the_name_of_a_concatenated_file_leaves_a_snapshot(tmp_path: Path) -> None:
+    """Hadoop 2.7 counts quotas then. A directory without it may leave."""
+    moved = [add("/s/d/n", NEW), close("/s/d/n")]
+    concatenated = [ops.ConcatDeleteOp(trg="/s/d/f", srcs=("/s/d/n",), timestamp=LATER)]
+    check_stops(tmp_path, [*SNAPSHOT, *moved, *concatenated], [rename("/s/d", "/z/d"), mkdir("/z/later", NEW + 1)], -2)
+    given = [*SNAPSHOT, *moved, *concatenated, rename("/s/d", "/z/d")]
+    assert set(Setting(tmp_path, HADOOP2).merged(*given).at("s0")) == {"/", "/d", "/d/f", "/d/e", "/d/e/g", "/f"}
+    check_stops(tmp_path, [*LEFT_BEHIND, rename("/s/d", "/z/d")], [mkdir("/s/n", NEW + 1)])
+
+
+def check_stops(folder: Path, before: list[EditOp], trips: list[EditOp], at: int = -1) -> None:
+    """A NameNode 2.7 replays `before`, and stops at an operation of `trips`."""
+    given = numbered([*before, *trips], BASE_TXID)
+    setting = Setting(folder, HADOOP2, ReplayRules(healing=Healing.AS_HADOOP))
+    setting.merged(*before, whole=False)
+    with pytest.raises(ReplayError, match="inconsistent with its children at b'n'") as stopped:
+        setting.merged(*given)
+    assert stopped.value.txid == given[at].txid
 
 
 # ---- length and blocks -------------------------------------------------------------------------------------

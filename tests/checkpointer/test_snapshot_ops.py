@@ -457,6 +457,16 @@ def test_releases_without_ordered_deletion_stop_at_a_missing_snapshot(tmp_path: 
         Setting(tmp_path, layout, rules).merged(*deleted_in_order())
 
 
+def test_the_root_has_room_for_no_snapshot_before_it_is_allowed(tmp_path: Path) -> None:
+    """Hadoop's operations on snapshots accept the root at any time."""
+    unordered = ReplayRules(ordered_snapshot_deletion=False)
+    Setting(tmp_path / "skipped", HADOOP3, unordered).merged(remove("s1", "/"))
+    for op in (create("s1", "/"), retitle("s1", "s2", "/"), remove("s1", "/")):
+        with pytest.raises(ReplayError, match=r"directory 16385 (is not snapshottable|has no snapshot 's1')"):
+            Setting(tmp_path, HADOOP2, unordered).merged(op)
+    assert Setting(tmp_path, HADOOP2).merged(allow("/"), create("s1", "/")).reader.order == [b"s1"]
+
+
 def test_ordered_deletion_marks_all_but_the_earliest(tmp_path: Path) -> None:
     rules = ReplayRules(ordered_snapshot_deletion=True)
     given = [allow(), create("s0"), create("s1"), delete("/s/f"), create("s2"), remove("s1")]

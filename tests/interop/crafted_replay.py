@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from engine.healing import Healing
 from engine.merge import merge
 from engine.replay.replayer import PLAIN
+from engine.replay_rules import ReplayRules
+from engine.settings import MergeSettings
 from hadoop_common.errors import HdfsError
 from hadoop_common.names import image_name
 from image_format.md5_file import md5_path
@@ -50,14 +53,12 @@ _MOST_IN_A_JVM = 1500
 
 
 class Verdict(Enum):
-    """How both sides compare.
-
-    `SAME`, `REFUSED` (both, at one operation) and those of `ALLOWED` pass.
-    """
+    """How both sides compare; all but `DIFFERENT` pass."""
 
     SAME = "the same image"
     REFUSED = "both refuse"
     UNLOADABLE = "no NameNode loads the image that Hadoop writes"
+    HEALED = "our merge heals what stops a NameNode"
     UNUSED = "our merge refuses what no NameNode logs"
     DIFFERENT = "different"
 
@@ -164,11 +165,22 @@ class CraftedReplay:
             return Comparison(Verdict.REFUSED, details, theirs.txid)
         if theirs.image is not None and not self._loads(storage, theirs):
             return Comparison(Verdict.UNLOADABLE, details)
+        if theirs.image is None and self._is_healed(storage, theirs, ours):
+            return Comparison(Verdict.HEALED, details, theirs.txid)
         if ours.txid is not None and (theirs.txid is None or theirs.txid > ours.txid):
             (op,) = [op for op in ops if op.txid == ours.txid]
             if any(rule(op, ours.error) for rule in _UNUSED):
                 return Comparison(Verdict.UNUSED, details, ours.txid)
         return Comparison(Verdict.DIFFERENT, details)
+
+    def _is_healed(self, storage: Path, theirs: Outcome, ours: Outcome) -> bool:
+        """Whether Hadoop stops at inconsistent snapshot diffs of its own, which our merge heals (docs/snapshots.md).
+
+        `--as-hadoop` stops at the same operation, and a NameNode loads our image if there is one.
+        """
+        stopped = self._our_side(storage, plain=True, healing=Healing.AS_HADOOP)
+        stops_there = stopped.txid == theirs.txid and "are inconsistent with its children" in stopped.error
+        return stops_there and (ours.image is None or self._loads(storage, ours))
 
     def _hadoop_side(self, storage: Path) -> Outcome:
         name, out = storage / "name", storage / "hadoop"
@@ -186,14 +198,15 @@ class CraftedReplay:
         image.with_name(f"fsimage.ckpt_{txid:019d}").rename(image)
         return Outcome(image=image)
 
-    def _our_side(self, storage: Path, *, plain: bool) -> Outcome:
-        current, out = storage / "name" / "current", storage / ("plain" if plain else "compiled")
+    def _our_side(self, storage: Path, *, plain: bool, healing: Healing = Healing.HEAL) -> Outcome:
+        current, out = storage / "name" / "current", storage / f"{'plain' if plain else 'compiled'}-{healing.value}"
         out.mkdir()
         base = current / self.base.name
         first = _txid_of(base) + 1
+        settings = MergeSettings(rules=ReplayRules(healing=healing))
         try:
             with patch.dict(os.environ, {PLAIN: "1" if plain else "0"}):
-                made = merge(base, read_transactions(list_segments(current), first), [out])
+                made = merge(base, read_transactions(list_segments(current), first), [out], settings)
         except HdfsError as error:
             return Outcome(txid=getattr(error, "txid", None) or None, error=f"{type(error).__name__}: {error}")
         return Outcome(image=made.saved.paths[0])

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from journal.ops import EditOp
-from tests.checkpointer.op_makers import mkdir
+from journal.ops import ConcatDeleteOp, EditOp
+from tests.checkpointer.op_makers import LATER, mkdir, rename_old
 from tests.depth import SEED, deep, scaled
 from tests.interop.crafted_lists import Crafter
 from tests.interop.crafted_replay import CraftedReplay, Verdict
@@ -81,6 +81,13 @@ def test_crafted_lists(crafted: CraftedReplay, seed: int, record_property: Calla
     texts = [shown(crafted, number, ops) for number, ops in list(different.items())[:_SHOWN]]
     assert not different, "\n".join([f"{len(different)} of {verdicts.total()} lists differ", *texts])
     assert verdicts[Verdict.SAME]
+
+
+def test_a_created_name_that_concat_leaves_is_healed(crafted: CraftedReplay) -> None:
+    """Hadoop 2.7 stops when the directory is renamed out of its snapshot."""
+    moved = rename_old("/ü/ö", "/d2/in/last")
+    concat = ConcatDeleteOp(trg="/d2/in/b", srcs=("/d2/in/last",), timestamp=LATER)
+    assert crafted.compare([moved, concat, rename_old("/d2/in", "/out")]).verdict is Verdict.HEALED
 
 
 def test_a_difference_is_found(crafted: CraftedReplay, monkeypatch: pytest.MonkeyPatch) -> None:
