@@ -19,6 +19,8 @@ class ReplayRules:
             (dfs.namenode.snapshot.skip.capture.accesstime-only-change).
         ordered_snapshot_deletion: only the earliest snapshot is really deleted
             (dfs.namenode.snapshot.deletion.ordered); None where the setting is unknown.
+        ordered_deletion_in_older_layouts: the NameNode has ordered deletion although its layout is above -67; not a
+            setting of the cluster's.
         healing: what to do about snapshots that do not fit together; no setting of the cluster's.
     """
 
@@ -27,6 +29,7 @@ class ReplayRules:
     capture_open_files: bool = False
     skip_access_time_changes: bool = False
     ordered_snapshot_deletion: bool | None = None
+    ordered_deletion_in_older_layouts: bool = False
     healing: Healing = Healing.HEAL
 
     def clamp_replication(self, replication: int) -> int:

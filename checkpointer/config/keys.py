@@ -313,8 +313,16 @@ SNAPSHOT_DELETION_ORDERED = ConfigKey(
     "dfs.namenode.snapshot.deletion.ordered",
     "false",
     SWITCH,
-    "Whether DELETE_SNAPSHOT of any but the earliest one only marks it; the NameNode's own setting.",
+    "Whether DELETE_SNAPSHOT of any but the earliest one only marks it; the NameNode's own setting. Ignored above "
+    "layout -67, as by Hadoop 3.3.",
     release2=ABSENT,
+)
+SNAPSHOT_DELETION_ORDERED_IN_OLDER_LAYOUTS = ConfigKey(
+    "checkpointer.snapshot.deletion.ordered.older-layouts",
+    "false",
+    SWITCH,
+    "Whether ordered deletion takes effect above layout -67 too: set it where a vendor's release has the feature, and "
+    "during a rolling upgrade from 3.3. Specific to the checkpointer.",
 )
 MAX_OP_SIZE = ConfigKey(
     "dfs.namenode.max.op.size",

@@ -66,4 +66,5 @@ def replay_rules(configuration: Configuration) -> ReplayRules:
         capture_open_files=keys.SNAPSHOT_CAPTURE_OPENFILES.read(settings),
         skip_access_time_changes=keys.SNAPSHOT_SKIP_CAPTURE_ACCESSTIME_ONLY_CHANGE.read(settings),
         ordered_snapshot_deletion=keys.SNAPSHOT_DELETION_ORDERED.read(settings),
+        ordered_deletion_in_older_layouts=keys.SNAPSHOT_DELETION_ORDERED_IN_OLDER_LAYOUTS.read(settings),
     )

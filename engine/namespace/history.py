@@ -193,6 +193,10 @@ class History(CreatedLists):
         """A block becomes one under construction, or complete: in Hadoop 2.7, another object."""
         if not self.active or self._tree.hadoop3 or self._table.marks[row] & LAST_COMPLETE:
             return
+        self.detach_block(row, index)
+
+    def detach_block(self, row: int, index: int) -> None:
+        """A block becomes another object: the diffs of its file keep the block as it was."""
         diffs, blocks = self.diffs.of_file(row), self._table.file_blocks(row)
         if diffs is not None and -len(blocks) <= index < len(blocks):
             diffs.detach(blocks[index].block_id)

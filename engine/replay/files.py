@@ -179,7 +179,11 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
     last = blocks[kept - 1]
     copies = op.truncate_block.block_id != last.block_id
     if not copies and _needs_copy(namespace, row, last.block_id):
-        raise NamespaceError(f"block {last.block_id} of {op.src} is not only its own, so it cannot be cut in place")
+        if not namespace.hadoop3:
+            raise NamespaceError(f"block {last.block_id} of {op.src} is not only its own, so it cannot be cut in place")
+        # Edits of 2.7 in an upgrade: a rename there records no blocks in the snapshot, but their replay by 3.x does.
+        namespace.history.detach_block(row, kept - 1)
+        copies = True
     if copies:
         # The new block takes the last one's place at once, else only CLOSE changes it.
         table.truncate_blocks(row, kept - 1)
@@ -190,7 +194,10 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
 
 
 def _needs_copy(namespace: Namespace, row: int, block_id: int) -> bool:
-    """FSNamesystem.shouldCopyOnTruncate, less the upgrade that is not finalized, of which only the operation knows."""
+    """Whether the replicas of a block must stay as they are (FSDirTruncateOp.shouldCopyOnTruncate).
+
+    While an upgrade is not finalized a NameNode copies too. The new block's id in the operation shows that.
+    """
     if namespace.info.HasField("rollingUpgradeStartTime"):
         return True
     diffs = namespace.history.diffs.of_file(row)

@@ -118,20 +118,21 @@ def remove(namespace: Namespace, row: int, name: bytes, mtime: int) -> None:
 
     With ordered deletion, a snapshot that is not the earliest one is deleted twice in the log: first it is marked,
     later the NameNode removes it. Replayed without, the first operation removes the snapshot and the second one finds
-    none: a NameNode skips it (HDFS-15590).
+    none: a NameNode skips it (HDFS-15590). Releases of older layouts lack the feature and ignore its key.
 
     Raises:
         NamespaceError: as `Snapshots.find`.
         InconsistentNamespaceError: a NameNode stops here.
     """
-    unordered = not namespace.rules.ordered_snapshot_deletion
-    skips = unordered and supports(_FIRST_WITH_ORDER, namespace.base.layout_version)
-    if skips and not namespace.snapshots.has(int(namespace.table.id[row]), name):
+    rules = namespace.rules
+    known = rules.ordered_deletion_in_older_layouts or supports(_FIRST_WITH_ORDER, namespace.base.layout_version)
+    ordered = known and rules.ordered_snapshot_deletion
+    if known and not ordered and not namespace.snapshots.has(int(namespace.table.id[row]), name):
         _check_order_is_known(namespace, row, name)
         namespace.ignore()
         return
     snapshot = namespace.snapshots.find(int(namespace.table.id[row]), name)
-    if namespace.rules.ordered_snapshot_deletion:
+    if ordered:
         diffs = namespace.history.diffs.of_directory(row)
         if diffs is not None and diffs.items and diffs.items[0].snapshot_id != snapshot.id:
             _mark_deleted(namespace, row, snapshot)

@@ -467,6 +467,16 @@ def test_the_root_has_room_for_no_snapshot_before_it_is_allowed(tmp_path: Path) 
     assert Setting(tmp_path, HADOOP2).merged(allow("/"), create("s1", "/")).reader.order == [b"s1"]
 
 
+@pytest.mark.parametrize("backported", [False, True])
+@pytest.mark.parametrize("layout", [HADOOP2, -66])
+def test_older_layouts_have_ordered_deletion_only_where_it_was_backported(
+    tmp_path: Path, layout: int, backported: bool
+) -> None:
+    rules = ReplayRules(ordered_snapshot_deletion=True, ordered_deletion_in_older_layouts=backported)
+    found = Setting(tmp_path, layout, rules).merged(allow(), create("s0"), create("s1"), remove("s1"))
+    assert found.reader.order == ([b"s0", b"s1#1"] if backported else [b"s0"])
+
+
 def test_ordered_deletion_marks_all_but_the_earliest(tmp_path: Path) -> None:
     rules = ReplayRules(ordered_snapshot_deletion=True)
     given = [allow(), create("s0"), create("s1"), delete("/s/f"), create("s2"), remove("s1")]

@@ -54,6 +54,29 @@ def test_out_of_a_snapshot(tmp_path: Path, layout: int) -> None:
     assert (found.image.inodes[found.ids["/s/d"]].directory.modificationTime, found.image.mtime("/z")) == (9000, 9000)
 
 
+def test_a_truncate_in_place_copies_a_block_that_the_snapshot_has(tmp_path: Path) -> None:
+    """Edits of Hadoop 2.7 in an upgrade have this: a rename there leaves no block list in the diff, one of 3.x does."""
+    cut = ops.TruncateOp(
+        src="/z/g",
+        client_name="c",
+        client_machine="m",
+        new_length=140,
+        timestamp=LATER,
+        truncate_block=Block(2, 50, 1002),
+    )
+    moved = [*SNAPSHOT, rename("/s/d/f", "/z/g"), cut]
+    closed = close("/z/g", blocks=(Block(*BLOCKS[0]), Block(2, 12, 1003)))
+    for more, blocks in (
+        ([], [BLOCKS[0], (2, 12, 1002)]),
+        ([closed], [BLOCKS[0], (2, 12, 1003)]),
+        ([closed, delete("/z/g")], BLOCKS[:1]),
+    ):
+        found = Setting(tmp_path, HADOOP3).merged(*moved, *more)
+        file = found.image.inodes[found.ids["/s/d/f"]].file
+        assert [(block.blockId, block.numBytes, block.genStamp) for block in file.blocks] == blocks
+        assert blocks_of(found.file_diff("/s/d/f", 0)) == BLOCKS
+
+
 @pytest.mark.parametrize("length", [0, 128])
 def test_blocks_that_a_truncate_takes_from_a_file_keep_their_lengths_in_the_snapshot(
     tmp_path: Path, length: int
