@@ -10,6 +10,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 MODES ?= snapshot mixed crafted
 SEEDS ?= 100
+# of the real Hadoop's servers: 2.7.3, 3.3.6, 3.4.2 or 3.5.0
+RELEASE ?=
 STAMP := $(VENV)/.ready
 FUZZ := .fuzz/venv
 FUZZ_STAMP := $(FUZZ)/.ready
@@ -20,6 +22,7 @@ EXTRAS ?= kerberos tls
 DIST := dist
 WHEELHOUSE := $(DIST)/wheelhouse
 DEEP := CHECKPOINTER_TEST_DEPTH=$(DEPTH) CHECKPOINTER_TEST_SEED=$(SEED)
+ON_RELEASE := CHECKPOINTER_TEST_HADOOP=$(RELEASE)
 PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal/proto/*.proto)
 
 # images of containers set it: each of hundreds of processes would compile every module it imports anew
@@ -83,11 +86,11 @@ test-deep: check interop-setup ## all tests at full depth, for hours; DEPTH=3 tr
 unit: setup ## the quick tests that need no Hadoop
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not interop"
 
-interop: interop-setup ## our files in the hands of a real Hadoop 2.7.3, at DEPTH=deep
-	$(DEEP) $(BIN)/python -m pytest -n 2 --dist loadgroup -m interop tests/interop
+interop: interop-setup ## every test with a real Hadoop, at DEPTH=deep, with servers of RELEASE=3.5.0
+	$(ON_RELEASE) $(DEEP) $(BIN)/python -m pytest -n 2 --dist loadgroup -m interop
 
-differential: interop-setup ## SEEDS=100 random recordings of a real NameNode of each of MODES="snapshot mixed crafted", others by SEED=1, against our merge
-	$(DEEP) MODES="$(MODES)" SEEDS=$(SEEDS) $(BIN)/python -m pytest -n 2 -q tests/interop/test_differential.py tests/interop/test_crafted.py
+differential: interop-setup ## SEEDS=100 random recordings of a real NameNode of RELEASE=3.5.0 in each of MODES="snapshot mixed crafted", others by SEED=1, against our merge
+	$(ON_RELEASE) $(DEEP) MODES="$(MODES)" SEEDS=$(SEEDS) $(BIN)/python -m pytest -n 2 -q tests/interop/test_differential.py tests/interop/test_crafted.py
 
 kills: setup ## kills of writers, JournalNodes and daemons, at DEPTH=deep: acknowledged is recovered
 	$(DEEP) $(BIN)/python -m pytest -n 2 -q $(wildcard tests/*/test_*_kills.py)
@@ -95,8 +98,8 @@ kills: setup ## kills of writers, JournalNodes and daemons, at DEPTH=deep: ackno
 faults: interop-setup ## EIO and ENOSPC in every system call of every operation (strace), one a run: a sentence, nothing lost
 	$(DEEP) $(BIN)/python -m pytest -n 2 -rP tests/faults
 
-interop-setup: setup ## fetch a JDK, Chromium, strace and a KDC (with apt), Hadoop's jars (220 MB), gssapi and pure-sasl (with pip), and compile the tests' kernels, once
-	$(BIN)/python -m tests.interop
+interop-setup: setup ## fetch a JDK, Maven, Chromium, strace and a KDC (with apt), jars of Hadoop 3.5.0 (65 MB) and 2.7.3 (220 MB), or of RELEASE alone, gssapi and pure-sasl (with pip), and compile the tests' kernels, once
+	$(BIN)/python -m tests.interop $(RELEASE)
 	$(BIN)/python -m tests.faults
 	$(BIN)/python -m tests.kerberos
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/sasl.txt

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from bench.phases import Run, run_phases
-from tests.interop.hadoop_home import SERVER
+from tests.interop.hadoop_home import OLDEST
 from tests.interop.hadoop_process import java_command
 
 _MAIN = "org.apache.hadoop.hdfs.server.namenode.HadoopMerge"
@@ -35,6 +35,6 @@ def merge_by_hadoop(current: Path, work: Path, heap: str) -> tuple[Run, Path]:
             shutil.copyfile(path, target / path.name)
         else:
             os.link(path, target / path.name)
-    command = java_command(SERVER.class_path(), _MAIN, str(work / "name"), heap=heap, work=work)
+    command = java_command(OLDEST.class_path(), _MAIN, str(work / "name"), heap=heap, work=work)
     run = run_phases([word for word in command if word not in _FOR_QUICK_STARTS])
     return run, max(path for path in target.glob("fsimage_*") if path.suffix != ".md5")

@@ -7,7 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.interop.hadoop_home import CLIENT, SERVER, java_program
+from tests.interop.hadoop_home import CLIENT, OLDEST, java_program
 
 _MAIN = "org.apache.hadoop.hdfs.tools.offlineImageViewer.OfflineImageViewerPB"
 _OPENS = ("java.lang", "java.util", "java.nio", "sun.nio.ch")
@@ -25,8 +25,8 @@ def oiv_command(processor: str, image: Path, target: Path, heap: str) -> list[st
         MissingHadoopError: Hadoop's jars are not here.
     """
     # the viewer's main class refers to Netty, though only its web server uses it; PySpark has a newer one
-    netty = [str(path) for path in CLIENT.jar_folder.glob("netty-*.jar")]
-    class_path = os.pathsep.join([SERVER.class_path(), *netty])
+    netty = [str(path) for path in CLIENT.jars.folder.glob("netty-*.jar")]
+    class_path = os.pathsep.join([OLDEST.class_path(), *netty])
     opens = [word for package in _OPENS for word in ("--add-opens", f"java.base/{package}=ALL-UNNAMED")]
     command = [str(java_program("java")), f"-Xmx{heap}", *opens, "-cp", class_path, _MAIN]
     return [*command, "-p", processor, "-i", str(image), "-o", str(target)]

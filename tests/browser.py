@@ -12,7 +12,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.apt import apt_command, apt_install
-from tests.interop.hadoop_home import required
+from tests.required import required
 
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 _PACKAGE = "chromium"
@@ -58,7 +58,7 @@ def main() -> int:
         print(f"browser: ready, {_ensure()}")
     except MissingBrowserError as error:
         print(f"browser: {error}", file=sys.stderr)
-        if required():
+        if required("browser"):
             return 1
         print("browser: the tests of the report page in a browser will be skipped", file=sys.stderr)
     return 0

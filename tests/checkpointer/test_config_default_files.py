@@ -21,7 +21,7 @@ from hadoop_common.config_key import ABSENT
 from hadoop_common.configuration import Configuration
 from hadoop_common.configuration_xml import read_properties
 from hadoop_common.hdfs_default import SET_BY_HDFS_DEFAULT
-from tests.interop.hadoop_home import SERVER
+from tests.interop.hadoop_home import HADOOP_RELEASES
 
 _MAVEN = Path.home() / ".m2" / "repository" / "org" / "apache" / "hadoop"
 _HA = {
@@ -39,7 +39,8 @@ _HA = {
 def _jar(release: str, name: str) -> Path:
     """The jar of a release that holds a default file; skips where none is at hand."""
     module = "hadoop-common" if name.startswith("core") else "hadoop-hdfs"
-    found = [*SERVER.jar_folder.glob(f"{module}-{release}.*.jar"), *_MAVEN.glob(f"{module}/{release}.*/*.jar")]
+    ours = (jar for each in HADOOP_RELEASES.values() for jar in each.jars.folder.glob(f"{module}-{release}.*.jar"))
+    found = [*ours, *_MAVEN.glob(f"{module}/{release}.*/*.jar")]
     if not found:
         pytest.skip(f"no jar {module} of Hadoop {release} is at hand, which holds {name}")
     return found[0]

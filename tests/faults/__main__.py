@@ -7,7 +7,7 @@ import sys
 
 from tests.apt import apt_command, apt_install
 from tests.faults.strace import MissingStraceError, strace_program
-from tests.interop.hadoop_home import required
+from tests.required import required
 
 
 def main() -> int:
@@ -20,7 +20,7 @@ def main() -> int:
         print(f"faults: ready, {strace_program()}")
     except MissingStraceError as error:
         print(f"faults: {error}", file=sys.stderr)
-        if required():
+        if required("strace"):
             return 1
         print("faults: the tests with injected errors will be skipped", file=sys.stderr)
     return 0

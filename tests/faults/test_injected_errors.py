@@ -14,7 +14,7 @@ from tests.depth import deep, sample
 from tests.faults.child import Outcome, run_in_child
 from tests.faults.scenes import SCENES, Scene
 from tests.faults.strace import Call, MissingStraceError, injected, strace_program, traced
-from tests.interop.hadoop_home import required
+from tests.required import skip
 
 ERRORS = ("EIO", "ENOSPC")
 # What a run did not come to is tried in vain: threads do not always do the same in the same order.
@@ -28,9 +28,7 @@ def strace() -> None:
     try:
         strace_program()
     except MissingStraceError as error:
-        if required():
-            raise
-        pytest.skip(str(error))
+        skip("strace", str(error))
 
 
 @pytest.mark.timeout(7200 if deep() else 1800)

@@ -54,7 +54,7 @@ def real(conf: HadoopConf, running: ExitStack) -> Path:
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
-    "start", [stub, pytest.param(real, marks=[pytest.mark.interop, pytest.mark.deep])], ids=["stub", "hadoop-2.7.3"]
+    "start", [stub, pytest.param(real, marks=[pytest.mark.interop, pytest.mark.deep])], ids=["stub", "hadoop"]
 )
 def test_the_page_from_nothing_to_a_service_and_back(
     host: Host, tmp_path: Path, start: Callable[[HadoopConf, ExitStack], Path]

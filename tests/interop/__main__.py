@@ -1,52 +1,67 @@
-"""`python -m tests.interop`: set up what the interop tests need, a JDK and Hadoop's jars."""
+"""`python -m tests.interop [VERSION ...]`: set up what the interop tests need, a JDK, Maven and the jars of releases.
+
+Without versions these are the releases of the quick tier.
+"""
 
 from __future__ import annotations
 
+import shutil
 import sys
 
 from tests.apt import apt_command, apt_install
 from tests.interop import class_archive
-from tests.interop.hadoop_home import RELEASES, SERVER, MissingHadoopError, java_program, required
+from tests.interop.hadoop_home import CLIENT, SET_UP, HadoopRelease, java_program, release_of
+from tests.interop.hadoop_jars import Maven, MissingHadoopError
+from tests.required import required
 
 _JDK = ("openjdk-17-jdk-headless", "default-jdk-headless")
 
 
-def main() -> int:
+def main(*versions: str) -> int:
     """Exit 1 where something is missing that cannot be had and the tests are required, else 0."""
-    try:
-        _ensure_jdk()
-        for release in RELEASES:
-            if not release.jars_are_whole():
-                if release.archive is not None:
-                    size = f"{release.archive[1]} MB, once"
-                    print(f"interop: downloading Hadoop {release.version} ({size}) to {release.home}", flush=True)
-                release.fetch_jars()
-            release.compile_tools()
-        class_archive.make(SERVER)
-    except MissingHadoopError as error:
-        print(f"interop: {error}", file=sys.stderr)
-        if required():
-            return 1
-        print("interop: the tests against a real Hadoop will be skipped", file=sys.stderr)
-        return 0
-    for release in RELEASES:
-        print(f"interop: ready, Hadoop {release.version} in {release.home}")
-    return 0
+    code = 0
+    for release in (*(map(release_of, versions) if versions else SET_UP), CLIENT):
+        try:
+            _set_up(release)
+            print(f"interop: ready, {release.jars.title} in {release.home}")
+        except MissingHadoopError as error:
+            print(f"interop: {error}", file=sys.stderr)
+            if required(release.name):
+                code = 1
+            else:
+                print(f"interop: the tests against {release.jars.title} will be skipped", file=sys.stderr)
+    return code
 
 
-def _ensure_jdk() -> None:
-    """Install a JDK with apt where there is none, this is allowed without a question and apt exists."""
-    try:
-        java_program("javac")
-        return
-    except MissingHadoopError:
-        apt = apt_command()
-        if apt is None:
-            raise
-    print(f"interop: no JDK here, installing {_JDK[0]} with apt", flush=True)
-    apt_install(apt, *_JDK)
-    java_program("javac")
+def _set_up(release: HadoopRelease) -> None:
+    """Install, fetch and compile what is missing.
+
+    Raises:
+        MissingHadoopError: something cannot be had.
+    """
+    _ensure("javac", *_JDK)
+    source = release.jars.source
+    if source is not None and release.jars.wrong():
+        if isinstance(source, Maven):
+            _ensure("mvn", "maven")
+        print(f"interop: downloading {release.jars.title} ({source.size}, once) to {release.home}", flush=True)
+        release.jars.ensure()
+        for outdated in release.home.glob("*.jsa"):
+            outdated.unlink()
+    release.compile_tools()
+    if source is not None:
+        class_archive.make(release)
+
+
+def _ensure(program: str, *packages: str) -> None:
+    """Install a program with apt where it is missing, this is allowed without a question and apt exists."""
+    apt = None if shutil.which(program) else apt_command()
+    if apt is not None:
+        print(f"interop: no {program} here, installing {packages[0]} with apt", flush=True)
+        apt_install(apt, *packages)
+    if program == "javac":
+        java_program(program)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

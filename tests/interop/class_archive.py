@@ -33,7 +33,7 @@ def make(release: HadoopRelease) -> None:
         folder = Path(work)
         try:
             with _class_lists(folder):
-                _use_everything(folder)
+                _use_everything(folder, release)
         except (HadoopDiedError, AssertionError) as error:
             print(f"interop: no archive of classes: {error}")
             return
@@ -41,7 +41,7 @@ def make(release: HadoopRelease) -> None:
         (folder / "all").write_text("\n".join(names) + "\n")
         fresh = folder / "fresh"
         command = [str(java), "-Xshare:dump", "-XX:+UseSerialGC", f"-XX:SharedClassListFile={folder / 'all'}"]
-        command += [f"-XX:SharedArchiveFile={fresh}", "-cp", release.jar_path()]
+        command += [f"-XX:SharedArchiveFile={fresh}", "-cp", release.jars.path()]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             print(f"interop: no archive of classes: {(done.stdout + done.stderr)[-500:]}")
@@ -63,10 +63,10 @@ def _class_lists(folder: Path) -> Iterator[None]:
             os.environ[_FOR_EVERY_JVM] = before
 
 
-def _use_everything(folder: Path) -> None:
+def _use_everything(folder: Path, release: HadoopRelease) -> None:
     """Run each server and each tool for a moment."""
-    conf = HadoopConf(folder / "cluster")
-    with ClientJvm(folder) as jvm:
+    conf = HadoopConf(folder / "cluster", release=release)
+    with ClientJvm(folder, release) as jvm:
         client = jvm.of(conf)
         with JournalNode(conf), NameNode(conf):
             client.load(50)

@@ -31,7 +31,7 @@ class ClientJvm:
     Serves any number of clusters. Threads take turns.
 
     Args:
-        release: SERVER (2.7.3) or CLIENT (3.5.0, which has FsShell but no DFSAdmin).
+        release: whose tools they are; CLIENT has FsShell but no DFSAdmin.
         folder: for the JVM's log.
         conf: of all that is called, where it says how the JVM logs in.
 

@@ -1,4 +1,7 @@
-"""Real servers of Hadoop 2.7.3 for tests: NameNode, SecondaryNameNode, BackupNode, JournalNode, an HA pair."""
+"""Real servers of Hadoop: NameNode, SecondaryNameNode, BackupNode, JournalNode, an HA pair.
+
+A server is of the release that its configuration names.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from tests.interop.hadoop_process import CommandResult, HadoopProcess, beans, po
 
 _NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 _SECONDARY = "org.apache.hadoop.hdfs.server.namenode.SecondaryNameNode"
+_PERIOD = "dfs.namenode.checkpoint.period"
 _JOURNALNODE = "org.apache.hadoop.hdfs.qjournal.server.JournalNode"
 
 
@@ -109,6 +113,20 @@ class _Storing(_Server):
         return [path.name for path in self.current.iterdir()]
 
 
+def _young_images(conf: HadoopConf) -> tuple[str, ...]:
+    """Options of a NameNode that has to take images at any time.
+
+    They go to that process alone: a checkpointer that reads the same files must not find a checkpoint pending.
+    """
+    if not conf.release.refuses_young_images or _PERIOD in conf.properties:
+        return ()
+    options = {_PERIOD: "0"}
+    if "dfs.nameservices" in conf.properties and "dfs.namenode.checkpoint.txns" not in conf.properties:
+        # a standby would make one checkpoint after the other
+        options["dfs.ha.standby.checkpoints"] = "false"
+    return tuple(word for key, value in options.items() for word in ("-D", f"{key}={value}"))
+
+
 class NameNode(_Storing):
     """A NameNode; as a context manager it formats where there is no storage yet, starts and stops.
 
@@ -137,6 +155,10 @@ class NameNode(_Storing):
     def metrics(self) -> dict[str, Any]:
         """The bean FSNamesystem, which Hadoop refreshes every ten seconds only."""
         return self.jmx("Hadoop:service=NameNode,name=FSNamesystem")
+
+    def start(self, *arguments: str) -> Self:
+        """As `_Server.start`; the NameNode accepts images however young its last one is."""
+        return super().start(*_young_images(self.conf), *arguments)
 
     def format(self, *arguments: str) -> Self:
         """Make an empty namespace, over any that is there; `arguments` as for `namenode -format`."""
@@ -180,7 +202,9 @@ class BackupNode(_Storing):
 
     def start(self, *arguments: str) -> Self:
         """Start it and wait until it holds an image and its HTTP server answers."""
-        return super().start("-backup", *arguments)
+        # a BackupNode of Hadoop 3 makes its first image only where the machine is up for longer than its period
+        early = ("-D", f"{_PERIOD}=60") if self.conf.release.is_3 else ()
+        return super().start(*early, "-backup", *arguments)
 
     def is_ready(self) -> bool:
         return bool(self.jmx("Hadoop:service=BackupNode,name=FSNamesystem")) and bool(self.images)

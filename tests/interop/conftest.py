@@ -16,7 +16,7 @@ from tests.interop.hadoop_home import CLIENT, SERVER, skip_without
 
 @pytest.fixture(scope="session")
 def hadoop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
-    """Hadoop 2.7.3's loader and viewers."""
+    """Hadoop's loader and viewers."""
     skip_without(SERVER)
     with Hadoop(tmp_path_factory.mktemp("hadoop")) as running:
         yield running
@@ -24,7 +24,7 @@ def hadoop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
 
 @pytest.fixture(scope="session")
 def client_jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientJvm]:
-    """FsShell, DFSAdmin and HAAdmin of Hadoop 2.7.3, for any cluster."""
+    """FsShell, DFSAdmin and HAAdmin of the servers' release, for any cluster."""
     skip_without(SERVER)
     with ClientJvm(tmp_path_factory.mktemp("client")) as jvm:
         yield jvm

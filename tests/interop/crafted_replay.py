@@ -38,6 +38,7 @@ from tests.checkpointer.image_builder import ImageBuilder, numbered
 from tests.checkpointer.recorded_cases import imgcmp
 from tests.interop.crafted_lists import SETUP
 from tests.interop.hadoop import Hadoop, HadoopRefusedError
+from tests.interop.hadoop_home import OLDEST
 
 LAYOUT = -63
 _VERSION = """namespaceID=7
@@ -111,7 +112,7 @@ class CraftedReplay:
         self._jvms += 1
         folder = self._folder / f"jvm-{self._jvms}"
         folder.mkdir()
-        return Hadoop(folder).__enter__()
+        return Hadoop(folder, OLDEST).__enter__()
 
     def close(self) -> None:
         """End the JVM."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.interop.hadoop_home import CLIENT, SERVER, java_program
+from tests.interop.hadoop_home import CLIENT, SERVER, HadoopRelease, java_program
 
 _MAIN = "org.apache.hadoop.hdfs.server.namenode.HadoopTools"
 _LOGGED = 8000
@@ -24,17 +25,21 @@ class Hadoop:
 
     Args:
         folder: for the JVM's log and the files it writes.
+        release: which loads, saves and prints.
 
     Raises:
         MissingHadoopError: Java, the jars or the compiled program are missing.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, release: HadoopRelease = SERVER) -> None:
+        self.release = release
         self._folder = folder
         self._log = folder / "hadoop.log"
         self._files = 0
         # The viewer's class for delimited rows shares one with a web server that stands on Netty 4.
-        classes = os.pathsep.join([SERVER.class_path(), *map(str, sorted(CLIENT.jar_folder.glob("netty-*.jar")))])
+        # From Hadoop 3 on a codec of its own needs a jar that it does not bring.
+        lent = CLIENT.jars.folder.glob("lz4-java-*.jar" if release.is_3 else "netty-*.jar")
+        classes = os.pathsep.join([release.class_path(), *map(str, sorted(lent))])
         command = [str(java_program("java")), "-Xmx1g", "-Dfile.encoding=UTF-8", "-cp", classes, _MAIN]
         with self._log.open("wb") as log:
             self._jvm = subprocess.Popen(
@@ -68,6 +73,9 @@ class Hadoop:
         current.mkdir(parents=True)
         for path in (image, image.with_name(image.name + ".md5"), version_file):
             shutil.copyfile(path, current / path.name)
+        # of recordings that were made by an upgrade, or by a later release of the same line
+        version = (current / "VERSION").read_text()
+        (current / "VERSION").write_text(re.sub("layoutVersion=.*", f"layoutVersion={self.release.layout}", version))
         (current / "seen_txid").write_text(f"{txid}\n")
         assert int(self._ask("reload", name, out)) == txid
         return out / "current" / f"fsimage.ckpt_{txid:019d}"
@@ -98,7 +106,8 @@ class Hadoop:
         """
         out = self._fresh()
         self._ask("oiv", image, out, output_format)
-        return out.read_text(encoding="utf-8", errors="surrogateescape")
+        # a carriage return stays one
+        return out.read_bytes().decode("utf-8", "surrogateescape")
 
     def view_edits(self, edits: Path, output_format: str = "xml") -> bytes:
         """What OfflineEditsViewer makes of a segment: XML, or with the format "binary" a segment again."""

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from tests.interop.hadoop_home import SERVER, HadoopRelease
+
 NAMESERVICE = "ns1"
 _HOST = "127.0.0.1"
 # A NameNode is restarted on its port, so the port must be none that the kernel gives to an outgoing connection.
@@ -61,10 +63,15 @@ class HadoopConf:
         root: scratch folder; the configuration lies in `root/conf`, storage beside it.
         properties: written over what is here by default; a key of core-site.xml begins with `fs.`, `ha.`,
             `hadoop.`, `io.`, `ipc.` or `net.`.
+        release: of the processes that Hadoop starts with it; a process that is restarted after an assignment is an
+            upgrade or a downgrade.
     """
 
-    def __init__(self, root: Path, properties: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, root: Path, properties: Mapping[str, str] | None = None, release: HadoopRelease = SERVER
+    ) -> None:
         self.root = root
+        self.release = release
         self.folder = root / "conf"
         self.properties = {**_COMMON, **_single(root), **(properties or {})}
         self.write()
@@ -132,7 +139,9 @@ def write_web_applications(folder: Path) -> None:
         (place / "web.xml").write_text('<web-app version="2.4"/>\n')
 
 
-def ha_pair_confs(root: Path, properties: Mapping[str, str] | None = None) -> tuple[HadoopConf, HadoopConf, HadoopConf]:
+def ha_pair_confs(
+    root: Path, properties: Mapping[str, str] | None = None, release: HadoopRelease = SERVER
+) -> tuple[HadoopConf, HadoopConf, HadoopConf]:
     """Configurations of the NameNodes nn1 and nn2 of one nameservice with a shared `file:` journal, and of clients."""
     shared: dict[str, str] = {
         "fs.defaultFS": f"hdfs://{NAMESERVICE}",
@@ -140,6 +149,8 @@ def ha_pair_confs(root: Path, properties: Mapping[str, str] | None = None) -> tu
         f"dfs.ha.namenodes.{NAMESERVICE}": "nn1,nn2",
         "dfs.ha.automatic-failover.enabled": "false",
         "dfs.ha.fencing.methods": "shell(true)",
+        # a client of 3.4 or newer begins with any NameNode, and reads from one that does not know that it is fenced
+        "dfs.client.failover.random.order": "false",
         "dfs.namenode.shared.edits.dir": (root / "shared").as_uri(),
         f"dfs.client.failover.proxy.provider.{NAMESERVICE}": (
             "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
@@ -152,8 +163,8 @@ def ha_pair_confs(root: Path, properties: Mapping[str, str] | None = None) -> tu
         shared[f"dfs.namenode.name.dir.{suffix}"] = (root / name / "name").as_uri()
     shared |= properties or {}
     (root / "shared").mkdir(parents=True, exist_ok=True)
-    confs = [HadoopConf(root / name, {**shared, "dfs.ha.namenode.id": name}) for name in ("nn1", "nn2")]
-    for conf in (*confs, client := HadoopConf(root / "client", shared)):
+    confs = [HadoopConf(root / name, {**shared, "dfs.ha.namenode.id": name}, release) for name in ("nn1", "nn2")]
+    for conf in (*confs, client := HadoopConf(root / "client", shared, release)):
         # the single NameNode's own keys would be taken for this process's addresses
         for key in ("dfs.namenode.rpc-address", "dfs.namenode.http-address", "dfs.namenode.name.dir"):
             conf.properties.pop(key)

@@ -1,45 +1,45 @@
-"""Hadoop's own jars, and our programs over them: fetched and compiled once, kept in the user's cache folder."""
+"""Hadoop's releases for tests: their jars, what each can do, and our programs over them, compiled once.
+
+`SERVER` is the release whose servers this run of the tests starts: the one that CHECKPOINTER_TEST_HADOOP names, else
+2.7.3. `make interop RELEASE=3.4.2` sets it.
+"""
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import importlib.util
 import os
 import shutil
 import subprocess
-import sys
-import tarfile
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
+from tests.interop.hadoop_jars import (
+    SETUP,
+    JarSet,
+    JarSource,
+    Maven,
+    MissingHadoopError,
+    PipArchive,
+    listed_jars,
+    pyspark_jars,
+)
+from tests.required import skip
 
 _HERE = Path(__file__).resolve().parent
 _ROOT = _HERE.parent.parent
 _JAVA = _HERE / "java"
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hdfs-checkpointer-tests"
-_SETUP = "run `make interop-setup`"
-
-
-class MissingHadoopError(Exception):
-    """Hadoop cannot be run here; the message is one sentence that says why."""
+_VARIABLE = "CHECKPOINTER_TEST_HADOOP"
 
 
 def skip_without(release: HadoopRelease) -> None:
-    """Skip the test, or fail it where Hadoop is required, unless `release` can be run."""
+    """Skip the test, or fail it where this release is required, unless the release can be run."""
     try:
         release.class_path()
     except MissingHadoopError as error:
-        if required():
-            raise
-        pytest.skip(str(error))
-
-
-def required() -> bool:
-    """Whether tests without Hadoop are an error: in CI, or where the caller says so."""
-    return bool(os.environ.get("CI")) or os.environ.get("HDFS_CHECKPOINTER_REQUIRE_INTEROP") == "1"
+        skip(release.name, str(error))
 
 
 def java_program(name: str) -> Path:
@@ -51,7 +51,10 @@ def java_program(name: str) -> Path:
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(name, path=str(Path(home) / "bin") if home else None)
     if found is None:
-        raise MissingHadoopError(f"{name} of a JDK (Java 8 to 21) is not installed; {_SETUP}")
+        raise MissingHadoopError(
+            f"{name} of a JDK (Java 8 to 21) is not installed: "
+            f"install the package openjdk-17-jdk-headless, then {SETUP}"
+        )
     return Path(found)
 
 
@@ -63,76 +66,57 @@ def java_version(java: Path) -> str:
 
 @dataclass(frozen=True)
 class HadoopRelease:
-    """One release: the jars it needs (file to SHA-256), where they come from, our programs for it.
+    """One release: its jars, our programs for it, and what its servers do unlike those of other releases.
 
     Attributes:
-        home: folder with the compiled classes.
-        jar_folder: where the jars are.
-        archive: pip's requirements file that names the archive with the jars and its hash, and its size in MB;
-            None where an installed package has them.
+        name: as in `hadoop-3.5.0`: of its folder in the cache, and what CHECKPOINTER_TEST_REQUIRES calls it.
+        jars: the class path.
         sources: files below tests/interop/java.
+        layout: layout version of the images and edits that its servers write.
+        recorded: the folder in tests/recorded whose cases its servers are asked to read.
     """
 
     version: str
-    home: Path
-    jar_folder: Path
-    archive: tuple[Path, int] | None
-    jars: tuple[tuple[str, str], ...]
+    name: str
+    jars: JarSet
     sources: tuple[str, ...]
+    layout: int
+    recorded: str
 
-    def jars_are_whole(self) -> bool:
-        """Whether every jar is there with the content it must have."""
-        return all(_sha256(self.jar_folder / name) == digest for name, digest in self.jars)
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The version, to be compared."""
+        return tuple(map(int, self.version.split(".")))
 
-    def fetch_jars(self) -> None:
-        """Download the source archive that carries the jars and unpack those that are wanted.
+    @property
+    def is_3(self) -> bool:
+        """Whether it is of Hadoop 3."""
+        return self.numbers >= (3,)
 
-        pip takes it from its configured index and compares its hash; a stand-in for setuptools keeps pip from
-        running the archive's setup.py, which it would do only to learn the name and version.
+    @property
+    def refuses_young_images(self) -> bool:
+        """Whether a NameNode answers 409 to an image that comes before 3/4 of its own period (HDFS-12979)."""
+        return self.numbers >= (3, 3)
 
-        Raises:
-            MissingHadoopError: pip failed, or a jar is not the one it must be.
-        """
-        for outdated in self.home.glob("*.jsa"):
-            outdated.unlink()
-        if self.archive is None:
-            raise MissingHadoopError(f"the jars in {self.jar_folder} are not those of Hadoop {self.version}")
-        self.home.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="download-", dir=self.home) as work:
-            command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-            command += ["--no-cache-dir", "--require-hashes", "--no-deps", "--no-binary", ":all:"]
-            command += ["--no-build-isolation", "--use-pep517", "-r", str(self.archive[0]), "-d", work]
-            environment = {**os.environ, "PYTHONPATH": str(_HERE / "metadata_only"), "TMPDIR": work}
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-            if done.returncode:
-                reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-                raise MissingHadoopError(
-                    f"pip could not download the archive with Hadoop's jars ({reason}); {_SETUP} again"
-                )
-            (archive,) = Path(work).glob("*.tar.gz")
-            self.unpack(archive)
+    @property
+    def journal_keeps_layout(self) -> bool:
+        """Whether a JournalNode writes the layout of the namespace into VERSION; 3.3 writes its own."""
+        return not (3,) < self.numbers < (3, 4)
 
-    def unpack(self, archive: Path) -> None:
-        """Put the wanted jars of `archive` into the home folder, each whole or not at all.
+    @property
+    def journal_tells_namespace(self) -> bool:
+        """Whether a JournalNode answers other JournalNodes that ask for its storage info."""
+        return self.numbers >= (3, 5)
 
-        Raises:
-            MissingHadoopError: one is not there or is not the one it must be.
-        """
-        target = self.jar_folder
-        target.mkdir(exist_ok=True)
-        wanted = dict(self.jars)
-        with tarfile.open(archive) as content:
-            for member in content:
-                name = Path(member.name).name
-                if name in wanted and member.isfile():
-                    stream = content.extractfile(member)
-                    assert stream is not None
-                    fresh = archive.parent / name
-                    with fresh.open("wb") as out:
-                        shutil.copyfileobj(stream, out)
-                    fresh.replace(target / name)
-        if not self.jars_are_whole():
-            raise MissingHadoopError(f"the jars in {archive.name} are not the ones listed for Hadoop {self.version}")
+    @property
+    def registers_at_stub(self) -> bool:
+        """Whether its BackupNode registers at our stub, which announces the builds of 2.7.3 and 3.4.1."""
+        return not self.is_3
+
+    @property
+    def home(self) -> Path:
+        """The folder with jars, compiled classes and the archive of classes."""
+        return _CACHE / self.name
 
     def compile_tools(self) -> Path:
         """Folder with our compiled programs, made at the first call for these sources.
@@ -140,8 +124,8 @@ class HadoopRelease:
         Raises:
             MissingHadoopError: the jars or the compiler are missing, or it refuses a source.
         """
-        if not self.jars_are_whole():
-            raise MissingHadoopError(f"Hadoop's jars are not in {self.jar_folder}; {_SETUP}")
+        if wrong := self.jars.wrong():
+            raise MissingHadoopError(f"{wrong[0]} of {self.jars.title} is missing or damaged; {SETUP}{self._choice()}")
         self.home.mkdir(parents=True, exist_ok=True)
         sources = [_JAVA / name for name in self.sources]
         digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
@@ -150,7 +134,7 @@ class HadoopRelease:
             with tempfile.TemporaryDirectory(prefix="compile-", dir=self.home) as work:
                 fresh = Path(work) / "classes"
                 command = [str(java_program("javac")), "-nowarn", "-proc:none", "-encoding", "UTF-8", "-d", str(fresh)]
-                command += ["-cp", self.jar_path(), *map(str, sources)]
+                command += ["-cp", self.jars.path(), *map(str, sources)]
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
                 if done.returncode:
                     raise MissingHadoopError(f"javac refuses {', '.join(self.sources)}: {done.stderr}")
@@ -160,12 +144,12 @@ class HadoopRelease:
     def class_path(self, *folders: Path) -> str:
         """What `java -cp` needs; log4j.properties is on it, unless one of `folders` has its own.
 
-        The jars come first, and no file of a folder is in one: so an archive of their classes serves every folder.
+        The jars come first, so that an archive of their classes serves every folder.
 
         Raises:
             MissingHadoopError: as `compile_tools`.
         """
-        return os.pathsep.join([self.jar_path(), *map(str, folders), str(self._tools()), str(_JAVA)])
+        return os.pathsep.join([self.jars.path(), *map(str, folders), str(self._tools()), str(_JAVA)])
 
     def class_archive(self) -> Path:
         """Where the classes lie that a JVM takes as they are instead of loading them; see `class_archive.py`.
@@ -173,38 +157,15 @@ class HadoopRelease:
         Raises:
             MissingHadoopError: there is no Java.
         """
-        digest = hashlib.sha256("\n".join([java_version(java_program("java")), self.jar_path()]).encode())
+        digest = hashlib.sha256("\n".join([java_version(java_program("java")), self.jars.path()]).encode())
         return self.home / f"{digest.hexdigest()[:16]}.jsa"
 
     @functools.lru_cache(maxsize=8)  # noqa: B019 - a release is a constant
     def _tools(self) -> Path:
         return self.compile_tools()
 
-    def jar_path(self) -> str:
-        return os.pathsep.join(str(self.jar_folder / name) for name, _ in self.jars)
-
-
-def _jars(version: str) -> tuple[tuple[str, str], ...]:
-    lines = (_HERE / f"jars-{version}.sha256").read_text().splitlines()
-    return tuple((name, digest) for digest, name in (line.split() for line in lines))
-
-
-def _home(version: str) -> Path:
-    return _CACHE / f"hadoop-{version}"
-
-
-def _pyspark_jars() -> Path:
-    found = importlib.util.find_spec("pyspark")
-    assert found is not None
-    assert found.origin is not None
-    return Path(found.origin).parent / "jars"
-
-
-def _sha256(path: Path) -> str:
-    if not path.is_file():
-        return ""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    def _choice(self) -> str:
+        return "" if self in (*SET_UP, CLIENT) else f" RELEASE={self.version}"
 
 
 def _move(fresh: Path, target: Path) -> None:
@@ -217,30 +178,70 @@ def _move(fresh: Path, target: Path) -> None:
 
 
 _CLIENT_SOURCES = ("HadoopClient.java", "NamespaceWalk.java", "NamespaceLoad.java")
-_RECORDER_SOURCES = (
+_SERVER_SOURCES = (
+    "HadoopTools.java",
+    "HadoopMerge.java",
     "RandomAttributes.java",
     "RandomNames.java",
     "RandomRecorder.java",
     "RandomWork.java",
     "SimulatedDataNode.java",
     "SimulatedWriter.java",
+    *_CLIENT_SOURCES,
 )
-SERVER = HadoopRelease(
-    "2.7.3",
-    _home("2.7.3"),
-    _home("2.7.3") / "jars",
-    (_ROOT / "requirements" / "hadoop.txt", 220),
-    _jars("2.7.3"),
-    ("HadoopTools.java", "HadoopMerge.java", *_RECORDER_SOURCES, *_CLIENT_SOURCES, "MediaTypes.java"),
-)
-"""Servers, tools and client of the release that the product writes images for."""
+
+
+def _servers(version: str, source: JarSource, layout: int, recorded: str, *shims: str) -> HadoopRelease:
+    """Servers, tools and client of a release."""
+    name = f"hadoop-{version}"
+    jars = JarSet(f"Hadoop {version}", _CACHE / name / "jars", listed_jars(f"jars-{version}"), source)
+    return HadoopRelease(version, name, jars, (*_SERVER_SOURCES, *shims), layout, recorded)
+
+
+def _by_maven(version: str, layout: int) -> HadoopRelease:
+    packages = tuple(
+        f"org.apache.hadoop:{name}:{version}" for name in ("hadoop-hdfs", "hadoop-common", "hadoop-hdfs-client")
+    )
+    return _servers(version, Maven(packages, "65 MB"), layout, "hadoop-3.4.1", "generation3/Shims.java")
+
+
+HADOOP_RELEASES = {
+    each.version: each
+    for each in (
+        _servers(
+            "2.7.3",
+            PipArchive(_ROOT / "requirements" / "hadoop.txt", "220 MB"),
+            -63,
+            "hadoop-2.7.3",
+            "generation2/Shims.java",
+            "MediaTypes.java",
+        ),
+        _by_maven("3.3.6", -66),
+        _by_maven("3.4.2", -67),
+        _by_maven("3.5.0", -67),
+    )
+}
+"""The releases whose servers tests start, by version, oldest first."""
+
+
+def release_of(version: str) -> HadoopRelease:
+    """The release of a version; ends the run of the tests with a sentence where there is none."""
+    if version not in HADOOP_RELEASES:
+        raise SystemExit(f"{_VARIABLE}={version}: the tests know {', '.join(HADOOP_RELEASES)}")
+    return HADOOP_RELEASES[version]
+
+
+OLDEST, NEWEST = HADOOP_RELEASES["2.7.3"], HADOOP_RELEASES["3.5.0"]
+SERVER = release_of(os.environ.get(_VARIABLE) or OLDEST.version)
+"""Servers, tools and client that the tests start unless they name another release."""
 CLIENT = HadoopRelease(
     "3.5.0",
-    _home("3.5.0"),
-    _pyspark_jars(),
-    None,
-    _jars("3.5.0"),
+    "hadoop-client-3.5.0",
+    JarSet("the client of Hadoop 3.5.0", pyspark_jars(), listed_jars("client-jars-3.5.0"), None),
     ("AdminCalls.java", *_CLIENT_SOURCES, "shaded/MediaTypes.java"),
+    -67,
+    "hadoop-3.4.1",
 )
-"""A client alone, of a much later release: the one inside PySpark."""
-RELEASES = (SERVER, CLIENT)
+"""A client alone: the one inside PySpark."""
+SET_UP = (NEWEST, OLDEST)
+"""What `make interop-setup` fetches unless it is told a release."""

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 
 from tests.interop.hadoop_conf import HadoopConf
-from tests.interop.hadoop_home import SERVER, HadoopRelease, java_program, java_version
+from tests.interop.hadoop_home import java_program, java_version
 
 START_SECONDS = 600.0
 STOP_SECONDS = 20.0
@@ -98,12 +98,12 @@ def java_command(
 
 
 class HadoopProcess:
-    """A server of Hadoop 2.7.3; its log is `root/NAME.log` and grows over restarts.
+    """A server of Hadoop; its log is `root/NAME.log` and grows over restarts.
 
     Args:
         name: of the log file.
         main_class: Java class to run.
-        conf: goes first on the class path.
+        conf: its folder is on the class path; its release is the server's.
         ready: whether the server does its work; asked until it is true, an OSError counts as not yet.
     """
 
@@ -115,7 +115,6 @@ class HadoopProcess:
         ready: Callable[[], bool],
         *,
         heap: str = "256m",
-        release: HadoopRelease = SERVER,
     ) -> None:
         self.name = name
         self.log = conf.root / f"{name}.log"
@@ -123,7 +122,6 @@ class HadoopProcess:
         self._main_class = main_class
         self._ready = ready
         self._heap = heap
-        self._release = release
         self._jvm: subprocess.Popen[bytes] | None = None
 
     @property
@@ -154,10 +152,11 @@ class HadoopProcess:
     def launch(self, *arguments: str) -> None:
         """Start the JVM and wait for nothing."""
         assert not self.running, f"{self.name} runs already"
-        path = self._release.class_path(self._conf.folder)
+        release = self._conf.release
+        path = release.class_path(self._conf.folder)
         work = self._conf.root / "work"
         work.mkdir(exist_ok=True)
-        archive = self._release.class_archive()
+        archive = release.class_archive()
         command = java_command(path, self._main_class, *arguments, heap=self._heap, work=work, archive=archive)
         with self.log.open("ab") as log:
             self._jvm = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=work)
@@ -208,10 +207,10 @@ def run_once(
     Raises:
         HadoopDiedError: it did not end within `seconds`; it was killed.
     """
-    path = SERVER.class_path(conf.folder)
+    path = conf.release.class_path(conf.folder)
     work = conf.root / "work"
     work.mkdir(parents=True, exist_ok=True)
-    command = java_command(path, main_class, *arguments, work=work, archive=SERVER.class_archive())
+    command = java_command(path, main_class, *arguments, work=work, archive=conf.release.class_archive())
     shown = " ".join([main_class.rpartition(".")[2], *arguments])
     try:
         done = subprocess.run(
@@ -232,5 +231,5 @@ def port_is_open(address: tuple[str, int]) -> bool:
 
 
 def has_modules(java: Path) -> bool:
-    """Whether this is Java 9 or newer, whose packages have to be opened to Hadoop 2.7."""
+    """Whether this is Java 9 or newer, whose packages have to be opened to Hadoop."""
     return re.search(r'version "1\.', java_version(java)) is None

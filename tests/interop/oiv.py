@@ -8,12 +8,21 @@ from collections.abc import Container, Iterable
 
 # an inode, a directory with its children, the diffs of an inode, a reference, a snapshottable directory, the number
 # of a snapshot, or the head of a section
-_ITEM = re.compile(r"(?=<inode><id>|<directory>|<diff>|<ref>|<dir>|<snapshot>|<[A-Za-z]+Section>)")
+_ITEM = re.compile(
+    r"(?=<inode><id>|<directory>|<diff>|<(?:dir|file)DiffEntry>|<ref>|<dir>|<snapshot>|<[A-Za-z]+Section>)"
+)
 # a diff list without diffs says nothing
-_EMPTY = re.compile(r"<diff><inodeid>\d+</inodeid></diff>")
+_EMPTY = re.compile(
+    r"<diff><inodeid>\d+</inodeid></diff>|<(dir|file)DiffEntry><inodeId>\d+</inodeId><count>0</count></\1DiffEntry>"
+)
+# what counts the names of a created list, some of which are left out
+_COUNTED = re.compile(r"<createdListSize>\d+</createdListSize>")
 _REFERENCE = re.compile(r"<ref>.*?</ref>")
-_INDEX = re.compile(r"<inodereference-index>(\d+)</inodereference-index>")
-_CHILD = re.compile(r"(?=<inode>|<reference>)")
+_INDEX = re.compile(r"<(?:inodereference-index|refChild|deletedInoderef)>(\d+)</[A-Za-z-]+>")
+_CHILD = re.compile(r"(?=<inode>|<child>|<reference>)")
+# quotas and attributes are sets
+_SET = re.compile(r"(?:<(typeQuota|xattr)>.*?</\1>){2,}")
+_MEMBER = re.compile(r"<(typeQuota|xattr)>.*?</\1>")
 _MTIME = re.compile(r"<mtime>(\d+)</mtime>")
 _END = re.compile(r"</[A-Za-z]+Section>|</fsimage>|</?snapshottableDir>")
 
@@ -28,12 +37,15 @@ def items(text: str, clock: Container[int], nowhere: Iterable[tuple[int, str]]) 
         nowhere: names (directory, name) in created lists that lead to no inode; left out.
     """
     references = [found.replace("<ref>", "<reference>") for found in _REFERENCE.findall(text)]
+    text = _COUNTED.sub("", text)
+    text = _SET.sub(lambda match: "".join(sorted(member[0] for member in _MEMBER.finditer(match[0]))), text)
     text = _INDEX.sub(lambda match: references[int(match[1])], text)
     text = _MTIME.sub(lambda match: "<mtime>clock</mtime>" if int(match[1]) in clock else match[0], text)
     parts = Counter(map(_sorted_children, _ITEM.split(_END.sub("", text.replace("\n", "")))))
     for directory, name in nowhere:
-        head, created = f"<diff><inodeid>{directory}</inodeid>", f"<created><name>{name}</name></created>"
-        parts = Counter(part.replace(created, "") if part.startswith(head) else part for part in parts.elements())
+        heads = (f"<diff><inodeid>{directory}</inodeid>", f"<dirDiffEntry><inodeId>{directory}</inodeId>")
+        created = f"<created><name>{name}</name></created>"
+        parts = Counter(part.replace(created, "") if part.startswith(heads) else part for part in parts.elements())
     return Counter({part: count for part, count in parts.items() if not _EMPTY.fullmatch(part)})
 
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.interop.hadoop_conf import write_web_applications
-from tests.interop.hadoop_home import SERVER
+from tests.interop.hadoop_home import SERVER, HadoopRelease
 from tests.interop.hadoop_process import java_command
 
 _MAIN = "interop.RandomRecorder"
@@ -38,20 +38,22 @@ class Recorder:
 
     Args:
         folder: for the JVM's log and the recordings.
+        release: whose NameNode it is.
 
     Raises:
         MissingHadoopError: Java, the jars or the compiled program are missing.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, release: HadoopRelease = SERVER) -> None:
         self._folder = folder
+        self._release = release
         self._log = folder / "recorder.log"
         self._recorded = 0
         write_web_applications(folder)
         self._jvm = self._started()
 
     def _started(self) -> subprocess.Popen[str]:
-        class_path, archive = SERVER.class_path(self._folder), SERVER.class_archive()
+        class_path, archive = self._release.class_path(self._folder), self._release.class_archive()
         command = java_command(class_path, _MAIN, heap="512m", work=self._folder, archive=archive)
         with self._log.open("ab") as log:
             return subprocess.Popen(

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.interop.hadoop_conf import HadoopConf, ha_pair_confs
+from tests.interop.hadoop_home import SERVER
 from tests.interop.our_namenode import OurNameNode
 
 
@@ -33,7 +34,7 @@ class StubPair:
     def __init__(self, root: Path, properties: dict[str, str]) -> None:
         first, second, self.client_conf = ha_pair_confs(root, properties)
         self.nn1, self.nn2 = StubNode(first), StubNode(second)
-        self.nn1.command("format", "--layout", "-63").checked()
+        self.nn1.command("format", "--layout", str(SERVER.layout)).checked()
         shutil.copytree(first.name_dir, second.name_dir)
 
     def __enter__(self) -> Self:

@@ -18,7 +18,7 @@ from tests.checkpointer.op_makers import LATER, mkdir, rename_old
 from tests.depth import SEED, deep, scaled
 from tests.interop.crafted_lists import Crafter
 from tests.interop.crafted_replay import CraftedReplay, Verdict
-from tests.interop.hadoop_home import SERVER, skip_without
+from tests.interop.hadoop_home import OLDEST, skip_without
 
 pytestmark = [pytest.mark.interop]
 
@@ -33,7 +33,7 @@ _SHOWN = 3
 def crafted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CraftedReplay]:
     if "crafted" not in os.environ.get("MODES", "crafted").split():
         pytest.skip("MODES does not name crafted")
-    skip_without(SERVER)
+    skip_without(OLDEST)
     running = CraftedReplay(tmp_path_factory.mktemp("crafted"))
     yield running
     running.close()

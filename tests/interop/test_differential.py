@@ -27,6 +27,7 @@ import pytest
 from checkpointer.merging.offline import merge_directory, plan_directory
 from hadoop_common.errors import EXIT_BAD_EDITS, EXIT_BAD_IMAGE, HdfsError
 from hadoop_common.names import image_name, parse_image
+from image_format.md5_file import format_md5, md5_of_file, md5_path
 from image_format.reader import ImageFile
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
@@ -36,6 +37,7 @@ from tests.checkpointer.cli_runner import run_cli
 from tests.checkpointer.recorded_cases import imgcmp
 from tests.depth import SEED, scaled
 from tests.interop.hadoop import Hadoop, HadoopRefusedError
+from tests.interop.hadoop_home import SERVER
 from tests.interop.recorder import Recorder, Recording
 
 pytestmark = [pytest.mark.interop]
@@ -90,6 +92,18 @@ def loads(hadoop: Hadoop, image: Path, recording: Recording) -> bool:
     return True
 
 
+def replayed(hadoop: Hadoop, storage: Path) -> Path | None:
+    """What a NameNode makes of a storage directory; None where it cannot."""
+    copy = storage.with_name("replayed")
+    shutil.copytree(storage, copy)
+    try:
+        image = hadoop.replay_and_save(copy)
+    except HadoopRefusedError:
+        return None
+    md5_path(image).write_bytes(format_md5(md5_of_file(image), image.name))
+    return image
+
+
 def errors(image: Path) -> set[str]:
     """Codes of the errors that `image verify` finds."""
     return {found.code for found in verify_image(image).findings.listed if found.severity is Severity.ERROR}
@@ -132,6 +146,9 @@ def test_our_merge_is_what_hadoop_makes(
     storage, txid = storage_before(recording, tmp_path / "storage")
     theirs = recording.checkpoint / image_name(txid)
     assert theirs.exists() == (not recording.refusal)
+    if SERVER.is_3 and theirs.exists():
+        # its SecondaryNameNode replays truncates as copies: it always believes that an upgrade is not finalized
+        theirs = replayed(hadoop, storage) or theirs
     ours = merged(storage)
     if isinstance(ours, HdfsError):
         assert recording.refusal, f"Hadoop makes a checkpoint of {storage}: {ours}"
@@ -139,7 +156,7 @@ def test_our_merge_is_what_hadoop_makes(
         return
     assert ours.name == image_name(txid)
     assert loads(hadoop, ours, recording), storage
-    if theirs.exists() and loads(hadoop, theirs, recording):
+    if theirs.exists() and (theirs.parent != recording.checkpoint or loads(hadoop, theirs, recording)):
         assert differences(theirs, ours, storage) == [], storage
     base = min(images(storage / "current"))
     known = theirs if theirs.exists() else storage / "current" / image_name(base)

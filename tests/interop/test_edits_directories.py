@@ -15,6 +15,7 @@ from namenode_stub.node import NameNodeStub
 from tests.interop.clients import ClientJvm
 from tests.interop.cluster import NameNode
 from tests.interop.hadoop_conf import HadoopConf
+from tests.interop.hadoop_home import SERVER
 
 pytestmark = pytest.mark.interop
 
@@ -24,7 +25,7 @@ def conf(tmp_path: Path) -> HadoopConf:
     directories = ",".join((tmp_path / name).as_uri() for name in ("a", "b"))
     made = HadoopConf(tmp_path, {"dfs.namenode.name.dir": directories, "dfs.namenode.name.dir.restore": "true"})
     config = config_of(made)
-    format_storage(list(config.image_directories), list(config.edits_directories), new_storage_info(-63))
+    format_storage(list(config.image_directories), list(config.edits_directories), new_storage_info(SERVER.layout))
     return made
 
 

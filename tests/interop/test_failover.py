@@ -1,4 +1,4 @@
-"""Our failover controller and Hadoop's 2.7.3 in one election, with real NameNodes on our JournalNodes."""
+"""Our failover controller and Hadoop's in one election, with real NameNodes on our JournalNodes."""
 
 from __future__ import annotations
 

@@ -1,82 +1,130 @@
-"""Fetching Hadoop's jars: what is damaged or missing is noticed, and said in one sentence."""
+"""Fetching Hadoop's jars: what is damaged or missing is noticed, named in one sentence and fetched again."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import tarfile
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
-from tests.interop.hadoop_home import SERVER, HadoopRelease, MissingHadoopError, java_program, required
+from tests.interop.hadoop_home import HADOOP_RELEASES, NEWEST, java_program, release_of, skip_without
+from tests.interop.hadoop_jars import JarSet, Maven, MissingHadoopError, PipArchive, unpack
+from tests.required import VARIABLE
 
 CONTENT = {"a-1.jar": b"first", "b-2.jar": b"second"}
 
 
+@dataclass(eq=False)
+class Source:
+    """Jars as a download brings them; damaged ones are kept, as Maven does."""
+
+    kept: dict[str, bytes]
+    size: str = "2 jars"
+    calls: list[tuple[str, ...]] = field(default_factory=list)
+
+    def fetch(self, names: Sequence[str], folder: Path, *, again: bool) -> None:
+        self.calls.append(tuple(names))
+        for name, content in (CONTENT if again else self.kept).items():
+            (folder / name).write_bytes(content)
+
+
 @pytest.fixture
-def release(tmp_path: Path) -> HadoopRelease:
-    """A release of two small jars that are not there yet."""
-    jars = tuple((name, hashlib.sha256(content).hexdigest()) for name, content in CONTENT.items())
-    home = tmp_path / "cache" / "hadoop"
-    return replace(SERVER, home=home, jar_folder=home / "jars", jars=jars)
+def jars(tmp_path: Path) -> JarSet:
+    """Two small jars that are not there yet."""
+    digests = tuple((name, hashlib.sha256(content).hexdigest()) for name, content in CONTENT.items())
+    return JarSet("Hadoop 1", tmp_path / "cache" / "jars", digests, Source(CONTENT))
 
 
-def archive(folder: Path, content: dict[str, bytes]) -> Path:
-    folder.mkdir(parents=True)
-    path = folder / "source.tar.gz"
+def test_jars_are_fetched_once(jars: JarSet) -> None:
+    assert jars.wrong() == list(CONTENT)
+    assert jars.ensure()
+    assert {path.name: path.read_bytes() for path in jars.folder.iterdir()} == CONTENT
+    assert not jars.ensure()
+
+
+def test_a_damaged_jar_is_named_and_fetched_alone(jars: JarSet, capsys: pytest.CaptureFixture[str]) -> None:
+    jars.ensure()
+    (jars.folder / "a-1.jar").write_bytes(b"firsT")
+    assert jars.ensure()
+    assert isinstance(jars.source, Source)
+    assert jars.source.calls[1:] == [("a-1.jar",)]
+    assert "fetching a-1.jar of Hadoop 1 again: missing or damaged" in capsys.readouterr().out
+    assert jars.wrong() == []
+
+
+def test_a_broken_download_is_repaired_without_what_it_kept(jars: JarSet, capsys: pytest.CaptureFixture[str]) -> None:
+    source = Source({**CONTENT, "b-2.jar": b"sec"})
+    assert replace(jars, source=source).ensure()
+    assert source.calls == [("a-1.jar", "b-2.jar"), ("b-2.jar",)]
+    assert "b-2.jar of Hadoop 1 came damaged or not at all" in capsys.readouterr().out
+    assert jars.wrong() == []
+
+
+def test_jars_that_are_other_ones_each_time_are_refused(jars: JarSet) -> None:
+    grown = replace(jars, digests=(*jars.digests, ("c-3.jar", hashlib.sha256(b"third").hexdigest())))
+    with pytest.raises(MissingHadoopError, match=r"^c-3.jar of Hadoop 1 came damaged or not at all, twice"):
+        grown.ensure()
+
+
+def test_jars_of_an_installed_package_are_not_fetched(jars: JarSet) -> None:
+    with pytest.raises(MissingHadoopError, match=r"a-1.jar, b-2.jar in .* are missing or damaged: run `make setup`"):
+        replace(jars, source=None).ensure()
+
+
+def test_only_the_wanted_jars_are_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "source.tar.gz"
     with tarfile.open(path, "w:gz") as out:
-        for name, data in content.items():
+        for name, data in {**CONTENT, "other.jar": b"x"}.items():
             member = tarfile.TarInfo(f"source/deps/jars/{name}")
             member.size = len(data)
             out.addfile(member, io.BytesIO(data))
-    return path
-
-
-def test_only_the_wanted_jars_are_unpacked(release: HadoopRelease) -> None:
-    assert not release.jars_are_whole()
-    release.unpack(archive(release.home, {**CONTENT, "other.jar": b"x"}))
-    assert {path.name: path.read_bytes() for path in (release.home / "jars").iterdir()} == CONTENT
-    assert release.jars_are_whole()
-    (release.home / "jars" / "a-1.jar").write_bytes(b"firsT")
-    assert not release.jars_are_whole()
-
-
-def test_jars_that_an_older_list_did_not_have_are_missed(release: HadoopRelease) -> None:
-    release.unpack(archive(release.home, CONTENT))
-    grown = replace(release, jars=(*release.jars, ("c-3.jar", hashlib.sha256(b"third").hexdigest())))
-    assert not grown.jars_are_whole()
-
-
-def test_another_jar_of_the_name_is_refused(release: HadoopRelease) -> None:
-    with pytest.raises(MissingHadoopError, match="are not the ones"):
-        release.unpack(archive(release.home, {**CONTENT, "a-1.jar": b"other"}))
+    (tmp_path / "jars").mkdir()
+    unpack(path, list(CONTENT), tmp_path / "jars")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "jars").iterdir()} == CONTENT
 
 
 def test_a_failed_download_gives_the_reason_and_leaves_nothing(
-    release: HadoopRelease, monkeypatch: pytest.MonkeyPatch
+    jars: JarSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(release.home))
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    (tmp_path / "hadoop.txt").write_text(f"pyspark==2.4.8 --hash=sha256:{'0' * 64}\n")
+    source = PipArchive(tmp_path / "hadoop.txt", "220 MB")
     with pytest.raises(MissingHadoopError, match=r"pip could not download .* \(ERROR: No matching distribution"):
-        release.fetch_jars()
-    assert list(release.home.iterdir()) == []
+        replace(jars, source=source).ensure()
+    assert list(jars.folder.parent.rglob("*")) == [jars.folder]
+
+
+def test_missing_maven_is_said_in_a_sentence(jars: JarSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    message = "^Maven, which fetches g:a:1, is not installed: install the package maven, then run `make interop-setup`$"
+    with pytest.raises(MissingHadoopError, match=message):
+        replace(jars, source=Maven(("g:a:1",), "1 MB")).ensure()
 
 
 def test_a_missing_jdk_is_said_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(MissingHadoopError, match=r"javac of a JDK .* is not installed"):
+    with pytest.raises(
+        MissingHadoopError, match=r"^javac of a JDK .* is not installed: install the package openjdk-17"
+    ):
         java_program("javac")
 
 
-@pytest.mark.parametrize(
-    ("variables", "expected"),
-    [({}, False), ({"CI": "true"}, True), ({"HDFS_CHECKPOINTER_REQUIRE_INTEROP": "1"}, True)],
-)
-def test_ci_requires_hadoop(variables: dict[str, str], expected: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CI", "HDFS_CHECKPOINTER_REQUIRE_INTEROP"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert required() == expected
+def test_what_is_missing_is_skipped_unless_it_is_required(jars: JarSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = replace(NEWEST, jars=jars)
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with pytest.raises(pytest.skip.Exception, match=r"^a-1.jar of Hadoop 1 is missing or damaged; run `make interop"):
+        skip_without(release)
+    monkeypatch.setenv(VARIABLE, "strace hadoop-3.5.0")
+    with pytest.raises(pytest.fail.Exception, match=f"{VARIABLE} lists hadoop-3.5.0"):
+        skip_without(release)
+
+
+def test_releases_are_chosen_by_their_versions() -> None:
+    assert [release_of(version).name for version in HADOOP_RELEASES] == [f"hadoop-{each}" for each in HADOOP_RELEASES]
+    with pytest.raises(SystemExit, match=r"the tests know 2\.7\.3, 3\.3\.6, 3\.4\.2, 3\.5\.0$"):
+        release_of("3.5.1")

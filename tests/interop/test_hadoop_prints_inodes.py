@@ -1,7 +1,8 @@
-"""The table `inodes` and the texts of `image dump` are what Hadoop 2.7.3's own viewer prints of recorded images."""
+"""The table `inodes` and the texts of `image dump` are what Hadoop's own viewer prints of recorded images."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,18 @@ import pytest
 from tests.checkpointer.cli_runner import run_cli
 from tests.checkpointer.recorded_cases import Case, all_cases, imgcmp
 from tests.interop.hadoop import Hadoop, HadoopRefusedError
+from tests.interop.hadoop_home import SERVER
 from tests.pipeline.test_inodes_recorded import delimited_row, read
 
 pytestmark = [pytest.mark.interop, pytest.mark.recorded]
 
-CASES = [case for case in all_cases() if case.path.parent.name == "hadoop-2.7.3"]
+RELEASE = "3.x" if SERVER.is_3 else "2.7"
+# of the build of 3.x that printed it; ours names that of 3.4.1
+REVISION = re.compile("<oivRevision>[0-9a-f]+</oivRevision>")
+CASES = [case for case in all_cases() if case.path.parent.name == SERVER.recorded]
 
 
+@pytest.mark.skipif(SERVER.is_3, reason="the rows are compared in the form of 2.7; the texts below have that of 3.x")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.path.name)
 def test_rows_are_those_of_the_live_viewer(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
     image = case.image("after")
@@ -33,7 +39,7 @@ def test_rows_are_those_of_the_live_viewer(hadoop: Hadoop, case: Case, tmp_path:
 def test_texts_are_those_of_the_live_viewer(hadoop: Hadoop, case: Case) -> None:
     image = case.image("after")
     assert dumped(image, "distribution") == hadoop.view_image(image, "FileDistribution")
-    assert dumped(image, "xml") == hadoop.view_image(image, "XML")
+    assert REVISION.sub("", dumped(image, "xml")) == REVISION.sub("", hadoop.view_image(image, "XML"))
     try:
         printed = hadoop.view_image(image, "Delimited")
     except HadoopRefusedError:
@@ -43,6 +49,6 @@ def test_texts_are_those_of_the_live_viewer(hadoop: Hadoop, case: Case) -> None:
 
 
 def dumped(image: Path, form: str) -> str:
-    code, out, _ = run_cli("image", "dump", image, "--format", form, "--release", "2.7")
+    code, out, _ = run_cli("image", "dump", image, "--format", form, "--release", RELEASE)
     assert code == 0
     return out

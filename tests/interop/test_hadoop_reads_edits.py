@@ -1,4 +1,4 @@
-"""Every recorded transaction of Hadoop 2.7.3, rewritten by us: Hadoop's own viewer reads what was recorded."""
+"""Every recorded transaction of Hadoop, rewritten by us: Hadoop's own viewer reads what was recorded."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from journal.segment import encode_header
 from journal.segment_file import list_segments, read_ops
 from tests.checkpointer.recorded_cases import Case, all_cases
 from tests.interop.hadoop import Hadoop, HadoopRefusedError
+from tests.interop.hadoop_home import SERVER
 
 pytestmark = [pytest.mark.interop, pytest.mark.recorded]
 
-CASES = [case for case in all_cases() if case.path.parent.name == "hadoop-2.7.3"]
+CASES = [case for case in all_cases() if case.path.parent.name == SERVER.recorded]
 # This release reads SET_NS_QUOTA and CLEAR_NS_QUOTA and does not write them any more.
-REWRITABLE = [case for case in CASES if case.path.name != "obsolete-ops"]
-LAYOUT = -63
+REWRITABLE = [case for case in CASES if case.path.name not in ("obsolete-ops", "upgrade-obsolete-ops")]
+LAYOUT = SERVER.layout
 INFO = StorageInfo(LAYOUT, 42, 0, "CID-test", "BP-1-127.0.0.1-1")
 HEAD, TAIL = "  <RECORD>", "</EDITS>"
 

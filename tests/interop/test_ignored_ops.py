@@ -1,4 +1,4 @@
-"""What we ignore a NameNode 2.7.3 replays without an effect, and odd paths lead it where they lead us."""
+"""What we ignore a NameNode replays without an effect, and odd paths lead it where they lead us."""
 
 from __future__ import annotations
 

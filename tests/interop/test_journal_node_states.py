@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from hadoop_rpc.errors import JournalNotFormattedError, NoSuchProtocolError
+from hadoop_rpc.errors import JournalNotFormattedError, NoSuchProtocolError, NoSuchRpcMethodError
 from hadoop_rpc.qjournal_protocol import QJournalClient
 from journal.journal_node.fetch import HttpFetch
 from journal.journal_node.file_disk import below
@@ -19,6 +20,7 @@ from journal.journal_node.syncer import JournalSyncer
 from journal.quorum.address import NodeAddress
 from tests.interop.cluster import JournalNode
 from tests.interop.hadoop_conf import HadoopConf
+from tests.interop.hadoop_home import SERVER
 from tests.journal.journal_node_cases import CASES, faulty_node, peers
 from tests.journal.journal_node_support import HEADER, JOURNAL, NAMESPACE, Writer, batch, formatted
 from tests.journal.memory_disk import Killed, MemoryDisk
@@ -89,13 +91,20 @@ def test_segments_are_synced_from_hadoops(hadoops_peer: RpcPeer, tmp_path: Path)
     ours.close()
 
 
-def test_hadoops_of_release_2_tells_promises_but_no_namespace(hadoops_peer: RpcPeer, tmp_path: Path) -> None:
+def test_hadoops_returns_promises_and_where_it_can_its_namespace(hadoops_peer: RpcPeer, tmp_path: Path) -> None:
     assert hadoops_peer.promised_epoch(JOURNAL) == 5
-    with pytest.raises(NoSuchProtocolError):
-        hadoops_peer.storage_info(JOURNAL)
+    given = None
+    if SERVER.journal_tells_namespace:
+        # without a block pool
+        found = hadoops_peer.storage_info(JOURNAL)
+        assert replace(found, blockpool_id=NAMESPACE.blockpool_id, storage_type=NAMESPACE.storage_type) == NAMESPACE
+    else:
+        given = NAMESPACE
+        with pytest.raises(NoSuchRpcMethodError if SERVER.is_3 else NoSuchProtocolError):
+            hadoops_peer.storage_info(JOURNAL)
     with pytest.raises(JournalNotFormattedError):
         hadoops_peer.promised_epoch("unknown")
     ours = OurNode(below(tmp_path / "ours"))
-    format_from_peers(ours.open_journal(JOURNAL), [hadoops_peer], NAMESPACE)
+    format_from_peers(ours.open_journal(JOURNAL), [hadoops_peer], given)
     assert ours.get_journal_state(JOURNAL).last_promised_epoch == 5
     ours.close()

@@ -1,4 +1,4 @@
-"""What docs/operations.md promises an operator of a real Hadoop 2.7.3: check, fetch-image, and a restore from it."""
+"""What docs/operations.md promises an operator of a real Hadoop: check, fetch-image, and a restore from it."""
 
 from __future__ import annotations
 

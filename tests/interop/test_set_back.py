@@ -1,4 +1,4 @@
-"""Nothing is lost when a real NameNode 2.7.3 goes back in time: every way to do so, beside every role of ours.
+"""Nothing is lost when a real NameNode goes back in time: every way to do so, beside every role of ours.
 
 A row takes 10 to 25 seconds. The quick tier has a few that Hadoop's own procedures and backups of files bring about.
 """

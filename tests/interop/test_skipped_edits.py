@@ -1,4 +1,4 @@
-"""A segment with operations left out: a real NameNode 2.7.3 replays it, and so do we, with the same image."""
+"""A segment with operations left out: a real NameNode replays it, and so do we, with the same image."""
 
 from __future__ import annotations
 

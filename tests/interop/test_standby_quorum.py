@@ -1,4 +1,4 @@
-"""Our standby on a quorum of JournalNodes, Hadoop's and ours, that a real active NameNode 2.7.3 writes to."""
+"""Our standby on a quorum of JournalNodes, Hadoop's and ours, that a real active NameNode writes to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our NameNode stub and a real NameNode 2.7.3 as an HA pair on a quorum: each takes over from the other."""
+"""Our NameNode stub and a real NameNode as an HA pair on a quorum: each takes over from the other."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from image_tools.verify.checker import verify_image
 from tests.interop.clients import ClientJvm, HdfsClient
 from tests.interop.cluster import NameNode
 from tests.interop.hadoop_conf import ha_pair_confs
+from tests.interop.hadoop_home import SERVER
 from tests.interop.hadoop_process import run_once, wait_until
 from tests.interop.journal_trio import JournalTrio
 from tests.interop.our_namenode import OurNameNode
@@ -65,7 +66,7 @@ def site(request: pytest.FixtureRequest, client_jvm: ClientJvm, tmp_path: Path) 
         stub = stack.enter_context(OurNameNode(first))
         real = NameNode(second, name="nn2")
         stack.callback(real.stop)
-        stub.command("format", "--layout", "-63").checked()
+        stub.command("format", "--layout", str(SERVER.layout)).checked()
         stub.start()
         yield Site(trio, stub, real, client_jvm.of(clients))
 

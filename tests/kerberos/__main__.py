@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from tests.apt import apt_command, apt_install
-from tests.interop.hadoop_home import required
 from tests.kerberos.kdc import missing
+from tests.required import required
 
 _PACKAGES = ("krb5-kdc", "krb5-admin-server", "libkrb5-dev", "gcc", "python3-dev")
 _REQUIREMENTS = Path(__file__).parents[2] / "requirements" / "kerberos.txt"
@@ -25,7 +25,7 @@ def main() -> int:
         subprocess.run([*pip, "--require-hashes", "-r", str(_REQUIREMENTS)], check=False)
     if lacking := missing():
         print(f"kerberos: there is no {lacking}; the tests with Kerberos will be skipped", file=sys.stderr)
-        return int(required())
+        return int(required("kerberos"))
     print("kerberos: ready")
     return 0
 

@@ -9,11 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import pytest
-
 from tests.interop.hadoop_conf import free_port
-from tests.interop.hadoop_home import required
 from tests.interop.hadoop_process import port_is_open, wait_until
+from tests.required import skip
 
 REALM = "TEST.REALM"
 _PROGRAMS = ("krb5kdc", "kdb5_util", "kadmin.local")
@@ -63,10 +61,7 @@ def missing() -> str:
 def skip_without_kdc() -> None:
     """Skip the test where there is no KDC; where the real parts are required, fail."""
     if lacking := missing():
-        reason = f"there is no {lacking}: make interop-setup installs it"
-        if required():
-            pytest.fail(reason)
-        pytest.skip(reason)
+        skip("kerberos", f"{lacking} is not installed: `make interop-setup` installs it")
 
 
 class Kdc:

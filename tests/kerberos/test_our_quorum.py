@@ -1,4 +1,4 @@
-"""Real NameNodes of Hadoop 2.7.3 write to our JournalNodes and read from them, with privacy and HTTPS only.
+"""Real NameNodes write to our JournalNodes and read from them, with privacy and HTTPS only.
 
 So do our commands.
 """

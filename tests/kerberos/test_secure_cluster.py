@@ -1,4 +1,4 @@
-"""Our secondary, `fetch-image` and `check` beside a real NameNode of Hadoop 2.7.3 that demands Kerberos."""
+"""Our secondary, `fetch-image` and `check` beside a real NameNode that demands Kerberos."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Privacy and HTTPS only together, on a real Hadoop 2.7.3: our roles and commands work, and no name is in clear."""
+"""Privacy and HTTPS only together, on a real Hadoop: our roles and commands work, and no name is in clear."""
 
 from __future__ import annotations
 

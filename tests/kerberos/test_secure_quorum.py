@@ -1,4 +1,4 @@
-"""Our standby on a JournalNode and an active NameNode of Hadoop 2.7.3 that demand Kerberos, with privacy."""
+"""Our standby on a JournalNode and an active NameNode that demand Kerberos, with privacy."""
 
 from __future__ import annotations
 

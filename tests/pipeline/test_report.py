@@ -34,7 +34,7 @@ from tests.browser import MissingBrowserError, browser
 from tests.checkpointer.cli_runner import Outcome, run_cli
 from tests.checkpointer.recorded_cases import RECORDED
 from tests.depth import deep
-from tests.interop.hadoop_home import required
+from tests.required import skip
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -384,6 +384,4 @@ def test_no_table_is_wider_than_a_small_screen(report: Report, tmp_path: Path) -
             page.goto(page_file.as_uri())
             assert page.locator(".table .scroll").evaluate_all(wide) == []
     except MissingBrowserError as error:
-        if required():
-            raise
-        pytest.skip(str(error))
+        skip("browser", str(error))

@@ -19,8 +19,8 @@ from pipeline.reports.html import render
 from pipeline.reports.html.values import bytes_text, count_text
 from pipeline.reports.model import Column, Report, ReportTable, Section
 from tests.browser import MissingBrowserError, browser
-from tests.interop.hadoop_home import required
 from tests.pipeline.sample_report import GENERATED, hostile_report, sample_report
+from tests.required import skip
 
 _PATIENCE = 280_000
 """Milliseconds for what takes one of them on an idle machine, and is only a bound here."""
@@ -57,9 +57,7 @@ def chromium() -> Iterator[Browser]:
         with browser() as running:
             yield running
     except MissingBrowserError as error:
-        if required():
-            raise
-        pytest.skip(str(error))
+        skip("browser", str(error))
 
 
 @pytest.fixture

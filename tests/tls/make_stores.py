@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.interop.hadoop_home import SERVER, java_program
+from tests.interop.hadoop_home import OLDEST, java_program
 
 STORE, KEY = "store-secret", "key-secret"
 _CENTURY = ("-validity", "36500")
@@ -50,7 +50,7 @@ def make(folder: Path) -> None:
         _chain(folder / name, kind)
     for alias, value in (("ssl.server.keystore.password", STORE), ("ssl.server.keystore.keypassword", KEY)):
         words = ("create", alias, "-value", value, "-provider", f"localjceks://file{folder / 'credentials.jceks'}")
-        command = [str(java_program("java")), "-cp", SERVER.class_path(), _CREDENTIALS, *words]
+        command = [str(java_program("java")), "-cp", OLDEST.class_path(), _CREDENTIALS, *words]
         subprocess.run(command, check=True, capture_output=True)
     (folder / "credentials.jceks").chmod(0o600)
     (folder / ".credentials.jceks.crc").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""HTTPS only, with the stores that keytool and Hadoop made, between real servers of 2.7.3 and ours."""
+"""HTTPS only, with the stores that keytool and Hadoop made, between real servers of Hadoop and ours."""
 
 from __future__ import annotations
 

@@ -39,7 +39,9 @@ public final class HadoopClient {
     PrintStream answers = new PrintStream(System.out, true, "UTF-8");
     PrintStream log = System.err;
     System.setOut(log);
-    for (String prefix : new String[] {"", "org.apache.hadoop.shaded."}) {
+    // the jars of a server of Hadoop 3 have a web framework
+    boolean without = HadoopClient.class.getResource("MediaTypes.class") != null;
+    for (String prefix : without ? new String[] {"", "org.apache.hadoop.shaded."} : new String[0]) {
       System.setProperty(prefix + "javax.ws.rs.ext.RuntimeDelegate", "interop.MediaTypes");
     }
     // loggers keep the standard error of the time of their first use

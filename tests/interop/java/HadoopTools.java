@@ -9,10 +9,12 @@ import java.nio.charset.StandardCharsets;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.hdfs.HdfsConfiguration;
+import org.apache.hadoop.hdfs.server.common.HdfsServerConstants.NamenodeRole;
 import org.apache.hadoop.hdfs.server.common.HdfsServerConstants.StartupOption;
 import org.apache.hadoop.hdfs.server.common.Storage.StorageDirectory;
 import org.apache.hadoop.hdfs.server.namenode.NNStorage.NameNodeFile;
 import org.apache.hadoop.hdfs.tools.offlineEditsViewer.OfflineEditsViewer;
+import org.apache.hadoop.hdfs.tools.offlineEditsViewer.OfflineEditsVisitorFactory;
 import org.apache.hadoop.hdfs.tools.offlineImageViewer.OfflineImageViewerPB;
 import org.apache.hadoop.hdfs.util.Canceler;
 import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
@@ -44,6 +46,9 @@ public final class HadoopTools {
     base = new HdfsConfiguration();
     base.set("fs.defaultFS", "hdfs://127.0.0.1:1");
     base.set("dfs.namenode.acls.enabled", "true");
+    // from Hadoop 3 on the thread that logs edits counts them
+    base.set("dfs.namenode.edits.asynclogging", "false");
+    NameNode.initMetrics(base, NamenodeRole.NAMENODE);
   }
 
   public static void main(String[] arguments) throws IOException {
@@ -77,6 +82,16 @@ public final class HadoopTools {
       case "oiv":
         return OfflineImageViewerPB.run(new String[] {"-p", words[3], "-i", words[1], "-o", words[2]});
       case "oev":
+        if (words[3].equals("binary") && !words[1].endsWith(".xml")) {
+          // From Hadoop 3 on the command line refuses binary to binary, and its way by XML loses the block of a truncate.
+          return new OfflineEditsViewer()
+              .go(
+                  words[1],
+                  words[2],
+                  "copy",
+                  new OfflineEditsViewer.Flags(),
+                  OfflineEditsVisitorFactory.getEditsVisitor(words[2], "binary", false));
+        }
         return new OfflineEditsViewer().run(new String[] {"-p", words[3], "-i", words[1], "-o", words[2]});
       default:
         throw new IllegalArgumentException("unknown command " + words[0]);

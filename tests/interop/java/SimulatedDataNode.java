@@ -11,10 +11,8 @@ import org.apache.hadoop.hdfs.protocol.ExtendedBlock;
 import org.apache.hadoop.hdfs.security.token.block.ExportedBlockKeys;
 import org.apache.hadoop.hdfs.server.common.HdfsServerConstants.NodeType;
 import org.apache.hadoop.hdfs.server.common.StorageInfo;
-import org.apache.hadoop.hdfs.server.datanode.DataNodeLayoutVersion;
 import org.apache.hadoop.hdfs.server.protocol.BlockRecoveryCommand;
 import org.apache.hadoop.hdfs.server.protocol.BlockRecoveryCommand.RecoveringBlock;
-import org.apache.hadoop.hdfs.server.protocol.BlockReportContext;
 import org.apache.hadoop.hdfs.server.protocol.DatanodeCommand;
 import org.apache.hadoop.hdfs.server.protocol.DatanodeRegistration;
 import org.apache.hadoop.hdfs.server.protocol.DatanodeStorage;
@@ -46,7 +44,7 @@ final class SimulatedDataNode {
     NamespaceInfo space = node.versionRequest();
     pool = space.getBlockPoolID();
     String uuid = String.format("00000000-0000-4000-8000-%012d", port);
-    int layout = DataNodeLayoutVersion.CURRENT_LAYOUT_VERSION;
+    int layout = Shims.DATA_NODE_LAYOUT;
     StorageInfo info =
         new StorageInfo(
             layout, space.getNamespaceID(), space.getClusterID(), space.getCTime(), NodeType.DATA_NODE);
@@ -60,7 +58,7 @@ final class SimulatedDataNode {
       reports[i] = new StorageBlockReport(storages[i], BlockListAsLongs.EMPTY);
     }
     heartbeat();
-    node.blockReport(registration, pool, reports, new BlockReportContext(1, 0, 1));
+    node.blockReport(registration, pool, reports, Shims.onlyReport());
   }
 
   String firstStorage() {
@@ -76,10 +74,10 @@ final class SimulatedDataNode {
   synchronized void heartbeat() throws IOException {
     StorageReport[] reports = new StorageReport[storages.length];
     for (int i = 0; i < reports.length; i++) {
-      reports[i] = new StorageReport(storages[i], false, 1L << 50, 1L << 20, 1L << 49, 1L << 20);
+      reports[i] = Shims.room(storages[i]);
     }
     for (DatanodeCommand command :
-        node.sendHeartbeat(registration, reports, 1L << 40, 0, 0, 1, 0, null).getCommands()) {
+        Shims.heartbeat(node, registration, reports).getCommands()) {
       if (command instanceof BlockRecoveryCommand) {
         for (RecoveringBlock block : ((BlockRecoveryCommand) command).getRecoveringBlocks()) {
           recover(block);

@@ -2,7 +2,6 @@ package interop;
 
 import java.io.IOException;
 import java.util.EnumSet;
-import org.apache.hadoop.crypto.CryptoProtocolVersion;
 import org.apache.hadoop.fs.CreateFlag;
 import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.hadoop.hdfs.protocol.ClientProtocol;
@@ -51,15 +50,7 @@ final class SimulatedWriter {
       long blockSize)
       throws IOException {
     HdfsFileStatus status =
-        node.create(
-            path,
-            permission.applyUMask(UMASK),
-            client,
-            new EnumSetWritable<>(flags),
-            true,
-            (short) replication,
-            blockSize,
-            CryptoProtocolVersion.supported());
+        Shims.create(node, path, permission.applyUMask(UMASK), client, flags, replication, blockSize);
     return new SimulatedWriter(node, dataNode, client, path, status);
   }
 
@@ -145,7 +136,7 @@ final class SimulatedWriter {
     LocatedBlock located = null;
     for (int i = 0; located == null; i++) {
       try {
-        located = node.addBlock(path, client, last, null, fileId, null);
+        located = Shims.addBlock(node, path, client, last, fileId);
       } catch (RemoteException error) {
         if (i > PATIENCE || !error.getClassName().endsWith("NotReplicatedYetException")) {
           throw error;

@@ -1,0 +1,25 @@
+"""What a run of the tests must have, such as `hadoop-3.5.0` or `kerberos`: the names in CHECKPOINTER_TEST_REQUIRES.
+
+A test whose real counterpart is missing is skipped, and fails where its name is in that list. `.ci/run` has the list.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NoReturn
+
+import pytest
+
+VARIABLE = "CHECKPOINTER_TEST_REQUIRES"
+
+
+def required(name: str) -> bool:
+    """Whether this run must have `name`."""
+    return name in os.environ.get(VARIABLE, "").split()
+
+
+def skip(name: str, reason: str) -> NoReturn:
+    """Skip the test because `name` is missing, or fail it where `name` is required; `reason` is one sentence."""
+    if required(name):
+        pytest.fail(f"{reason} ({VARIABLE} lists {name})", pytrace=False)
+    pytest.skip(reason)
