@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import ClassVar, TypeVar
 
 from hadoop_common.errors import EXIT_TRANSFER, EXIT_UNSUPPORTED, EXIT_USAGE, HdfsError
+from hadoop_rpc.policy_keys import advice_on_refusal
 
 _STACK_LINE = re.compile(r"\n\s*at [\w.$<>/]+\(")
 
@@ -159,9 +160,8 @@ class AccessControlError(RemoteError):
 class NotAuthorizedError(RemoteError):
     """The server does not let this principal use the protocol."""
 
-    default_hint = (
-        "Check which principal the server expects there, and security.*.protocol.acl of its hadoop-policy.xml."
-    )
+    def __init__(self, text: str, *, class_name: str = "", hint: str = "") -> None:
+        super().__init__(text, class_name=class_name, hint=hint or advice_on_refusal(text))
 
 
 @_java_exception("javax.security.sasl.SaslException")

@@ -12,6 +12,7 @@ from werkzeug.exceptions import HTTPException
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
 from hadoop_common.storage_info import StorageInfo
+from journal.quorum.address import NO_SEGMENT
 from servlets.application import sentence_response
 from servlets.errors import JournalMismatchError, NoSuchSegmentError, ServletError
 from servlets.file_answer import file_answer
@@ -78,7 +79,9 @@ def _check_namespace(source: JournalSource, asked: JournalRequest) -> None:
 def _answer_fault(fault: Exception) -> Response:
     """What Hadoop's servlet does: any fault that is no refusal is 500."""
     if isinstance(fault, ServletError):
-        _LOG.warning("%s is refused: %s", request.full_path, fault)
+        only_compared = isinstance(fault, NoSuchSegmentError) and request.args.get("segmentTxId") == str(NO_SEGMENT)
+        level = logging.DEBUG if only_compared else logging.WARNING
+        _LOG.log(level, "%s is refused: %s", request.full_path, fault)
         return sentence_response(fault.status, str(fault))
     if isinstance(fault, HTTPException):
         return sentence_response(fault.code or 500, f"{fault.name}: {fault.description}")

@@ -76,6 +76,7 @@ SAFE = {
     "sets the files of this journal aside": "moved, not removed",
     "second `journalnode format` works there": "says who has it",
     "format --from-peers`": "refuses a journal that is there",
+    "format --from-namenode`": "the same",
     "only where the journal is new": "its precondition",
     "for a new nameservice run": "its precondition; it refuses a znode that is there",
     "namenode-stub format": "the stub refuses a directory that is formatted",

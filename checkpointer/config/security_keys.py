@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hadoop_common.config_key import ABSENT, NAMES, SECONDS, SWITCH, ConfigKey, keys_in, text
+from hadoop_rpc.policy_keys import POLICY_KEYS
 
 _WEB = "${dfs.web.authentication.kerberos.principal}"
 
@@ -76,19 +77,19 @@ SIGNATURE_SECRET = ConfigKey(
 
 _ACL = text("users groups")
 CLIENT_ACL = ConfigKey(
-    "security.client.protocol.acl",
+    POLICY_KEYS["ClientProtocol"],
     "*",
     _ACL,
     "In hadoop-policy.xml: who may use the stub as a client. For this key and those that follow, .blocked behind it "
     "lists who may not, and .hosts in place of .acl from where.",
 )
-NAMENODE_ACL = ConfigKey("security.namenode.protocol.acl", "*", _ACL, "Who may use it as a checkpointer.")
-HA_SERVICE_ACL = ConfigKey("security.ha.service.protocol.acl", "*", _ACL, "Who may ask for its state and change it.")
-QJOURNAL_ACL = ConfigKey("security.qjournal.service.protocol.acl", "*", _ACL, "Which NameNodes may use a JournalNode.")
+NAMENODE_ACL = ConfigKey(POLICY_KEYS["NamenodeProtocol"], "*", _ACL, "Who may use it as a checkpointer.")
+HA_SERVICE_ACL = ConfigKey(POLICY_KEYS["HAServiceProtocol"], "*", _ACL, "Who may ask for its state and change it.")
+QJOURNAL_ACL = ConfigKey(POLICY_KEYS["QJournalProtocol"], "*", _ACL, "Which NameNodes may use a JournalNode.")
 INTERQJOURNAL_ACL = ConfigKey(
-    "security.interqjournal.service.protocol.acl", "*", _ACL, "Which JournalNodes may.", release2=ABSENT
+    POLICY_KEYS["InterQJournalProtocol"], "*", _ACL, "Which JournalNodes may.", release2=ABSENT
 )
-ZKFC_ACL = ConfigKey("security.zkfc.protocol.acl", "*", _ACL, "Who may ask a failover controller for a failover.")
+ZKFC_ACL = ConfigKey(POLICY_KEYS["ZKFCProtocol"], "*", _ACL, "Who may ask a failover controller for a failover.")
 DEFAULT_ACL = ConfigKey(
     "security.service.authorization.default.acl", "*", _ACL, "The same for protocols whose own key is not set."
 )

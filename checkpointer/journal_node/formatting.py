@@ -11,6 +11,7 @@ from checkpointer.journal_node.config import ConfiguredJournal, JournalNodeConfi
 from checkpointer.journal_node.places import JournalPlaces
 from checkpointer.journal_node.server import peers_of
 from hadoop_common.configuration import Configuration
+from hadoop_common.endpoint import host_port
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.storage_info import StorageInfo
@@ -103,19 +104,24 @@ def namespace_of_namenode(configuration: Configuration, nameservice: str | None)
     """The namespace of a nameservice, from the first of its NameNodes that answers.
 
     Raises:
-        RpcError: none does.
+        SelfFormatError: none does; it names the fault of each.
         ConfigurationError: nothing says where they are.
     """
     settings = configuration.with_defaults(DEFAULTS)
     namenodes = tuple(namenode_ids(settings, nameservice)) if nameservice else ()
     user = caller(settings)
-    fault: RpcError | None = None
+    faults: list[str] = []
+    hint = ""
     for host, port in namenode_rpc(settings, Identity(nameservice or "", namenodes)):
         limits = {"timeout": _ASK_SECONDS, "connect_timeout": _ASK_SECONDS}
         with NamenodeClient(host, port, user=user, retry=NO_RETRY, **limits) as client:
             try:
                 return client.version_request().storage_info
             except RpcError as error:
-                fault = error
-    assert fault is not None
-    raise fault
+                faults.append(f"{host_port(host, port)} ({error})")
+                hint = hint or error.hint
+    raise SelfFormatError(
+        f"no NameNode reports its namespace: {'; '.join(faults)}",
+        hint=f"{hint} Where the other JournalNodes are ours, or of Hadoop 3.5, `checkpointer journalnode format "
+        "--from-peers` needs no NameNode.",
+    )

@@ -8,7 +8,15 @@ from typing import ClassVar
 
 from hadoop_common.errors import EXIT_TRANSFER
 from hadoop_common.storage_info import StorageInfo
-from hadoop_rpc.errors import JournalNotFormattedError, NoSuchProtocolError, NoSuchRpcMethodError, RpcError
+from hadoop_rpc.errors import (
+    AccessControlError,
+    AuthenticationRequiredError,
+    JournalNotFormattedError,
+    NoSuchProtocolError,
+    NoSuchRpcMethodError,
+    NotAuthorizedError,
+    RpcError,
+)
 from journal.errors import JournalError
 from journal.journal_node.disk import Disk
 from journal.journal_node.hosted_journal import HostedJournal
@@ -18,6 +26,11 @@ from journal.journal_node.storage import JournalStorage
 from journal.journal_node.upkeep import self_format
 
 _LOG = logging.getLogger(__name__)
+
+
+# a server that answers in this way runs
+_REFUSALS = (NotAuthorizedError, AccessControlError, AuthenticationRequiredError)
+_OLD_HINT = "JournalNodes before Hadoop 3.5 do not report it: use `checkpointer journalnode format --from-namenode`."
 
 
 class SelfFormatError(JournalError):
@@ -93,19 +106,23 @@ def _as_peers_have_it(journal_id: str, peers: Sequence[Peer], namespace: Storage
 def _promises(journal_id: str, peers: Sequence[Peer]) -> dict[str, int | None]:
     """The newest promise of each peer that answers, None where it has no such journal."""
     found: dict[str, int | None] = {}
-    silent: list[str] = []
+    missing: list[str] = []
+    hint = ""
     for peer in peers:
         try:
             found[peer.name] = peer.promised_epoch(journal_id)
         except JournalNotFormattedError:
             found[peer.name] = None
+        except _REFUSALS as error:
+            missing.append(f"{peer.name} refuses ({error})")
+            hint = hint or error.hint
         except RpcError as error:
-            silent.append(f"{peer.name} ({error})")
+            missing.append(f"{peer.name} ({error})")
     needed = needed_answers(len(peers) + 1)
     if not peers or len(found) < needed:
-        who = "; ".join(silent) or "none is configured"
+        who = "; ".join(missing) or "none is configured"
         problem = f"journal {journal_id}: {needed} of the other JournalNodes have to answer, {len(found)} do: {who}"
-        raise SelfFormatError(problem)
+        raise SelfFormatError(problem, hint=hint)
     if all(epoch is None for epoch in found.values()):
         problem = f"journal {journal_id} is formatted on none of {', '.join(found)}"
         raise SelfFormatError(
@@ -118,6 +135,7 @@ def _promises(journal_id: str, peers: Sequence[Peer]) -> dict[str, int | None]:
 
 def _namespace(journal_id: str, peers: Sequence[Peer]) -> StorageInfo:
     told: dict[str, StorageInfo] = {}
+    faults: list[RpcError] = []
     for peer in peers:
         try:
             told[peer.name] = peer.storage_info(journal_id)
@@ -125,9 +143,10 @@ def _namespace(journal_id: str, peers: Sequence[Peer]) -> StorageInfo:
             continue
         except RpcError as error:
             _LOG.warning("%s: %s does not report its namespace: %s", journal_id, peer.name, error)
+            faults.append(error)
     if not told:
         problem = f"journal {journal_id}: none of {', '.join(peer.name for peer in peers)} reports its namespace"
-        hint = "JournalNodes before Hadoop 3.5 cannot: take it from the NameNode, or copy a peer's VERSION file."
+        hint = next((error.hint for error in faults if isinstance(error, _REFUSALS)), _OLD_HINT)
         raise SelfFormatError(problem, hint=hint)
     if len({(info.namespace_id, info.cluster_id) for info in told.values()}) > 1:
         listed = "; ".join(f"{name}: {info.colon_string()}" for name, info in told.items())

@@ -71,6 +71,10 @@ def http_base(node: NodeAddress, told: JournalState | NodeManifest) -> str:
     return f"{scheme}://{_bracketed(node.host)}:{port}"
 
 
+NO_SEGMENT = 0
+"""Where no segment begins, since txids begin with 1: a node that is asked for it only says whose journal it keeps."""
+
+
 def segment_url(base: str, journal_id: str, first_txid: int, namespace: StorageInfo | None) -> str:
     """Where the segment that begins at `first_txid` is served; the node checks `namespace` where it is given."""
     query = f"jid={quote(journal_id, safe='')}&segmentTxId={first_txid}"

@@ -14,10 +14,8 @@ from hadoop_rpc.errors import KerberosError, RpcError
 from hadoop_rpc.namenode_values import RemoteEditLog
 from hadoop_rpc.qjournal_protocol import QJournalClient
 from hadoop_rpc.spnego import Spnego
-from journal.quorum.address import NodeAddress, QuorumAddress, http_base, segment_url
+from journal.quorum.address import NO_SEGMENT, NodeAddress, QuorumAddress, http_base, segment_url
 
-# Txids begin with 1: no node has a segment that begins here, so that it only says whose journal it keeps.
-_NO_SEGMENT = 0
 # With Kerberos a refusal may be of the caller instead of the namespace.
 _WHO = "may access this servlet"
 
@@ -82,7 +80,7 @@ def _asking(question: QuestionToNodes) -> Callable[[NodeAddress], NodeAnswer]:
         with QJournalClient(node.host, node.port, user=question.user, nameservice=nameservice, **limits) as client:
             try:
                 state = client.get_journal_state(journal_id)
-                found = client.get_edit_log_manifest(journal_id, _NO_SEGMENT, in_progress_ok=True)
+                found = client.get_edit_log_manifest(journal_id, NO_SEGMENT, in_progress_ok=True)
             except RpcError as error:
                 return replace(answer, fault=error.message)
         manifest = found.manifest
@@ -91,7 +89,7 @@ def _asking(question: QuestionToNodes) -> Callable[[NodeAddress], NodeAnswer]:
         )
         if question.namespace is None:
             return answer
-        url = segment_url(http_base(node, found), journal_id, _NO_SEGMENT, question.namespace)
+        url = segment_url(http_base(node, found), journal_id, NO_SEGMENT, question.namespace)
         return _of_namespace(answer, url, question.timeout)
 
     return ask

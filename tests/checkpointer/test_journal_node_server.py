@@ -294,7 +294,7 @@ def test_format_from_a_namenode(formatted_pair: list[Place], tmp_path: Path) -> 
     own_user = pwd.getpwuid(os.geteuid()).pw_name
     conf = conf_of(new, formatted_pair, **{"dfs.namenode.rpc-address": namenode, "hadoop.user.name": own_user})
     gone = run_cli("journalnode", "format", "--conf", conf, "--from-namenode")
-    assert (gone.code, namenode in gone.err) == (7, True)
+    assert (gone.code, f"{namenode} (" in gone.err, "--from-peers" in gone.err) == (7, True, True)
     with NameNodeStub(stub):
         done = run_cli("journalnode", "format", "--conf", conf, "--from-namenode")
     assert done.code == 0, done.err

@@ -15,6 +15,7 @@ from hadoop_rpc.errors import (
     JavaIOError,
     JournalOutOfSyncError,
     NoSuchRpcMethodError,
+    NotAuthorizedError,
     RpcConnectionError,
 )
 from hadoop_rpc.namenode_values import RemoteEditLog
@@ -279,6 +280,21 @@ def test_too_few_peers_are_not_enough(network: Network, disk: MemoryDisk, peers:
     assert not disk.files
 
 
+@pytest.mark.parametrize("call", ["promised_epoch", "storage_info"])
+def test_peers_that_refuse_are_not_silent(
+    network: Network, peers: list[MemoryPeer], monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def refuse(peer: MemoryPeer, journal_id: str) -> int:
+        raise NotAuthorizedError("User jn is not authorized for protocol interface a.InterQJournalProtocol: denied")
+
+    monkeypatch.setattr(MemoryPeer, call, refuse)
+    network.node("a")
+    with pytest.raises(SelfFormatError) as caught:
+        format_from_peers(journal_of(network), peers)
+    assert "security.interqjournal.service.protocol.acl" in caught.value.hint
+    assert "Start the other" not in caught.value.hint
+
+
 def test_peers_that_have_no_such_journal_are_not_followed(
     network: Network, disk: MemoryDisk, peers: list[MemoryPeer]
 ) -> None:
@@ -307,7 +323,7 @@ def test_older_peers_tell_promises_but_no_namespace(
         peer.tells_namespace = False
     with pytest.raises(SelfFormatError, match="none of b, c reports its namespace") as caught:
         format_from_peers(journal_of(network), peers)
-    assert "NameNode" in caught.value.hint
+    assert "--from-namenode" in caught.value.hint
     format_from_peers(journal_of(network), peers, NAMESPACE)
     assert node.get_journal_state(JOURNAL).last_promised_epoch == 4
 

@@ -19,6 +19,7 @@ from hadoop_rpc.errors import JavaIOError
 from journal.journal_node.fetch import HttpFetch
 from journal.journal_node.file_disk import below
 from journal.journal_node.node import JournalNode
+from journal.quorum.address import NO_SEGMENT, segment_url
 from servlets.application import create_application
 from servlets.get_journal import get_journal_blueprint
 from servlets.http_server import HttpServer
@@ -132,6 +133,14 @@ def url(node: JournalNode) -> Iterator[str]:
 
 def fetched(url: str, **settings: Any) -> bytes:
     return b"".join(HttpFetch(**settings)(url, NAMESPACE))
+
+
+def test_the_question_whose_journal_it_is_leaves_no_warning(
+    client: FlaskClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    for txid, warnings in ((NO_SEGMENT, 0), (5, 1)):
+        assert client.get(segment_url("", JOURNAL, txid, NAMESPACE)).status_code == 404
+        assert sum(record.levelname == "WARNING" for record in caplog.records) == warnings
 
 
 def test_nodes_fetch_segments_from_each_other(url: str) -> None:

@@ -1,0 +1,78 @@
+"""The newest promise of another JournalNode, read from its metrics (JournalMetrics).
+
+Where `hadoop.security.authorization` is set, Hadoop's JournalNodes answer the call for it to NameNodes alone; their
+metrics are for everybody who may ask the web server.
+"""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from hadoop_common.file_faults import network_reason
+from hadoop_rpc.errors import KerberosError, RpcError
+from hadoop_rpc.spnego import Spnego
+
+METRICS_AGE = 20.0
+"""Seconds for which Hadoop's metrics may keep an old value: two of their periods, 10 s by default."""
+
+_BEAN = "Hadoop:service=JournalNode,name=Journal-"
+_ATTRIBUTE = "LastPromisedEpoch"
+_MAX_ANSWER = 1 << 20
+
+
+def promised_epoch(base: str, journal_id: str, *, timeout: float) -> int:
+    """Return the epoch that the node with its web server at `base` has promised itself to.
+
+    Raises:
+        RpcError: it does not answer, refuses, or has no metrics of the journal.
+    """
+    # Commands that ask no JournalNode start without it.
+    import requests
+
+    url = f"{base}/jmx?{urlencode({'qry': _BEAN + journal_id})}"
+    try:
+        status, content, hint = _get(url, timeout)
+    except KerberosError as fault:
+        raise RpcError(f"{url}: {fault.message}", hint=fault.hint) from fault
+    except (requests.RequestException, OSError) as fault:
+        raise RpcError(f"{url}: no answer: {network_reason(fault)}") from fault
+    if status != HTTPStatus.OK:
+        raise RpcError(f"{url} is answered with HTTP {status}", hint=hint or _REFUSED_HINT)
+    epoch = _epoch(content)
+    if epoch is None:
+        raise RpcError(f"{url} has no {_ATTRIBUTE}")
+    return epoch
+
+
+_REFUSED_HINT = (
+    "See hadoop.security.instrumentation.requires.admin there: with it, only dfs.cluster.administrators read metrics."
+)
+
+
+def _get(url: str, timeout: float) -> tuple[int, bytes, str]:
+    """Status, content and what to do about a login.
+
+    Most clusters leave /jmx open, and its server without a principal.
+    """
+    from hadoop_common.cluster_session import ClusterSession
+
+    with ClusterSession() as session:
+        with session.get(url, timeout=timeout, stream=True) as answer:
+            if answer.status_code != HTTPStatus.UNAUTHORIZED:
+                return answer.status_code, answer.raw.read(_MAX_ANSWER, decode_content=True), ""
+        spnego = Spnego(urlsplit(url).hostname or "")
+        with session.get(spnego.named(url), headers=spnego.headers, timeout=timeout, stream=True) as answer:
+            spnego.check(answer.status_code, [answer.headers.get("WWW-Authenticate", "")])
+            return answer.status_code, answer.raw.read(_MAX_ANSWER, decode_content=True), spnego.hint
+
+
+def _epoch(content: bytes) -> int | None:
+    try:
+        found: Any = json.loads(content)
+        epoch = found["beans"][0][_ATTRIBUTE]
+    except (ValueError, RecursionError, LookupError, TypeError):
+        return None
+    return epoch if isinstance(epoch, int) else None

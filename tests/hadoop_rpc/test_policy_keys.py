@@ -1,0 +1,27 @@
+"""What an AuthorizationException says, in the words of Hadoop 2.7.3, Hadoop 3.5.0 and our servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from hadoop_rpc.errors import remote_error
+
+_CLASS = "org.apache.hadoop.security.authorize.AuthorizationException"
+_START = "User jn/h@R (auth:KERBEROS) is not authorized for protocol interface "
+_QJOURNAL = f"{_START}org.apache.hadoop.hdfs.qjournal.protocol.QJournalProtocol"
+_INTER = f"{_START}org.apache.hadoop.hdfs.qjournal.protocol.InterQJournalProtocol"
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        (f"{_QJOURNAL}, expected client Kerberos principal is nn/h@R", "QJournalProtocol is for nn/h@R alone"),
+        (f"{_QJOURNAL}: this service is only accessible by nn/h@R", "QJournalProtocol is for nn/h@R alone"),
+        (f"{_INTER}: denied by configured ACL", "security.interqjournal.service.protocol.acl"),
+        (f"{_INTER}, expected client Kerberos principal is null", "security.interqjournal.service.protocol.acl"),
+        (f"{_QJOURNAL}; jn/h@R is not", "security.qjournal.service.protocol.acl"),
+        ("something else", "security.*.protocol.acl"),
+    ],
+)
+def test_the_advice_names_what_decides(text: str, advice: str) -> None:
+    assert advice in remote_error(_CLASS, text).hint

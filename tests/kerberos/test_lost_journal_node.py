@@ -1,0 +1,133 @@
+"""A JournalNode that lost its disk in a realm with authorization: the runbook, next to two of our JournalNodes.
+
+QJournalProtocol is for NameNodes alone there, so that a JournalNode learns promises from metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+import pytest
+
+from checkpointer.journal_node.config import JournalNodeConfig
+from checkpointer.journal_node.server import JournalNodeServer
+from hadoop_common.configuration import Configuration
+from hadoop_rpc.kerberos import log_in
+from hadoop_rpc.qjournal_protocol import QJournalClient
+from journal.journal_node import peers
+from tests.checkpointer.cli_runner import run_cli
+from tests.interop.hadoop_conf import HadoopConf, free_port
+from tests.interop.hadoop_process import wait_until
+from tests.journal.journal_node_support import JOURNAL, NAMESPACE, Writer
+from tests.kerberos.callers import login
+from tests.kerberos.kdc import Kdc
+from tests.kerberos.secure_conf import secure
+
+pytestmark = [pytest.mark.interop]
+
+ACL = "security.interqjournal.service.protocol.acl"
+
+
+@pytest.fixture(autouse=True)
+def fresh_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ours are never old."""
+    monkeypatch.setattr(peers, "METRICS_AGE", 0.0)
+
+
+@pytest.fixture
+def confs(kdc: Kdc, tmp_path: Path) -> list[HadoopConf]:
+    """Three JournalNodes of one journal; the third is lost."""
+    ports = [free_port() for _ in range(3)]
+    uri = f"qjournal://{';'.join(f'localhost:{port}' for port in ports)}/{JOURNAL}"
+    found = []
+    for number, port in enumerate(ports, 1):
+        root = tmp_path / f"jn{number}"
+        given = {
+            "dfs.namenode.shared.edits.dir": uri,
+            "dfs.journalnode.rpc-address": f"localhost:{port}",
+            "dfs.journalnode.http-address": f"localhost:{free_port()}",
+            "dfs.journalnode.edits.dir": str(root / "journal"),
+            "dfs.journalnode.sync.interval": "200",
+            "dfs.journalnode.enable.sync.format": "true",
+            "hadoop.http.authentication.kerberos.endpoint.whitelist": "",
+        }
+        found.append(secure(kdc, HadoopConf(root, given), given))
+    return found
+
+
+def policy(conf: HadoopConf, users: str) -> None:
+    (conf.folder / "hadoop-policy.xml").write_text(
+        f"<configuration><property><name>{ACL}</name><value>{escape(users)}</value></property></configuration>"
+    )
+
+
+def server_of(conf: HadoopConf) -> JournalNodeServer:
+    return JournalNodeServer(JournalNodeConfig.from_configuration(Configuration.load(conf.folder, {})))
+
+
+@pytest.fixture
+def written(kdc: Kdc, confs: list[HadoopConf]) -> Iterator[list[JournalNodeServer]]:
+    """The first two run, with a segment of epoch 1."""
+    with ExitStack() as stack:
+        servers = [stack.enter_context(server_of(conf)) for conf in confs[:2]]
+        log_in(login(kdc, "nn"))
+        for server in servers:
+            with QJournalClient(*server.rpc_address, user="") as client:
+                client.format(JOURNAL, NAMESPACE, force=False)
+                Writer(client).segment(1, 3)
+        yield servers
+
+
+def lost(conf: HadoopConf) -> Path:
+    return Path(conf["dfs.journalnode.edits.dir"]) / JOURNAL / "current"
+
+
+def begin_segment(kdc: Kdc, servers: list[JournalNodeServer], txid: int) -> None:
+    log_in(login(kdc, "nn"))
+    for server in servers:
+        with QJournalClient(*server.rpc_address, user="") as client:
+            writer = Writer(client)
+            writer.epoch, writer.committed = 1, txid - 1
+            writer.serial = 1000
+            writer.start(txid)
+
+
+def test_the_runbook(kdc: Kdc, confs: list[HadoopConf], written: list[JournalNodeServer]) -> None:
+    done = run_cli("journalnode", "format", "--conf", confs[2].folder, "--from-peers")
+    assert (done.code, done.out) == (0, f"{JOURNAL}: formatted\n"), done.err
+    assert (lost(confs[2]) / "last-promised-epoch").read_bytes() == b"1\n"
+    log_in(login(kdc, "jn"))
+    with server_of(confs[2]) as server:
+        begin_segment(kdc, [*written, server], 4)
+        log_in(login(kdc, "jn"))
+        wait_until((lost(confs[2]) / "edits_0000000000000000001-0000000000000000003").exists, "the missed segment")
+        assert server.facts().journals[0].promised_epoch == 1
+
+
+def test_it_formats_itself(kdc: Kdc, confs: list[HadoopConf], written: list[JournalNodeServer]) -> None:
+    log_in(login(kdc, "jn"))
+    with server_of(confs[2]):
+        wait_until((lost(confs[2]) / "last-promised-epoch").exists, "its format")
+        assert (lost(confs[2]) / "last-promised-epoch").read_bytes() == b"1\n"
+
+
+def test_a_refusal_is_no_silence(kdc: Kdc, confs: list[HadoopConf]) -> None:
+    """The advice names the list, and starts nothing that runs."""
+    for conf in confs[:2]:
+        policy(conf, "nobody")
+    with ExitStack() as stack:
+        servers = [stack.enter_context(server_of(conf)) for conf in confs[:2]]
+        log_in(login(kdc, "nn"))
+        for server in servers:
+            with QJournalClient(*server.rpc_address, user="") as client:
+                client.format(JOURNAL, NAMESPACE, force=False)
+        refused = run_cli("journalnode", "format", "--conf", confs[2].folder, "--from-peers")
+    assert (refused.code, refused.err.count(" refuses (")) == (7, 2), refused.err
+    assert ACL in refused.err
+    assert "Start the other" not in refused.err
+    silent = run_cli("journalnode", "format", "--conf", confs[2].folder, "--from-peers")
+    assert (silent.code, "Start the other JournalNodes" in silent.err, "refuses" in silent.err) == (7, True, False)
+    assert not lost(confs[2]).exists()
