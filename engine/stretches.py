@@ -19,6 +19,7 @@ from journal.file_ops import (
     SymlinkOp,
     TruncateOp,
 )
+from journal.journal import ReadableSegment
 from journal.operation import EditOp
 from journal.segment_file import EditLogSegment, read_ops
 from journal.system_ops import (
@@ -52,6 +53,8 @@ _STAMPED: Final = (
 
 # An opening that tells nothing for so long goes on in another stretch.
 _LONGEST_OPENING: Final = 4096
+# How many stretches are kept below an image's base: those of six weeks of hourly checkpoints of an idle cluster.
+_MAX_BEFORE: Final = 1024
 
 
 def is_telling(op: EditOp) -> bool:
@@ -90,17 +93,35 @@ class HeldImage:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What an image was made of: the stretches that it ends with, behind `base` where none of them is telling."""
+    """What an image was made of.
+
+    Attributes:
+        stretches: those that the image ends with, from the last telling one on.
+        base: the image below them, where none of them is telling.
+        before: the stretches below `base`, from the last telling one on; none where they are not known.
+        life: the process of the NameNode whose past this image was found to be, as its address and its start in ms
+            since the epoch; None where it is not known.
+    """
 
     stretches: tuple[Stretch, ...]
     base: HeldImage | None
+    before: tuple[Stretch, ...] = ()
+    life: tuple[str, int] | None = None
 
     @classmethod
-    def of_segments(cls, segments: Sequence[EditLogSegment], base: HeldImage) -> Claim:
-        """Of an image that whole finalized segments made of `base`; raises as `ending_of`."""
-        stretches = ending_of(segments)
-        telling = any(stretch.telling for stretch in stretches)
-        return cls(stretches, None if telling else base)
+    def over(
+        cls, stretches: Sequence[Stretch], base: HeldImage, below: Claim | None, *, life: tuple[str, int] | None
+    ) -> Claim:
+        """Describe an image that all of `stretches` made of `base`, which was made of what `below` says, if known."""
+        ending = tuple(stretches[_anchor(stretches, len(stretches)) :])
+        if any(stretch.telling for stretch in ending):
+            return cls(ending, None, life=life)
+        return cls(ending, base, () if below is None else below.history(), life)
+
+    def history(self) -> tuple[Stretch, ...]:
+        """Return all stretches that are known, from a telling one on; none where none tells, or where they are many."""
+        known = (*self.before, *self.stretches)
+        return known if len(known) <= _MAX_BEFORE and any(stretch.telling for stretch in known) else ()
 
 
 class Opening:
@@ -167,30 +188,33 @@ class _Draft:
         return Stretch(self.first, self.last, opening.upto, opening.digest, opening.telling, self.starts, ends)
 
 
-def ending_of(segments: Sequence[EditLogSegment], *, all_of_them: bool = False) -> tuple[Stretch, ...]:
-    """Whole finalized segments as stretches, from the last telling one on; all of them where none is.
-
-    Args:
-        all_of_them: whether those before that one are wanted, too.
+def stretches_of(segments: Sequence[EditLogSegment]) -> tuple[Stretch, ...]:
+    """Whole finalized segments as stretches.
 
     Raises:
         JournalError: one is damaged.
         OSError: one cannot be read.
     """
-    found: list[Stretch] = []
-    for segment in reversed(segments):
-        opening = Opening()
-        for op in read_ops(segment):
-            opening.take(op)
-            if opening.telling:
-                break
-        last = opening.upto if segment.last is None else segment.last
-        found.append(
-            Stretch(segment.first, last, opening.upto, opening.digest, opening.telling, starts=True, ends=True)
-        )
-        if opening.telling and not all_of_them:
+    return tuple(_whole(segment.first, segment.last, read_ops(segment)) for segment in segments)
+
+
+def stretch_of(segment: ReadableSegment) -> Stretch:
+    """Return a whole finalized segment of a journal as a stretch.
+
+    Raises:
+        HdfsError, OSError: it cannot be read.
+    """
+    return _whole(segment.first, segment.last, segment.read(segment.first))
+
+
+def _whole(first: int, last: int | None, ops: Iterable[EditOp]) -> Stretch:
+    opening = Opening()
+    for op in ops:
+        opening.take(op)
+        if opening.telling:
             break
-    return tuple(reversed(found))
+    end = opening.upto if last is None else last
+    return Stretch(first, end, opening.upto, opening.digest, opening.telling, starts=True, ends=True)
 
 
 class Recorder:

@@ -124,10 +124,12 @@ def _unusable(facts: Facts, details: list[str]) -> tuple[State, str]:
 
 
 def _lost_past(facts: Facts, details: list[str]) -> tuple[State, str]:
-    """What was set aside when the NameNode was set back waits for somebody who looks at it."""
+    """What was set aside when this node started over waits for an operator to check it."""
     folders = [folder for each in (*facts.directories, *facts.edits_directories) for folder in each.lost_pasts]
     details += [
-        f"{folder}: of a past that the NameNode has lost; remove it when it is no longer needed" for folder in folders
+        f"{folder}: of a past that the NameNode has lost, or that could not be compared with it; "
+        "remove it when it is no longer needed"
+        for folder in folders
     ]
     were = "1 lost past was" if len(folders) == 1 else f"{len(folders)} lost pasts were"
     return (State.WARNING, f"{were} set aside") if folders else (State.OK, "")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import never
 from checkpointer.transfer.download import NO_SUCH_IMAGE, image_digest, segment_head
+from checkpointer.transfer.namenode_outlook import ask_start_time
 from hadoop_rpc.errors import RpcError
 from hadoop_rpc.namenode_protocol import EditLogManifest
 from journal.operation import EditOp
@@ -104,11 +105,15 @@ class NamenodeWitness:
         return digest
 
     def lives(self) -> Mapping[str, int]:
-        """Nothing: nobody else purges what this NameNode has."""
-        return {}
+        life = self.active_life()
+        return {} if life is None else {life[0]: life[1]}
 
     def active_life(self) -> tuple[str, int] | None:
-        return None
+        try:
+            began = ask_start_time(self._http_address, timeout=self._timeout, cancel=self._cancelled)
+        except TransferError:
+            return None
+        return None if began is None else (self._http_address, began)
 
     def _head(self, first: int, last: int, size: int) -> tuple[bytes, bool]:
         return segment_head(self._http_address, first, last, size, timeout=self._timeout, cancel=self._cancelled)

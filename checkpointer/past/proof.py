@@ -57,6 +57,12 @@ class Verdict:
         """Whether to start over: what we stand on is lost, or can never be shown not to be."""
         return self.finding in (Finding.LOST, Finding.SILENT)
 
+    def cause(self, namenode: str) -> str:
+        """Return why a node beside `namenode` starts over, as a sentence."""
+        if self.finding is Finding.SILENT:
+            return f"what this node holds cannot be compared with {namenode} any more: {self.reason}"
+        return f"{namenode} was set back: {self.reason}"
+
 
 class Witness(Protocol):
     """Whoever knows the NameNode's past as it is now: its journal, and itself."""
@@ -131,8 +137,8 @@ def prove(
             return Verdict(Finding.HOLDS, image=image)
     if alive():
         return _HOLDS
-    reason = next((each.reason for each in found if each.reason), "they do not show it")
-    return Verdict(Finding.SILENT, f"neither edits nor images of the NameNode show that it is of its past: {reason}")
+    reason = next((each.reason for each in found if each.reason), "the edits since hold no change that would show it")
+    return Verdict(Finding.SILENT, f"{reason}, and it does not have the image below them")
 
 
 def refuse(verdict: Verdict, txid: int, witness: str) -> NoReturn:
@@ -142,14 +148,16 @@ def refuse(verdict: Verdict, txid: int, witness: str) -> NoReturn:
         StorageError: it is not.
         TransferError: it cannot be told now.
     """
-    problem = f"the image at txid {txid} is not offered: {verdict.reason}"
+    problem = f"the image at txid {txid} is not offered"
     if verdict.lost and not verdict.hasty:
         raise StorageError(
-            f"{problem}; the NameNode was set back to an older state, or this image is of another one",
+            f"{problem}: {verdict.cause('the NameNode')}",
             hint="No action is needed: the next check or checkpoint starts from the NameNode's image.",
         )
     raise TransferError(
-        witness, problem, hint="It will be offered again once this can be determined; check that a NameNode is up."
+        witness,
+        f"{problem}: {verdict.reason}",
+        hint="It will be offered again once this can be determined; check that a NameNode is up.",
     )
 
 
@@ -188,15 +196,17 @@ def _compare(case: _Case, witness: Witness, *, deep: bool) -> Verdict:
         return _missing(case, witness, deep=deep)
     segment = max(holding, key=lambda each: (each.last, not each.in_progress))
     if stretch.starts and segment.first != stretch.first:
-        return _lost(f"a segment began at {stretch.first}, which is in the middle of {_range(segment)} now")
+        return set_back(f"a segment began at {stretch.first}, which is in the middle of {_range(segment)} now")
     if segment.last < stretch.last:
         if not segment.in_progress:
-            return _lost(f"transactions to {stretch.last} were applied, and their segment ends at {segment.last} now")
+            return set_back(
+                f"transactions to {stretch.last} were applied, and their segment ends at {segment.last} now"
+            )
         verdict = _beyond(stretch, witness)
         if not verdict.holds:
             return verdict
     if stretch.ends and not segment.in_progress and segment.last != stretch.last:
-        return _lost(f"a segment ended at {stretch.last}, which is in the middle of {_range(segment)} now")
+        return set_back(f"a segment ended at {stretch.last}, which is in the middle of {_range(segment)} now")
     return _same_opening(stretch, segment, witness) if deep else _HOLDS
 
 
@@ -204,7 +214,7 @@ def _missing(case: _Case, witness: Witness, *, deep: bool) -> Verdict:
     """No segment holds the beginning of the stretch."""
     stretch = case.stretch
     if any(each.first <= stretch.last for each in case.present if each.first > stretch.first):
-        return _lost(f"transactions {stretch.first} to {stretch.last} are in other segments now")
+        return set_back(f"transactions {stretch.first} to {stretch.last} are in other segments now")
     if case.present and case.present[0].first > stretch.first:
         return _PURGED
     if not deep and not stretch.ends:
@@ -262,11 +272,12 @@ def _same_opening(stretch: Stretch, segment: ReadableSegment, witness: Witness) 
         verdict = _beyond(stretch, witness)
         return verdict if not verdict.holds else _not_there_yet(stretch.upto)
     if opening.digest != stretch.digest:
-        return _lost(f"the transactions from {stretch.first} on are different now, in {_range(segment)}")
+        return set_back(f"the transactions from {stretch.first} on are different now, in {_range(segment)}")
     return _HOLDS
 
 
-def _lost(reason: str) -> Verdict:
+def set_back(reason: str) -> Verdict:
+    """The NameNode was set back, as `reason` shows."""
     return Verdict(Finding.LOST, reason)
 
 

@@ -63,6 +63,8 @@ def _parse(values: Mapping[str, Any]) -> dict[str, Claim]:
         md5: Claim(
             tuple(Stretch(**stretch) for stretch in claim["stretches"]),
             None if claim["base"] is None else HeldImage(**claim["base"]),
+            tuple(Stretch(**stretch) for stretch in claim.get("before", ())),
+            None if (life := claim.get("life")) is None else (str(life[0]), int(life[1])),
         )
         for md5, claim in values["images"].items()
     }

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
+from engine.merge import merge
 from hadoop_common.names import image_name, md5_name, parse_image, parse_segment, segment_name
 from hadoop_common.storage_info import StorageInfo, parse_version
 from hadoop_rpc.errors import RemoteError, SafeModeError, UnsupportedOperationRemoteError
@@ -32,6 +33,7 @@ from hadoop_rpc.service import CallContext, Service
 from journal.binary_codec import encode_op
 from journal.operation import EditOp
 from journal.segment import encode_header
+from journal.segment_file import EditLogSegment, read_ops
 from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp, UpdateMasterKeyOp
 from journal.values import DelegationKey
 
@@ -49,6 +51,8 @@ class FakeNamenode:
         steps: what was asked for, in order: RPC methods, "image", "segment-FIRST", "upload".
         per_roll: how many recorded segments a roll makes known.
         busy: whether segments after the recorded ones hold a change each.
+        keeps_edits: whether no segment is purged, as a NameNode does that retains extra edits.
+        started_at: when its process began, in ms since the epoch, as its /jmx shows; None where that shows nothing.
         recent: period and transactions by which images are refused as in Hadoop 3.4.1: in the status line, with nothing
             behind, and for good at a txid once refused; None takes every image.
         checkpointed_at: when the last image came, seconds since the epoch; `now` tells them.
@@ -65,7 +69,8 @@ class FakeNamenode:
         self.expected = next((source / "after").glob("fsimage_" + "?" * 19))
         self.steps: list[str] = []
         self.faults: dict[str, Fault | list[Fault]] = {}
-        self.rolling_upgrade = self.busy = False
+        self.rolling_upgrade = self.busy = self.keeps_edits = False
+        self.started_at: int | None = None
         self.recent: tuple[int, int] | None = None
         self.now: Callable[[], float] = time.time
         self.checkpointed_at = time.time()
@@ -144,11 +149,34 @@ class FakeNamenode:
         path = self.image(txid)
         path.write_bytes(content)
         path.with_name(md5_name(path.name)).write_text(f"{hashlib.md5(content).hexdigest()} *{path.name}\n")
-        oldest = self.image_txids()[-2:][0]
+        self._purge(self.image_txids()[-2:][0])
+
+    def _purge(self, oldest: int) -> None:
+        """Keep images from txid `oldest` on, and the edits after it."""
         for each in list(self.folder.iterdir()):
             name, segment = parse_image(each.name.removesuffix(".md5")), parse_segment(each.name)
-            if (name and name.txid < oldest) or (segment and segment.last is not None and segment.last <= oldest):
+            superseded = segment and segment.last is not None and segment.last <= oldest and not self.keeps_edits
+            if (name and name.txid < oldest) or superseded:
                 each.unlink()
+
+    def save_namespace(self, *, upgrade: bool = False) -> None:
+        """End the segment and save an image at its end, as `dfsadmin -saveNamespace` does.
+
+        Args:
+            upgrade: whether to do what a start with `-upgrade` does: no older image is left.
+        """
+        base = self.image_txids()[-1]
+        with self._lock:
+            self._roll()
+        ops = [
+            op
+            for log in self.known_logs()
+            if log.first > base
+            for op in read_ops(EditLogSegment(log.first, log.last, self.folder / segment_name(log.first, log.last)))
+        ]
+        merge(self.image(base), ops, [self.folder])
+        self._purge(self._last if upgrade else self.image_txids()[-2:][0])
+        self.checkpointed_at = self.now()
 
     def transfers(self, since: int = 0) -> list[str]:
         """The steps from number `since` on that moved an image or a segment, those left out that only looked."""
@@ -205,6 +233,7 @@ class FakeNamenode:
                 "TransactionsSinceLastCheckpoint": self._last + 1 - newest,
             },
             {"name": "Hadoop:service=NameNode,name=NameNodeInfo", "SoftwareVersion": self.software_version},
+            *([{"name": "java.lang:type=Runtime", "StartTime": self.started_at}] if self.started_at else []),
         ]
 
     @property

@@ -55,12 +55,14 @@ class ModelNamenode:
     Attributes:
         telling: how many of the transactions have a time in them.
         silent: how many of the questions it does not answer.
+        extra: how many transactions before its oldest image it keeps; one of these is drawn at each purge.
         set_backs: how often it was set back and lost something.
     """
 
     random: random.Random
     telling: float
     silent: float = 0.05
+    extra: Sequence[int] = (0, 0, 10, 1000)
     segments: list[ModelSegment] = field(default_factory=list)
     images: dict[int, str] = field(default_factory=lambda: {0: ""})
     states: dict[int, str] = field(default_factory=lambda: {0: ""})
@@ -114,7 +116,7 @@ class ModelNamenode:
         """Keep one or two images, and a few segments before them, or none."""
         kept = sorted(self.images)[-self.random.choice((1, 2, 2)) :]
         self.images = {txid: self.images[txid] for txid in kept}
-        extra = self.random.choice((0, 0, 10, 1000))
+        extra = self.random.choice(self.extra)
         self.segments = [each for each in self.segments if each.in_progress or each.last > kept[0] - extra]
 
     def take(self, image: HeldImage) -> bool:

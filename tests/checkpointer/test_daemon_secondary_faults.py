@@ -163,8 +163,9 @@ def test_a_passing_fault_is_tried_again_at_once(
     node.faults[step] = [RetriableError("starting") if fault == 503 and "segment" not in step else fault]
     result = secondary.checkpoint()
     assert (result.state, result.details["txid"]) == (TriggerState.DONE, 151)
-    # the manifest is asked for twice more in each of the two checkpoints: for the new image, and before its upload
-    assert node.steps.count(step) == (7 if step == "getEditLogManifest" else 2)
+    # the manifest is asked for twice more in each of the two checkpoints: for the new image, and before its upload; and
+    # once for the image that was fetched
+    assert node.steps.count(step) == (8 if step == "getEditLogManifest" else 2)
     assert recovers(node, secondary)
 
 

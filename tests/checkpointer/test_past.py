@@ -16,7 +16,7 @@ from checkpointer.past.proof import Finding, prove
 from checkpointer.past.record import ClaimBook, held_images, read_claims
 from checkpointer.past.watch import PastWatch
 from checkpointer.storage.aside import KEPT, LOST_PAST, PROVENANCE, lost_pasts, set_aside
-from engine.stretches import _STAMPED, Claim, HeldImage, Recorder, Stretch, ending_of, is_telling
+from engine.stretches import _STAMPED, Claim, HeldImage, Recorder, Stretch, is_telling, stretches_of
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name, md5_name, segment_name
 from image_format.md5_file import md5_path
@@ -148,8 +148,7 @@ def test_the_openings_of_files_are_those_of_streams(tmp_path: Path) -> None:
     recorder.begin(HeldImage(0, "aa"))
     last = [op.txid for op in Transactions(files, 1).observed(recorder.opened)][-1]
     recorder.reached(last)
-    assert recorder.stretches() == noted(*segments).stretches() == ending_of(files, all_of_them=True)
-    assert ending_of(files) == recorder.stretches()[-1:]
+    assert recorder.stretches() == noted(*segments).stretches() == stretches_of(files)
 
 
 def test_a_segment_that_is_being_written_has_no_end(tmp_path: Path) -> None:
@@ -192,7 +191,12 @@ STRETCHES = noted(*OURS).stretches()
         ((OURS[0],), 4, Finding.LOST, "the edits end at 4"),
         ((), None, Finding.UNKNOWN, "no active NameNode"),
         # all of it was purged
-        ((segment(20, delete(21)),), 22, Finding.SILENT, "neither edits nor images"),
+        (
+            (segment(20, delete(21)),),
+            22,
+            Finding.SILENT,
+            "were purged, and it does not have the image",
+        ),
     ],
 )
 def test_comparisons(present: Sequence[ModelSegment], last: int | None, finding: Finding, said: str) -> None:
@@ -382,7 +386,7 @@ def test_claims_outlive_a_restart(tmp_path: Path) -> None:
     md5 = "0123456789abcdef" * 2
     for folder in folders:
         image(folder, 9, md5)
-    claim = Claim(STRETCHES, HeldImage(4, "cc" * 16))
+    claim = Claim(STRETCHES, HeldImage(4, "cc" * 16), STRETCHES[:1], ("http://nn:9870", 1_700_000_000_123))
     ClaimBook(lambda: folders).add(md5, claim)
     (folders[0] / PROVENANCE).write_text("{")
     again = ClaimBook(lambda: folders)

@@ -157,7 +157,7 @@ class BackupCheckpoints:
         verdict = self._past.check(deep=True)
         began = verdict.lost
         if began:
-            self._keeper.start_over(verdict.reason)
+            self._keeper.start_over(verdict)
             self._follower.reach(target, observer)
             verdict = self._past.check(deep=True)
         if not verdict.holds:

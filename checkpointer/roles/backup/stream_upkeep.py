@@ -19,6 +19,7 @@ import logging
 from collections.abc import Callable
 
 from checkpointer.past.lost import Beginnings, LostPast
+from checkpointer.past.proof import Verdict, set_back
 from checkpointer.roles.backup.follower import Follower
 from checkpointer.roles.backup.namenode_link import NamenodeLink, check_same_namespace
 from checkpointer.roles.backup.pace import Pace
@@ -126,7 +127,9 @@ class StreamUpkeep:
             if self._ahead or before.state is BackupState.DROP_UNTIL_NEXT_ROLL:
                 self._receiver.break_off(f"the NameNode at {self._link.address} does not have what is here")
                 self.start_over(
-                    f"edits up to {before.last_txid} are here, and it has written no more than {self.namenode_txid}"
+                    set_back(
+                        f"edits up to {before.last_txid} are here, and it has written no more than {self.namenode_txid}"
+                    )
                 )
                 before = self._receiver.position()
             self._ahead = True
@@ -181,23 +184,24 @@ class StreamUpkeep:
             HdfsError: its image could not be had.
         """
         if problem := self._follower.contradiction():
-            self.start_over(problem)
+            self.start_over(set_back(problem))
 
-    def start_over(self, problem: str) -> None:
-        """Set aside what is here, which the NameNode has lost, and go on from its image.
+    def start_over(self, verdict: Verdict) -> None:
+        """Set aside what is here, which `verdict` does not find at the NameNode, and go on from its image.
 
         Raises:
             StorageError: this did not help a short while ago.
             HdfsError: its image could not be had.
         """
-        self._beginnings.check(self._link.newest_image_txid(), problem)
+        cause = verdict.cause(f"the NameNode at {self._link.address}")
+        self._beginnings.check(self._link.newest_image_txid(), cause)
         # One that was rolled back gives its image only to whoever knows its VERSION as it is now.
         self.take_version()
-        self.lost = LostPast.of(problem, self._follower.start_over(self._receiver.open_first))
+        self.lost = LostPast.of(cause, self._follower.start_over(self._receiver.open_first))
         image = self._storage.latest_image().txid
         self._beginnings.began(image)
         self._receiver.start_over(image)
-        _LOG.warning("the NameNode at %s was set back: %s; %s", self._link.address, problem, self.lost.sentence())
+        _LOG.warning("%s; %s", cause, self.lost.sentence())
         self._on_start_over()
 
     def take_version(self) -> None:

@@ -8,8 +8,8 @@ ends the attempt.
 
 What can never happen, and why:
 
-- An image of two pasts is offered: base and segments are compared with the NameNode's own after the merge
-  (`_prove_pending`), and what was not settled then is compared right before the upload (`_confirm`).
+- An image of two pasts is offered: base and segments are compared with the NameNode's own after the merge, and again
+  right before the upload (`_confirm`).
 - An image of ours that reaches up to the roll: the roll itself wrote the last transaction. Such an image is of a lost
   past, and is set aside.
 - A roll at a NameNode that we cannot serve: its namespace and layout are asked for first.
@@ -31,13 +31,14 @@ from checkpointer.merging.engines import MergeTask, choose_engine, load_ahead
 from checkpointer.past.bounds import contradiction
 from checkpointer.past.lost import LostPast
 from checkpointer.past.namenode_witness import NamenodeWitness
-from checkpointer.past.proof import Verdict, prove, refuse, require_whole
+from checkpointer.past.proof import Verdict, refuse, require_whole, set_back
 from checkpointer.past.record import ClaimBook, held_images, image_md5
 from checkpointer.roles.role import Job, Progress, Target, Upload
 from checkpointer.roles.secondary.agreement import Standing, check_signature, needed_logs, standing
 from checkpointer.roles.secondary.fetch import Fetcher, FetcherSettings
 from checkpointer.roles.secondary.merge_failures import MergeFailures
 from checkpointer.roles.secondary.namenode import NamenodeCalls, connect, connect_to_look
+from checkpointer.roles.secondary.past import SecondaryPast
 from checkpointer.roles.secondary.position import NamenodePosition
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from checkpointer.roles.uploader import Uploader, UploadPolicy
@@ -49,7 +50,7 @@ from checkpointer.transfer.retry import TransferRetry
 from engine.errors import CheckpointCancelledError
 from engine.loaded_image import next_layout
 from engine.merge import MergeResult, Observer
-from engine.stretches import Claim, HeldImage, ending_of
+from engine.stretches import HeldImage, stretches_of
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.port_limits import Refusals
@@ -137,9 +138,7 @@ class SecondaryRole:
         # What the NameNode said at the last checkpoint; VERSION may lag behind it in a rolling upgrade.
         self._namespace: StorageInfo | None = None
         self._failures = MergeFailures()
-        self._claims = ClaimBook(self._storage.image_folders)
-        # The newest image, its base and its segments, until they were found at the NameNode once more.
-        self._pending: tuple[HeldImage, HeldImage, Sequence[EditLogSegment]] | None = None
+        self._past = SecondaryPast(ClaimBook(self._storage.image_folders))
         self._lost: LostPast | None = None
         # The newest roll, until an image is made for it.
         self._rolled: _Roll | None = None
@@ -246,10 +245,8 @@ class SecondaryRole:
         return Progress(newest.txid, txid, newest.written_at if self._is_ours(newest) else None)
 
     def _is_ours(self, image: ImageCopy) -> bool:
-        if self._pending is not None and self._pending[0].txid == image.txid:
-            return True
         try:
-            return self._claims.of(image_md5(image.path)) is not None
+            return self._past.is_ours(HeldImage(image.txid, image_md5(image.path)))
         except HdfsError:
             return False
 
@@ -271,7 +268,7 @@ class SecondaryRole:
         if ours is not None:
             # One that was reformatted is another namespace, which is for the operator to see to.
             self._check_namespace(self._stopping)
-            self._set_aside(f"our newest image is of txid {ours}, but it has written no more than {theirs}")
+            self._set_aside(set_back(f"our newest image is of txid {ours}, but it has written no more than {theirs}"))
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
         """Fetch the NameNode's newest image, once there is a first of ours; edits are small beside it.
@@ -288,7 +285,8 @@ class SecondaryRole:
                 return
             newest = self._calls.call(NamenodeClient.most_recent_checkpoint_txid, cancelled)
             if newest != self._newest_txid():
-                self._fetcher.image(newest, info, self._witness(cancelled), refetch=False, cancelled=cancelled)
+                witness = self._witness(cancelled)
+                self._base(newest, info, witness, witness.active_life(), refetch=False, cancelled=cancelled)
                 self._uploader.holds(self._address, newest)
                 self._retain()
 
@@ -335,19 +333,41 @@ class SecondaryRole:
         self._rolled = rolled
         observer.phase("fetch", None)
         witness = self._witness(observer.cancelled)
+        # asked before anything is compared with this process, or fetched from it
+        life = witness.active_life()
         self._leave_lost_past(witness, logs)
-        image, fetched = self._fetcher.image(base_txid, info, witness, refetch=refetch, cancelled=observer.cancelled)
-        if fetched:
-            self._uploader.holds(self._address, base_txid)
-        segments = self._fetcher.segments(logs, info, witness, refetch=refetch, cancelled=observer.cancelled)
+        image = self._base(base_txid, info, witness, life, refetch=refetch, cancelled=observer.cancelled)
         base = HeldImage(base_txid, image_md5(image))
+        segments = self._fetcher.segments(logs, info, witness, refetch=refetch, cancelled=observer.cancelled)
         result = self._merge(image, segments, signature, observer)
         self._rolled = None
-        self._pending = (HeldImage(result.txid, result.saved.md5), base, segments)
-        verdict = self._prove_pending(witness)
+        made = HeldImage(result.txid, result.saved.md5)
+        self._past.made(made, base, stretches_of(segments), life)
+        verdict = self._past.compare(made, witness)
         if not verdict.holds:
             _LOG.warning("whether the image at txid %d is of one past is not known: %s", result.txid, verdict.reason)
         return result
+
+    def _base(
+        self,
+        txid: int,
+        info: StorageInfo,
+        witness: NamenodeWitness,
+        life: tuple[str, int] | None,
+        *,
+        refetch: bool,
+        cancelled: Callable[[], bool],
+    ) -> Path:
+        """Return the NameNode's image at `txid`, fetched unless it is here; `life` is its process since before.
+
+        Raises:
+            HdfsError: see `Fetcher.image`.
+        """
+        image, fetched = self._fetcher.image(txid, info, witness, refetch=refetch, cancelled=cancelled)
+        if fetched:
+            self._past.fetched(HeldImage(txid, image_md5(image)), life, witness)
+            self._uploader.holds(self._address, txid)
+        return image
 
     def _older_base(self, unreadable_txid: int, error: HdfsError) -> int | None:
         """Txid of a whole image of ours before the NameNode's newest one, where `error` is damage of that one."""
@@ -413,7 +433,9 @@ class SecondaryRole:
         # The roll itself wrote the last transaction, so that no image can hold that one yet.
         newest = self._ahead_of(ended - 1)
         if newest is not None:
-            self._set_aside(f"our newest image is of txid {newest}, but its segment ended at {ended} just now")
+            self._set_aside(
+                set_back(f"our newest image is of txid {newest}, but its segment ended at {ended} just now")
+            )
         self._position.rolled(signature.current_segment_txid)
         return signature
 
@@ -431,50 +453,35 @@ class SecondaryRole:
     def _leave_lost_past(self, witness: NamenodeWitness, logs: Sequence[RemoteEditLog]) -> None:
         """Set aside what is here where the NameNode was set back since: it is not to be served, nor taken for new."""
         for newest in (*held_images(self._storage.image_folders()), None):
-            problem = self._lost_by(newest, witness, logs)
-            if not problem:
+            verdict = self._lost_by(newest, witness, logs)
+            if verdict is None:
                 return
             # Nothing is concluded from a damaged file, but the one before it may tell the same.
             if newest is None or self._storage.is_whole(newest.txid):
-                self._set_aside(problem)
+                self._set_aside(verdict)
                 return
 
-    def _lost_by(self, newest: HeldImage | None, witness: NamenodeWitness, logs: Sequence[RemoteEditLog]) -> str:
-        """What says that the NameNode was set back since our newest image, "" where nothing does."""
+    def _lost_by(
+        self, newest: HeldImage | None, witness: NamenodeWitness, logs: Sequence[RemoteEditLog]
+    ) -> Verdict | None:
+        """Return what says that our newest image is not of the NameNode's past, None where nothing does."""
         txid, local = -1 if newest is None else newest.txid, self.segments()
         problem = contradiction(txid, local, logs)
         if problem:
             # nothing is concluded from a file that is no segment
             problem = contradiction(txid, whole_segments(local), logs)
-        if not problem and newest is not None and witness.image_md5(newest.txid) != newest.md5:
-            verdict = self._compare(newest, witness)
-            problem = verdict.reason if verdict.lost else ""
-        return problem
+        if problem:
+            return set_back(problem)
+        if newest is None or witness.image_md5(newest.txid) == newest.md5:
+            return None
+        verdict = self._past.compare(newest, witness)
+        return verdict if verdict.lost else None
 
-    def _compare(self, image: HeldImage, witness: NamenodeWitness) -> Verdict:
-        """Whether an image of ours is of the NameNode's past as it is now."""
-        if self._pending is not None and self._pending[0] == image:
-            return self._prove_pending(witness)
-        claim = self._claims.of(image.md5) or Claim((), image)
-        base = claim.base
-        return prove(claim.stretches, witness, based=base is not None, images=lambda: () if base is None else [base])
-
-    def _prove_pending(self, witness: NamenodeWitness) -> Verdict:
-        """Whether all that the newest image was made of is of one past, that of the NameNode now."""
-        if self._pending is None:
-            raise ValueError("no image is pending")
-        image, base, segments = self._pending
-        verdict = prove(ending_of(segments, all_of_them=True), witness, based=True, images=lambda: [base])
-        if verdict.holds:
-            self._claims.add(image.md5, Claim.of_segments(segments, base))
-            self._pending = None
-        return verdict
-
-    def _set_aside(self, reason: str) -> None:
-        self._lost = LostPast.of(reason, self._storage.set_aside())
-        _LOG.warning("%s was set back: %s; %s", self._namenode, reason, self._lost.sentence())
-        self._claims.forget()
-        self._pending = self._rolled = None
+    def _set_aside(self, verdict: Verdict) -> None:
+        self._lost = LostPast.of(verdict.cause(self._namenode), self._storage.set_aside())
+        _LOG.warning("%s; %s", self._lost.reason, self._lost.sentence())
+        self._past.forget()
+        self._rolled = None
         self._uploader.forget()
 
     def _confirm(self, image: Path, txid: int) -> None:
@@ -484,12 +491,12 @@ class SecondaryRole:
             StorageError: it is not, and was set aside; or it is damaged.
             TransferError: that cannot be told now.
         """
-        verdict = self._compare(HeldImage(txid, image_md5(image)), self._witness(self._stopping))
+        verdict = self._past.compare(HeldImage(txid, image_md5(image)), self._witness(self._stopping))
         if verdict.holds:
             return
         if verdict.lost:
             require_whole(image, txid)
-            self._set_aside(verdict.reason)
+            self._set_aside(verdict)
         refuse(verdict, txid, self._namenode)
 
     def _merge(

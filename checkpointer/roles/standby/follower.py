@@ -344,7 +344,7 @@ class JournalFollower:
                     f"{verdict.reason}: nothing is merged or offered until that is settled",
                     hint="Check that a NameNode is active, and that the shared edits are its own.",
                 )
-            self._start_over(verdict.reason, observer)
+            self._start_over(verdict.cause("the NameNode"), observer)
             began = True
         if not began:
             self._beginnings.helped()
@@ -374,7 +374,7 @@ class JournalFollower:
     def _note_start_over(self, reason: str, active: ActiveVersion, aside: Sequence[Path]) -> None:
         self._lost = LostPast.of(reason, aside)
         _LOG.warning(
-            "the cluster was set back, or its history cannot be determined: %s; %s (txid %d of %s)",
+            "%s; %s (txid %d of %s)",
             reason,
             self._lost.sentence(),
             active.image_txid,
@@ -415,7 +415,7 @@ class JournalFollower:
         with self._exclusive(self._closing.is_set):
             aside = self._others.take_over(move, active, self._closing.is_set)
             if move is Move.FETCH:
-                self._note_start_over("it was upgraded, or rolled back", active, aside)
+                self._note_start_over("the NameNode was upgraded, or rolled back", active, aside)
             # The next tail loads the newest image, in the new layout.
             self._warm.close()
 

@@ -1,0 +1,133 @@
+"""Whether the images of a secondary are of the NameNode's past as it is now; asks a witness, and does no other I/O.
+
+An image has one of three origins, and each has its proof:
+
+- Just made: all its segments, and its base, are found at the NameNode. Until then it is pending.
+- Made here before: the segments it ends with are found there, as its claim says.
+- Fetched: the NameNode still has it.
+
+Where an idle NameNode has purged the image that a proof needs, two rules take its place. The NameNode's process is
+still the one whose past the image was found to be: no event sets a process back. Or the segments below the base, from
+the last telling one on, are found at the NameNode, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from checkpointer.past.proof import Finding, Verdict, Witness, prove
+from checkpointer.past.watch import KeepsClaims
+from engine.stretches import Claim, HeldImage, Stretch, stretch_of
+from hadoop_common.errors import HdfsError
+
+# How many segments of the NameNode are read for an image that was fetched from it.
+_MAX_ENDING = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """An image that was just made, with all its stretches, and the claim of its base."""
+
+    image: HeldImage
+    base: HeldImage
+    stretches: tuple[Stretch, ...]
+    below: Claim | None
+    life: tuple[str, int] | None
+
+    def whole(self) -> Claim:
+        """What the image was made of, with nothing left out."""
+        below = () if self.below is None else self.below.history()
+        return Claim(self.stretches, self.base, below, self.life)
+
+    def settled(self) -> Claim:
+        """What is kept of it once it was found at the NameNode."""
+        return Claim.over(self.stretches, self.base, self.below, life=self.life)
+
+
+class SecondaryPast:
+    """The claims of a secondary's images, and the proof of each; one thread at a time uses it."""
+
+    def __init__(self, claims: KeepsClaims) -> None:
+        self._claims = claims
+        self._pending: _Pending | None = None
+
+    def fetched(self, image: HeldImage, life: tuple[str, int] | None, witness: Witness) -> None:
+        """Note an image that came from the NameNode, whose process was `life` before."""
+        known = self._claims.of(image.md5)
+        if known is None or not known.stretches:
+            ending: tuple[Stretch, ...] = ()
+            # Without them the image counts only as long as the NameNode has it, or its process lives.
+            with suppress(HdfsError, OSError):
+                ending = ending_at(image.txid, witness)
+            same = life is not None and witness.active_life() == life
+            self._claims.add(image.md5, Claim((), image, ending if same else (), life))
+
+    def made(
+        self, image: HeldImage, base: HeldImage, stretches: Sequence[Stretch], life: tuple[str, int] | None
+    ) -> None:
+        """Note an image that `stretches` made of `base`.
+
+        Args:
+            life: the NameNode's process since before base and segments were fetched from it, or compared with its own.
+        """
+        self._pending = _Pending(image, base, tuple(stretches), self._claims.of(base.md5), life)
+
+    def is_ours(self, image: HeldImage) -> bool:
+        """Whether the image was made here."""
+        if self._pending is not None and self._pending.image == image:
+            return True
+        claim = self._claims.of(image.md5)
+        return claim is not None and bool(claim.stretches)
+
+    def compare(self, image: HeldImage, witness: Witness) -> Verdict:
+        """Compare what an image was made of with the NameNode's past as it is now."""
+        pending = self._pending
+        if pending is None or pending.image != image:
+            return _prove(self._claims.of(image.md5) or Claim((), image), witness)
+        verdict = _prove(pending.whole(), witness)
+        if verdict.holds:
+            self._claims.add(image.md5, pending.settled())
+            self._pending = None
+        return verdict
+
+    def forget(self) -> None:
+        """The images were set aside, with what is known of them."""
+        self._claims.forget()
+        self._pending = None
+
+
+def ending_at(txid: int, witness: Witness) -> tuple[Stretch, ...]:
+    """Return the stretches of the NameNode's edits that end at `txid`, from a telling one on; none where none tells.
+
+    Raises:
+        HdfsError, OSError: the segments cannot be read.
+    """
+    found: list[Stretch] = []
+    for segment in reversed(witness.segments(0)):
+        if segment.in_progress or segment.last != txid or len(found) >= _MAX_ENDING:
+            continue
+        found.append(stretch_of(segment))
+        if found[-1].telling:
+            return tuple(reversed(found))
+        txid = segment.first - 1
+    return ()
+
+
+def _prove(claim: Claim, witness: Witness) -> Verdict:
+    base = claim.base
+
+    def same_life() -> bool:
+        return claim.life is not None and witness.active_life() == claim.life
+
+    verdict = prove(
+        claim.stretches,
+        witness,
+        based=base is not None,
+        images=lambda: () if base is None else (base,),
+        alive=same_life,
+    )
+    if verdict.finding is Finding.SILENT and claim.before:
+        return prove((*claim.before, *claim.stretches), witness, based=False)
+    return verdict

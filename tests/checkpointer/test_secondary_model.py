@@ -1,0 +1,67 @@
+"""Random histories of a NameNode beside its secondary: nothing of a lost past is offered, and no loss is made up."""
+
+from __future__ import annotations
+
+import pytest
+
+from checkpointer.past.proof import Finding
+from tests.checkpointer.secondary_model import run_history, run_idle_history
+from tests.depth import SEED, scaled
+
+EACH = 100
+BLOCKS = scaled(100_000, quick=200) // EACH
+FIRST_SEED = SEED * 1_000_000
+IDLE = scaled(10_000, quick=100)
+
+
+@pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + BLOCKS * EACH, EACH))
+def test_nothing_of_a_lost_past_is_offered(first: int) -> None:
+    taken = lost = set_backs = 0
+    for seed in range(first, first + EACH):
+        try:
+            namenode, secondary = run_history(seed)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+        taken, lost = taken + secondary.taken, lost + secondary.findings.count(Finding.LOST)
+        set_backs += namenode.set_backs
+    # the model is about something
+    assert set_backs > EACH
+    assert lost > EACH // 4
+    assert taken > EACH
+
+
+def test_a_secondary_gets_over_it() -> None:
+    for seed in range(FIRST_SEED, FIRST_SEED + IDLE):
+        namenode, secondary = run_history(seed)
+        namenode.telling, namenode.silent, secondary.hasty = 1.0, 0.0, 0.0
+        for _ in range(3):
+            namenode.write(3)
+            secondary.checkpoint()
+            secondary.upload()
+        assert max(secondary.images) in namenode.images, f"seed {seed}"
+
+
+@pytest.mark.parametrize(
+    ("extra", "restarts"),
+    [
+        # a process of the NameNode has one past
+        ((0,), False),
+        # a NameNode keeps a million transactions unless it is told otherwise
+        ((10_000,), True),
+    ],
+)
+def test_an_idle_cluster_is_never_set_back(extra: tuple[int, ...], restarts: bool) -> None:
+    for seed in range(FIRST_SEED, FIRST_SEED + IDLE):
+        secondary = run_idle_history(seed, extra=extra, restarts=restarts)
+        assert secondary.findings == [], f"seed {seed}"
+        assert secondary.taken > 0, f"seed {seed}"
+
+
+def test_what_an_idle_cluster_purged_is_not_set_back() -> None:
+    """Neither edits nor images are left, and the process is another one: that cannot be compared."""
+    findings = [
+        finding
+        for seed in range(FIRST_SEED, FIRST_SEED + IDLE)
+        for finding in run_idle_history(seed, extra=(0,), restarts=True).findings
+    ]
+    assert set(findings) == {Finding.SILENT}
