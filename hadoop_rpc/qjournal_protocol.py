@@ -96,7 +96,7 @@ class InterQJournalClient(_JournalNodeClient):
 
 
 class QJournalClient(_JournalNodeClient):
-    """`QJournal` over RPC: one JournalNode of 2.7 to 3.4, or of ours; what the methods raise is said there."""
+    """`QJournal` over RPC: one JournalNode of 2.7 to 3.5, or of ours; what the methods raise is said there."""
 
     protocol = QJOURNAL_PROTOCOL
 

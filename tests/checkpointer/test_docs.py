@@ -1,14 +1,38 @@
-"""Pages of docs/ that are made from data say what the data says."""
+"""Pages of docs/ that are made from data say what the data says, and name what exists."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from tests.interop.hadoop_home import HADOOP_RELEASES
 from tests.tools.doc_tables import DOCS, TABLES
+
+ROOT = Path(__file__).parents[2]
+SUPPORT = (DOCS / "support.md").read_text()
 
 
 @pytest.mark.parametrize(("table", "page"), TABLES.items())
 def test_tables_are_those_of_the_declarations(table: Callable[[], str], page: str) -> None:
     assert table() in (DOCS / page).read_text()
+
+
+def test_every_test_that_support_md_names_exists() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", SUPPORT)
+    missing = [
+        (path, function)
+        for path, function in named
+        if not (ROOT / path).is_file() or (function and f"\ndef {function}(" not in (ROOT / path).read_text())
+    ]
+    assert named
+    assert missing == []
+
+
+def test_rows_of_support_md_that_claim_a_release_name_their_test() -> None:
+    header = f"| {' | '.join(HADOOP_RELEASES)} | Test |"
+    rows = [row for part in SUPPORT.split(header)[1:] for row in part.split("\n\n")[0].splitlines()[2:]]
+    assert SUPPORT.count(header) == SUPPORT.count("| Test |") > 0
+    assert [row for row in rows if "`tests/" not in row] == []

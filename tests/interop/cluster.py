@@ -15,6 +15,7 @@ from hadoop_common.names import parse_image, parse_segment
 from hadoop_common.storage_info import StorageInfo, parse_version
 from tests.interop.clients import HdfsClient
 from tests.interop.hadoop_conf import HadoopConf, ha_pair_confs
+from tests.interop.hadoop_home import SERVER, HadoopRelease
 from tests.interop.hadoop_process import CommandResult, HadoopProcess, beans, port_is_open, run_once, wait_until
 
 _NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
@@ -230,8 +231,8 @@ class HaPair:
     the end. A test that stands in for nn2 starts nn1 alone and takes `nn2.conf.folder` for its own configuration.
     """
 
-    def __init__(self, root: Path, properties: dict[str, str] | None = None) -> None:
-        first, second, self.client_conf = ha_pair_confs(root, properties)
+    def __init__(self, root: Path, properties: dict[str, str] | None = None, release: HadoopRelease = SERVER) -> None:
+        first, second, self.client_conf = ha_pair_confs(root, properties, release)
         self.shared_dir = first.shared_edits_dir
         self.nn1 = NameNode(first, name="nn1").format()
         self.nn2 = NameNode(second, name="nn2")

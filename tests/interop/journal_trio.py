@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from hadoop_common.names import parse_segment
 from tests.interop.cluster import JournalNode
 from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf
+from tests.interop.hadoop_home import SERVER, HadoopRelease
 from tests.interop.hadoop_process import port_is_open, wait_until
 
 _STOP_SECONDS = 600.0
@@ -82,10 +83,11 @@ class JournalTrio:
         root: Path,
         *,
         ours: bool | tuple[bool, bool, bool],
+        release: HadoopRelease = SERVER,
         prepare: Callable[[HadoopConf], object] = lambda conf: None,
     ) -> None:
         which = ours if isinstance(ours, tuple) else (ours,) * 3
-        self.confs = [HadoopConf(root / f"jn{number}") for number in (1, 2, 3)]
+        self.confs = [HadoopConf(root / f"jn{number}", release=release) for number in (1, 2, 3)]
         addresses = ";".join(conf["dfs.journalnode.rpc-address"] for conf in self.confs)
         self.uri = f"qjournal://{addresses}/{NAMESERVICE}"
         for conf in self.confs:

@@ -106,6 +106,12 @@ class OurDaemon:
         out, err = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
         return CommandResult("checkpoint --force", done.returncode, out, err + self.log.read_text()[-3000:])
 
+    def check(self, name: str) -> CommandResult:
+        """`checkpointer check --only NAME` for this daemon; its exit code is that of a Nagios plugin."""
+        command = self._command("check", "--role", self.role, "--only", name)
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+        return CommandResult(f"check --only {name}", done.returncode, done.stdout, done.stderr)
+
     def status(self) -> dict[str, Any]:
         """What GET /status tells."""
         with OPENER.open(f"{self.url}/status", timeout=600) as answer:

@@ -287,7 +287,7 @@ def play_two_upgrades(role: Role, client_jvm: ClientJvm, root: Path) -> None:
             site.write(200)
             daemon.start()
             newest = site.nn.images[-1]
-            _wait_for_a_checkpoint(site, newest)
+            wait_for_a_checkpoint(site, newest)
             assert site.rollback_images() == [], "a rollback image was offered, and no upgrade goes on"
             second = rolling_rollback(site)
             next(second)
@@ -315,9 +315,7 @@ def judge(site: Site, *, expected: str, periodic: bool = False, alike: bool = Fa
     assert alike or "/lost" not in before, "the cluster was not set back"
     newest = site.nn.images[-1]
     if expected == "heals":
-        wait_until(
-            lambda: _checkpointed(site, newest, periodic=periodic), f"a checkpoint after {newest}", _HEALED_WITHIN
-        )
+        wait_for_a_checkpoint(site, newest, periodic=periodic)
     else:
         said = site.daemon.ask_for_checkpoint()
         assert said.code, repr(said)
@@ -329,9 +327,7 @@ def judge(site: Site, *, expected: str, periodic: bool = False, alike: bool = Fa
         newest = site.nn.images[-1]
         site.write(10)
         before = site.namespace()
-        wait_until(
-            lambda: _checkpointed(site, newest, periodic=periodic), f"a checkpoint after {newest}", _HEALED_WITHIN
-        )
+        wait_for_a_checkpoint(site, newest, periodic=periodic)
         assert alike or _nothing_lost_in_images(site)
         _wait_for_silence(site.daemon)
 
@@ -354,8 +350,10 @@ def _nothing_lost_in_images(site: Site) -> bool:
     return True
 
 
-def _wait_for_a_checkpoint(site: Site, newest: int, *, periodic: bool = False) -> None:
+def wait_for_a_checkpoint(site: Site, newest: int, *, periodic: bool = False) -> int:
+    """Wait until the NameNode has an image of ours after `newest`; its txid."""
     wait_until(lambda: _checkpointed(site, newest, periodic=periodic), f"a checkpoint after {newest}", _HEALED_WITHIN)
+    return site.nn.images[-1]
 
 
 def _checkpointed(site: Site, newest: int, *, periodic: bool) -> bool:

@@ -21,6 +21,7 @@ from image_tools.dump.records import ImageRecords
 from tests.interop.clients import ClientJvm, HdfsClient, Namespace, without_clock_times
 from tests.interop.cluster import HaPair, NameNode
 from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf, ha_pair_confs
+from tests.interop.hadoop_home import SERVER, HadoopRelease
 from tests.interop.hadoop_process import run_once, wait_until
 from tests.interop.journal_trio import JournalTrio
 from tests.interop.our_daemon import OurDaemon
@@ -85,6 +86,10 @@ class Site(ABC):
     def kill(self) -> None:
         """End whoever writes to the stores, as a power cut would."""
         self.nn.kill()
+
+    def install(self, release: HadoopRelease) -> None:
+        """Put other jars on the servers' hosts; a server runs them from its next start on."""
+        self.nn.conf.release = release
 
     def start_journal(self) -> None:  # noqa: B027 - most have none
         """Start what the NameNode needs before it starts."""
@@ -161,9 +166,9 @@ def _traces(image: Path) -> list[str]:
 class SingleSite(Site):
     """A NameNode without HA, for a secondary or a backup node."""
 
-    def __init__(self, client_jvm: ClientJvm, root: Path, role: Role) -> None:
+    def __init__(self, client_jvm: ClientJvm, root: Path, role: Role, release: HadoopRelease = SERVER) -> None:
         super().__init__(client_jvm, root)
-        self.nn = NameNode(HadoopConf(root / "cluster", _SETTINGS))
+        self.nn = NameNode(HadoopConf(root / "cluster", _SETTINGS, release))
         own = {key: (root / "ours" / key).as_uri() for key in ("dfs.namenode.name.dir", "dfs.namenode.checkpoint.dir")}
         self.ours = HadoopConf(root / "ours", {**self.nn.conf.properties, **own})
         self.daemon = _daemon(self.ours, role)
@@ -189,15 +194,16 @@ class SingleSite(Site):
 class SharedSite(Site):
     """The first NameNode of an HA pair with shared edits in a directory; our standby stands in for the second."""
 
-    def __init__(self, client_jvm: ClientJvm, root: Path, role: Role) -> None:
+    def __init__(self, client_jvm: ClientJvm, root: Path, role: Role, release: HadoopRelease = SERVER) -> None:
         super().__init__(client_jvm, root)
-        self._pair = self._resources.enter_context(HaPair(root / "pair", {**_SETTINGS, **self._journal()}))
+        settings = {**_SETTINGS, **self._journal(release)}
+        self._pair = self._resources.enter_context(HaPair(root / "pair", settings, release))
         self.nn, self.ours = self._pair.nn1, self._pair.nn2.conf
         self.client = client_jvm.of(self._pair.client_conf)
         self.daemon = _daemon(self.ours, role)
         self.start()
 
-    def _journal(self) -> dict[str, str]:
+    def _journal(self, release: HadoopRelease) -> dict[str, str]:
         """Where the shared edits are, if not in the pair's own folder."""
         return {}
 
@@ -237,8 +243,9 @@ class SharedSite(Site):
 class QuorumSite(SharedSite):
     """The same with shared edits on three of Hadoop's JournalNodes."""
 
-    def _journal(self) -> dict[str, str]:
-        self._trio = self._resources.enter_context(JournalTrio(self.root / "nodes", ours=False))
+    def _journal(self, release: HadoopRelease) -> dict[str, str]:
+        trio = JournalTrio(self.root / "nodes", ours=False, release=release)
+        self._trio = self._resources.enter_context(trio)
         self._nodes_run = True
         return {"dfs.namenode.shared.edits.dir": self._trio.uri}
 
@@ -260,6 +267,11 @@ class QuorumSite(SharedSite):
 
     def stores(self) -> list[Path]:
         return [self.nn.name_dir, *(node.edits_dir / NAMESERVICE for node in self._trio.nodes)]
+
+    def install(self, release: HadoopRelease) -> None:
+        super().install(release)
+        for conf in self._trio.confs:
+            conf.release = release
 
     def adopt_image(self) -> None:
         self.start_journal()
@@ -292,7 +304,7 @@ class Role:
     """
 
     name: str
-    site: Callable[[ClientJvm, Path, Role], Site]
+    site: Callable[..., Site]
     command: str
     http_key: str
     reads_open: bool = False

@@ -1,0 +1,187 @@
+"""Hadoop is upgraded next to our daemon, which runs all the time: in place and rolling, forwards and back.
+
+These are the steps of "Upgrading Hadoop under the daemon" in docs/operations.md, on real servers: to the release that
+`make interop RELEASE=...` names, from 2.7.3 or 3.3.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from checkpointer.checks.verdict import State
+from hadoop_common.names import image_name
+from image_format.reader import ImageFile
+from image_tools.compare.difference import Difference
+from image_tools.compare.images import ImageComparison
+from tests.interop.clients import ClientJvm, Namespace
+from tests.interop.hadoop_home import HADOOP_RELEASES, OLDEST, SERVER, HadoopRelease, skip_without
+from tests.interop.hadoop_process import run_once
+from tests.interop.set_back import prepare_rolling_upgrade, wait_for_a_checkpoint
+from tests.interop.sites import NAMENODE, ROLES, Site
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.deep,
+    pytest.mark.skipif(SERVER is OLDEST, reason="the servers are of the oldest release: nothing is upgraded to it"),
+]
+
+OLD = HADOOP_RELEASES["2.7.3" if SERVER.version == "3.3.6" else "3.3.6"]
+"""What is upgraded to the release whose servers this run starts."""
+NEW = SERVER
+SNAPSHOT_TIMES = -66
+"""The layout from which on operations hold the times of snapshots; below it each NameNode takes its own clock's."""
+
+
+class Walk:
+    """A cluster that is led from release to release, and what it has to hold.
+
+    Attributes:
+        image: txid of the newest image of ours that the NameNode has.
+        namespace: what clients see.
+    """
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.image = 0
+        self.namespace: Namespace = {}
+        self._writes = 0
+
+    def works(self, layout: int) -> None:
+        """Checkpoints continue: the NameNode takes images of this layout, which equal its own.
+
+        Raises:
+            AssertionError: they do not, or the NameNode has another layout.
+        """
+        self._write()
+        theirs = self.site.nn.current / image_name(self.site.save_image())
+        assert differences(self.site.nn.current / image_name(self.image), theirs, layout) == []
+        self._write()
+
+    def restart(self, release: HadoopRelease, *words: str) -> None:
+        """Start the NameNode of a release from our image; it shows the same namespace.
+
+        Raises:
+            AssertionError: it started from another image, or shows something else.
+        """
+        before = len(self.site.nn.process.log_text())
+        self.site.kill()
+        self.site.install(release)
+        self.site.start(*words)
+        assert f"Loaded image for txid {self.image} " in self.site.nn.process.log_text()[before:]
+        self._shows(self.namespace)
+
+    def roll_back(self, release: HadoopRelease) -> None:
+        """Take back an upgrade with `-rollback`, as the runbook says."""
+        self.site.kill()
+        self.site.install(release)
+        self.site.start_journal()
+        run_once(NAMENODE, "-rollback", conf=self.site.nn.conf, typed="Y\n").checked()
+        # a JournalNode of Hadoop's that runs keeps edits in memory that were rolled back
+        self.site.kill()
+        self.site.start()
+
+    def went_back(self, namespace: Namespace) -> None:
+        """The NameNode has the namespace of before; the daemon finds that, and sets aside what it had.
+
+        Raises:
+            AssertionError: not so.
+        """
+        self._shows(namespace)
+        self._write()
+        assert self.site.daemon.status()["lostPast"]
+        assert self.check("storage") == State.WARNING
+
+    def check(self, name: str) -> State:
+        """What `checkpointer check --only NAME` says."""
+        return State(self.site.daemon.check(name).code)
+
+    def _write(self) -> None:
+        self._writes += 1
+        self.site.client.load(60, seed=self._writes, path=f"/load{self._writes}")
+        self.image = wait_for_a_checkpoint(self.site, self.site.nn.last_txid)
+        self.namespace = self.site.namespace()
+
+    def _shows(self, expected: Namespace) -> None:
+        found = self.site.namespace()
+        assert [path for path in expected.keys() | found.keys() if expected.get(path) != found.get(path)] == []
+
+
+def differences(ours: Path, theirs: Path, layout: int) -> list[Difference]:
+    """What an image of ours and the NameNode's next one differ in, but for their txids."""
+    with ImageFile.open(ours) as mine, ImageFile.open(theirs) as own:
+        assert (mine.layout_version, own.layout_version) == (layout, layout)
+        found = list(ImageComparison(mine, own).differences())
+    expected = {"transactionId", *(["modificationTime"] if layout > SNAPSHOT_TIMES else [])}
+    return [each for each in found if each.attribute not in expected]
+
+
+@contextmanager
+def walk(role: str, client_jvm: ClientJvm, root: Path) -> Iterator[Walk]:
+    """A cluster of the old release, with the daemon next to it and images of it."""
+    skip_without(OLD)
+    chosen = ROLES[role]
+    with chosen.site(client_jvm, root, chosen, OLD) as site:
+        site.ours.update(dict(chosen.settings))
+        site.write_base()
+        with site.daemon:
+            found = Walk(site)
+            found.works(OLD.layout)
+            yield found
+
+
+@pytest.mark.parametrize("role", ["secondary", "standby", "quorum"])
+def test_in_place(role: str, client_jvm: ClientJvm, tmp_path: Path) -> None:
+    with walk(role, client_jvm, tmp_path) as cluster:
+        before = cluster.namespace
+        cluster.restart(NEW, "-upgrade")
+        if role == "secondary":
+            assert cluster.check("version") == State.WARNING
+        cluster.works(NEW.layout)
+        assert cluster.check("version") == State.OK
+        cluster.roll_back(OLD)
+        cluster.went_back(before)
+        cluster.works(OLD.layout)
+        cluster.restart(NEW, "-upgrade")
+        cluster.works(NEW.layout)
+        # of a pair only the NameNode that runs: our daemon in the place of the other one does not answer this call
+        one = "hdfs://{}:{}".format(*cluster.site.nn.rpc_address)
+        cluster.site.client.admin("-fs", one, "-finalizeUpgrade").checked()
+        cluster.works(NEW.layout)
+        cluster.restart(NEW)
+
+
+@pytest.mark.parametrize("role", ["secondary", "standby", "quorum"])
+def test_rolling(role: str, client_jvm: ClientJvm, tmp_path: Path) -> None:
+    with walk(role, client_jvm, tmp_path) as cluster:
+        before = cluster.namespace
+        prepare_rolling_upgrade(cluster.site)
+        cluster.site.kill()
+        cluster.site.install(NEW)
+        cluster.site.start("-rollingUpgrade", "started")
+        cluster.works(OLD.layout)
+        cluster.site.kill()
+        cluster.site.install(OLD)
+        cluster.site.start("-rollingUpgrade", "rollback")
+        cluster.went_back(before)
+        cluster.works(OLD.layout)
+
+        prepare_rolling_upgrade(cluster.site)
+        cluster.works(OLD.layout)
+        cluster.restart(NEW, "-rollingUpgrade", "started")
+        cluster.works(OLD.layout)
+        cluster.restart(OLD, "-rollingUpgrade", "started" if OLD.is_3 else "downgrade")
+        if OLD.is_3:
+            cluster.site.client.admin("-rollingUpgrade", "finalize").checked()
+        cluster.works(OLD.layout)
+
+        prepare_rolling_upgrade(cluster.site)
+        cluster.works(OLD.layout)
+        cluster.restart(NEW, "-rollingUpgrade", "started")
+        cluster.site.client.admin("-rollingUpgrade", "finalize").checked()
+        cluster.works(NEW.layout)
+        assert cluster.check("version") == State.OK
+        cluster.restart(NEW)
