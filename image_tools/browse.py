@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from hadoop_common.inode_ids import ROOT_INODE_ID
 from hadoop_common.storage_policies import UNSPECIFIED_POLICY
+from image_format.erasure_policies import policies_of, raw_bytes
 from image_format.errors import RecordError
 from image_format.index import ImageIndex
 from image_format.inode_columns import read_inode_columns
@@ -19,19 +20,19 @@ from image_format.kernels.directory_tree import add_upwards
 from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.kernels.scan import count_children, find_id
 from image_format.name_order import name_key
-from image_format.permission import XAttrNamespace
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.room import Room
 from image_format.varint import parse_message, read_record
 from image_tools.directory_paths import chain_directories, place_inodes
+from image_tools.dump.policies import own_policies
+from image_tools.dump.records import ImageRecords
 from image_tools.dump.values import Names, signed32, signed64
 from image_tools.past_tree import PastTree
 
 _BATCH = 1 << 16
 _COUNTS = 4
 DOT_SNAPSHOT = b".snapshot"
-_POLICY = (XAttrNamespace.SYSTEM.name, "hsm.block.storage.policy.id")
 
 Numbers = npt.NDArray[np.int64]
 
@@ -56,11 +57,13 @@ class Place(NamedTuple):
         inode: as it is seen there; at a snapshot its attributes of that time, under the name of that time.
         snapshot: id of the snapshot that the path leads into, None for the present.
         policy: id of the storage policy in force, its own or that of a directory above; 0 for none.
+        coding: name of the erasure coding policy in force; "" for none. A file has its own, or none.
     """
 
     inode: pb.INode
     snapshot: int | None = None
     policy: int = UNSPECIFIED_POLICY
+    coding: str = ""
 
 
 class SnapshotFolder(NamedTuple):
@@ -82,6 +85,7 @@ class ImageBrowser:
 
     Attributes:
         names: decodes owners, ACL entries and attributes.
+        erasure_policies: by id.
 
     Args:
         room: for the index, and for what `content` adds up at its first call.
@@ -98,6 +102,7 @@ class ImageBrowser:
         self._guard = threading.Lock()
         self._past = PastTree(image, self._index)
         self.names = Names(image.string_table())
+        self.erasure_policies = policies_of(ImageRecords(image).erasure_coding())
 
     def find(self, path: bytes) -> Place | SnapshotFolder | None:
         """What a path such as `/a/b` or `/a/.snapshot/s1/b` names; None for nothing. Slashes in a row count once.
@@ -110,7 +115,7 @@ class ImageBrowser:
     def root(self) -> Place | None:
         """The root of the tree."""
         inode = self._inode(ROOT_INODE_ID)
-        return None if inode is None else Place(inode, None, self._own_policy(inode))
+        return None if inode is None else self._place(inode, None, None)
 
     def with_id(self, inode_id: int, *, parent: bool = False) -> Place | None:
         """The inode with an id, or the directory that it is in; None where the present tree has none.
@@ -128,7 +133,7 @@ class ImageBrowser:
             inode = self._inode(each)
             if inode is None:
                 return None
-            place = Place(inode, None, self._own_policy(inode) or (0 if place is None else place.policy))
+            place = self._place(inode, None, place)
         return place
 
     def below(self, start: Place | None, names: Iterable[bytes]) -> Place | SnapshotFolder | None:
@@ -186,7 +191,7 @@ class ImageBrowser:
             yield from (each for name in wanted if (each := self._at(place, name, held[name])) is not None)
             return
         for inode in self._present_children(signed64(place.inode.id), behind):
-            yield Place(inode, None, self._own_policy(inode) or place.policy)
+            yield self._place(inode, None, place)
 
     def content(self, place: Place) -> Content:
         """What an inode and all below it hold; a symlink counts as an empty file.
@@ -198,7 +203,9 @@ class ImageBrowser:
         inode = place.inode
         if not inode.HasField("directory"):
             length = sum(block.numBytes for block in inode.file.blocks)
-            return Content(1, 0, length, length * signed32(inode.file.replication))
+            coding = inode.file.erasureCodingPolicyID if inode.file.HasField("erasureCodingPolicyID") else -1
+            columns = np.array([[length], [signed32(inode.file.replication)], [coding]], np.int64)
+            return Content(1, 0, length, int(self._space(*columns)[0]))
         if place.snapshot is not None:
             below = [self.content(child) for child in self.children(place)]
             totals = Content(*map(sum, zip(*below, strict=True))) if below else Content(0, 0, 0, 0)
@@ -213,9 +220,7 @@ class ImageBrowser:
         with self._guard:
             numbers = self._past.snapshots_of(signed64(place.inode.id)).values()
             roots = [(self._past.root(number), number) for number in numbers]
-        return SnapshotFolder(
-            place, [Place(root, number, self._own_policy(root) or place.policy) for root, number in roots]
-        )
+        return SnapshotFolder(place, [self._place(root, number, place) for root, number in roots])
 
     def _child_of(self, place: Place, name: bytes) -> Place | None:
         if not place.inode.HasField("directory"):
@@ -225,7 +230,7 @@ class ImageBrowser:
             return self._at(place, name, held[name]) if name in held else None
         inode_id = self._child(signed64(place.inode.id), name)
         inode = self._inode(inode_id) if inode_id else None
-        return None if inode is None else Place(inode, None, self._own_policy(inode) or place.policy)
+        return None if inode is None else self._place(inode, None, place)
 
     def _names_at(self, place: Place) -> dict[bytes, int]:
         assert place.snapshot is not None
@@ -241,13 +246,19 @@ class ImageBrowser:
         with self._guard:
             seen = self._past.inode(inode, above.snapshot)
         seen.name = name
-        return Place(seen, above.snapshot, self._own_policy(seen) or above.policy)
+        return self._place(seen, above.snapshot, above)
 
-    def _own_policy(self, inode: pb.INode) -> int:
-        for attribute in inode.directory.xAttrs.xAttrs:
-            if self.names.xattr(attribute.name) == _POLICY and attribute.value:
-                return attribute.value[0]
-        return inode.file.storagePolicyID
+    def _place(self, inode: pb.INode, snapshot: int | None, above: Place | None) -> Place:
+        """An inode in the directory `above`."""
+        policy, coding = inode.file.storagePolicyID, ""
+        if inode.HasField("directory"):
+            policy, own = own_policies(inode.directory, self.names)
+            coding = own or (above.coding if above else "")
+        elif inode.file.HasField("erasureCodingPolicyID"):
+            number = inode.file.erasureCodingPolicyID
+            found = self.erasure_policies.get(number)
+            coding = str(number) if found is None else found.name
+        return Place(inode, snapshot, policy or (above.policy if above else UNSPECIFIED_POLICY), coding)
 
     def _present_children(self, directory_id: int, behind: bytes) -> Iterator[pb.INode]:
         plain, referred = self._entry(directory_id)
@@ -270,7 +281,7 @@ class ImageBrowser:
             columns = read_inode_columns(self._index.inode_buffer, arrays.offsets.part(first, first + _BATCH), place)
             rows = parents[first : first + _BATCH]
             placed = rows >= 0
-            space = columns.length * columns.replication
+            space = self._space(columns.length, columns.replication, columns.ec_policy)
             is_directory = columns.kind == DIRECTORY
             for number, values in enumerate((~is_directory, is_directory, columns.length, space)):
                 sized = values if number < 2 else np.where(columns.kind == FILE, values, 0)
@@ -278,6 +289,15 @@ class ImageBrowser:
         chain = chain_directories(self._image, arrays, parents, self._room)
         add_upwards(chain.parents, chain.order, totals)
         return totals
+
+    def _space(self, length: Numbers, replication: Numbers, coding: Numbers) -> Numbers:
+        """Bytes that files take with replicas or parity; `coding` is the id of their policy, -1 for none."""
+        space = length * replication
+        for number in np.unique(coding).tolist():
+            if (policy := self.erasure_policies.get(number)) is not None:
+                striped = coding == number
+                space[striped] = raw_bytes(length[striped], policy)
+        return space
 
     def _row(self, inode: pb.INode) -> int:
         """Row of a directory with children, -1 for any other inode."""

@@ -32,6 +32,21 @@ _SUPERGROUP: Final = "supergroup"
 _NOT_SNAPSHOTTABLE: Final = "org.apache.hadoop.hdfs.protocol.SnapshotException"
 _ZONE: Final = "raw.hdfs.crypto.encryption.zone"
 _ENCRYPTED: Final = "raw.hdfs.crypto.file.encryption.info"
+_REPLICATED: Final = "Replicated"
+_CRC32C: Final = 2
+_SERVER_DEFAULTS: Final = {
+    "blockSize": 134217728,
+    "bytesPerChecksum": 512,
+    "checksumType": _CRC32C,
+    "defaultStoragePolicyId": DEFAULT_POLICY,
+    "encryptDataTransfer": False,
+    "fileBufferSize": 4096,
+    "keyProviderUri": "",
+    "replication": 3,
+    "trashInterval": 0,
+    "writePacketSize": 65536,
+}
+"""Of a NameNode whose configuration sets none of them: an image holds no configuration."""
 
 _Object = dict[str, Any]
 
@@ -80,9 +95,9 @@ def webhdfs_blueprint(browser: ImageBrowser) -> Blueprint:
     """GET /webhdfs/v1/PATH?op=OPERATION.
 
     GETFILESTATUS, LISTSTATUS, LISTSTATUS_BATCH, GETCONTENTSUMMARY, GETQUOTAUSAGE, GETSTORAGEPOLICY, GETACLSTATUS,
-    GETXATTRS, LISTXATTRS and GETHOMEDIRECTORY; all else is refused. Whoever asks sees all, as there are no users here.
-    Paths may lead into snapshots (`.snapshot/NAME`) and begin at an inode (`/.reserved/.inodes/ID`). A refusal is a
-    RemoteException as JSON, with Hadoop's status.
+    GETXATTRS, LISTXATTRS, GETHOMEDIRECTORY and GETSERVERDEFAULTS; all else is refused. Whoever asks sees all, as there
+    are no users here. Paths may lead into snapshots (`.snapshot/NAME`) and begin at an inode (`/.reserved/.inodes/ID`).
+    A refusal is a RemoteException as JSON, with Hadoop's status.
     """
     blueprint = Blueprint("webhdfs", __name__)
     blueprint.record_once(_register_converter)
@@ -148,6 +163,8 @@ class _View:
         operation = request.args.get("op", "").upper()
         if operation == "GETHOMEDIRECTORY":
             return json.dumps({"Path": f"/user/{request.args.get('user.name', 'dr.who')}"})
+        if operation == "GETSERVERDEFAULTS":
+            return json.dumps({"FsServerDefaults": _SERVER_DEFAULTS})
         if operation not in self._operations:
             what = f"No enum constant {operation}; the image of a namespace has no more than its inodes"
             raise _bad_parameter("op", what)
@@ -241,7 +258,8 @@ class _View:
             "owner": _name(owner.user),
             "pathSuffix": suffix,
             "permission": f"{owner.mode & _MODE:o}",
-            "replication": signed32(file.replication),
+            # a striped file has one copy of its blocks
+            "replication": 1 if file.HasField("erasureCodingPolicyID") else signed32(file.replication),
             "storagePolicy": UNSPECIFIED_POLICY if inode.HasField("symlink") else place.policy,
             "type": pb.INode.Type.Name(inode.type),
         }
@@ -251,11 +269,26 @@ class _View:
             status["aclBit"] = True
         if _ZONE in attributes or _ENCRYPTED in attributes:
             status["encBit"] = True
-        if file.HasField("erasureCodingPolicyID"):
-            status["ecBit"] = True
+        status |= self._coding(place)
         if signed64(inode.id) == ROOT_INODE_ID or self._browser.is_snapshottable(place):
             status["snapshotEnabled"] = True
         return status
+
+    def _coding(self, place: Place) -> _Object:
+        """What a status has of an erasure coding policy; the policy `replication` counts as none."""
+        for number, policy in self._browser.erasure_policies.items():
+            if policy.name == place.coding:
+                described = {
+                    "cellSize": policy.cell_size,
+                    "codecName": policy.codec,
+                    "extraOptions": dict(policy.options),
+                    "id": number,
+                    "name": policy.name,
+                    "numDataUnits": policy.data_units,
+                    "numParityUnits": policy.parity_units,
+                }
+                return {"ecBit": True, "ecPolicy": policy.name, "ecPolicyObj": described}
+        return {}
 
     def _owner(self, inode: pb.INode) -> Owner:
         return self._browser.names.owner(
@@ -264,8 +297,10 @@ class _View:
 
     def _summary(self, place: Place) -> _Object:
         content = self._browser.content(place)
+        replicated = place.inode.HasField("file") and not place.coding
         counts = {
             "directoryCount": content.directories,
+            "ecPolicy": _REPLICATED if replicated else place.coding,
             "fileCount": content.files,
             "length": content.length,
             "spaceConsumed": content.space,

@@ -3,31 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from image_format.erasure_policies import BUILT_IN
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.values import signed32
 from image_tools.dump.xml_text import number, text
-
-_CELL_SIZE = 1024 * 1024
-
-
-class _BuiltIn(NamedTuple):
-    """A policy of SystemErasureCodingPolicies, of which an image holds only id and state."""
-
-    name: str
-    codec: str
-    data_units: int
-    parity_units: int
-
-
-_BUILT_IN = {
-    1: _BuiltIn("RS-6-3-1024k", "rs", 6, 3),
-    2: _BuiltIn("RS-3-2-1024k", "rs", 3, 2),
-    3: _BuiltIn("RS-LEGACY-6-3-1024k", "rs-legacy", 6, 3),
-    4: _BuiltIn("XOR-2-1-1024k", "xor", 2, 1),
-    5: _BuiltIn("RS-10-4-1024k", "rs", 10, 4),
-}
 
 
 def erasure_coding_section(section: pb.ErasureCodingSection) -> Iterator[str]:
@@ -41,10 +21,10 @@ def erasure_coding_section(section: pb.ErasureCodingSection) -> Iterator[str]:
 
 
 def _completed(policy: pb.ErasureCodingPolicyProto) -> pb.ErasureCodingPolicyProto:
-    known = _BUILT_IN.get(policy.id)
+    known = BUILT_IN.get(policy.id)
     if known is None:
         return policy
-    whole = pb.ErasureCodingPolicyProto(id=policy.id, state=policy.state, name=known.name, cellSize=_CELL_SIZE)
+    whole = pb.ErasureCodingPolicyProto(id=policy.id, state=policy.state, name=known.name, cellSize=known.cell_size)
     whole.schema.codecName = known.codec
     whole.schema.dataUnits, whole.schema.parityUnits = known.data_units, known.parity_units
     return whole

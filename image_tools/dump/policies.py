@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hadoop_common.storage_policies import UNSPECIFIED_POLICY, storage_policy
+from image_format.erasure_policies import BUILT_IN
 from image_format.permission import XAttrNamespace
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.values import Names, java_text
@@ -12,16 +13,6 @@ from image_tools.dump.values import Names, java_text
 _STORAGE_XATTR = (XAttrNamespace.SYSTEM.name, "hsm.block.storage.policy.id")
 _EC_XATTR = (XAttrNamespace.SYSTEM.name, "hdfs.erasurecoding.policy")
 _LENGTH_BYTES = 4
-
-
-# SystemErasureCodingPolicies
-_SYSTEM_CODINGS = {
-    1: "RS-6-3-1024k",
-    2: "RS-3-2-1024k",
-    3: "RS-LEGACY-6-3-1024k",
-    4: "XOR-2-1-1024k",
-    5: "RS-10-4-1024k",
-}
 
 
 def storage_policy_name(number: int) -> str | None:
@@ -45,8 +36,8 @@ def viewer_policies(inode: pb.INode, names: Names) -> tuple[str, str]:
     """
     if inode.HasField("file"):
         coding = inode.file.erasureCodingPolicyID if inode.file.HasField("erasureCodingPolicyID") else 0
-        return str(inode.file.storagePolicyID), _SYSTEM_CODINGS.get(coding, "-")
-    storage, name = _of_directory(inode.directory, names)
+        return str(inode.file.storagePolicyID), BUILT_IN[coding].name if coding in BUILT_IN else "-"
+    storage, name = own_policies(inode.directory, names)
     return str(storage), name or "-"
 
 
@@ -56,12 +47,12 @@ def directory_policies(directory: pb.INodeDirectory, names: Names) -> tuple[str 
     Raises:
         RecordError: the string table lacks the name of an attribute.
     """
-    storage, coding = _of_directory(directory, names)
+    storage, coding = own_policies(directory, names)
     return storage_policy_name(storage), coding
 
 
-def _of_directory(directory: pb.INodeDirectory, names: Names) -> tuple[int, str | None]:
-    """Number of the storage policy, 0 for none, and name of the erasure coding policy.
+def own_policies(directory: pb.INodeDirectory, names: Names) -> tuple[int, str | None]:
+    """Number of the storage policy that is set on a directory, 0 for none, and name of its erasure coding policy.
 
     The values are those of BlockStoragePolicySuite (one byte) and FSDirErasureCodingOp (WritableUtils.writeString).
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from image_format.erasure_policies import policies_of
 from image_format.inode_columns import read_inode_columns
 from image_format.inode_scan import inode_section
 from image_format.kernels.directory_tree import fill_names, fill_paths
@@ -21,7 +22,6 @@ from image_tools.dump.records import ImageRecords
 from image_tools.dump.values import Names, java_text
 from pipeline.host_image import HostImage
 from pipeline.schema import TIMESTAMP
-from pipeline.sources.image_tables.erasure import policies_of
 from pipeline.tables.inodes import INODES
 
 Ids = npt.NDArray[np.int64]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from image_format.erasure_policies import Policy, policies_of, raw_bytes
 from image_format.errors import Place, RecordError
 from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
@@ -17,7 +18,6 @@ from image_tools.dump.records import Caches
 from pipeline.schema import TIMESTAMP
 from pipeline.sources.image_tables.batches import rows_to_batches, text, to_micros
 from pipeline.sources.image_tables.blocks import block_batches
-from pipeline.sources.image_tables.erasure import Policy, policies_of, raw_bytes
 from pipeline.sources.image_tables.inodes import acl_rows, xattr_rows
 from pipeline.sources.image_tables.managers import cache_rows
 from pipeline.sources.image_tables.snapshots import diff_cuts
@@ -40,7 +40,7 @@ def internal_block_length(data: int, policy: Policy, index: int) -> int:
 
 @given(
     st.lists(st.integers(0, 1 << 40), max_size=5),
-    st.builds(Policy, st.just("p"), st.integers(1, 20), st.integers(1, 6), st.integers(1, 1 << 21)),
+    st.builds(Policy, st.just("p"), st.just("rs"), st.integers(1, 20), st.integers(1, 6), st.integers(1, 1 << 21)),
 )
 def test_a_block_group_takes_what_hadoop_counts(sizes: list[int], policy: Policy) -> None:
     expected = [
@@ -55,8 +55,8 @@ def test_policies_that_the_image_describes_join_the_built_in_ones() -> None:
     own = section.policies.add(id=64, name="XOR-2-1-64k", cellSize=65536)
     own.schema.codecName, own.schema.dataUnits, own.schema.parityUnits = "xor", 2, 1
     found = policies_of(section)
-    assert found[64] == Policy("XOR-2-1-64k", 2, 1, 65536)
-    assert found[1] == Policy("RS-6-3-1024k", 6, 3, 1 << 20)
+    assert found[64] == Policy("XOR-2-1-64k", "xor", 2, 1, 65536)
+    assert found[1] == Policy("RS-6-3-1024k", "rs", 6, 3, 1 << 20)
 
 
 def test_a_policy_that_nobody_describes_has_its_number_for_a_name_and_no_size() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,8 +22,10 @@ from tests.checkpointer.recorded_cases import RECORDED, Case
 from tests.checkpointer.snapshot_reader import SnapshotReader
 from tests.image_format.image_support import build_image, delimited, minimal_sections, store
 
-ANSWERED = RECORDED / "webhdfs-3.4.2"
-ANSWERS = [tuple(json.loads(line)) for line in (ANSWERED / "answers.jsonl").read_text().splitlines()]
+ANSWERED = [RECORDED / "webhdfs-3.4.2", RECORDED / "webhdfs-3.5.0"]
+ANSWERS = [
+    (folder, *json.loads(line)) for folder in ANSWERED for line in (folder / "answers.jsonl").read_text().splitlines()
+]
 # what only snapshots hold is not counted here, and the times of .inodes and raw are not in the image
 COUNTED = ("directoryCount", "fileAndDirectoryCount")
 SNAPSHOTS = [
@@ -37,15 +40,22 @@ SNAPSHOTS = [
 
 
 @pytest.fixture(scope="module")
-def answering() -> Iterator[FlaskClient]:
-    with ImageFile.open(ANSWERED / "fsimage_0000000000000000024", verify_md5=False) as image:
-        yield create_application(webhdfs_blueprint(ImageBrowser(image))).test_client()
+def answering() -> Iterator[dict[Path, FlaskClient]]:
+    with ExitStack() as stack:
+        images = {
+            folder: stack.enter_context(ImageFile.open(next(folder.glob("fsimage_*")), verify_md5=False))
+            for folder in ANSWERED
+        }
+        yield {
+            folder: create_application(webhdfs_blueprint(ImageBrowser(image))).test_client()
+            for folder, image in images.items()
+        }
 
 
 def without(path: str, answer: Any) -> Any:
-    """An answer without what an image cannot tell, and the new fields of the summary."""
+    """An answer without what an image cannot tell, and what the summary says of snapshots."""
     if isinstance(answer, dict):
-        left = {"ecPolicy", *(COUNTED if path in ("/", "/.reserved/raw") or "16385" in path or ".." in path else ())}
+        left = {*(COUNTED if path in ("/", "/.reserved/raw") or "16385" in path or ".." in path else ())}
         if path == "/.reserved":
             left |= {"accessTime", "modificationTime"}
         return {
@@ -56,11 +66,13 @@ def without(path: str, answer: Any) -> Any:
     return [without(path, each) for each in answer] if isinstance(answer, list) else answer
 
 
-@pytest.mark.parametrize("path", dict.fromkeys(path for path, *_ in ANSWERS))
-def test_answers_are_those_of_a_namenode(answering: FlaskClient, path: str) -> None:
-    for asked, op, status, answer in ANSWERS:
-        if asked == path:
-            found = answering.get(f"/webhdfs/v1{quote(path)}", query_string={"op": op})
+@pytest.mark.parametrize(
+    ("folder", "path"), dict.fromkeys((folder, path) for folder, path, *_ in ANSWERS), ids=lambda part: str(part)[-20:]
+)
+def test_answers_are_those_of_a_namenode(answering: dict[Path, FlaskClient], folder: Path, path: str) -> None:
+    for asked_of, asked, op, status, answer in ANSWERS:
+        if (asked_of, asked) == (folder, path):
+            found = answering[folder].get(f"/webhdfs/v1{quote(path)}", query_string={"op": op})
             assert (found.status_code, op) == (status, op)
             assert without(path, found.json) == without(path, answer), op
 
@@ -127,3 +139,22 @@ def test_every_name_is_found(tmp_path: Path, name: bytes) -> None:
             assert found.json["FileStatus"]["fileId"] == inode_id
         listed = client.get("/webhdfs/v1/.reserved/.inodes/16386", query_string={"op": "LISTSTATUS"})
         assert len(listed.json["FileStatuses"]["FileStatus"]) == 1
+
+
+def test_striped_files_take_space_for_their_parity(tmp_path: Path) -> None:
+    root = pb.INode(type=pb.INode.DIRECTORY, id=16385, directory=pb.INodeDirectory())
+    striped = pb.INode(type=pb.INode.FILE, id=16386, name=b"s", file=pb.INodeFile(erasureCodingPolicyID=1))
+    striped.file.blocks.add(blockId=1, genStamp=1, numBytes=(6 << 20) + 5)
+    plain = pb.INode(type=pb.INode.FILE, id=16387, name=b"p", file=pb.INodeFile(replication=2))
+    plain.file.blocks.add(blockId=2, genStamp=1, numBytes=100)
+    sections = dict(minimal_sections())
+    sections["INODE"] = delimited([pb.INodeSection(numInodes=3), root, striped, plain])
+    sections["INODE_DIR"] = delimited([pb.DirEntry(parent=16385, children=[16387, 16386])])
+    with ImageFile.open(store(tmp_path, build_image(list(sections.items()))), verify_md5=False) as image:
+        browser = ImageBrowser(image)
+        spaces = [
+            browser.content(place).space
+            for path in (b"/s", b"/p", b"/")
+            if isinstance(place := browser.find(path), Place)
+        ]
+        assert spaces == [(6 << 20) + 5 + 3 * ((1 << 20) + 5), 200, (9 << 20) + 20 + 200]

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from image_format.erasure_policies import Policy, raw_bytes
 from image_format.errors import Place, RecordError
 from image_format.index import Bytes
 from image_format.packed import Packed
 from pipeline.kernels import blocks as kernel
 from pipeline.sources.image_tables.batches import numbers, to_batch
-from pipeline.sources.image_tables.erasure import Policy, raw_bytes
 from pipeline.tables.blocks import BLOCKS
 
 _BATCH = 1 << 16

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from image_format.erasure_policies import policies_of
 from image_format.errors import RecordError
 from image_format.index import Ids
 from image_format.inode_columns import read_inode_columns
@@ -24,7 +25,6 @@ from pipeline.sources.image_tables.directories import (
     quota_columns,
     snapshotting_columns,
 )
-from pipeline.sources.image_tables.erasure import policies_of
 from pipeline.sources.image_tables.inodes import FoundInode, acl_rows, inodes_with, open_file_rows, xattr_rows
 from pipeline.sources.image_tables.managers import cache_rows, token_rows
 from pipeline.sources.image_tables.snapshots import diff_cuts, diff_rows, reference_rows, snapshot_rows

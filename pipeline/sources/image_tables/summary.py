@@ -8,13 +8,13 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
+from image_format.erasure_policies import policies_of
 from image_format.proto import fsimage_pb2 as pb
 from image_format.summary import is_sub_section
 from image_format.varint import parse_message, read_record
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.values import signed32, signed64
 from pipeline.sources.image_tables.batches import text
-from pipeline.sources.image_tables.erasure import policies_of
 
 _Row = dict[str, Any]
 _SIGNED = {FieldDescriptor.TYPE_UINT64: signed64, FieldDescriptor.TYPE_UINT32: signed32}

@@ -1,8 +1,8 @@
-"""Erasure coding policies of an image: their names, and the space that a block group takes (StripedBlockUtil)."""
+"""Erasure coding policies of an image: what they are, and the space that a block group takes (StripedBlockUtil)."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,31 +14,35 @@ _MEBI = 1024 * 1024
 
 
 class Policy(NamedTuple):
-    """An erasure coding policy; `cell_size` in bytes."""
+    """An erasure coding policy; `cell_size` in bytes, `options` are pairs of name and value."""
 
     name: str
+    codec: str
     data_units: int
     parity_units: int
     cell_size: int
+    options: tuple[tuple[str, str], ...] = ()
 
 
-# Of the policies of SystemErasureCodingPolicies an image holds only id and state.
-_BUILT_IN = {
-    1: Policy("RS-6-3-1024k", 6, 3, _MEBI),
-    2: Policy("RS-3-2-1024k", 3, 2, _MEBI),
-    3: Policy("RS-LEGACY-6-3-1024k", 6, 3, _MEBI),
-    4: Policy("XOR-2-1-1024k", 2, 1, _MEBI),
-    5: Policy("RS-10-4-1024k", 10, 4, _MEBI),
+BUILT_IN: Final = {
+    1: Policy("RS-6-3-1024k", "rs", 6, 3, _MEBI),
+    2: Policy("RS-3-2-1024k", "rs", 3, 2, _MEBI),
+    3: Policy("RS-LEGACY-6-3-1024k", "rs-legacy", 6, 3, _MEBI),
+    4: Policy("XOR-2-1-1024k", "xor", 2, 1, _MEBI),
+    5: Policy("RS-10-4-1024k", "rs", 10, 4, _MEBI),
 }
+"""By id: of the policies of SystemErasureCodingPolicies an image holds only id and state."""
 
 
 def policies_of(section: pb.ErasureCodingSection) -> dict[int, Policy]:
     """Every policy by id: the built-in ones, and those that the image describes."""
-    found = dict(_BUILT_IN)
+    found = dict(BUILT_IN)
     for policy in section.policies:
         if policy.HasField("schema") and policy.cellSize:
             schema = policy.schema
-            found[policy.id] = Policy(policy.name, schema.dataUnits, schema.parityUnits, policy.cellSize)
+            units = schema.dataUnits, schema.parityUnits
+            options = tuple((option.key, option.value) for option in schema.options)
+            found[policy.id] = Policy(policy.name, schema.codecName, *units, policy.cellSize, options)
     return found
 
 
