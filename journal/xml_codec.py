@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from journal.operation import EditOp, XmlConstant
 
@@ -43,6 +44,7 @@ HADOOP_3 = XmlDialect(
     re.compile("[&<>\r\x7f-\x9f\U00010000-\U0010ffff]"),
     "&#{:d};",
 )
+RELEASES: Final = {"2.7": HADOOP_2, "3.x": HADOOP_3}
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 

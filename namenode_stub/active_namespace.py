@@ -10,7 +10,7 @@ from namenode_stub.names.attributes import Attributes
 from namenode_stub.names.caching import Caching
 from namenode_stub.names.caller import Caller
 from namenode_stub.names.directories import Directories
-from namenode_stub.names.files import Files
+from namenode_stub.names.files import MIN_BLOCK_SIZE, Files
 from namenode_stub.names.paths import existing
 from namenode_stub.names.snapshot_diff import SnapshotDiffs
 from namenode_stub.names.snapshot_operations import SnapshotOperations
@@ -34,6 +34,7 @@ class ActiveNamespace:
         layout_version: layout of the log's segments.
         fail_stop: shared with others that may find that service has to end.
         list_limit: most children that one page of a listing has (dfs.ls.limit).
+        min_block_size: of a new file, in bytes (dfs.namenode.fs-limits.min-block-size).
 
     Raises (every operation):
         OperationRefusedError: the namespace does not allow it; nothing changed.
@@ -48,10 +49,11 @@ class ActiveNamespace:
         fail_stop: FailStop | None = None,
         *,
         list_limit: int = _LIST_LIMIT,
+        min_block_size: int = MIN_BLOCK_SIZE,
     ) -> None:
         self.transactions = Transactions(namespace, log, layout_version, fail_stop or FailStop())
         self.directories = Directories(self.transactions)
-        self.files = Files(self.transactions)
+        self.files = Files(self.transactions, min_block_size)
         self.attributes = Attributes(self.transactions)
         self.snapshots = SnapshotOperations(self.transactions)
         self.caching = Caching(self.transactions)

@@ -66,7 +66,12 @@ class ActiveState:
         self._log = log = EditLogWriter(journals, info.layout_version, namespace.last_txid + 1)
         namespace.last_txid = log.last_txid
         self.namespace = ActiveNamespace(
-            namespace, log, info.layout_version, resources.fail_stop, list_limit=config.list_limit
+            namespace,
+            log,
+            info.layout_version,
+            resources.fail_stop,
+            list_limit=config.list_limit,
+            min_block_size=config.min_block_size,
         )
         transactions = self.namespace.transactions
         self._backups = BackupStreams(JournalInfo.of(info))
@@ -171,6 +176,7 @@ class ActiveState:
         resources = self._resources
         checkpoints = CheckpointCalls(
             resources.info,
+            resources.release,
             self.namespace.transactions,
             self.administration,
             self.images,

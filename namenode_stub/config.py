@@ -13,8 +13,9 @@ from checkpointer.config.failover_keys import AUTOMATIC_FAILOVER
 from checkpointer.config.kerberos import KerberosSettings, Part, kerberos_settings
 from checkpointer.config.namenode_keys import EDITS_DIR, EDITS_MINIMUM, EDITS_REQUIRED, ROLL_SHARE, RPC_BIND_HOST
 from hadoop_common.access import AccessRules
-from hadoop_common.config_key import COUNT, ConfigKey, take_bound, text
+from hadoop_common.config_key import BYTES, COUNT, ConfigKey, take_bound, text
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from hadoop_common.hadoop_releases import Release
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.quantities import Network
 from hadoop_common.tls.settings import HTTP_POLICY, WebAddresses, tls_config
@@ -22,12 +23,16 @@ from hadoop_rpc.user import caller, process_user
 from journal.bookkeeper.settings import BookKeeperSettings
 from journal.quorum.settings import QuorumSettings
 from journal.shared_edits import directory_of, journal_uris
+from namenode_stub.releases import configured_release
 from namenode_stub.server_defaults import ServerDefaults
 from namenode_stub.standby_settings import StandbySettings, standby_settings
 
 T = TypeVar("T")
 
 LIST_LIMIT = ConfigKey("dfs.ls.limit", "1000", COUNT, "Most children in one page of a listing.", least=1)
+MIN_BLOCK_SIZE = ConfigKey(
+    "dfs.namenode.fs-limits.min-block-size", "1048576", BYTES, "Smallest block size of a new file.", least=0
+)
 SUPERGROUP = ConfigKey("dfs.permissions.superusergroup", "supergroup", text("name"), "Whose members administer.")
 LOG_DIRECTORY = ConfigKey("hadoop.log.dir", "${env.HADOOP_LOG_DIR:-.}", text("directory"), "Where metaSave writes.")
 
@@ -57,6 +62,8 @@ class StubConfig:
         supergroup: whose members administer, beside `rpc_user`.
         port_limits: what the peers of its servers may take.
         list_limit: most children in one page of a listing.
+        min_block_size: of a new file, in bytes.
+        release: of Hadoop, that it passes for; None for that of its layout.
         server_defaults: what clients are told to take.
         access: who may send and fetch images where nobody has to prove who he is.
         kerberos: None on a cluster without.
@@ -89,6 +96,8 @@ class StubConfig:
     control_hosts: tuple[Network, ...] = keys.CONTROL_HOSTS.fallback
     port_limits: PortLimits = field(default_factory=PortLimits)
     list_limit: int = LIST_LIMIT.fallback
+    min_block_size: int = MIN_BLOCK_SIZE.fallback
+    release: Release | None = None
     server_defaults: ServerDefaults = field(default_factory=ServerDefaults)
     log_directory: Path = Path()
     access: AccessRules = field(default_factory=AccessRules)
@@ -177,6 +186,8 @@ class _Reader:
             port_limits=PortLimits(**take_bound(PortLimits, self._settings, self._faults)),
             # A listing that asked for more would be cut by the largest RPC message.
             list_limit=self._get(LIST_LIMIT),
+            min_block_size=self._get(MIN_BLOCK_SIZE),
+            release=self._faults.take(lambda: configured_release(self._settings), None),
             server_defaults=ServerDefaults.of(self._settings, self._faults),
             log_directory=Path(LOG_DIRECTORY.read(self._settings)),
             access=self._faults.take(lambda: access_rules(self._settings), AccessRules()),

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hadoop_common.access import AccessControl
+from hadoop_common.hadoop_releases import Release
 from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
 from namenode_stub.config import StubConfig
 from namenode_stub.fail_stop import FailStop
 from namenode_stub.names.retry_cache import RetryCache
+from namenode_stub.releases import release_of
 from namenode_stub.rpc.gate import Gate
 from servlets.reservations import UploadReservations
 from servlets.transfer_counter import TransferCounter
@@ -49,6 +51,11 @@ class NodeResources:
     clock: Callable[[], float]
     started_at: float
     access: AccessControl
+
+    @property
+    def release(self) -> Release:
+        """Of Hadoop, that the stub passes for."""
+        return self.config.release or release_of(self.info.layout_version)
 
     @property
     def image_folders(self) -> list[Path]:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from checkpointer.config.namenode_keys import BUILD_VERSION, HADOOP_VERSION
+from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_common.hadoop_releases import HADOOP_2, HADOOP_3, RELEASES, Release
 from image_format.layout import LayoutVersion, supports
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """Software version, and the revision it was built from (VersionInfo.getRevision)."""
-
-    version: str
-    revision: str
-
-
-# The last releases whose own layouts these are; a BackupNode compares the revision, a SecondaryNameNode the layout.
-_HADOOP_2 = Release("2.7.3", "baa91f7c6bc9cb92be5982de4719c1c8af91ccff")
-_HADOOP_3 = Release("3.4.1", "4d7825309348956336b8f06a08322b78422849b1")
 
 
 def release_of(layout_version: int) -> Release:
     """The release whose rules a namespace of this layout is replayed by."""
-    return _HADOOP_3 if supports(LayoutVersion.ERASURE_CODING, layout_version) else _HADOOP_2
+    return HADOOP_3 if supports(LayoutVersion.ERASURE_CODING, layout_version) else HADOOP_2
+
+
+def configured_release(settings: Configuration) -> Release | None:
+    """The release that the configuration names; None for none.
+
+    Raises:
+        ConfigurationError: the revision of its build is missing, or belongs to no version.
+    """
+    version, build = HADOOP_VERSION.read(settings), BUILD_VERSION.read(settings)
+    if not version and not build:
+        return None
+    if not version:
+        raise ConfigurationError([settings.fault(BUILD_VERSION.name, f"needs {HADOOP_VERSION.name}")])
+    if not build and version not in RELEASES:
+        known = f"{BUILD_VERSION.name} must be set unless the version is one of {', '.join(RELEASES)}"
+        raise ConfigurationError([settings.fault(HADOOP_VERSION.name, known)])
+    return Release(version, build or RELEASES[version].revision)

@@ -107,6 +107,7 @@ class StandbyState:
         """RPC; all else is for the active NameNode."""
         questions = Questions(
             self._resources.info,
+            self._resources.release,
             self.state,
             self.images,
             self._resources.gate,

@@ -17,7 +17,6 @@ from checkpointer.storage.inspector import list_images
 from hadoop_common.errors import HdfsError
 from namenode_stub.image_store import StubImages
 from namenode_stub.node_resources import NodeResources
-from namenode_stub.releases import release_of
 from servlets.hadoop_beans import NodeFacts, fs_namesystem_bean, namenode_info_bean, namenode_status_bean
 from servlets.jmx import Bean, jmx_blueprint
 from servlets.metrics import MetricsSnapshot, metrics_blueprint
@@ -49,7 +48,7 @@ class StatusPages:
         self._resources = resources
         self._images = images
         self._state = state
-        self._release = release_of(resources.info.layout_version).version
+        self._release = resources.release.version
 
     def blueprints(self) -> list[Blueprint]:
         return [self._status_blueprint(), jmx_blueprint(self._beans), metrics_blueprint(self._metrics)]

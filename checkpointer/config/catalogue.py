@@ -11,7 +11,15 @@ from dataclasses import replace
 from typing import Any
 
 from checkpointer.config.keys import KEYS
-from checkpointer.config.namenode_keys import EDITS_DIR, EDITS_MINIMUM, EDITS_REQUIRED, ROLL_SHARE, RPC_BIND_HOST
+from checkpointer.config.namenode_keys import (
+    BUILD_VERSION,
+    EDITS_DIR,
+    EDITS_MINIMUM,
+    EDITS_REQUIRED,
+    HADOOP_VERSION,
+    ROLL_SHARE,
+    RPC_BIND_HOST,
+)
 from hadoop_common.config_key import ABSENT, ConfigKey, KeyStatus, text
 from hadoop_common.configuration import Configuration, ConfigurationFault
 from journal.bookkeeper.settings import WRITER_KEYS as BOOKKEEPER_WRITER_KEYS
@@ -71,6 +79,7 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         "it concerns the NameNode alone",
         ("dfs.namenode.missing.checkpoint.periods.before.shutdown", "3", ABSENT),
     ),
+    *_unread("the stub alone passes for a NameNode", HADOOP_VERSION, BUILD_VERSION),
     *_unread(_NO_EDITS, EDITS_DIR, EDITS_REQUIRED, EDITS_MINIMUM),
     *_unread(_ROLLS, ROLL_SHARE),
     *_unread(_ADDRESSES, RPC_BIND_HOST),

@@ -27,3 +27,17 @@ ROLL_SHARE = ConfigKey(
 RPC_BIND_HOST = ConfigKey(
     "dfs.namenode.rpc-bind-host", "", text("host"), "What the NameNode's RPC server binds to instead."
 )
+HADOOP_VERSION = ConfigKey(
+    "checkpointer.stub.hadoop.version",
+    "",
+    text("version"),
+    "Release of Hadoop that the stub passes for, such as 3.5.0; by default 2.7.3 or 3.4.1, by the layout of its "
+    "storage; a key of ours",
+)
+BUILD_VERSION = ConfigKey(
+    "checkpointer.stub.hadoop.build.version",
+    "",
+    text("revision"),
+    "Source revision of that release, which must be a BackupNode's own; by default that of the official build; a key "
+    "of ours",
+)

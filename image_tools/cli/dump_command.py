@@ -11,6 +11,7 @@ import click
 from hadoop_common.cli.existing_path import EXISTING_FILE
 from hadoop_common.cli.output import echo
 from hadoop_common.cli.progress import ProgressObserver
+from hadoop_common.hadoop_releases import HADOOP_3, RELEASES
 from hadoop_common.quantities import parse_size
 from image_format.layout import NEWEST_LAYOUT
 from image_format.memory_limit import MemoryLimit
@@ -19,9 +20,9 @@ from image_tools.cli.memory_options import held, memory_options
 from image_tools.cli.text_file import check_output, emit
 from image_tools.dump.distribution import MOST_BUCKETS, dump_distribution
 from image_tools.dump.records import ImageRecords
-from image_tools.dump.xml_dump import XmlForm, dump_xml
+from image_tools.dump.xml_dump import RELEASES_3, XmlForm, dump_xml
 
-_RELEASES = [form.value for form in XmlForm]
+_RELEASES = [*(form.value for form in XmlForm), *RELEASES_3]
 
 
 def _size(context: click.Context, parameter: click.Parameter, text: str) -> int:
@@ -48,7 +49,9 @@ def _size(context: click.Context, parameter: click.Parameter, text: str) -> int:
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write (default: stdout).")
 @click.option("--force", is_flag=True, help="Replace the output file.")
 @click.option(
-    "--release", type=click.Choice(_RELEASES), help="xml: of which release (default: the image's); delimited: 3.x."
+    "--release",
+    type=click.Choice(_RELEASES),
+    help="xml: of which release (default: the image's; 3.x is 3.4.1); delimited: 2.7 or 3.x.",
 )
 @click.option("--delimiter", default="\t", help="delimited, corruption: separator of columns (default: tab).")
 @click.option("--header", is_flag=True, help="delimited: print the columns' names first; rows of 3.x have them.")
@@ -101,7 +104,8 @@ def command(
         raise click.BadParameter("must not be empty", param_hint="--delimiter")
     if max_size // step >= MOST_BUCKETS:
         raise click.BadParameter(f"makes more than {MOST_BUCKETS} ranges up to --max-size", param_hint="--step")
-    if (storage_policy or ec_policy) and (form != "delimited" or release != XmlForm.RELEASE_3.value):
+    newer = release is not None and release != XmlForm.RELEASE_2.value
+    if (storage_policy or ec_policy) and (form != "delimited" or not newer):
         raise click.UsageError("--storage-policy and --ec-policy go with --format delimited --release 3.x.")
     check_output(output, path, force=force)
     with (
@@ -121,7 +125,7 @@ def command(
             case "delimited":
                 from image_tools.dump.delimited import Policies, dump_delimited, header_row
 
-                newer, room = release == XmlForm.RELEASE_3.value, MemoryLimit(memory and memory // 2, spill_dir).room()
+                room = MemoryLimit(memory and memory // 2, spill_dir).room()
                 policies = Policies(storage_policy, ec_policy)
                 head = [header_row(delimiter, policies)] if header or newer else []
                 pieces = chain(head, dump_delimited(records, delimiter, room, release_3=newer, policies=policies))
@@ -132,7 +136,8 @@ def command(
             case "distribution":
                 pieces = dump_distribution(records, max_size, step, readable=human_readable)
             case _:
-                pieces = dump_xml(records, XmlForm(release) if release else None)
+                asked = XmlForm.RELEASE_3 if newer else XmlForm.RELEASE_2
+                pieces = dump_xml(records, asked if release else None, release=RELEASES.get(release or "", HADOOP_3))
         emit(pieces, output)
 
 

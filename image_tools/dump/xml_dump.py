@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum
 
+from hadoop_common.hadoop_releases import HADOOP_3, RELEASES, Release
 from image_format.layout import LayoutVersion, supports
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.values import Names
@@ -24,20 +25,27 @@ def form_of(layout_version: int) -> XmlForm:
     return XmlForm.RELEASE_3 if supports(LayoutVersion.ERASURE_CODING, layout_version) else XmlForm.RELEASE_2
 
 
-def dump_xml(records: ImageRecords, form: XmlForm | None = None) -> Iterator[str | bytes]:
+RELEASES_3 = tuple(version for version in RELEASES if version.startswith("3."))
+"""Releases whose viewers print the form of 3.x, each with its own revision."""
+
+
+def dump_xml(
+    records: ImageRecords, form: XmlForm | None = None, *, release: Release = HADOOP_3
+) -> Iterator[str | bytes]:
     """Pieces of the document, bytes in UTF-8; sections in the order of their loading, records in the order of the file.
 
     Args:
         records: of the image.
         form: None is the one of the image's layout version.
+        release: whose revision the form of 3.x names.
 
     Raises:
         RecordError: a record is damaged, or names a string the table does not have.
     """
     image = records.image
     names = Names(image.string_table())
-    kind = Release3Xml if (form or form_of(image.layout_version)) is XmlForm.RELEASE_3 else Release2Xml
-    writer = kind(records, names)
+    is_newer = (form or form_of(image.layout_version)) is XmlForm.RELEASE_3
+    writer = Release3Xml(records, names, release.revision) if is_newer else Release2Xml(records, names)
     yield '<?xml version="1.0"?>\n<fsimage>'
     yield from writer.head()
     for name in records.sections:

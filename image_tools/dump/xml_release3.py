@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from google.protobuf.message import Message
 
+from hadoop_common.hadoop_releases import HADOOP_3
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.erasure_xml import erasure_coding_section
 from image_tools.dump.kernels.text import HEX
@@ -44,8 +45,6 @@ from image_tools.dump.xml_elements import (
 )
 from image_tools.dump.xml_text import escaped, number, text
 
-_REVISION = "4d7825309348956336b8f06a08322b78422849b1"
-"""The source revision of Hadoop 3.4.1, whose viewer prints this form."""
 _MODE_BITS = 0o1777
 _PERMISSION = word_steps("permission", "permission", "permission")
 _FEATURES = (
@@ -152,10 +151,15 @@ _DIRECTORY_DIFF = (
 
 
 class Release3Xml:
-    """Pieces of the document."""
+    """Pieces of the document.
 
-    def __init__(self, records: ImageRecords, names: Names) -> None:
+    Args:
+        revision: the source revision of the viewer's release.
+    """
+
+    def __init__(self, records: ImageRecords, names: Names, revision: str = HADOOP_3.revision) -> None:
         self._records = records
+        self._revision = revision
 
         def permission(packed: int) -> str:
             user, group, mode = names.owner(packed)
@@ -177,7 +181,7 @@ class Release3Xml:
         summary = self._records.image.summary
         yield (
             f"<version>{number('layoutVersion', self._records.image.layout_version)}"
-            f"{number('onDiskVersion', summary.ondiskVersion)}{text('oivRevision', _REVISION)}</version>\n"
+            f"{number('onDiskVersion', summary.ondiskVersion)}{text('oivRevision', self._revision)}</version>\n"
         )
 
     def section(self, name: str) -> Iterator[str | bytes]:

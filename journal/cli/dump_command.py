@@ -18,18 +18,25 @@ from journal.json_codec import dump_json
 from journal.operation import EditOp
 from journal.segment import decode_header
 from journal.segment_file import map_file, segment_ops
-from journal.xml_codec import dump_xml
+from journal.xml_codec import RELEASES, dump_xml
 
 
 @click.command("dump")
 @click.argument("edits", metavar="EDITS", type=EDITS)
 @click.option("--format", "form", type=click.Choice(["xml", "json"]), default="xml", show_default=True)
+@click.option("--release", type=click.Choice([*RELEASES]), help="xml: of which release (default: the edits').")
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write (default: stdout).")
 @click.option("--force", is_flag=True, help="Replace the output file if it exists.")
 @click.option("--fix-txids", is_flag=True, help="Number operations anew whose ids do not follow (oev -f); files only.")
 @conf_option(required=False)
 def command(
-    edits: Path | str, form: str, output: Path | None, force: bool, fix_txids: bool, conf_dir: Path | None
+    edits: Path | str,
+    form: str,
+    release: str | None,
+    output: Path | None,
+    force: bool,
+    fix_txids: bool,
+    conf_dir: Path | None,
 ) -> None:
     """Print every operation: XML as Hadoop's OfflineEditsViewer, or JSON, one object a line after the layout's.
 
@@ -43,8 +50,11 @@ def command(
     """
     if fix_txids and isinstance(edits, str):
         raise click.UsageError("--fix-txids is for the file of a segment; a journal is read by its ids.")
+    if release and form == "json":
+        raise click.UsageError("--release goes with --format xml.")
     with _opened(edits, conf_dir, fix_txids=fix_txids) as (ops, layout_version):
-        pieces = dump_json(ops, layout_version) if form == "json" else dump_xml(ops, layout_version)
+        dialect = RELEASES[release] if release else None
+        pieces = dump_json(ops, layout_version) if form == "json" else dump_xml(ops, layout_version, dialect)
         if output is None:
             for piece in pieces:
                 click.echo(piece, nl=False)

@@ -31,7 +31,7 @@ from namenode_stub.refusals import (
 
 BLOCK_SIZE = 128 << 20
 MAX_REPLICATION = 512
-_MIN_BLOCK_SIZE = 1 << 20  # dfs.namenode.fs-limits.min-block-size
+MIN_BLOCK_SIZE = 1 << 20
 _SOFT_LIMIT = 60.0  # seconds without a sign of life, after which others may take a lease over
 _MANY_HOLDERS = 4096
 _NO_DATA = "The stub has no DataNodes: it keeps names, not data. Create files without content."
@@ -52,14 +52,21 @@ class Files:
     """Changes of files; every method raises as `Transactions.change` and `perform` do.
 
     Args:
+        min_block_size: of a new file, in bytes (dfs.namenode.fs-limits.min-block-size).
         clock: seconds, of any origin.
 
     Attributes:
         storage_policies, erasure_coding: the policies that new files get.
     """
 
-    def __init__(self, transactions: Transactions, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        transactions: Transactions,
+        min_block_size: int = MIN_BLOCK_SIZE,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._transactions = transactions
+        self._min_block_size = min_block_size
         self.storage_policies = StoragePolicies(transactions)
         self.erasure_coding = ErasureCoding(transactions)
         self._clock = clock
@@ -102,10 +109,10 @@ class Files:
         with self._transactions.change(f"create file {path}"):
             check_modes(mode)
             check_replication(replication)
-            if block_size < _MIN_BLOCK_SIZE:
+            if block_size < self._min_block_size:
                 raise OperationRefusedError(
                     "Specified block size is less than configured minimum value "
-                    f"(dfs.namenode.fs-limits.min-block-size): {block_size} < {_MIN_BLOCK_SIZE}"
+                    f"(dfs.namenode.fs-limits.min-block-size): {block_size} < {self._min_block_size}"
                 )
             if replicated and erasure_coding:
                 raise IllegalArgumentError("SHOULD_REPLICATE flag and ecPolicyName are exclusive parameters.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
+from hadoop_common.hadoop_releases import Release
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import RemoteError, UnregisteredNodeError
 from hadoop_rpc.ha_protocol import HAState
@@ -24,7 +25,6 @@ from namenode_stub.image_store import StubImages
 from namenode_stub.manifest import manifest
 from namenode_stub.names.transactions import Transactions
 from namenode_stub.node_resources import Addresses
-from namenode_stub.releases import release_of
 from namenode_stub.rpc.gate import Gate
 from namenode_stub.rpc.questions import Questions
 
@@ -37,6 +37,7 @@ class CheckpointCalls(Questions):
 
     Args:
         info: of the storage.
+        release: that it passes for.
         segments: lists the segments in all edits directories.
         addresses: where this node's servers listen, asked for when they do.
     """
@@ -44,6 +45,7 @@ class CheckpointCalls(Questions):
     def __init__(
         self,
         info: StorageInfo,
+        release: Release,
         transactions: Transactions,
         administration: Administration,
         images: StubImages,
@@ -53,7 +55,7 @@ class CheckpointCalls(Questions):
         segments: Callable[[], Iterable[EditLogSegment]],
         addresses: Callable[[], Addresses],
     ) -> None:
-        super().__init__(info, HAState.ACTIVE, images, gate, last_txid=self._written)
+        super().__init__(info, release, HAState.ACTIVE, images, gate, last_txid=self._written)
         self._transactions = transactions
         self._administration = administration
         self._backups = backups
@@ -70,7 +72,7 @@ class CheckpointCalls(Questions):
         self._gate.check_superuser(caller)
         self._transactions.fail_stop.check()
         logs = tuple(RemoteEditLog(first, last) for first, last in manifest(self._segments(), since))
-        committed = None if release_of(self._info.layout_version).version.startswith("2.") else self._committed(logs)
+        committed = None if self._release.version.startswith("2.") else self._committed(logs)
         return EditLogManifest(logs, committed)
 
     @staticmethod

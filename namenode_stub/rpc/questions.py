@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hadoop_common.hadoop_releases import Release
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.namenode_protocol import NamespaceInfo
 from hadoop_rpc.service import CallContext
 from namenode_stub.image_store import StubImages
-from namenode_stub.releases import release_of
 from namenode_stub.rpc.gate import Gate
 
 
@@ -18,13 +18,22 @@ class Questions:
 
     Args:
         info: of the storage.
+        release: that it passes for.
         last_txid: newest transaction that was written, or applied by a standby; raises where the NameNode failed.
     """
 
     def __init__(
-        self, info: StorageInfo, state: HAState, images: StubImages, gate: Gate, *, last_txid: Callable[[], int]
+        self,
+        info: StorageInfo,
+        release: Release,
+        state: HAState,
+        images: StubImages,
+        gate: Gate,
+        *,
+        last_txid: Callable[[], int],
     ) -> None:
         self._info = info
+        self._release = release
         self._state = state
         self._images = images
         self._gate = gate
@@ -40,7 +49,7 @@ class Questions:
 
     def version_request(self, caller: CallContext) -> NamespaceInfo:
         self._gate.check_superuser(caller)
-        release = release_of(self._info.layout_version)
+        release = self._release
         # Releases before 3.0 have no state there.
         state = "" if release.version.startswith("2.") else self._state.name
         return NamespaceInfo(self._info, release.revision, release.version, state)

@@ -53,6 +53,15 @@ def test_xml_of_hadoop_becomes_the_segment_it_was_made_of(tmp_path: Path) -> Non
 
 
 @pytest.mark.recorded
+@pytest.mark.parametrize("case", ["obsolete-ops", "snapshots-basic", "unicode"])
+def test_xml_of_another_release(case: str) -> None:
+    expected = gzip.decompress((RECORDED / "oev-3.5.0" / f"{case}.xml.gz").read_bytes()).decode()
+    segment = segment_of(f"hadoop-2.7.3/{case}")
+    assert run_cli("edits", "dump", "--release", "3.x", segment).out == expected
+    assert run_cli("edits", "dump", "--release", "2.7", segment).out == run_cli("edits", "dump", segment).out
+
+
+@pytest.mark.recorded
 def test_dump_replaces_a_file_only_when_told_to(tmp_path: Path) -> None:
     target = tmp_path / "edits.xml"
     target.write_text("precious")

@@ -33,6 +33,12 @@ def test_xml_of_another_release(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["image.xml"]
 
 
+@pytest.mark.parametrize(("release", "revision"), [("3.5.0", "dbcc7cd7"), ("3.3.6", "1be78238"), ("3.x", "4d782530")])
+def test_xml_names_the_revision_of_the_release(release: str, revision: str) -> None:
+    out = run_cli("image", "dump", OLD.image, "--release", release).out
+    assert f"<oivRevision>{revision}" in out
+
+
 def test_delimited() -> None:
     plain = run_cli("image", "dump", OLD.image, "--format", "delimited").out.splitlines()
     code, out, _ = run_cli("image", "dump", OLD.image, "--format", "delimited", "--delimiter", "|", "--header")

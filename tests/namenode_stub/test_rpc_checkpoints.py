@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hadoop_common.hadoop_releases import RELEASES, Release
 from hadoop_rpc.errors import RemoteError, RpcConnectionError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 from hadoop_rpc.journal_protocol import FenceResult, JournalInfo, journal_service
@@ -45,6 +46,13 @@ def namenode(stub: NameNodeStub, user: str = ME) -> NamenodeClient:
 def stub(tmp_path: Path) -> Iterator[NameNodeStub]:
     with NameNodeStub(rpc_config(tmp_path)) as running:
         yield running
+
+
+def test_the_release_that_a_checkpointer_is_told_is_the_configured_one(tmp_path: Path) -> None:
+    config = dataclasses.replace(rpc_config(tmp_path), release=RELEASES["3.5.0"])
+    with NameNodeStub(config) as stub, namenode(stub) as node:
+        info = node.version_request()
+        assert Release(info.software_version, info.build_version) == RELEASES["3.5.0"]
 
 
 def registration(

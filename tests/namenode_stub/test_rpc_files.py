@@ -15,6 +15,7 @@ from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import Service
 from namenode_stub.names.files import Files
 from namenode_stub.node import NameNodeStub
+from namenode_stub.refusals import OperationRefusedError
 from namenode_stub.rpc.gate import Gate
 from namenode_stub.rpc.reads import Reads
 from namenode_stub.server_defaults import ServerDefaults
@@ -262,6 +263,14 @@ def test_a_silent_writer_loses_its_lease_to_the_next(pair: Pair) -> None:
     with pytest.raises(Exception, match="exists"):
         files.create("/f", 0o644, holder="second")
     assert not stub.namespace.status("/f").open
+
+
+def test_the_smallest_block_is_that_of_the_configuration(pair: Pair) -> None:
+    stub, _ = pair
+    files = Files(stub.namespace.transactions, min_block_size=512)
+    files.create("/small", 0o644, holder="first", block_size=512)
+    with pytest.raises(OperationRefusedError, match=r"min-block-size\): 511 < 512"):
+        files.create("/smaller", 0o644, holder="first", block_size=511)
 
 
 def test_holders_are_forgotten_but_not_looked_through_at_each_call(pair: Pair) -> None:

@@ -11,6 +11,7 @@ import pytest
 from checkpointer.storage.inspector import StorageState, inspect
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.hadoop_releases import Release
 from image_format.reader import ImageFile
 from journal.errors import JournalExistsError
 from journal.quorum.errors import QuorumError
@@ -217,6 +218,24 @@ def test_clients_are_told_the_clusters_own_defaults() -> None:
     config = stub_config(settings(dfs_blocksize="64m", fs_trash_interval="60", dfs_ls_limit="7"))
     assert (config.server_defaults.block_size, config.server_defaults.trash_interval) == (64 << 20, 60)
     assert (config.server_defaults.replication, config.list_limit, config.supergroup) == (3, 7, "supergroup")
+
+
+def test_new_files_have_blocks_of_the_configured_size_at_least() -> None:
+    config = stub_config(settings(**{"dfs_namenode_fs__limits_min__block__size": "512"}))
+    assert (config.min_block_size, stub_config(settings()).min_block_size) == (512, 1 << 20)
+
+
+def test_the_stub_passes_for_the_release_that_is_configured() -> None:
+    def release(**values: str) -> Release | None:
+        return stub_config(settings(**values)).release
+
+    version, build = "checkpointer_stub_hadoop_version", "checkpointer_stub_hadoop_build_version"
+    assert release() is None
+    assert release(**{version: "3.5.0"}) == Release("3.5.0", "dbcc7cd797100e6b32cd84f85b53a5193a5f9af0")
+    assert release(**{version: "3.3.6-vendor", build: "abc"}) == Release("3.3.6-vendor", "abc")
+    for faulty in ({version: "3.3.6-vendor"}, {build: "abc"}):
+        with pytest.raises(ConfigurationError, match="hadoop"):
+            release(**faulty)
 
 
 def test_all_faults_are_told_at_once() -> None:
