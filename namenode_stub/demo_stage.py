@@ -37,6 +37,21 @@ class DemoError(Exception):
     """A demo did not go as it should; the message says what was waited for."""
 
 
+@dataclass(frozen=True, slots=True)
+class RunningModule:
+    """A module that a demo has started and not waited for.
+
+    Attributes:
+        words: what it was called with, without options and paths.
+        log, out: its standard error and output.
+    """
+
+    words: str
+    process: subprocess.Popen[bytes]
+    log: Path
+    out: Path
+
+
 @dataclass
 class Stage:
     """Where one run of a demo takes place."""
@@ -68,6 +83,10 @@ class Stage:
         Raises:
             DemoError: it failed.
         """
+        return self.finish(self.begin(module, *arguments, environment=environment), accept)
+
+    def begin(self, module: str, *arguments: str, environment: Mapping[str, str] | None = None) -> RunningModule:
+        """Run a module, which `finish` waits for."""
         words = " ".join([module, *takewhile(lambda word: word[0] not in "-/", arguments)])
         log = self.scratch / f"{words.replace(' ', '-')}.log"
         out = log.with_suffix(".out")
@@ -75,13 +94,19 @@ class Stage:
             command = [sys.executable, "-m", module, *arguments]
             process = subprocess.Popen(command, stdout=output, stderr=errors, env={**os.environ, **(environment or {})})
         self.processes.append(process)
-        self.wait(f"{words} to end", lambda: process.poll() is not None)
+        return RunningModule(words, process, log, out)
+
+    def finish(self, running: RunningModule, accept: Collection[int] = (0,)) -> tuple[int, str]:
+        """Wait for the end of a module; see `run_process`."""
+        process = running.process
+        self.wait(f"{running.words} to end", lambda: process.poll() is not None)
         self.processes.remove(process)
         if process.returncode not in accept:
-            lines = [line for line in log.read_text(errors="replace").splitlines() if not line.startswith("  next:")]
+            text = running.log.read_text(errors="replace")
+            lines = [line for line in text.splitlines() if not line.startswith("  next:")]
             why = lines[-1] if lines else "it printed nothing"
-            raise DemoError(f"{words} exited with {process.returncode}: {why}")
-        return process.returncode, out.read_text(errors="replace").rstrip()
+            raise DemoError(f"{running.words} exited with {process.returncode}: {why}")
+        return process.returncode, running.out.read_text(errors="replace").rstrip()
 
     def stop(self, process: subprocess.Popen[bytes]) -> None:
         """End a process in order; one that does not end in time is killed."""

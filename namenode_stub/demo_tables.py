@@ -6,11 +6,9 @@ import shutil
 from pathlib import Path
 
 from hadoop_common.names import MD5_SUFFIX, parse_image
-from namenode_stub.demo_stage import DemoError, Stage
+from namenode_stub.demo_stage import DemoError, RunningModule, Stage
 
 REPORT = Path("demo-report.html")
-# a JVM of a minute gains nothing from the second compiler, which costs a third of its time
-_LEAN_SPARK = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
 def merge_on_spark(current: Path, stage: Stage) -> None:
@@ -25,7 +23,7 @@ def merge_on_spark(current: Path, stage: Stage) -> None:
     for engine in ("local", "spark"):
         folder = stage.scratch / engine / "current"
         shutil.copytree(current, folder, ignore=lambda _, names: left_out.intersection(names))
-        _checkpointer(stage, "merge", "--engine", engine, str(folder.parent))
+        stage.finish(_begin(stage, "merge", "--engine", engine, str(folder.parent)))
         made = _images(folder)[-1]
         digests[engine] = made.with_name(made.name + MD5_SUFFIX).read_text()
     if digests["local"] != digests["spark"]:
@@ -35,16 +33,21 @@ def merge_on_spark(current: Path, stage: Stage) -> None:
     )
 
 
-def write_report(current: Path, stage: Stage) -> None:
-    """Write the report as a page and print its summary, both of one run.
+def begin_report(current: Path, stage: Stage) -> RunningModule:
+    """Start to write the report: a page, and its summary on standard output."""
+    *_, older, newest = _images(current)
+    sources = (str(newest), "--edits", str(current), "--before", str(older), "--master", "local[2]")
+    formats = ("--format", "summary", "--out", str(REPORT.absolute()), "--force")
+    return _begin(stage, "report", *sources, "--small-files", "64m", *formats)
+
+
+def print_report(report: RunningModule, stage: Stage) -> None:
+    """Wait for the report, and print its summary.
 
     Raises:
         DemoError: it failed.
     """
-    *_, older, newest = _images(current)
-    sources = (str(newest), "--edits", str(current), "--before", str(older), "--master", "local[2]")
-    formats = ("--format", "summary", "--out", str(REPORT.absolute()), "--force")
-    printed = _checkpointer(stage, "report", *sources, "--small-files", "64m", *formats)
+    _, printed = stage.finish(report)
     stage.console.print(printed, markup=False)
     stage.console.print(f"  the whole report is in {REPORT}: open it in a browser")
 
@@ -54,5 +57,5 @@ def _images(current: Path) -> list[Path]:
     return [path for _, path in sorted(named)]
 
 
-def _checkpointer(stage: Stage, *arguments: str) -> str:
-    return stage.run_process("checkpointer", *arguments, environment={"COLUMNS": "110", **_LEAN_SPARK})[1]
+def _begin(stage: Stage, *arguments: str) -> RunningModule:
+    return stage.begin("checkpointer", *arguments, environment={"COLUMNS": "110"})

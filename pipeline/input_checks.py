@@ -49,12 +49,18 @@ def check_edits(uri: str) -> None:
 def is_small(images: Iterable[str], edits: str) -> bool:
     """Whether all sources are local files, of some MB together; "" stands for no source."""
     sources = [(uri, SourceKind.IMAGE) for uri in images] + [(edits, SourceKind.EDITS)]
-    size = 0
-    for uri, kind in sources:
-        if not is_local(uri) or _is_in_lake(uri):
-            return False
-        size += sum(file.on_driver().stat().st_size for file in local_files(uri, kind)) if uri else 0
-    return size <= _SMALL_BYTES
+    if any(not is_local(uri) or _is_in_lake(uri) for uri, _ in sources):
+        return False
+    return are_small(file.on_driver() for uri, kind in sources if uri for file in local_files(uri, kind))
+
+
+def are_small(files: Iterable[Path]) -> bool:
+    """Whether files have some MB together.
+
+    Raises:
+        OSError: one cannot be read.
+    """
+    return sum(file.stat().st_size for file in files) <= _SMALL_BYTES
 
 
 def _is_in_lake(uri: str) -> bool:

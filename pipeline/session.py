@@ -25,7 +25,7 @@ _SMALL = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 """Of a query over some thousand rows planning again after each stage and compiling Java take most of the time."""
-_QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
+_QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m -Xshare:auto"
 
 
 def build_session(
@@ -34,6 +34,7 @@ def build_session(
     driver_memory: str = "1g",
     conf: Mapping[str, str] | None = None,
     small: bool = False,
+    sources: bool = True,
 ) -> SparkSession:
     """Start Spark, or take the session that this process has, and register the data sources.
 
@@ -43,6 +44,7 @@ def build_session(
         driver_memory: heap of the driver's JVM; in local mode executors share it.
         conf: further settings, which win over ours.
         small: for jobs on so little that compilers and planners would take most of the time; in local mode alone.
+        sources: whether the data sources are registered, which starts a Python process. A merge needs none.
 
     Raises:
         PipelineSetupError: there is no PySpark or no Java that runs it, or the master is not to be reached.
@@ -53,8 +55,6 @@ def build_session(
         raise PipelineSetupError(
             "PySpark is not installed", hint="Install it: pip install 'hdfs-checkpointer[spark]'."
         ) from None
-    from pipeline import register
-
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted:
         os.environ["JAVA_HOME"] = str(find_java_home(os.environ))
@@ -72,12 +72,19 @@ def build_session(
         hint = "Check the master's address and that it runs, Java, and memory."
         raise PipelineSetupError(f"Spark did not start{where}: {reason(error)}", hint=hint) from error
     _quiet_query_errors()
+    if sources:
+        _register(spark)
+    return spark
+
+
+def _register(spark: SparkSession) -> None:
+    from pipeline import register
+
     try:
         register(spark)
     except BaseException:
         spark.stop()
         raise
-    return spark
 
 
 def _quiet_query_errors() -> None:

@@ -56,8 +56,18 @@ class SparkEngine:
         from pipeline.merge.spark_session import engine_session
 
         try:
-            with engine_session(self._settings) as spark, one_line("Spark"):
+            with engine_session(self._settings, small=_is_small(task)) as spark, one_line("Spark"):
                 return make_checkpoint(spark, self._settings, task, observer or SilentObserver())
         except InconsistentHistoryError as error:
             _LOG.info("the local engine makes this checkpoint, Spark does not heal images: %s", error)
         return LocalEngine().merge(task, observer)
+
+
+def _is_small(task: MergeTask) -> bool:
+    from pipeline.input_checks import are_small
+
+    try:
+        return are_small([task.image, *(segment.path for segment in task.segments)])
+    except OSError:
+        # the merge reports which file it cannot read
+        return False

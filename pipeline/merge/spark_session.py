@@ -21,8 +21,11 @@ _END_SECONDS = 30.0
 
 
 @contextmanager
-def engine_session(settings: SparkSettings) -> Iterator[SparkSession]:
+def engine_session(settings: SparkSettings, *, small: bool = False) -> Iterator[SparkSession]:
     """The session that this process has, else one that ends with the checkpoint: a daemon keeps no idle JVM.
+
+    Args:
+        small: see `build_session`.
 
     Raises:
         PipelineSetupError: see `build_session`.
@@ -36,13 +39,19 @@ def engine_session(settings: SparkSettings) -> Iterator[SparkSession]:
         return
     quiet_gateway()
     try:
-        yield from _session(settings)
+        yield from _session(settings, small=small)
     finally:
         _end_java()
 
 
-def _session(settings: SparkSettings) -> Iterator[SparkSession]:
-    spark = build_session(master=settings.master or None, driver_memory=settings.driver_memory, conf=settings.conf)
+def _session(settings: SparkSettings, *, small: bool) -> Iterator[SparkSession]:
+    spark = build_session(
+        master=settings.master or None,
+        driver_memory=settings.driver_memory,
+        conf=settings.conf,
+        small=small,
+        sources=False,
+    )
     try:
         yield spark
     finally:

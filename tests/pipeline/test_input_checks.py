@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
-from pipeline.errors import SourceFileError
+from checkpointer.config.engine_settings import SparkSettings
+from checkpointer.merging.engines import MergeTask
+from journal.segment_file import EditLogSegment
+from pipeline.errors import PipelineSetupError, SourceFileError
 from pipeline.input_checks import check_edits, check_image, is_small
+from pipeline.merge import spark_session
+from pipeline.merge.engine import SparkEngine
 from pipeline.session import settings
 from tests.checkpointer.image_builder import ImageBuilder
 from tests.checkpointer.recorded_cases import RECORDED
@@ -50,3 +57,27 @@ def test_settings_for_small_jobs_are_for_this_machine_alone() -> None:
     assert settings("local[2]", "1g", small=True)["spark.sql.shuffle.partitions"] == "1"
     assert settings("local[2]", "1g")["spark.sql.shuffle.partitions"] == "32"
     assert settings("yarn", "1g", small=True) == settings("yarn", "1g")
+
+
+def test_a_small_merge_starts_spark_for_a_small_job_and_without_data_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def start(**options: Any) -> None:
+        asked.append(options)
+        raise PipelineSetupError("no Spark in this test")
+
+    monkeypatch.setattr(spark_session, "build_session", start)
+    monkeypatch.setattr(spark_session, "_end_java", lambda: None)
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(SparkSession, "_instantiatedSession", None)
+    image, large = tmp_path / "fsimage_1", tmp_path / "edits"
+    image.write_bytes(b"image")
+    large.touch()
+    os.truncate(large, 17 << 20)
+    for segments in ((), (EditLogSegment(2, 3, large),), (EditLogSegment(2, 3, tmp_path / "missing"),)):
+        with pytest.raises(PipelineSetupError):
+            SparkEngine(SparkSettings()).merge(MergeTask(image, 1, segments, 3, (tmp_path,)))
+    assert [each["small"] for each in asked] == [True, False, False]
+    assert not any(each["sources"] for each in asked)
