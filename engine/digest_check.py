@@ -1,4 +1,4 @@
-"""Verifies an image's digest while other work goes on.
+"""Verifies an image while other work goes on: its digest, then whether a NameNode loads it.
 
 It is not begun, runs, or has its verdict. Only `confirm` gives the verdict, and it begins what was not begun: nothing
 that asked for it goes on with an image whose digest is wrong. The thread ends before the image is closed.
@@ -7,6 +7,7 @@ that asked for it goes on with an image whose digest is wrong. The thread ends b
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -16,17 +17,21 @@ from image_format.reader import ImageFile
 
 
 class DigestCheck:
-    """Digest check of an open image; a context manager that ends before the image is closed.
+    """Check of an open image; a context manager that ends before the image is closed.
 
     It goes on in a thread from `start` on.
 
-    Where the body fails on an image whose digest is wrong, the digest's error takes the place of the body's: it
+    Attributes:
+        then: what else is checked once the digest is right; it raises HdfsError.
+
+    Where the body fails on an image that is wrong, the error of the check takes the place of the body's: it
     says why. A fault of a directory is not explained by that, and does not begin it.
     """
 
     def __init__(self, image: ImageFile) -> None:
         self._image = image
         self._fault: Exception | None = None
+        self.then: Callable[[], None] | None = None
         self._thread = threading.Thread(target=self._verify_beside, name="image-digest", daemon=True)
 
     def _verify_beside(self) -> None:
@@ -34,6 +39,8 @@ class DigestCheck:
             # the new image's digest above all
             let_others_go_first()
             self._image.verify_md5()
+            if self.then is not None:
+                self.then()
         except Exception as fault:
             self._fault = fault
 
@@ -47,6 +54,7 @@ class DigestCheck:
 
         Raises:
             DigestMismatchError: the file is not the one its digest file names, or there is none.
+            RecordError: no NameNode loads it.
             ImageStorageError: it cannot be read.
             ShrunkFileError: it became shorter since it was opened.
         """
@@ -67,5 +75,5 @@ class DigestCheck:
             self.start()
         if self._thread.ident is not None:
             self._thread.join()
-        if explains and self._fault is not None and error is not self._fault:
+        if explains and isinstance(self._fault, HdfsError) and error is not self._fault:
             raise self._fault from error

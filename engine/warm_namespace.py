@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -46,9 +47,11 @@ from image_format.errors import InconsistentHistoryError, RecordError
 from image_format.history_check import check_history
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays
+from image_format.known_digests import is_known_loadable, remember_loadable
 from image_format.layout import check_supported
 from image_format.reader import ImageFile
 from image_tools.convert import at_layout, write_at_layout
+from image_tools.loadable import check_loadable
 from journal.errors import JournalError, TransactionGapError
 from journal.ops import EditOp
 from journal.segment_file import Transactions
@@ -68,6 +71,12 @@ def _check_root(index: ImageIndex) -> None:
         what = "the root has a child '.reserved', so no NameNode loads the image"
         hint = "`checkpointer image verify IMAGE --repair OUT` writes a copy with that child in /lost+found."
         raise index.place("INODE_DIR").error(RecordError, what, 0, hint)
+
+
+def _check_loadable(loaded: LoadedImage, index: ImageIndex | None) -> None:
+    """Raise RecordError where a NameNode does not load an image; with an index, see `check_loadable`."""
+    check_loadable(loaded.image, index)
+    remember_loadable(loaded.image.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +233,9 @@ class WarmNamespace:
             digest = resources.enter_context(DigestCheck(image))
             check_supported(image.layout_version, str(image.path), allow_unknown=self.settings.allow_unknown_layout)
             loaded = self._load_base(image, arrays, resources, watcher.advance)
+            if not is_known_loadable(path):
+                as_hadoop = self.settings.rules.healing is Healing.AS_HADOOP
+                digest.then = partial(_check_loadable, loaded, None if as_hadoop else loaded.index)
             # not before: the scan has work for all cores
             digest.start()
             wanted = self.settings.layout_version
@@ -435,6 +447,8 @@ class WarmNamespace:
                 confirm=opened.digest.confirm,
             )
             watcher.saved()
+        for path in saved.paths:
+            remember_loadable(path)
         result = MergeResult(
             base_txid=self._base_txid,
             txid=namespace.last_txid,

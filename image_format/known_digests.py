@@ -1,4 +1,6 @@
-"""Digests of image files that this process wrote or verified: none is taken twice while nobody touches the file.
+"""What this process knows of image files that it wrote or verified: nothing is read twice while nobody touches a file.
+
+That is the digest of a file, and whether a NameNode loads it.
 
 A file is known by device, inode, size and both times of change. Whoever writes to it, renames it or puts another in its
 place changes one of these, so there is nothing to forget; a disk that changes bytes by itself is found by
@@ -16,6 +18,7 @@ FileIdentity = tuple[int, int, int, int, int]
 _MOST = 64
 
 _digests: OrderedDict[FileIdentity, bytes] = OrderedDict()
+_loadable: OrderedDict[FileIdentity, None] = OrderedDict()
 _guard = threading.Lock()
 
 
@@ -44,3 +47,26 @@ def known_digest(identity: FileIdentity) -> bytes | None:
     """MD5 (16 bytes) of a file of this identity, None where this process has not taken it."""
     with _guard:
         return _digests.get(identity)
+
+
+def remember_loadable(path: Path) -> None:
+    """A file under its final name was checked to load, or was written of one that was; see `remember_digest`."""
+    try:
+        identity = identity_of(path.stat())
+    except OSError:
+        return
+    with _guard:
+        _loadable[identity] = None
+        _loadable.move_to_end(identity)
+        while len(_loadable) > _MOST:
+            _loadable.popitem(last=False)
+
+
+def is_known_loadable(path: Path) -> bool:
+    """Whether the file that is at `path` now was remembered by `remember_loadable`."""
+    try:
+        identity = identity_of(path.stat())
+    except OSError:
+        return False
+    with _guard:
+        return identity in _loadable

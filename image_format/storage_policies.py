@@ -1,21 +1,24 @@
-"""Storage policies by layout version (BlockStoragePolicySuite): a NameNode does not load a file of another policy."""
+"""Storage policies by layout version: a NameNode may not load an inode of a policy that its release does not have."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+from hadoop_common.storage_policies import STORAGE_POLICIES, UNSPECIFIED_POLICY
 from image_format.layout import LayoutVersion, supports
 
 LAZY_PERSIST = 15
-PROVIDED = 1
-ALL_NVDIMM = 14
-_OF_HADOOP_2 = (0, 2, 5, 7, 10, 12, LAZY_PERSIST)
-_SINCE = {PROVIDED: LayoutVersion.ERASURE_CODING, ALL_NVDIMM: LayoutVersion.NVDIMM_SUPPORT}
+_SINCE = {
+    each.id: LayoutVersion.NVDIMM_SUPPORT if "NVDIMM" in each.creation else LayoutVersion.ERASURE_CODING
+    for each in STORAGE_POLICIES
+    if each.needs_hadoop3
+}
 
 
 def known_policies(layout_version: int) -> Collection[int]:
-    """Ids of the storage policies that the releases of a layout have; 0 stands for the default policy."""
-    return (*_OF_HADOOP_2, *(number for number, since in _SINCE.items() if supports(since, layout_version)))
+    """Ids of the storage policies that the releases of a layout have."""
+    ids = [each.id for each in STORAGE_POLICIES if policy_since(each.id, layout_version) is None]
+    return (UNSPECIFIED_POLICY, *ids)
 
 
 def policy_since(policy_id: int, layout_version: int) -> LayoutVersion | None:

@@ -62,6 +62,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("section-compressed", _E, "a section's compressed bytes are damaged", ""),
     ("sub-section", _W, "sub-sections do not cover their section", "entries of sub-sections are left out"),
     ("record-damaged", _E, "a record is truncated or is not a valid message", ""),
+    ("record-unloadable", _E, "a record or section as no NameNode loads it, though it can be read", ""),
     ("layout-refused", _E, "the layout has no place for something, and no NameNode of that layout loads it", ""),
     ("layout-ignored", _W, "the layout has no place for something, which its NameNodes ignore", ""),
     # NS_INFO

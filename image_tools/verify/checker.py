@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from image_format.reader import map_image
+from image_tools.loadable import load_faults
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.diff_lists import DiffLists
 from image_tools.verify.diffs import Diffs
@@ -172,6 +173,15 @@ def _audit_sections(
     if inodes.view.present and not inodes.view.damaged:
         _audit_tree(audit, frame, findings, fixes, step, maxima)
     namesystem.check_counters(maxima, fixes)
+    _add_load_faults(frame, findings)
+
+
+def _add_load_faults(frame: Frame, findings: Findings) -> None:
+    """Report what a NameNode refuses in sections without a finding of another kind that is an error."""
+    told = {each.section for each in findings.listed if each.severity is Severity.ERROR}
+    for fault in load_faults(lambda name: frame.readable(name, Findings()), frame.layout_version):
+        if fault.section not in told:
+            findings.add("record-unloadable", fault.what, frame.place(fault.section), fault.offset)
 
 
 def _audit_tree(

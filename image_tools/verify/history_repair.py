@@ -7,16 +7,33 @@ from pathlib import Path
 
 import numpy as np
 
+from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.errors import InconsistentHistoryError
 from image_format.reader import ImageFile
 from image_format.spool import SPOOL_LIMIT, Spool
-from image_tools.verify.checker import audit_image
+from image_tools.verify.checker import Audit, audit_image
 from image_tools.verify.findings import Finding, Findings
 from image_tools.verify.fixes import Fixes
 from image_tools.verify.rewrite import write_fixed
 
 _SECTIONS = ("INODE_DIR", "INODE_REFERENCE", "SNAPSHOT", "SNAPSHOT_DIFF")
 _MAX_PASSES = 12
+_DAMAGE = frozenset(
+    {
+        "diff-inode",
+        "diff-kind",
+        "diff-reference-range",
+        "diff-twice",
+        "dir-parent",
+        "dir-parent-twice",
+        "dir-reference-range",
+        "snapshot-count",
+        "snapshot-directory",
+        "snapshot-root-missing",
+        "snapshot-twice",
+    }
+)
+"""Findings that no NameNode leaves: `repair_image` does something about them when it is asked to, a merge does not."""
 _HINT = "`checkpointer image verify` lists all that is wrong; use another copy of the image, or an older one."
 
 
@@ -38,7 +55,7 @@ def repair_history(image: ImageFile, *, spool_dir: Path | None = None) -> tuple[
             data = np.frombuffer(source.file_bytes(), np.uint8)
             audit = audit_image(image.path, findings, fixes, outer=False, data=data, spool_dir=spool_dir)
             found = [each for each in findings.listed if each.section in _SECTIONS]
-            blocking = next((each for each in found if each.blocks_repair), None)
+            blocking = next((each for each in found if each.blocks_repair or _is_damage(each, audit)), None)
             if audit.frame is None or audit.tree is None or blocking is not None:
                 text = f"the snapshots cannot be healed: {blocking or 'its records are damaged'}"
                 raise InconsistentHistoryError(text, file=str(image.path), hint=_HINT)
@@ -54,3 +71,10 @@ def repair_history(image: ImageFile, *, spool_dir: Path | None = None) -> tuple[
                 source = resources.enter_context(ImageFile(image.path, spool.finish(), spool_dir))
         text = f"after {_MAX_PASSES} passes there is still {changes[-1]}"
         raise InconsistentHistoryError(text, file=str(image.path), hint=_HINT)
+
+
+def _is_damage(finding: Finding, audit: Audit) -> bool:
+    """Whether no NameNode leaves what was found."""
+    if finding.code == "diff-deleted" and audit.inodes is not None and finding.inode is not None:
+        return not ROOT_INODE_ID < finding.inode <= audit.inodes.header.lastInodeId
+    return finding.code in _DAMAGE

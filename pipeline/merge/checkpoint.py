@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.writer import ImageWriter
+from image_tools.loadable import check_loadable
 from journal.segment import HEADER_SIZE
 from journal.segment_file import EditLogSegment
 from pipeline.errors import SourceFileError
@@ -65,6 +67,7 @@ def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTas
         observer.phase("load", None)
         image = resources.enter_context(ImageFile.open(task.image, verify_md5=False))
         digest = resources.enter_context(DigestCheck(image))
+        digest.then = partial(check_loadable, image)
         digest.start()
         folder = resources.enter_context(work_folder(task.folders[0])) if shared else None
         image_file = _offered(context, task.image, shared)

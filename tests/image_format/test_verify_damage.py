@@ -20,6 +20,7 @@ ELSEWHERE = {
     "txid-name",
     "sub-section",
     "record-damaged",
+    "record-unloadable",
     "layout-refused",
     "layout-ignored",
     "string-mask",

@@ -1,0 +1,288 @@
+"""What a NameNode refuses of an image, found at the speed of a scan: records as its parser takes them, and what its
+loaders check of a record.
+
+A merge asks this of an image that another program wrote, before the new image gets its name; `verify_image` reports the
+same. What leads from one record to another is checked where an index is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from google.protobuf.message import Message
+
+from image_format.errors import Place, RecordError
+from image_format.index import ImageIndex
+from image_format.layout import LayoutVersion, supports
+from image_format.proto import fsimage_pb2 as pb
+from image_format.reader import ImageFile
+from image_format.varint import parse_message, read_record
+from image_tools.loadable.kernels.records import (
+    PARSED,
+    diff_kinds,
+    first_lost_child,
+    first_unloadable_inode,
+    first_unparsable,
+    first_unparsable_diff,
+)
+from image_tools.loadable.tables import FIELDS, REQUIRED, number_of
+
+Section = npt.NDArray[np.uint8]
+Sections = Callable[[str], Section | None]
+Kinds = npt.NDArray[np.uint8]
+
+_HEADERS: dict[str, type[Message]] = {
+    "NS_INFO": pb.NameSystemSection,
+    "STRING_TABLE": pb.StringTableSection,
+    "INODE": pb.INodeSection,
+    "SNAPSHOT": pb.SnapshotSection,
+    "SECRET_MANAGER": pb.SecretManagerSection,
+    "CACHE_MANAGER": pb.CacheManagerSection,
+    "ERASURE_CODING": pb.ErasureCodingSection,
+}
+"""The first record of each section that has one of its own."""
+_RECORDS: dict[str, type[Message]] = {
+    "STRING_TABLE": pb.StringTableEntry,
+    "INODE": pb.INode,
+    "INODE_DIR": pb.DirEntry,
+    "FILES_UNDERCONSTRUCTION": pb.FileUnderConstructionEntry,
+    "SNAPSHOT": pb.Snapshot,
+    "INODE_REFERENCE": pb.INodeReference,
+}
+"""The other records, of sections that have one kind of them."""
+# by the numbers that `next_in_diffs` gives
+_DIFFS = np.array(
+    [number_of(each) for each in (pb.DiffEntry, pb.FileDiff, pb.DirectoryDiff, pb.CreatedListEntry)], np.int64
+)
+_SNAPSHOT_SECTIONS = ("SNAPSHOT_DIFF", "INODE_REFERENCE")
+_SYSTEM_POLICIES = range(1, 6)
+_CELL_UNIT = 1024
+_NEVER = ((1 << 63) - 1) // 4
+# INodeFile.HeaderFormat: smallest and largest replication, largest block size and storage policy
+_FILES_OF_HADOOP_2 = np.array([1, 4095, (1 << 48) - 1, 15], np.int64)
+_FILES_OF_HADOOP_3 = np.array([0, 2047, (1 << 48) - 1, 15], np.int64)
+_NO_POLICIES = np.zeros(0, np.uint8)
+_NO_KINDS: Kinds = np.zeros(0, np.uint8)
+_HINT = (
+    "No NameNode loads the image. Its MD5 may be right all the same: then it was written like that, and copies of it "
+    "are no better. `checkpointer image verify` lists its faults, and can write a repaired copy (--repair OUT); or use "
+    "an older image whose edits are still there."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFault:
+    """Why a NameNode does not load an image: `offset` counts from the section's first byte."""
+
+    section: str
+    offset: int
+    what: str
+
+
+def load_faults(section: Sections, layout_version: int, kinds: Kinds = _NO_KINDS) -> Iterator[LoadFault]:
+    """The first fault of each section.
+
+    Args:
+        section: gives the decompressed bytes of one, None of an absent one.
+        kinds: takes the type of each inode, as many as there is room for.
+    """
+    for name in dict.fromkeys((*_HEADERS, *_RECORDS, "SNAPSHOT_DIFF")):
+        data = section(name)
+        if data is None:
+            continue
+        start, fault = _header_fault(name, data)
+        if fault is None:
+            fault = (
+                _inode_fault(section, start, layout_version, kinds) if name == "INODE" else _fault(name, data, start)
+            )
+        if fault is not None:
+            yield LoadFault(name, *fault)
+    yield from _missing(section)
+
+
+def check_loadable(image: ImageFile, index: ImageIndex | None = None) -> None:
+    """Raise RecordError where a NameNode does not load an image.
+
+    Args:
+        index: over the image, or over one with the same inodes; with it, what children and diffs belong to is checked.
+    """
+    kinds: Kinds = np.zeros(0 if index is None else index.slot_count, np.uint8)
+    for fault in load_faults(image.section, image.layout_version, kinds):
+        place = image.place(fault.section) if image.has_section(fault.section) else _whole(image, fault.section)
+        raise place.error(RecordError, fault.what, fault.offset, _HINT)
+    if index is not None:
+        _check_directories(image, index, kinds)
+        _check_diffs(image, index, kinds)
+
+
+def _whole(image: ImageFile, section: str) -> Place:
+    return Place(str(image.path), section)
+
+
+def _check_directories(image: ImageFile, index: ImageIndex, kinds: Kinds) -> None:
+    """Raise RecordError for children of what is not a directory, and for children that do not exist."""
+    ids = np.asarray(index.arrays.directory_ids)
+    others = ids[kinds[index.arrays.slots_of(ids)] != pb.INode.DIRECTORY]
+    place = image.place("INODE_DIR")
+    if others.size:
+        raise place.error(RecordError, f"inode {int(others[0])} has children and is not a directory", 0, _HINT)
+    section = image.section("INODE_DIR")
+    offset, child = first_lost_child(section, index.arrays.ids, index.history.reference_count)
+    if offset != PARSED:
+        raise place.error(RecordError, f"a directory's child {child} does not exist", offset, _HINT)
+
+
+def _check_diffs(image: ImageFile, index: ImageIndex, kinds: Kinds) -> None:
+    """Raise RecordError for diffs of an inode of another type."""
+    data, owners, offsets = index.history.columns
+    found = np.zeros(owners.size, np.int64)
+    diff_kinds(data, offsets, found)
+    wanted = np.where(found == pb.DiffEntry.FILEDIFF, pb.INode.FILE, pb.INode.DIRECTORY)
+    others = owners[kinds[index.arrays.slots_of(owners)] != wanted]
+    if others.size:
+        what = f"the snapshot diffs of inode {int(others[0])} are those of another type"
+        raise image.place("SNAPSHOT_DIFF").error(RecordError, what, 0, _HINT)
+
+
+def _header_fault(name: str, data: Section) -> tuple[int, tuple[int, str] | None]:
+    """(offset behind the first record of a section that has one of its own kind, what is wrong with that)."""
+    header = _HEADERS.get(name)
+    if header is None:
+        return 0, None
+    if not data.size:
+        return 0, (0, f"the section has no {header.DESCRIPTOR.name}")
+    try:
+        record = read_record(data.data)
+        message = parse_message(header, record)
+    except RecordError as error:
+        return 0, (0, error.detail)
+    what = _said(message, data, record.end)
+    return record.end, (0, what) if what else None
+
+
+def _fault(name: str, data: Section, start: int) -> tuple[int, str] | None:
+    if name == "SNAPSHOT_DIFF":
+        at = int(first_unparsable_diff(data, _DIFFS, FIELDS, REQUIRED))
+        return None if at == PARSED else (at, "no NameNode parses the record")
+    kind = _RECORDS.get(name)
+    if kind is None:
+        return None
+    at = int(first_unparsable(data, start, number_of(kind), FIELDS, REQUIRED))
+    return None if at == PARSED else (at, f"no NameNode parses the record as {kind.DESCRIPTOR.name}")
+
+
+def _inode_fault(section: Sections, start: int, layout_version: int, kinds: Kinds) -> tuple[int, str] | None:
+    hadoop3 = supports(LayoutVersion.ERASURE_CODING, layout_version)
+    policies = _known_policies(section("ERASURE_CODING")) if hadoop3 else _NO_POLICIES
+    rules = _FILES_OF_HADOOP_3 if hadoop3 else _FILES_OF_HADOOP_2
+    inodes = section("INODE")
+    at, parsed = first_unloadable_inode(inodes, start, number_of(pb.INode), FIELDS, REQUIRED, policies, rules, kinds)
+    if at == PARSED:
+        return None
+    if parsed:
+        return at, "no NameNode takes the file's replication, block size, storage policy or erasure coding policy"
+    return at, "no NameNode parses the record as INode"
+
+
+def _known_policies(section: Section | None) -> npt.NDArray[np.uint8]:
+    """By id, whether the erasure coding policy exists; 0 stands for replication."""
+    known = np.zeros(1 << 8, np.uint8)
+    known[[0, *_SYSTEM_POLICIES]] = 1
+    if section is not None and section.size:
+        with suppress(RecordError):
+            for policy in parse_message(pb.ErasureCodingSection, read_record(section.data)).policies:
+                known[policy.id & 0xFF] = 1
+    return known
+
+
+def _missing(section: Sections) -> Iterator[LoadFault]:
+    """Sections that snapshots need; an image with snapshots has both, empty or not."""
+    data = section("SNAPSHOT")
+    if data is None or not data.size:
+        return
+    try:
+        header = parse_message(pb.SnapshotSection, read_record(data.data))
+    except RecordError:
+        return
+    for name in _SNAPSHOT_SECTIONS:
+        if header.numSnapshots and section(name) is None:
+            yield LoadFault(name, 0, f"the image has {header.numSnapshots} snapshots and lacks the section")
+
+
+# ---- sections of few records -----------------------------------------------------------------------------------------
+
+
+def _said(message: Message, data: Section, start: int) -> str:
+    """What a loader refuses of a section's first record and of those that it counts; "" for nothing."""
+    if isinstance(message, pb.ErasureCodingSection):
+        return next(filter(None, map(_policy_fault, message.policies)), "")
+    if isinstance(message, pb.CacheManagerSection):
+        return _cache_fault(message, data, start)
+    return ""
+
+
+def _policy_fault(policy: pb.ErasureCodingPolicyProto) -> str:
+    """What PBHelperClient.convertErasureCodingPolicyInfo refuses; the ids of policies are bytes there."""
+    name = f"erasure coding policy {policy.id}"
+    if not policy.HasField("state"):
+        return f"{name} has no state"
+    if policy.id & 0xFF in _SYSTEM_POLICIES:
+        return ""
+    lacking = [each for each in ("name", "schema", "cellSize") if not policy.HasField(each)]
+    if lacking:
+        return f"{name} has no {lacking[0]}"
+    if policy.cellSize >> 31 or not policy.cellSize or policy.cellSize % _CELL_UNIT:
+        return f"{name} has cells of {policy.cellSize} bytes"
+    schema = policy.schema
+    units = (schema.dataUnits, schema.parityUnits)
+    return (
+        "" if all(0 < each < 1 << 31 for each in units) else f"{name} has {units[0]} data and {units[1]} parity units"
+    )
+
+
+def _cache_fault(header: pb.CacheManagerSection, data: Section, position: int) -> str:
+    """What CacheManager.loadState refuses."""
+    pools: set[str] = set()
+    directives: set[int] = set()
+    try:
+        for number in range(header.numPools + header.numDirectives):
+            record = read_record(data.data, position)
+            position = record.end
+            if number < header.numPools:
+                pool = parse_message(pb.CachePoolInfoProto, record)
+                fault = _pool_fault(pool, pools)
+                pools.add(pool.poolName)
+            else:
+                directive = parse_message(pb.CacheDirectiveInfoProto, record)
+                fault = _directive_fault(directive, pools, directives)
+                directives.add(directive.id)
+            if fault:
+                return fault
+    except RecordError as error:
+        return error.detail
+    return ""
+
+
+def _pool_fault(pool: pb.CachePoolInfoProto, known: set[str]) -> str:
+    name = f"cache pool {pool.poolName!r}"
+    if not pool.poolName or pool.poolName in known:
+        return f"{name} is listed twice" if pool.poolName else "a cache pool has no name"
+    if pool.limit < 0:
+        return f"{name} has the limit {pool.limit}"
+    return "" if 0 <= pool.maxRelativeExpiry <= _NEVER else f"{name} has the expiry {pool.maxRelativeExpiry}"
+
+
+def _directive_fault(directive: pb.CacheDirectiveInfoProto, pools: set[str], known: set[int]) -> str:
+    name = f"cache directive {directive.id}"
+    if directive.id <= 0 or directive.id in known:
+        return f"{name} is listed twice" if directive.id in known else f"{name} has no possible id"
+    # a short in Java
+    if not 0 < directive.replication & 0xFFFF < 1 << 15:
+        return f"{name} has the replication {directive.replication}"
+    if not directive.path:
+        return f"{name} has no path"
+    return "" if directive.pool in pools else f"{name} is of pool {directive.pool!r}, which is missing"

@@ -1,0 +1,70 @@
+"""The messages of `fsimage.proto` as tables of numbers, of which kernels know what a parser accepts.
+
+A message's number is its place in `MESSAGES`. A field's code has its wire type in the lowest three bits, its kind in
+the next three, and above them the number of the message in it, or a bit for each value of its enum. The code is 0 where
+a message has no field of a number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from image_format.kernels.wire import DELIMITED, FIXED32, FIXED64, VARINT
+from image_format.proto import fsimage_pb2 as pb
+
+PLAIN, MESSAGE, ENUM, REPEATED_NUMBER = 1, 2, 3, 4
+"""Kinds of fields; a repeated number may be written packed or one by one."""
+KIND_SHIFT, EXTRA_SHIFT, KIND_MASK = 3, 6, 7
+MAX_FIELD = 15
+"""The highest number of a field in the tables."""
+
+_WIRE_TYPES = {
+    FieldDescriptor.TYPE_STRING: DELIMITED,
+    FieldDescriptor.TYPE_BYTES: DELIMITED,
+    FieldDescriptor.TYPE_MESSAGE: DELIMITED,
+    FieldDescriptor.TYPE_FIXED32: FIXED32,
+    FieldDescriptor.TYPE_FIXED64: FIXED64,
+}
+
+MESSAGES: tuple[type[Message], ...] = tuple(
+    found for name in pb.DESCRIPTOR.message_types_by_name if issubclass(found := getattr(pb, name), Message)
+)
+_NUMBERS = {each.DESCRIPTOR.name: number for number, each in enumerate(MESSAGES)}
+
+
+def number_of(message: type[Message]) -> int:
+    """The number of a message in the tables."""
+    return _NUMBERS[message.DESCRIPTOR.name]
+
+
+def _code(field: Any) -> int:
+    wire, kind, extra = _WIRE_TYPES.get(field.type, VARINT), PLAIN, 0
+    # a message that is declared inside another one is a part of the FileSummary, which is no record
+    if field.message_type is not None and field.message_type.name in _NUMBERS:
+        kind, extra = MESSAGE, _NUMBERS[field.message_type.name]
+    elif field.enum_type is not None:
+        kind = ENUM
+        for value in field.enum_type.values:
+            extra |= 1 << value.number
+    elif field.is_repeated and wire != DELIMITED:
+        kind = REPEATED_NUMBER
+    return wire | kind << KIND_SHIFT | extra << EXTRA_SHIFT
+
+
+def _tables() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    fields = np.zeros((len(MESSAGES), MAX_FIELD + 1), np.int64)
+    required = np.zeros(len(MESSAGES), np.int64)
+    for number, message in enumerate(MESSAGES):
+        for field in message.DESCRIPTOR.fields:
+            fields[number, field.number] = _code(field)
+            required[number] |= int(field.is_required) << field.number
+    return fields, required
+
+
+FIELDS, REQUIRED = _tables()
+"""By message, and by number of the field: the code; by message: a bit for each field that it must have."""

@@ -1,0 +1,75 @@
+"""Damaged images with a right digest: what a NameNode refuses we refuse, and it loads what we make of the others."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from checkpointer.merging.offline import merge_directory, plan_directory
+from hadoop_common.errors import HdfsError
+from image_format.md5_file import format_md5, md5_path
+from image_tools.verify.checker import verify_image
+from tests.checkpointer.recorded_cases import RECORDED, Case
+from tests.depth import SEED, deep, scaled
+from tests.interop.hadoop import Hadoop, HadoopRefusedError
+from tests.interop.image_damages import damages
+
+pytestmark = [pytest.mark.interop, pytest.mark.recorded]
+
+CASES = (
+    "snapshots-rename-references",
+    "snapshots-basic",
+    "erasure-coding-snapshots",
+    "quotas-storage-policy",
+    "cache",
+    "tokens",
+    "open-files-leases",
+    "acl-xattr",
+)
+QUICK = 6
+
+
+def chosen(image: Path) -> Iterator[tuple[str, bytes]]:
+    """All damages, or a sample of them."""
+    found = damages(image, scaled(9, 1))
+    return found if deep() else iter(random.Random(SEED).sample(list(found), QUICK))
+
+
+@pytest.mark.parametrize("name", CASES if deep() else CASES[:1])
+def test_no_damage_is_accepted_that_a_namenode_refuses(hadoop: Hadoop, name: str, tmp_path: Path) -> None:
+    case = Case(RECORDED / hadoop.release.recorded / name)
+    if not case.path.is_dir():
+        pytest.skip(f"{hadoop.release.recorded} has no such recording")
+    wrong = []
+    for number, (damage, data) in enumerate(chosen(case.image("before"))):
+        root = tmp_path / str(number)
+        root.mkdir()
+        current = case.copy_to(root)
+        image = current / case.image("before").name
+        image.write_bytes(data)
+        md5_path(image).write_bytes(format_md5(hashlib.md5(data).digest(), image.name))
+        valid = verify_image(image).valid
+        loads = _loads(hadoop, image, current)
+        try:
+            merged = merge_directory(plan_directory(root)).saved.paths[0]
+        except HdfsError:
+            merged = None
+        if not loads and (merged is not None or valid):
+            wrong.append(f"{damage}: a NameNode refuses it; verify: {valid}, merged: {merged is not None}")
+        elif merged is not None and not _loads(hadoop, merged, current):
+            wrong.append(f"{damage}: a NameNode does not load what the merge made of it")
+        shutil.rmtree(root)
+    assert wrong == []
+
+
+def _loads(hadoop: Hadoop, image: Path, current: Path) -> bool:
+    try:
+        hadoop.load_and_save(image, current / "VERSION")
+    except HadoopRefusedError:
+        return False
+    return True
