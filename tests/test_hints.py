@@ -65,6 +65,8 @@ SAFE = {
     "move away what is there, or name another file": "moved, not removed",
     "name a regular file, or move it away": "moved, not removed",
     "no append made it": "moved, not removed",
+    "otherwise move it away": "moved, not removed, after what it may be was said",
+    "while the other journalnodes answer": "its precondition; moved, not removed",
     # --force, where what it loses is said
     "checkpoint --force`": "asks for a checkpoint, which changes nothing that is there",
     "--force replaces this one": "says what is lost",

@@ -141,7 +141,16 @@ def check_journal_nodes(facts: Facts, thresholds: Thresholds) -> Verdict:
     details = tuple(f"{node.address}: {_fault(node) or _standing(node, newest)}" for node in nodes)
     states = [_state(len(well), len(nodes)), lagging.state()]
     summary = f"{len(well)} of {len(nodes)} answer by RPC and HTTP, the furthest behind lacks {lag} transactions"
-    return Verdict(worst(states), summary, details, (Metric("journalnodes", len(well)), lagging))
+    hint = next((_leftover_hint(node) for node in nodes if node.leftover), "")
+    return Verdict(worst(states), summary, details, (Metric("journalnodes", len(well)), lagging), hint)
+
+
+def _leftover_hint(node: NodeAnswer) -> str:
+    return (
+        f"{node.address} lists no segments because of {node.leftover}, whose transactions it also has in a finalized "
+        "segment: a syncer of Hadoop leaves such a file. While the other JournalNodes answer, end this one's process, "
+        "move the file out of `current`, and start the process again."
+    )
 
 
 def _state(well: int, total: int) -> State:

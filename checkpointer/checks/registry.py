@@ -89,6 +89,7 @@ CHECKS: tuple[Check, ...] = (
         "Check that configuration and directories are of this cluster; never copy VERSION between clusters.",
         frozenset({Part.NAMENODES, Part.STORAGE, Part.JOURNAL}),
         check_version,
+        acts=True,
     ),
     Check(
         "storage",
@@ -135,7 +136,8 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "journalnodes",
         "every JournalNode answers by RPC and HTTP, and none lags far",
-        "Check the named JournalNode; a reformatted one gets its segments from the others.",
+        "Check the named JournalNode and its log. docs/operations.md says what to do about one that lost its disk, and "
+        "about a damaged journal.",
         frozenset({Part.STORAGE, Part.JOURNAL}),
         check_journal_nodes,
     ),

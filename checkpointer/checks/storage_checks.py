@@ -19,6 +19,11 @@ _UNUSABLE_HINT = (
     "rest out of `current` once the cause is known."
 )
 
+_LOST_PAST_HINT = (
+    "If the NameNode was set back by mistake, `lost_past` is the state that it lost: keep it. Otherwise move it away, "
+    'which ends this warning: docs/operations.md, "Restore, rollback or a second NameNode with the same ids".'
+)
+
 
 def check_storage(facts: Facts, thresholds: Thresholds) -> Verdict:
     """Every directory works, they agree, and the newest image is whole."""
@@ -44,14 +49,17 @@ def check_storage(facts: Facts, thresholds: Thresholds) -> Verdict:
     if new:
         states.append(State.WARNING)
         problems.append(f"{len(new)} directories have no image yet")
-    looks = (_agreement(facts), _image(facts, details), _unusable(facts, details), _lost_past(facts, details))
-    for state, problem in looks:
+    for state, problem in (_agreement(facts), _image(facts, details), _unusable(facts, details)):
         states.append(state)
         problems += [problem] if problem else []
+    state, lost = _lost_past(facts, details)
+    states.append(state)
+    hint = _hint(facts) or (_LOST_PAST_HINT if lost and not problems else "")
+    problems += [lost] if lost else []
     image = facts.image.value
     metrics = () if image is None else (Metric("image", image.size, "B"),)
     whole = "" if image is None else f"image at txid {image.txid} is whole"
-    return Verdict(worst(states), "; ".join(problems) or whole, tuple(details), metrics, _hint(facts))
+    return Verdict(worst(states), "; ".join(problems) or whole, tuple(details), metrics, hint)
 
 
 def _hint(facts: Facts) -> str:

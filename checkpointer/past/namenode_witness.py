@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from checkpointer.errors import TransferError
@@ -57,6 +58,18 @@ class _RemoteSegment:
             size *= 16
 
 
+def is_purged(txid: int, manifest: EditLogManifest) -> bool:
+    """Return whether the edits of a NameNode begin so late that its image at `txid` is gone.
+
+    A NameNode keeps all edits after its oldest image. To a request for a missing image it answers 410, and writes a
+    stack trace into its log.
+
+    Args:
+        manifest: all of its edits, now or at an earlier time.
+    """
+    return bool(manifest.logs) and min(log.first for log in manifest.logs) > txid + 1
+
+
 class NamenodeWitness:
     """See `past.proof.Witness`; a connection that is closed early is one line in the log of a NameNode.
 
@@ -81,12 +94,13 @@ class NamenodeWitness:
         self._transaction_id = transaction_id
         self._timeout = timeout
         self._cancelled = cancelled
+        self._all_edits: EditLogManifest | None = None
 
     def segments(self, from_txid: int) -> Sequence[_RemoteSegment]:
         # Asked for a txid within a segment, a NameNode leaves that segment out.
         return [
             _RemoteSegment(log.first, log.last, self._head)
-            for log in self._manifest(0).logs
+            for log in self._ask_edits().logs
             if not log.in_progress and log.last >= from_txid
         ]
 
@@ -97,6 +111,9 @@ class NamenodeWitness:
             return None
 
     def image_md5(self, txid: int) -> str | None:
+        with suppress(RpcError):
+            if is_purged(txid, self._all_edits or self._ask_edits()):
+                return ""
         try:
             digest = image_digest(self._http_address, txid, None, timeout=self._timeout, cancel=self._cancelled)
         except TransferError as error:
@@ -114,6 +131,10 @@ class NamenodeWitness:
         except TransferError:
             return None
         return None if began is None else (self._http_address, began)
+
+    def _ask_edits(self) -> EditLogManifest:
+        self._all_edits = self._manifest(0)
+        return self._all_edits
 
     def _head(self, first: int, last: int, size: int) -> tuple[bytes, bool]:
         return segment_head(self._http_address, first, last, size, timeout=self._timeout, cancel=self._cancelled)

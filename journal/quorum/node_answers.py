@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from hadoop_common.file_faults import network_reason
+from hadoop_common.names import inprogress_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import KerberosError, RpcError
 from hadoop_rpc.namenode_values import RemoteEditLog
@@ -16,6 +18,9 @@ from hadoop_rpc.qjournal_protocol import QJournalClient
 from hadoop_rpc.spnego import Spnego
 from journal.quorum.address import NO_SEGMENT, NodeAddress, QuorumAddress, http_base, segment_url
 
+# RemoteEditLog.toString
+_FINALIZED = re.compile(r"\[(\d+),(\d+)\]")
+_OPEN = re.compile(r"\[(\d+)-\? \(in-progress\)\]")
 # With Kerberos a refusal may be of the caller instead of the namespace.
 _WHO = "may access this servlet"
 
@@ -43,9 +48,29 @@ class NodeAnswer:
     http_fault: str = ""
 
     @property
+    def leftover(self) -> str:
+        """Name of the open segment that keeps a node of Hadoop from listing what it holds, "" for none."""
+        return leftover_segment(self.fault)
+
+    @property
     def last_txid(self) -> int:
         """Newest transaction that it holds, -1 for none."""
         return max((log.last for log in self.logs), default=-1)
+
+
+def leftover_segment(fault: str) -> str:
+    """Return the file of a segment in progress that begins within a finalized one, "" for none.
+
+    Args:
+        fault: what a node answered; RemoteEditLogManifest lists the segments of which two overlap.
+    """
+    if not fault.partition(": ")[2].startswith("Invalid log manifest"):
+        return ""
+    finalized = [(int(first), int(last)) for first, last in _FINALIZED.findall(fault)]
+    for first in map(int, _OPEN.findall(fault)):
+        if any(begin <= first <= end for begin, end in finalized):
+            return inprogress_name(first)
+    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

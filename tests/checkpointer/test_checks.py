@@ -107,7 +107,7 @@ def test_all_is_well() -> None:
     assert not any(each.hint for each in outcomes)
 
 
-@pytest.mark.parametrize("name", ["transactions", "edits"])
+@pytest.mark.parametrize("name", ["transactions", "edits", "version"])
 def test_nothing_is_to_be_changed_where_nothing_is_known(name: str) -> None:
     (outcome,) = perform([BY_NAME[name]], facts(namenodes=(down(1), down(2))), Thresholds())
     assert outcome.verdict.state is State.UNKNOWN
@@ -185,6 +185,39 @@ def test_version_of_the_journal_and_of_nobody() -> None:
     assert decide("version", journal=lost).state is State.UNKNOWN
     assert decide("version", namenodes=(down(),)).state is State.UNKNOWN
     assert decide("version", namenodes=(down(),), directories=()).state is State.UNKNOWN
+
+
+# As a JournalNode of Hadoop 3.5.0 answers after its syncer fetched a segment whose end it had missed.
+OVERLAP = (
+    "IllegalStateException: Invalid log manifest (log [4-? (in-progress)] overlaps [7-? (in-progress)]) [[1,3], [4,6], "
+    "[7-? (in-progress)], [4-? (in-progress)]] CommittedTxId: -12345"
+)
+
+
+@pytest.mark.parametrize(
+    ("fault", "hint"),
+    [
+        (OVERLAP, "move the file out of `current`"),
+        ("IllegalStateException: Invalid log manifest (log [5,9] overlaps [4,6])", "docs/operations.md"),
+        ("no answer", "docs/operations.md"),
+    ],
+)
+def test_a_journal_node_that_lists_nothing_is_not_reformatted(fault: str, hint: str) -> None:
+    nodes = (NodeAnswer("jn1:8485", fault=fault), NodeAnswer("jn2:8485"), NodeAnswer("jn3:8485"))
+    journal = JournalFacts(place="qjournal://…", nodes=nodes)
+    (outcome,) = perform([BY_NAME["journalnodes"]], facts(journal=journal), Thresholds())
+    assert outcome.verdict.state is State.WARNING
+    assert hint in outcome.hint
+    assert ("edits_inprogress_0000000000000000004" in outcome.hint) == (fault is OVERLAP)
+    assert "reformatted" not in outcome.hint
+
+
+def test_a_lost_past_is_no_damaged_image() -> None:
+    lost = (directory(lost_pasts=(ROOT / "lost_past/1",)),)
+    assert "keep it" in decide("storage", directories=lost).hint
+    damaged = image(copies=((ROOT / "current/fsimage_90", DOWN),))
+    (outcome,) = perform([BY_NAME["storage"]], facts(directories=lost, image=damaged), Thresholds())
+    assert "fetch-image" in outcome.hint
 
 
 # ---- storage, space ------------------------------------------------------------------------------------------

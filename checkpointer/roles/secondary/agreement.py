@@ -34,8 +34,8 @@ def standing(ours: Collection[StorageInfo], theirs: StorageInfo, namenode: str) 
     for each in ours:
         if _namespace(each) != _namespace(theirs):
             raise StorageError(
-                f"inconsistent checkpoint fields: {namenode} has {_sentence(theirs)}; "
-                f"the checkpoint directories are of {_sentence(each)}",
+                f"{namenode} is of another namespace: {_sentence(theirs)}; the checkpoint directories are of "
+                f"{_sentence(each)}",
                 hint="Check the NameNode's address. To begin with this NameNode, move the contents of the checkpoint "
                 "directories away first: they may be all that is left of the other namespace. Leave an empty folder "
                 "`current` there.",

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.errors import TransferError
+from checkpointer.past.namenode_witness import is_purged
 from checkpointer.roles.standby.version import ActiveVersion
 from checkpointer.transfer.download import NO_SUCH_IMAGE, image_digest
 from checkpointer.transfer.namenode_outlook import ask_start_time
@@ -178,6 +179,9 @@ class NameNodes:
             try:
                 if not self._is_active(node):
                     continue
+                with suppress(RpcError):
+                    if is_purged(txid, node.edits.edit_log_manifest(0)):
+                        return ""
                 return image_digest(node.http_address, txid, None, timeout=_STATE_TIMEOUT)
             except RpcError:
                 continue

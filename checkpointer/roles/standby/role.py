@@ -104,6 +104,8 @@ class StandbyRole:
         )
         # Set when what is here was set aside, so that an image of it that is on its way is not sent to its end.
         self._started_over = False
+        # Txid of the rollback image that was reported as postponed.
+        self._postponed: int | None = None
 
     # ---- life ----------------------------------------------------------------------------------------------
 
@@ -281,8 +283,12 @@ class StandbyRole:
         try:
             upgrade = self._nodes.rolling_upgrade()
         except RpcError as error:
-            _LOG.warning("the rollback image at txid %d is offered later: %s", rollback.txid, error)
+            # Until a NameNode answers, each poll asks again.
+            level = logging.DEBUG if self._postponed == rollback.txid else logging.WARNING
+            _LOG.log(level, "the rollback image at txid %d is offered later: %s", rollback.txid, error)
+            self._postponed = rollback.txid
             return False
+        self._postponed = None
         if upgrade is None or upgrade.finalized:
             return False
         return started_at(rollback.path) == upgrade.start_time

@@ -1,0 +1,49 @@
+"""What would fill the log of a NameNode, or ours, with one line after the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from checkpointer.past.namenode_witness import NamenodeWitness
+from checkpointer.roles.standby.role import StandbyRole
+from hadoop_rpc.errors import RpcError
+from hadoop_rpc.namenode_values import EditLogManifest, RemoteEditLog
+
+NOBODY = "http://127.0.0.1:1"
+
+
+def witness(*logs: RemoteEditLog) -> NamenodeWitness:
+    return NamenodeWitness(NOBODY, lambda since: EditLogManifest(logs), lambda: 20, timeout=60)
+
+
+def test_a_purged_image_is_not_asked_for() -> None:
+    """A NameNode keeps the edits behind its oldest image: nobody has to be asked over HTTP."""
+    assert witness(RemoteEditLog(11, 20, False)).image_md5(9) == ""
+    for held in (witness(RemoteEditLog(11, 20, False)).image_md5(10), witness().image_md5(9)):
+        assert held is None
+
+
+def test_a_manifest_that_cannot_be_had_says_nothing() -> None:
+    def down(since: int) -> EditLogManifest:
+        raise RpcError("down")
+
+    assert NamenodeWitness(NOBODY, down, lambda: 20, timeout=60).image_md5(9) is None
+
+
+def test_a_postponed_rollback_image_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    answers: list[RpcError | None] = [RpcError("down")] * 3 + [None, RpcError("down")]
+
+    def rolling_upgrade() -> None:
+        if (answer := answers.pop(0)) is not None:
+            raise answer
+
+    role = SimpleNamespace(_nodes=SimpleNamespace(rolling_upgrade=rolling_upgrade), _postponed=None)
+    image = SimpleNamespace(txid=7, path=Path("fsimage_rollback_7"))
+    said = []
+    while answers:
+        assert not StandbyRole._is_awaited(role, image)  # type: ignore[arg-type]
+        said.append(sum(record.levelname == "WARNING" for record in caplog.records))
+    assert said == [1, 1, 1, 1, 2]
