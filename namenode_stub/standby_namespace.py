@@ -24,6 +24,7 @@ from namenode_stub.names.retry_cache import RetryCache
 from namenode_stub.node_resources import NodeResources
 
 _LOG = logging.getLogger(__name__)
+_MIN_PERIOD = 0.01  # seconds
 
 
 class StandbyNamespace:
@@ -41,7 +42,8 @@ class StandbyNamespace:
         settings = resources.config.standby
         self._resources = resources
         self._source = source
-        self._period = settings.tail_period
+        # 0, as Hadoop's guide for observers has it, would leave the stub no time for anything else
+        self._period = max(settings.tail_period, _MIN_PERIOD)
         self._warm = _NotingCalls(resources.retry_cache)
         self._tailer = EditTailer(
             self._warm,

@@ -138,11 +138,6 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         ("dfs.ha.log-roll.rpc.timeout", "20000"),
     ),
     *_ignored(
-        "Longest pause between looks for edits while there are none.",
-        "the pause is always dfs.ha.tail-edits.period; listing a directory costs little",
-        ("dfs.ha.tail-edits.period.backoff-max", "0", ABSENT),
-    ),
-    *_ignored(
         "What a NameNode is asked for in HA.",
         "it concerns the NameNode alone",
         ("dfs.ha.nn.not-become-active-in-safemode", "false", ABSENT),

@@ -88,6 +88,7 @@ class CheckpointConfig:
         kerberos: None where the cluster has none.
         rpc_timeout: limit on each call.
         tail_period: how often new edits are looked for.
+        tail_backoff: longest pause between looks while there are no edits; 0 for none.
         tail_in_progress: whether the segment that is open is read too.
         log_roll_period: how long the active's segment may stay open before we ask for a roll; 0 or less is for ever.
         roll_retries: NameNodes that are asked for a roll, one after the other, before that is given up.
@@ -141,6 +142,7 @@ class CheckpointConfig:
     kerberos: KerberosSettings | None
     rpc_timeout: float = bound(keys.RPC_TIMEOUT)
     tail_period: float = bound(keys.HA_TAIL_EDITS_PERIOD)
+    tail_backoff: float = bound(keys.HA_TAIL_EDITS_BACKOFF)
     tail_in_progress: bool = bound(quorum_keys.TAIL_IN_PROGRESS)
     log_roll_period: float = bound(keys.HA_LOG_ROLL_PERIOD)
     roll_retries: int = bound(keys.HA_TAIL_EDITS_NAMENODE_RETRIES)

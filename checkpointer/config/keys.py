@@ -213,7 +213,19 @@ RPC_TIMEOUT = ConfigKey(
     release2="0",
 )
 HA_TAIL_EDITS_PERIOD = ConfigKey(
-    "dfs.ha.tail-edits.period", "60s", SECONDS, "How often the standby looks for new edits.", least=0.001
+    "dfs.ha.tail-edits.period",
+    "60s",
+    SECONDS,
+    "How often the standby looks for new edits, at most four times a second; below 1 s less often while none come.",
+    least=0,
+)
+HA_TAIL_EDITS_BACKOFF = ConfigKey(
+    "dfs.ha.tail-edits.period.backoff-max",
+    "0",
+    SECONDS,
+    "Longest pause between looks for edits, which doubles while there are none; 0 keeps the period.",
+    release2=ABSENT,
+    least=0,
 )
 HA_TAIL_EDITS_NAMENODE_RETRIES = ConfigKey(
     "dfs.ha.tail-edits.namenode-retries",

@@ -38,6 +38,7 @@ RELOADABLE = frozenset(
         "merge_settings.sub_sections",
         "merge_settings.max_op_size",
         "tail_period",
+        "tail_backoff",
         "tail_in_progress",
         "log_roll_period",
         "roll_retries",

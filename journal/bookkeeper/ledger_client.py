@@ -36,6 +36,7 @@ from journal.bookkeeper.ledger_writer import LedgerWriter, Send
 from journal.bookkeeper.messages import AddResponse, Request
 from journal.bookkeeper.reading import last_readable, ledger_codec, read_entries
 from journal.bookkeeper.recovery import Recovery
+from journal.bookkeeper.slow_bookies import SlowBookies
 from journal.errors import JournalError
 
 _RETRY_SECONDS = 0.5  # between two tries where too few bookies take writes
@@ -58,6 +59,7 @@ class LedgerClient:
     ) -> None:
         self.store = store
         self.limits = limits
+        self.slow = SlowBookies()
         self._connections = connections
         self._password = password
 
@@ -321,8 +323,10 @@ class ReadLedger:
             window = max(1, min(_WINDOW, window * 4, _WINDOW_BYTES // max(1, largest)))
 
     def _read(self, first: int, last: int) -> list[Entry]:
-        reading = read_entries(self.ledger_id, self._metadata, self._codec, first, last, self._client.limits)
-        return self._client.run(reading)
+        client = self._client
+        return client.run(
+            read_entries(self.ledger_id, self._metadata, self._codec, first, last, client.limits, client.slow)
+        )
 
 
 def choose(bookies: Sequence[str], count: int) -> list[str]:

@@ -9,6 +9,7 @@ from journal.bookkeeper.errors import BookKeeperError, EntryError
 from journal.bookkeeper.ledger_metadata import LedgerMetadata
 from journal.bookkeeper.ledger_options import LedgerLimits
 from journal.bookkeeper.messages import Code, ReadRequest, ReadResponse, Response
+from journal.bookkeeper.slow_bookies import SlowBookies
 
 
 def ledger_codec(ledger_id: int, metadata: LedgerMetadata, password: bytes) -> EntryCodec:
@@ -60,9 +61,18 @@ def last_readable(ledger_id: int, metadata: LedgerMetadata, codec: EntryCodec, l
 
 
 def read_entries(
-    ledger_id: int, metadata: LedgerMetadata, codec: EntryCodec, first: int, last: int, limits: LedgerLimits
+    ledger_id: int,
+    metadata: LedgerMetadata,
+    codec: EntryCodec,
+    first: int,
+    last: int,
+    limits: LedgerLimits,
+    slow: SlowBookies | None = None,
 ) -> Procedure[list[Entry]]:
     """Entries `first` to `last`, each from the first bookie that has it whole; the next one is asked when that is slow.
+
+    Args:
+        slow: the bookies to ask last; those that do not answer in time are added.
 
     Raises:
         BookKeeperError: nobody has one of them.
@@ -72,12 +82,19 @@ def read_entries(
     answers = Answers()
     entry_of: list[int] = []
     looked: set[int] = set()
+    slow = slow or SlowBookies()
+    replicas = {
+        entry_id: slow.ordered([metadata.ensemble_of(entry_id).bookies[each] for each in write_set(entry_id, metadata)])
+        for entry_id in faults
+    }
 
     def look() -> bool:
         """Take what came in; whether nothing more is worth waiting for."""
         for number in answers.outcomes.keys() - looked:
             looked.add(number)
             entry_id, outcome = entry_of[number], answers.outcomes[number]
+            note = slow.silent if isinstance(outcome, BookKeeperError) else slow.answered
+            note(answers.asked[number].bookie)
             try:
                 found.setdefault(entry_id, _decoded(codec, outcome, ledger_id, entry_id))
             except BookKeeperError as fault:
@@ -87,16 +104,15 @@ def read_entries(
 
     for turn in range(metadata.write_quorum):
         missing = [entry_id for entry_id in faults if entry_id not in found]
-        requests = []
-        for entry_id in missing:
-            bookie = metadata.ensemble_of(entry_id).bookies[write_set(entry_id, metadata)[turn]]
-            requests.append(Asked(bookie, ReadRequest(ledger_id, entry_id)))
+        requests = [Asked(replicas[entry_id][turn], ReadRequest(ledger_id, entry_id)) for entry_id in missing]
         entry_of += missing
         final = turn == metadata.write_quorum - 1
         yield Ask(answers, requests, limits.read if final else limits.speculative, look)
         look()
         if len(found) == len(faults):
             break
+        for bookie in {asked.bookie for number, asked in enumerate(answers.asked) if number not in looked}:
+            slow.silent(bookie)
     for entry_id, problems in faults.items():
         if entry_id not in found:
             reasons = "; ".join(problems) or f"no answer within {limits.read:g} s"

@@ -182,7 +182,7 @@ def test_how_it_follows_as_a_standby() -> None:
     assert config.standby.namenodes == (("http://h1:2", ("h1", 1)),)
     assert (config.standby.tail_period, config.standby.tail_in_progress, config.nameservice) == (5.0, True, "ns")
     with pytest.raises(ConfigurationError, match=r"tail-edits\.period"):
-        stub_config(settings(dfs_ha_tail__edits_period="0s"))
+        stub_config(settings(dfs_ha_tail__edits_period="-1s"))
 
 
 def test_a_required_directory_is_one_of_the_edits_directories() -> None:

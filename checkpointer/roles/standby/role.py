@@ -25,6 +25,7 @@ from checkpointer.roles.standby.follower import JournalFollower, StandbyDetails
 from checkpointer.roles.standby.image_source import ImageSource
 from checkpointer.roles.standby.namenodes import NameNodes
 from checkpointer.roles.standby.open_source import open_edit_source
+from checkpointer.roles.standby.tail_pace import TailPace
 from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.lookup import ImageCopy
@@ -102,6 +103,8 @@ class StandbyRole:
             on_start_over=self._forget_offers,
             clock=clock,
         )
+        self._clock = clock
+        self._pace = self._paced(config)
         # Set when what is here was set aside, so that an image of it that is on its way is not sent to its end.
         self._started_over = False
         # Txid of the rollback image that was reported as postponed.
@@ -140,10 +143,11 @@ class StandbyRole:
         self._storage.release()
 
     def jobs(self) -> list[Job]:
-        return [Job("tail", self._config.tail_period, self.tail)]
+        return [Job("tail", self._pace.period, self._tail_when_due)]
 
     def reconfigure(self, config: CheckpointConfig) -> None:
         self._config = config
+        self._pace = self._paced(config)
         self._storage.retries = config.restore_directories
         self._uploader.policy = UploadPolicy.of(config)
         self._nodes.retries = config.roll_retries
@@ -208,6 +212,19 @@ class StandbyRole:
         if not self._config.standby_checkpoints:
             return False
         return self._follower.tail(may_roll=lambda: not self._uploader.busy)
+
+    def _tail_when_due(self) -> bool:
+        pace = self._pace
+        if not pace.begin():
+            return False
+        applied = self._follower.applied_txid
+        rollback_due = self.tail()
+        pace.end(found=self._follower.applied_txid != applied)
+        return rollback_due
+
+    def _paced(self, config: CheckpointConfig) -> TailPace:
+        nodes = len(self._source.journal_nodes() or ())
+        return TailPace(config.tail_period, config.tail_backoff, nodes=nodes, clock=self._clock)
 
     def prepare(self) -> None:
         """Leave failed storage directories out, as long as another works; try dropped ones again if configured.

@@ -1,0 +1,139 @@
+"""How often a standby looks for edits, by the keys that Hadoop's guide for observers sets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from checkpointer.config.checkpoint_config import CheckpointConfig, Role
+from checkpointer.roles.standby.node_book import WatchedNode
+from checkpointer.roles.standby.role import StandbyRole
+from checkpointer.roles.standby.tail_pace import TailPace
+from hadoop_common.configuration import Configuration
+from namenode_stub.node import NameNodeStub
+from tests.checkpointer.quorum_support import Quorum, config_of
+from tests.checkpointer.test_daemon_standby import write_edits
+from tests.checkpointer.test_daemon_standby_quorum import quorum, stub, stub_config
+from tests.checkpointer.virtual_day import VirtualClock
+
+__all__ = ["quorum", "stub", "stub_config"]
+
+
+def looks(period: float, longest: float = 0.0, *, nodes: int = 3, busy: bool = False) -> list[float]:
+    """The moments of the looks in ten minutes."""
+    clock = VirtualClock()
+    pace = TailPace(period, longest, nodes=nodes, clock=clock.monotonic)
+    found = []
+    while clock.passed < 600:
+        if pace.begin():
+            found.append(clock.passed)
+            pace.end(found=busy)
+        clock.passed += pace.period
+    return found
+
+
+def pauses(moments: list[float]) -> list[float]:
+    return [round(later - earlier, 3) for earlier, later in pairwise(moments)]
+
+
+@pytest.mark.parametrize(
+    ("period", "longest", "expected"),
+    [
+        # without a back-off, as it is by default
+        (60, 0, [60, 60, 60]),
+        (1, 0, [1, 1, 1]),
+        # one that is shorter than the period is none
+        (60, 5, [60, 60, 60]),
+        (1, 10, [2, 4, 8, 10, 10]),
+        # what observers need is too much for a checkpointer
+        (0, 0, [0.5, 1, 2, 4, 8, 10.5, 10.5]),
+        (0, 0.1, [0.5, 1, 2, 4, 8, 10.5, 10.5]),
+        (0.001, 0, [0.5, 1, 2, 4, 8, 10.5, 10.5]),
+        (0, 30, [0.5, 1, 2, 4, 8, 16, 30, 30]),
+    ],
+)
+def test_pauses_while_there_are_no_edits(period: float, longest: float, expected: list[float]) -> None:
+    found = pauses(looks(period, longest))[: len(expected)]
+    # a look is due at a multiple of the job's interval
+    assert found == pytest.approx(expected, abs=0.25)
+
+
+@pytest.mark.parametrize("period", [0, 0.001, 1, 60])
+def test_edits_are_followed_at_the_period(period: float) -> None:
+    assert set(pauses(looks(period, 30, busy=True))) == {max(period, 0.25)}
+
+
+def test_the_keys() -> None:
+    def config(**values: str) -> CheckpointConfig:
+        names = {
+            "dfs.nameservices": "ns",
+            "dfs.ha.namenodes.ns": "nn1,nn2",
+            "dfs.ha.namenode.id": "nn2",
+            "dfs.namenode.rpc-address.ns.nn1": "127.0.0.1:1",
+            "dfs.namenode.rpc-address.ns.nn2": "127.0.0.1:2",
+            "dfs.namenode.http-address.ns.nn1": "127.0.0.1:3",
+            "dfs.namenode.name.dir": "/name",
+            "dfs.namenode.shared.edits.dir": "file:///shared",
+        }
+        tail = {f"dfs.ha.tail-edits.period{name}": value for name, value in values.items()}
+        return CheckpointConfig.from_configuration(Configuration.from_mapping({**names, **tail}, {}), Role.STANDBY)
+
+    assert (config().tail_period, config().tail_backoff) == (60, 0)
+    set_for_observers = config(**{"": "0ms", ".backoff-max": "500ms"})
+    assert (set_for_observers.tail_period, set_for_observers.tail_backoff) == (0, 0.5)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """The calls to JournalNodes."""
+    counted: Counter[str] = Counter()
+    for name in ("get_edit_log_manifest", "get_journaled_edits"):
+        original = getattr(WatchedNode, name)
+
+        def counting(*args: object, _name: str = name, _call: object = original, **named: object) -> object:
+            counted[_name] += 1
+            assert callable(_call)
+            return _call(*args, **named)
+
+        monkeypatch.setattr(WatchedNode, name, counting)
+    return counted
+
+
+def test_an_idle_quorum_is_asked_once_a_second(
+    quorum: Quorum, stub: NameNodeStub, tmp_path: Path, calls: Counter[str]
+) -> None:
+    clock = VirtualClock()
+    config = config_of(
+        quorum,
+        tmp_path,
+        stub.server.url,
+        namenode_rpc_addresses=(stub.rpc_address,),
+        tail_period=0.0,
+        tail_in_progress=True,
+        log_roll_period=0.0,
+    )
+    role = StandbyRole(config, clock=clock.monotonic)
+    role.open()
+    try:
+        (job,) = role.jobs()
+        write_edits(stub, "a")
+
+        def passes(seconds: float) -> int:
+            before, end = calls.total(), clock.passed + seconds
+            while clock.passed < end:
+                job.run()
+                clock.passed += job.seconds
+            return calls.total() - before
+
+        passes(60)
+        assert role.alarms() == []
+        assert passes(120) <= 120
+        write_edits(stub, "b")
+        passes(10)
+        assert role.progress().behind > 0
+        assert role.details().tailing_lag_transactions == 0
+    finally:
+        role.close()
