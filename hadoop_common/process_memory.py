@@ -125,6 +125,11 @@ def available_memory() -> int:
     return min((size for size in found if size), default=0)
 
 
+def resident_memory() -> int:
+    """Bytes that the process has in memory; 0 where the system does not tell."""
+    return _status("VmRSS")
+
+
 def _out_of_memory(size: int) -> OutOfMemoryError:
     hint = "Allow more with --memory if the file is one that you trust."
     return OutOfMemoryError(f"the work needs more than the {size >> 20} MiB of memory that it may have", hint=hint)

@@ -286,11 +286,18 @@ class JournalOutOfSyncError(RemoteError):
 
 @_java_exception("org.apache.hadoop.hdfs.qjournal.server.JournaledEditsCache$CacheMissException")
 class EditsCacheMissError(RemoteError):
-    """The JournalNode's cache does not hold the transactions any more, or not yet."""
+    """The JournalNode's cache does not hold the transactions any more, or not yet.
+
+    `missing` counts the transactions before the first one in the cache; 0 where that is unknown.
+    """
 
     default_hint = (
         "Read the segments over HTTP, or give the JournalNodes more of dfs.journalnode.edit-cache-size.bytes."
     )
+
+    def __init__(self, text: str, *, class_name: str = "", hint: str = "", missing: int = 0) -> None:
+        super().__init__(text, class_name=class_name, hint=hint)
+        self.missing = missing
 
 
 @_java_exception("org.apache.hadoop.hdfs.qjournal.server.NewerTxnIdException")

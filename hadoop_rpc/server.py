@@ -16,6 +16,7 @@ from hadoop_common.file_faults import MORE_THREADS
 from hadoop_common.port_limits import PortLimits, Refusals
 from hadoop_common.process_memory import return_large_blocks
 from hadoop_common.socket_loop import SocketLoop
+from hadoop_rpc.activity import RpcActivity
 from hadoop_rpc.errors import RetriableError, RpcError
 from hadoop_rpc.framing import MAX_FRAME
 from hadoop_rpc.logins import LOGINS, LoginCounts
@@ -51,6 +52,9 @@ class RpcServer:
         max_frame: largest request in bytes (`ipc.maximum.data.length`).
         security: lets clients in by Kerberos only; handlers do what is to be done for a login.
         logins: counts them; None for those of the process.
+
+    Attributes:
+        activity: what it measures of itself.
     """
 
     def __init__(
@@ -70,6 +74,7 @@ class RpcServer:
         self._requested = (host, port)
         self.security = security
         self.logins = logins or LOGINS
+        self.activity = RpcActivity()
         self._dispatcher = Dispatcher(services)
         self.limits = limits or PortLimits()
         self.refusals = refusals or Refusals()
@@ -78,7 +83,7 @@ class RpcServer:
         # A frame of the largest size has to fit.
         self._memory = max(self.limits.memory, max_frame + _BESIDE_A_FRAME)
         # what a client sent to log in waits for a handler as its calls do
-        self._calls: FairQueue[tuple[RpcChannel, Call | bytes]] = FairQueue(max(1, handlers - 1))
+        self._calls: FairQueue[tuple[RpcChannel, Call | bytes, float]] = FairQueue(max(1, handlers - 1))
         self._handlers = [
             threading.Thread(target=self._handle, name=f"rpc-handler-{number}", daemon=True)
             for number in range(handlers)
@@ -134,7 +139,7 @@ class RpcServer:
             return
         self._stopping.set()
         self.loop.stop_listening()
-        for channel, work in self._calls.close():
+        for channel, work, _ in self._calls.close():
             self._refuse(channel, work)
         self.loop.call(self._end_idle)
         self._drain()
@@ -171,7 +176,7 @@ class RpcServer:
 
     def enqueue(self, channel: RpcChannel, work: Call | bytes) -> None:
         """Have a handler perform a call, or take bytes of a login; one that stops refuses them."""
-        if not self._calls.put(channel.peer, channel, (channel, work)):
+        if not self._calls.put(channel.peer, channel, (channel, work, time.monotonic())):
             self._refuse(channel, work)
 
     def _refuse(self, channel: RpcChannel, work: Call | bytes) -> None:
@@ -188,6 +193,15 @@ class RpcServer:
             resumed = was_full and not self.full
         if resumed:
             self.loop.call(self._read_on)
+
+    @property
+    def queue_length(self) -> int:
+        """Calls that wait for a handler."""
+        return len(self._calls)
+
+    @property
+    def open_connections(self) -> int:
+        return len(self._channels())
 
     @property
     def waiting(self) -> bool:
@@ -215,10 +229,12 @@ class RpcServer:
 
     def _handle(self) -> None:
         while (found := self._calls.get()) is not None:
-            peer, (channel, work) = found
+            peer, (channel, work, queued_at) = found
+            began = time.monotonic()
             try:
                 if isinstance(work, Call):
-                    channel.perform(work, self._dispatcher)
+                    success = channel.perform(work, self._dispatcher)
+                    self.activity.performed(began - queued_at, time.monotonic() - began, success=success)
                 else:
                     channel.log_in(work)
             finally:

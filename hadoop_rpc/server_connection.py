@@ -80,12 +80,14 @@ class RpcChannel(Channel):
             retry_count=call.retry,
         )
 
-    def perform(self, call: Call, dispatcher: Dispatcher) -> None:
-        """Have a call performed, and answer it."""
+    def perform(self, call: Call, dispatcher: Dispatcher) -> bool:
+        """Have a call performed, and answer it; whether without an error."""
         with self._lock:
             self._running += 1
         try:
-            self.answer(call, dispatcher.perform(call, self.context(call)))
+            answer = dispatcher.perform(call, self.context(call))
+            self.answer(call, answer)
+            return not isinstance(answer, tuple)
         finally:
             with self._lock:
                 self._running -= 1
@@ -152,6 +154,7 @@ class RpcChannel(Channel):
             self._read_all = True
             self._close_when_done()
             return
+        self._server.activity.moved(received=len(data))
         if self._server.security is not None and self._state.state is not ServerState.OPEN:
             self._logging_in = True
             self._server.enqueue(self, data)
@@ -268,6 +271,7 @@ class RpcChannel(Channel):
             _LOG.warning("%s gets no more answers: %s", self.peer, fault)
             self._sent_all = self._read_all = True
             return
+        self._server.activity.moved(sent=len(data))
         sent = 0
         if not self._unsent:
             try:

@@ -2,16 +2,63 @@
 
 from __future__ import annotations
 
+import gc
 import json
-from typing import Any
+import socket
+import threading
+from typing import Any, Final
 
+from hadoop_common.process_memory import resident_memory
 from servlets.jmx import Bean
-from servlets.journal_facts import JournalFacts, JournalNodeFacts
+from servlets.journal_facts import JournalFacts, JournalNodeFacts, RpcFacts
+
+_SERVICE: Final = "Hadoop:service=JournalNode"
+_MEBI: Final = 1 << 20
 
 
 def journal_node_beans(facts: JournalNodeFacts) -> list[Bean]:
-    """JournalNodeInfo, and one bean a journal."""
-    return [_info(facts), *map(_journal, facts.journals)]
+    """JournalNodeInfo, JvmMetrics, the RPC server's, and one bean a journal."""
+    rpc = [] if facts.rpc is None else [_rpc(facts.rpc)]
+    return [_info(facts), _process(), *rpc, *map(_journal, facts.journals)]
+
+
+def _mean(total: float, count: int) -> float:
+    return total / count if count else 0.0
+
+
+def _process() -> Bean:
+    """What dashboards of a JVM show, of this process; no attribute where Python has nothing of the kind."""
+    resident, threads = resident_memory() / _MEBI, threading.active_count()
+    attributes = {
+        "tag.Context": "jvm",
+        "tag.ProcessName": "JournalNode",
+        "tag.Hostname": socket.gethostname(),
+        "MemHeapUsedM": resident,
+        "MemHeapCommittedM": resident,
+        "GcCount": sum(generation["collections"] for generation in gc.get_stats()),
+        "ThreadsRunnable": threads,
+    }
+    return Bean(f"{_SERVICE},name=JvmMetrics", "JvmMetrics", attributes)
+
+
+def _rpc(facts: RpcFacts) -> Bean:
+    """RpcMetrics; times are means in milliseconds since the start, where Hadoop's are of the last interval."""
+    counts, name = facts.counts, f"RpcActivityForPort{facts.port}"
+    attributes = {
+        "tag.port": str(facts.port),
+        "tag.Context": "rpc",
+        "tag.Hostname": socket.gethostname(),
+        "ReceivedBytes": counts.received,
+        "SentBytes": counts.sent,
+        "RpcCallSuccesses": counts.successes,
+        "RpcQueueTimeNumOps": counts.calls,
+        "RpcQueueTimeAvgTime": 1000 * _mean(counts.queue_seconds, counts.calls),
+        "RpcProcessingTimeNumOps": counts.calls,
+        "RpcProcessingTimeAvgTime": 1000 * _mean(counts.processing_seconds, counts.calls),
+        "NumOpenConnections": facts.open_connections,
+        "CallQueueLength": facts.queue_length,
+    }
+    return Bean(f"{_SERVICE},name={name}", name, attributes)
 
 
 def _info(facts: JournalNodeFacts) -> Bean:
@@ -19,7 +66,7 @@ def _info(facts: JournalNodeFacts) -> Bean:
     formatted |= {each.journal_id: {"Formatted": str(each.info is not None).lower()} for each in facts.journals}
     known = [each.info for each in facts.journals if each.info is not None]
     return Bean(
-        "Hadoop:service=JournalNode,name=JournalNodeInfo",
+        f"{_SERVICE},name=JournalNodeInfo",
         "org.apache.hadoop.hdfs.qjournal.server.JournalNode",
         {
             "JournalsStatus": json.dumps(formatted, separators=(",", ":")),
@@ -39,8 +86,9 @@ def _info(facts: JournalNodeFacts) -> Bean:
 
 
 def _journal(facts: JournalFacts) -> Bean:
-    counters, syncs = facts.counters, facts.syncs
+    counters = facts.counters
     attributes: dict[str, Any] = {
+        "tag.JournalId": facts.journal_id,
         "BatchesWritten": counters.batches_written,
         "TxnsWritten": counters.transactions_written,
         "BytesWritten": counters.bytes_written,
@@ -54,8 +102,12 @@ def _journal(facts: JournalFacts) -> Bean:
         "RpcEmptyResponses": counters.rpc_empty_answers,
         "TxnsServedViaRpc": counters.rpc_transactions,
         "BytesServedViaRpc": counters.rpc_bytes,
-        "Syncs60sNumOps": syncs.count,
-        **{f"Syncs60s{part}thPercentileLatencyMicros": round(value * 1e6) for part, value in syncs.seconds.items()},
+        "RpcRequestCacheMissAmountNumMisses": counters.rpc_requests_missed,
+        "RpcRequestCacheMissAmountAvgTxns": _mean(counters.rpc_transactions_missed, counters.rpc_requests_missed),
     }
+    for window, syncs in facts.syncs.items():
+        attributes[f"Syncs{window}sNumOps"] = syncs.count
+        for part, seconds in syncs.seconds.items():
+            attributes[f"Syncs{window}s{part}thPercentileLatencyMicros"] = round(seconds * 1e6)
     name = f"Journal-{facts.journal_id}"
-    return Bean(f"Hadoop:service=JournalNode,name={name}", name, attributes)
+    return Bean(f"{_SERVICE},name={name}", name, attributes)

@@ -7,14 +7,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.activity import RpcCounts
 from hadoop_rpc.qjournal_values import INVALID_TXID
-from journal.journal_node.counters import JournalCounters, SyncSummary
+from journal.journal_node.counters import WINDOWS, JournalCounters, SyncSummary
 from journal.journal_node.hosted_journal import HostedJournal
 
 
 @dataclass(frozen=True, slots=True)
 class JournalFacts:
-    """A journal at one moment; `info` is None while it is not formatted, `open_first` while nothing is written."""
+    """A journal at one moment.
+
+    `info` is None while it is not formatted, `open_first` while nothing is written; `syncs` are by the seconds of the
+    window.
+    """
 
     journal_id: str
     location: str
@@ -26,14 +31,24 @@ class JournalFacts:
     lag: int
     open_first: int | None
     counters: JournalCounters
-    syncs: SyncSummary
+    syncs: Mapping[int, SyncSummary]
+
+
+@dataclass(frozen=True, slots=True)
+class RpcFacts:
+    """An RPC server: its port, what it counted, connections that are open and calls that wait for a handler."""
+
+    port: int
+    counts: RpcCounts
+    open_connections: int
+    queue_length: int
 
 
 @dataclass(frozen=True, slots=True)
 class JournalNodeFacts:
     """The process: host:port of its RPC server, start in seconds since the epoch, what peers were refused by reason.
 
-    `failing` says why journals are not served, or why their folder failed, by their id.
+    `failing` says why journals are not served, or why their folder failed, by their id. `rpc` is None without a server.
     """
 
     address: str
@@ -42,6 +57,7 @@ class JournalNodeFacts:
     journals: tuple[JournalFacts, ...]
     refused: Mapping[str, int] = field(default_factory=dict)
     failing: Mapping[str, str] = field(default_factory=dict)
+    rpc: RpcFacts | None = None
 
 
 def journal_facts(journal: HostedJournal) -> JournalFacts:
@@ -58,7 +74,7 @@ def journal_facts(journal: HostedJournal) -> JournalFacts:
         lag=journal.lag,
         open_first=None if opened is None else opened.first,
         counters=journal.counters.copy(),
-        syncs=journal.sync_times.summary(),
+        syncs={window: journal.sync_times.summary(window) for window in WINDOWS},
     )
 
 

@@ -78,7 +78,7 @@ class JournalNodeCollector(Collector):
             labels=("journal", "quantile"),
         )
         for journal in now.journals:
-            for part, seconds in journal.syncs.seconds.items():
+            for part, seconds in journal.syncs[60].seconds.items():
                 family.add_metric((journal.journal_id, f"{part / 100:g}"), seconds)
         return family
 

@@ -32,7 +32,7 @@ from servlets.application import create_application
 from servlets.get_journal import get_journal_blueprint
 from servlets.jmx import jmx_blueprint
 from servlets.journal_beans import journal_node_beans
-from servlets.journal_facts import JournalNodeFacts, journal_facts, node_status
+from servlets.journal_facts import JournalNodeFacts, RpcFacts, journal_facts, node_status
 from servlets.journal_metrics import journal_metrics_blueprint
 from servlets.status import Health, health_blueprint
 from servlets.throttle import Throttle
@@ -189,6 +189,7 @@ class JournalNodeServer:
             journals=tuple(map(journal_facts, self.node.journals())),
             failing=self.node.failures(),
             refused=self._refusals.counts(),
+            rpc=RpcFacts(port, self._rpc.activity.counts(), self._rpc.open_connections, self._rpc.queue_length),
         )
 
     def live(self) -> Health:

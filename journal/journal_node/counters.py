@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 PERCENTILES = (50, 75, 90, 95, 99)
+WINDOWS = (60, 300, 3600)
+"""Seconds that Hadoop summarises syncs of."""
 _SYNCS_KEPT = 10_000
-_WINDOW_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -23,6 +24,7 @@ class JournalCounters:
     sync_seconds: float = 0.0
     segments_synced: int = 0
     rpc_requests_missed: int = 0
+    rpc_transactions_missed: int = 0
     rpc_empty_answers: int = 0
     rpc_transactions: int = 0
     rpc_bytes: int = 0
@@ -44,14 +46,14 @@ class JournalCounters:
 
 @dataclass(frozen=True, slots=True)
 class SyncSummary:
-    """Syncs of the last minute: how many, and seconds that so many percent of them stayed below."""
+    """Syncs of a window: how many, and seconds that so many percent of them stayed below."""
 
     count: int
     seconds: Mapping[int, float]
 
 
 class SyncTimes:
-    """How long the last syncs took; any thread may call.
+    """How long the last syncs took, 10,000 at most; any thread may call.
 
     Args:
         clock: seconds.
@@ -66,8 +68,9 @@ class SyncTimes:
         with self._lock:
             self._syncs.append((self._clock(), seconds))
 
-    def summary(self) -> SyncSummary:
-        since = self._clock() - _WINDOW_SECONDS
+    def summary(self, window: int = WINDOWS[0]) -> SyncSummary:
+        """Syncs of the last `window` seconds."""
+        since = self._clock() - window
         with self._lock:
             recent = sorted(seconds for at, seconds in self._syncs if at >= since)
         last = len(recent) - 1

@@ -117,6 +117,9 @@ def _position(batch: bytes, txid: int) -> int:
 def _miss(content: _Content, since: int, capacity: int) -> EditsCacheMissError:
     oldest = content.first
     if since < content.initial:
-        return EditsCacheMissError(f"the cache began at txid {content.initial}, {since} was asked for")
+        problem = f"the cache began at txid {content.initial}, {since} was asked for"
+        return EditsCacheMissError(problem, missing=content.initial - since)
     problem = f"the oldest txid in the cache is {oldest}, {since} was asked for"
-    return EditsCacheMissError(f"{problem}; {_SIZE_KEYS} above {capacity} bytes would keep more")
+    return EditsCacheMissError(
+        f"{problem}; {_SIZE_KEYS} above {capacity} bytes would keep more", missing=oldest - since
+    )

@@ -72,8 +72,9 @@ def journaled_edits(journal: HostedJournal, since: int, max_transactions: int) -
         return JournaledEdits(0, b"")
     try:
         edits = journal.cache.retrieve(since, min(max_transactions, highest - since + 1))
-    except EditsCacheMissError:
+    except EditsCacheMissError as error:
         journal.counters.rpc_requests_missed += 1
+        journal.counters.rpc_transactions_missed += error.missing
         raise
     journal.counters.rpc_transactions += edits.count
     journal.counters.rpc_bytes += len(edits.content)

@@ -103,6 +103,22 @@ def poll_until(done: Callable[[], bool]) -> None:
 # ---- calls ----
 
 
+def test_a_server_measures_its_calls() -> None:
+    def fail(request: ha.GetServiceStatusResponseProto, _: CallContext) -> ha.GetServiceStatusResponseProto:
+        raise RemoteError("no")
+
+    with serving(echo=lambda request, _: request, fail=fail) as server, client(server) as rpc:
+        say(rpc, "echo", "x" * 1000)
+        with pytest.raises(RemoteError):
+            say(rpc, "fail")
+        # counted after the answer
+        poll_until(lambda: server.activity.counts().calls == 2)
+        counts = server.activity.counts()
+        assert (counts.successes, server.open_connections, server.queue_length) == (1, 1, 0)
+        assert counts.processing_seconds > 0 <= counts.queue_seconds
+        assert min(counts.received, counts.sent) > 1000
+
+
 def test_many_threads_share_one_connection() -> None:
     seen: set[tuple[str, int]] = set()
 

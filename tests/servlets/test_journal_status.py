@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from hadoop_rpc.activity import RpcActivity
+from hadoop_rpc.errors import EditsCacheMissError
 from journal.journal_node.counters import SyncTimes
 from journal.journal_node.node import JournalNode
 from servlets.application import create_application
 from servlets.jmx import jmx_blueprint
 from servlets.journal_beans import journal_node_beans
-from servlets.journal_facts import JournalNodeFacts, journal_facts, node_status
+from servlets.journal_facts import JournalNodeFacts, RpcFacts, journal_facts, node_status
 from servlets.journal_metrics import journal_metrics_blueprint
 from tests.journal.journal_node_support import HEADER, JOURNAL, batch, formatted
 from tests.journal.memory_disk import MemoryDisk
 
 
-def new_node() -> JournalNode:
+def new_node(cache_bytes: int = 1000) -> JournalNode:
     disks: dict[str, MemoryDisk] = {}
-    return JournalNode(lambda journal_id: disks.setdefault(journal_id, MemoryDisk(f"a/{journal_id}")), cache_bytes=1000)
+    return JournalNode(
+        lambda journal_id: disks.setdefault(journal_id, MemoryDisk(f"a/{journal_id}")), cache_bytes=cache_bytes
+    )
 
 
 @pytest.fixture
@@ -75,7 +80,7 @@ def test_beans_are_those_of_hadoop() -> None:
     node.open_journal("j2")
     formatted(node)
     client = create_application(jmx_blueprint(lambda: journal_node_beans(facts_of(node)))).test_client()
-    info, second, first = client.get("/jmx?qry=Hadoop:service=JournalNode,*").get_json()["beans"]
+    info, _, second, first = client.get("/jmx?qry=Hadoop:service=JournalNode,*").get_json()["beans"]
     assert info["name"] == "Hadoop:service=JournalNode,name=JournalNodeInfo"
     assert json.loads(info["JournalsStatus"]) == {"j2": {"Formatted": "false"}, "j1": {"Formatted": "true"}}
     assert info["ClusterIds"] == ["CID-x"]
@@ -89,7 +94,7 @@ def test_beans_are_those_of_hadoop() -> None:
 
 
 def test_the_bean_of_a_journal_counts(node: JournalNode) -> None:
-    (_, bean) = journal_node_beans(facts_of(node))
+    (*_, bean) = journal_node_beans(facts_of(node))
     counts = {name: value for name, value in bean.attributes.items() if "Latency" not in name}
     assert counts.pop("LastJournalTimestamp") > 1e12
     assert counts == {
@@ -105,9 +110,53 @@ def test_the_bean_of_a_journal_counts(node: JournalNode) -> None:
         "RpcEmptyResponses": 1,
         "TxnsServedViaRpc": 2,
         "BytesServedViaRpc": len(HEADER + batch(11, 12)),
+        "RpcRequestCacheMissAmountNumMisses": 0,
+        "RpcRequestCacheMissAmountAvgTxns": 0.0,
+        "tag.JournalId": JOURNAL,
         "Syncs60sNumOps": 2,
+        "Syncs300sNumOps": 2,
+        "Syncs3600sNumOps": 2,
     }
-    assert {f"Syncs60s{part}thPercentileLatencyMicros" for part in (50, 75, 90, 95, 99)} <= bean.attributes.keys()
+    latencies = {name for name in bean.attributes if "Latency" in name}
+    windows, parts = ("60s", "300s", "3600s"), (50, 75, 90, 95, 99)
+    assert latencies == {f"Syncs{each}{part}thPercentileLatencyMicros" for each in windows for part in parts}
+
+
+def test_requests_that_the_cache_missed_are_counted_with_what_was_missing() -> None:
+    node = new_node(cache_bytes=len(batch(11, 12)))
+    writer = formatted(node)
+    writer.segment(1, 10)
+    writer.start(11)
+    writer.write(11, 11, 12)
+    for since in (6, 10):
+        with pytest.raises(EditsCacheMissError):
+            node.get_journaled_edits(JOURNAL, since, 9)
+    (*_, bean) = journal_node_beans(facts_of(node))
+    assert bean.attributes["RpcRequestCacheMissAmountNumMisses"] == 2
+    assert bean.attributes["RpcRequestCacheMissAmountAvgTxns"] == pytest.approx(3.0)
+
+
+def test_beans_of_the_process_and_its_rpc_server(node: JournalNode) -> None:
+    activity = RpcActivity()
+    activity.performed(0.002, 0.01, success=True)
+    activity.performed(0.004, 0.03, success=False)
+    activity.moved(received=10, sent=20)
+    facts = replace(facts_of(node), rpc=RpcFacts(8485, activity.counts(), 3, 1))
+    beans = {bean.name.rpartition("=")[2]: bean.attributes for bean in journal_node_beans(facts)}
+    rpc = {name: value for name, value in beans["RpcActivityForPort8485"].items() if not name.startswith("tag.")}
+    assert rpc == {
+        "ReceivedBytes": 10,
+        "SentBytes": 20,
+        "RpcCallSuccesses": 1,
+        "RpcQueueTimeNumOps": 2,
+        "RpcQueueTimeAvgTime": pytest.approx(3.0),
+        "RpcProcessingTimeNumOps": 2,
+        "RpcProcessingTimeAvgTime": pytest.approx(20.0),
+        "NumOpenConnections": 3,
+        "CallQueueLength": 1,
+    }
+    assert beans["JvmMetrics"]["MemHeapUsedM"] > 1
+    assert beans["JvmMetrics"]["ThreadsRunnable"] >= 1
 
 
 def test_metrics_have_a_label_for_the_journal(node: JournalNode) -> None:
