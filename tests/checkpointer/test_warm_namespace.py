@@ -115,6 +115,44 @@ def test_an_image_that_no_namenode_loads_for_a_name_in_its_root(tmp_path: Path) 
         warm.load(tmp_path / f"fsimage_{BASE_TXID:019d}")
 
 
+def unloadable(folder: Path) -> Path:
+    """An image that can be read, of a file that no NameNode loads."""
+    builder = ImageBuilder(-67)
+    builder.file("/f").file.storagePolicyID = 16
+    return builder.save(folder)
+
+
+def test_an_image_that_no_namenode_loads_is_refused_before_a_save(tmp_path: Path, out: Path) -> None:
+    with WarmNamespace() as warm:
+        warm.load(unloadable(tmp_path))
+        play(warm, STEPS[0])
+        with pytest.raises(RecordError, match=r"section INODE, offset .* no NameNode takes the file's") as caught:
+            warm.save([out])
+        assert not warm.usable
+    assert "image verify" in caught.value.hint
+    assert list(out.iterdir()) == []
+
+
+def test_what_was_checked_once_is_not_checked_again(base: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = []
+    monkeypatch.setattr("engine.warm_namespace.check_loadable", lambda image, _: checked.append(image.path))
+    with WarmNamespace() as warm:
+        warm.load(base)
+        play(warm, STEPS[0])
+        saved = warm.save([out]).saved.paths[0]
+    for path in (base, saved):
+        with WarmNamespace() as warm:
+            warm.load(path)
+            warm.measure()
+    assert checked == [base]
+    # the image of another program
+    saved.write_bytes(saved.read_bytes())
+    with WarmNamespace() as warm:
+        warm.load(saved)
+        warm.measure()
+    assert checked == [base, saved]
+
+
 def test_other_rules_mean_to_load_the_image_again(out: Path, base: Path) -> None:
     """A NameNode that starts with another setting replays all edits after its image by the new one."""
     steps = [mkdir("/s", 20001), allow("/s"), *(create(f"s{n}", "/s") for n in (1, 2, 3)), remove("s2", "/s")]

@@ -67,6 +67,20 @@ class Hadoop:
         Raises:
             HadoopRefusedError: the NameNode does not load it.
         """
+        txid, out = self._reload(image, version_file)
+        assert txid == int(image.name.rpartition("_")[2])
+        return out / "current" / f"fsimage.ckpt_{txid:019d}"
+
+    def loads(self, image: Path, version_file: Path) -> bool:
+        """Whether a NameNode loads `image` and can save it; arguments as for `load_and_save`."""
+        try:
+            self._reload(image, version_file)
+        except HadoopRefusedError:
+            return False
+        return True
+
+    def _reload(self, image: Path, version_file: Path) -> tuple[int, Path]:
+        """The transaction that a NameNode says after it has loaded an image, and the folder it saved it in."""
         txid = int(image.name.rpartition("_")[2])
         name, out = self._fresh(), self._fresh()
         current = name / "current"
@@ -77,8 +91,7 @@ class Hadoop:
         version = (current / "VERSION").read_text()
         (current / "VERSION").write_text(re.sub("layoutVersion=.*", f"layoutVersion={self.release.layout}", version))
         (current / "seen_txid").write_text(f"{txid}\n")
-        assert int(self._ask("reload", name, out)) == txid
-        return out / "current" / f"fsimage.ckpt_{txid:019d}"
+        return int(self._ask("reload", name, out)), out
 
     def replay_and_save(self, directory: Path) -> Path:
         """The image that a NameNode saves after it has loaded a storage directory, image and edits.
