@@ -1,4 +1,4 @@
-"""Storage policies by layout version: a NameNode may not load an inode of a policy that its release does not have."""
+"""Storage policies by layout version: Hadoop 2 does not load a file of a policy that it does not have."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from image_format.errors import UnsupportedConversionError
 from image_format.kernels import attributes as kernels
-from image_format.layout import LayoutVersion, supports
+from image_format.layout import OLDEST_LAYOUT, LayoutVersion, supports
 
 Findings = npt.NDArray[np.int64]
 """Rows of (count, first inode id), by the numbers of `image_format.kernels.attributes`."""
@@ -19,14 +19,17 @@ Findings = npt.NDArray[np.int64]
 class _Rule:
     """`row` of the findings is lost from layouts that lack `since`, or, where `fits_before`, that have it.
 
-    `loads` is set where a NameNode of such a layout loads an image that has it anyway, and drops or ignores it.
+    A NameNode of `loads_from` and newer layouts loads an image that has it anyway, and drops or ignores it.
     """
 
     row: int
     what: str
     since: LayoutVersion
     fits_before: bool = False
-    loads: bool = False
+    loads_from: LayoutVersion | None = None
+
+    def loads(self, layout_version: int) -> bool:
+        return self.loads_from is not None and supports(self.loads_from, layout_version)
 
     def concerns(self, layout_version: int) -> bool:
         return supports(self.since, layout_version) == self.fits_before
@@ -50,16 +53,22 @@ class Loss:
 
 
 _EC, _NVDIMM = LayoutVersion.ERASURE_CODING, LayoutVersion.NVDIMM_SUPPORT
+_ALWAYS = OLDEST_LAYOUT
 _RULES = (
     _Rule(kernels.STRIPED, "erasure coded files", _EC),
-    _Rule(kernels.EC_XATTRS, "directories or files with an erasure coding policy", _EC, loads=True),
+    _Rule(kernels.EC_XATTRS, "directories or files with an erasure coding policy", _EC, loads_from=_ALWAYS),
     _Rule(kernels.PROVIDED_POLICIES, "inodes of storage policy PROVIDED", _EC),
     _Rule(kernels.PROVIDED_QUOTAS, "directories with a quota for PROVIDED storage", _EC),
-    _Rule(kernels.NVDIMM_POLICIES, "inodes of storage policy ALL_NVDIMM", _NVDIMM),
+    _Rule(kernels.NVDIMM_POLICIES, "inodes of storage policy ALL_NVDIMM", _NVDIMM, loads_from=_EC),
     _Rule(kernels.NVDIMM_QUOTAS, "directories with a quota for NVDIMM storage", _NVDIMM),
-    _Rule(kernels.MARKED_SNAPSHOTS, "snapshots marked as deleted", _NVDIMM, loads=True),
-    _Rule(kernels.TYPE_QUOTAS, "directories with storage type quotas", LayoutVersion.QUOTA_BY_STORAGE_TYPE, loads=True),
-    _Rule(kernels.DIFF_BLOCKS, "file diffs with a block list of their own", LayoutVersion.TRUNCATE, loads=True),
+    _Rule(kernels.MARKED_SNAPSHOTS, "snapshots marked as deleted", _NVDIMM, loads_from=_ALWAYS),
+    _Rule(
+        kernels.TYPE_QUOTAS,
+        "directories with storage type quotas",
+        LayoutVersion.QUOTA_BY_STORAGE_TYPE,
+        loads_from=_ALWAYS,
+    ),
+    _Rule(kernels.DIFF_BLOCKS, "file diffs with a block list of their own", LayoutVersion.TRUNCATE, loads_from=_ALWAYS),
     _Rule(kernels.WIDE_REPLICATION, "files of a replication above 2047", _EC, fits_before=True),
 )
 
@@ -77,7 +86,7 @@ def may_lose(source: int, target: int) -> bool:
 def losses(found: Findings, layout_version: int) -> list[Loss]:
     """Of what was found in a section, that which the layout has no place for."""
     return [
-        Loss(rule.what, int(found[rule.row, 0]), int(found[rule.row, 1]), rule.loads)
+        Loss(rule.what, int(found[rule.row, 0]), int(found[rule.row, 1]), rule.loads(layout_version))
         for rule in _RULES
         if found[rule.row, 0] and rule.concerns(layout_version)
     ]

@@ -20,6 +20,7 @@ from image_format.index import ImageIndex
 from image_format.layout import LayoutVersion, supports
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
+from image_format.storage_policies import known_policies
 from image_format.varint import parse_message, read_record
 from image_tools.loadable.kernels.records import (
     PARSED,
@@ -29,7 +30,7 @@ from image_tools.loadable.kernels.records import (
     first_unparsable,
     first_unparsable_diff,
 )
-from image_tools.loadable.tables import FIELDS, REQUIRED, number_of
+from image_tools.loadable.tables import REQUIRED, Fields, fields_of, number_of
 
 Section = npt.NDArray[np.uint8]
 Sections = Callable[[str], Section | None]
@@ -62,9 +63,10 @@ _SNAPSHOT_SECTIONS = ("SNAPSHOT_DIFF", "INODE_REFERENCE")
 _SYSTEM_POLICIES = range(1, 6)
 _CELL_UNIT = 1024
 _NEVER = ((1 << 63) - 1) // 4
-# INodeFile.HeaderFormat: smallest and largest replication, largest block size and storage policy
-_FILES_OF_HADOOP_2 = np.array([1, 4095, (1 << 48) - 1, 15], np.int64)
-_FILES_OF_HADOOP_3 = np.array([0, 2047, (1 << 48) - 1, 15], np.int64)
+# INodeFile.HeaderFormat: smallest and largest replication, largest block size
+_FILES_OF_HADOOP_2 = np.array([1, 4095, (1 << 48) - 1], np.int64)
+_FILES_OF_HADOOP_3 = np.array([0, 2047, (1 << 48) - 1], np.int64)
+_STORAGE_POLICIES = 16
 _NO_POLICIES = np.zeros(0, np.uint8)
 _NO_KINDS: Kinds = np.zeros(0, np.uint8)
 _HINT = (
@@ -90,15 +92,16 @@ def load_faults(section: Sections, layout_version: int, kinds: Kinds = _NO_KINDS
         section: gives the decompressed bytes of one, None of an absent one.
         kinds: takes the type of each inode, as many as there is room for.
     """
+    fields = fields_of(layout_version)
     for name in dict.fromkeys((*_HEADERS, *_RECORDS, "SNAPSHOT_DIFF")):
         data = section(name)
         if data is None:
             continue
         start, fault = _header_fault(name, data)
-        if fault is None:
-            fault = (
-                _inode_fault(section, start, layout_version, kinds) if name == "INODE" else _fault(name, data, start)
-            )
+        if fault is None and name == "INODE":
+            fault = _inode_fault(section, start, layout_version, fields, kinds)
+        elif fault is None:
+            fault = _fault(name, data, start, fields)
         if fault is not None:
             yield LoadFault(name, *fault)
     yield from _missing(section)
@@ -164,23 +167,29 @@ def _header_fault(name: str, data: Section) -> tuple[int, tuple[int, str] | None
     return record.end, (0, what) if what else None
 
 
-def _fault(name: str, data: Section, start: int) -> tuple[int, str] | None:
+def _fault(name: str, data: Section, start: int, fields: Fields) -> tuple[int, str] | None:
     if name == "SNAPSHOT_DIFF":
-        at = int(first_unparsable_diff(data, _DIFFS, FIELDS, REQUIRED))
+        at = int(first_unparsable_diff(data, _DIFFS, fields, REQUIRED))
         return None if at == PARSED else (at, "no NameNode parses the record")
     kind = _RECORDS.get(name)
     if kind is None:
         return None
-    at = int(first_unparsable(data, start, number_of(kind), FIELDS, REQUIRED))
+    at = int(first_unparsable(data, start, number_of(kind), fields, REQUIRED))
     return None if at == PARSED else (at, f"no NameNode parses the record as {kind.DESCRIPTOR.name}")
 
 
-def _inode_fault(section: Sections, start: int, layout_version: int, kinds: Kinds) -> tuple[int, str] | None:
+def _inode_fault(
+    section: Sections, start: int, layout_version: int, fields: Fields, kinds: Kinds
+) -> tuple[int, str] | None:
     hadoop3 = supports(LayoutVersion.ERASURE_CODING, layout_version)
     policies = _known_policies(section("ERASURE_CODING")) if hadoop3 else _NO_POLICIES
+    storage_policies = np.zeros(1 << 8, np.uint8)
+    # Hadoop 3 loads a file of a storage policy that it does not know
+    storage_policies[list(range(_STORAGE_POLICIES) if hadoop3 else known_policies(layout_version))] = 1
     rules = _FILES_OF_HADOOP_3 if hadoop3 else _FILES_OF_HADOOP_2
-    inodes = section("INODE")
-    at, parsed = first_unloadable_inode(inodes, start, number_of(pb.INode), FIELDS, REQUIRED, policies, rules, kinds)
+    at, parsed = first_unloadable_inode(
+        section("INODE"), start, number_of(pb.INode), fields, REQUIRED, policies, storage_policies, rules, kinds
+    )
     if at == PARSED:
         return None
     if parsed:

@@ -7,6 +7,7 @@ a message has no field of a number.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from image_format.kernels.wire import DELIMITED, FIXED32, FIXED64, VARINT
+from image_format.layout import LayoutVersion, supports
 from image_format.proto import fsimage_pb2 as pb
 
 PLAIN, MESSAGE, ENUM, REPEATED_NUMBER = 1, 2, 3, 4
@@ -22,6 +24,8 @@ PLAIN, MESSAGE, ENUM, REPEATED_NUMBER = 1, 2, 3, 4
 KIND_SHIFT, EXTRA_SHIFT, KIND_MASK = 3, 6, 7
 MAX_FIELD = 15
 """The highest number of a field in the tables."""
+
+Fields = npt.NDArray[np.int64]
 
 _WIRE_TYPES = {
     FieldDescriptor.TYPE_STRING: DELIMITED,
@@ -68,3 +72,29 @@ def _tables() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
 
 FIELDS, REQUIRED = _tables()
 """By message, and by number of the field: the code; by message: a bit for each field that it must have."""
+
+STORAGE_TYPE = number_of(pb.QuotaByStorageTypeEntryProto), pb.QuotaByStorageTypeEntryProto.STORAGETYPE_FIELD_NUMBER
+"""Where `FIELDS` has the code of a quota's storage type."""
+_TYPES_SINCE = {pb.PROVIDED: LayoutVersion.ERASURE_CODING, pb.NVDIMM: LayoutVersion.NVDIMM_SUPPORT}
+
+
+def fields_of(layout_version: int) -> npt.NDArray[np.int64]:
+    """`FIELDS` of the releases of a layout, which may not know each storage type."""
+    fields = FIELDS.copy()
+    for kind, since in _TYPES_SINCE.items():
+        if not supports(since, layout_version):
+            fields[STORAGE_TYPE] &= ~(1 << kind << EXTRA_SHIFT)
+    return fields
+
+
+def quota_types(record: Message) -> Iterator[int]:
+    """The storage types of the quotas in a record of an inode, of a snapshot, or of a directory's diff."""
+    directory: Any = record
+    if isinstance(record, pb.Snapshot):
+        directory = record.root.directory
+    elif isinstance(record, pb.INode):
+        directory = record.directory
+    elif isinstance(record, pb.DirectoryDiff):
+        directory = record.snapshotCopy
+    if isinstance(directory, pb.INodeDirectory):
+        yield from (quota.storageType for quota in directory.typeQuotas.quotas)

@@ -18,7 +18,7 @@ from image_format.reader import ImageFile
 from image_format.varint import encode_delimited, encode_varint
 from image_tools.loadable import check_loadable, load_faults
 from image_tools.loadable.kernels import records as kernels
-from image_tools.loadable.tables import FIELDS, MESSAGES, REQUIRED, number_of
+from image_tools.loadable.tables import FIELDS, MESSAGES, REQUIRED, fields_of, number_of
 from tests.checkpointer.image_builder import ImageBuilder
 
 IMAGES = [path for path in sorted(RECORDED.glob("hadoop-*/*/before/fsimage_*")) if path.suffix != ".md5"]
@@ -108,6 +108,8 @@ FILES: dict[str, tuple[int, Callable[[pb.INodeFile], None], bool]] = {
     "replication 0": (NEWEST, lambda file: setattr(file, "replication", 0), True),
     "replication 2048": (NEWEST, lambda file: setattr(file, "replication", 2048), False),
     "block size": (NEWEST, lambda file: setattr(file, "preferredBlockSize", 1 << 48), False),
+    "storage policy of Hadoop 3": (-66, lambda file: setattr(file, "storagePolicyID", 14), True),
+    "storage policy of Hadoop 3 in Hadoop 2": (-63, lambda file: setattr(file, "storagePolicyID", 1), False),
     "storage policy": (NEWEST, lambda file: setattr(file, "storagePolicyID", 16), False),
     "striped without a policy": (NEWEST, lambda file: setattr(file, "blockType", pb.STRIPED), False),
     "a policy, but contiguous": (NEWEST, lambda file: setattr(file, "erasureCodingPolicyID", 1), False),
@@ -121,6 +123,22 @@ def test_values_of_files(layout: int, change: Callable[[pb.INodeFile], None], lo
     assert refused(tmp_path, builder) == ""
     change(builder.inodes["/f"].file)
     assert ("no NameNode takes the file's" in refused(tmp_path, builder)) is not loads
+
+
+@pytest.mark.parametrize(
+    ("layout", "kind", "loads"), [(-67, pb.NVDIMM, True), (-66, pb.NVDIMM, False), (-63, 5, False)]
+)
+def test_storage_types_are_those_of_the_layout(layout: int, kind: int, loads: bool, tmp_path: Path) -> None:
+    builder = ImageBuilder(layout)
+    builder.directory("/d").directory.typeQuotas.quotas.add(storageType=pb.SSD, quota=5)
+    assert refused(tmp_path, builder) == ""
+    builder.inodes["/d"].directory.typeQuotas.quotas.add(storageType=kind, quota=5)  # type: ignore[arg-type]
+    assert ("no NameNode parses the record" in refused(tmp_path, builder)) is not loads
+    body = encode_delimited(builder.inodes["/d"])
+    section, fields = np.frombuffer(body, np.uint8), fields_of(layout)
+    for form in (kernels.first_unparsable.dispatcher, kernels.first_unparsable.plainly):
+        found = form(section, 0, number_of(pb.INode), fields, REQUIRED)
+        assert (found == kernels.PARSED) is loads
 
 
 def policy(number: int, **changed: object) -> pb.ErasureCodingPolicyProto:

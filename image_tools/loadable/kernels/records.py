@@ -33,6 +33,8 @@ from image_tools.loadable.tables import (
     MESSAGE,
     MESSAGES,
     REPEATED_NUMBER,
+    STORAGE_TYPE,
+    quota_types,
 )
 
 MAX_DEPTH = 8
@@ -138,7 +140,7 @@ def _parses_in_python(buf, pos, end, message, fields, required, stack):
         found = MESSAGES[message].FromString(buf[pos:end].tobytes())
     except DecodeError:
         return False
-    return found.IsInitialized()
+    return found.IsInitialized() and all(fields[STORAGE_TYPE] >> EXTRA_SHIFT >> kind & 1 for kind in quota_types(found))
 
 
 @measured_by("buf")
@@ -184,7 +186,7 @@ def first_unparsable_diff(buf, messages, fields, required):
 
 
 @lean_kernel
-def _loads_file(buf, pos, end, policies, rules):
+def _loads_file(buf, pos, end, policies, storage_policies, rules):
     """Whether a loader takes the values of an INodeFile that a parser takes; see `first_unloadable_inode`."""
     replication = np.int64(-1)
     block_size = np.int64(0)
@@ -209,7 +211,7 @@ def _loads_file(buf, pos, end, policies, rules):
                 policy = value & _INT8
         if pos < 0:
             return False
-    if block_size < 0 or block_size > rules[2] or storage_policy > rules[3]:
+    if block_size < 0 or block_size > rules[2] or storage_policies[storage_policy] == 0:
         return False
     if policies.size == 0:
         return rules[0] <= replication <= rules[1]
@@ -219,7 +221,7 @@ def _loads_file(buf, pos, end, policies, rules):
 
 
 @lean_kernel
-def _loads_inode(buf, pos, end, policies, rules):
+def _loads_inode(buf, pos, end, policies, storage_policies, rules):
     """(whether a loader takes an INode that a parser takes, its type)."""
     kind = np.int64(0)
     loads = True
@@ -232,7 +234,7 @@ def _loads_inode(buf, pos, end, policies, rules):
             pos = skip_field(buf, pos, end, tag)
             if tag == INode.file and pos >= 0:
                 _, start = read_varint(buf, start, end)
-                loads = loads and _loads_file(buf, start, pos, policies, rules)
+                loads = loads and _loads_file(buf, start, pos, policies, storage_policies, rules)
         if pos < 0:
             return False, kind
     return loads, kind
@@ -240,12 +242,13 @@ def _loads_inode(buf, pos, end, policies, rules):
 
 @measured_by("buf")
 @kernel
-def first_unloadable_inode(buf, pos, message, fields, required, policies, rules, kinds):
+def first_unloadable_inode(buf, pos, message, fields, required, policies, storage_policies, rules, kinds):
     """`first_unparsable` for INODE, or the first record with a value that no loader takes (INodeFile.HeaderFormat).
 
     Args:
         policies: by id, whether the erasure coding policy is known; empty where the layout has none.
-        rules: smallest replication (where there are no policies), largest one, largest block size and storage policy.
+        storage_policies: by id, whether a file may have the storage policy.
+        rules: smallest replication (where there are no policies), largest one, largest block size.
         kinds: takes the type of each record, as many as there is room for.
 
     Returns:
@@ -261,7 +264,7 @@ def first_unloadable_inode(buf, pos, message, fields, required, policies, rules,
         end = pos + length
         if not _parses(buf, pos, end, message, fields, required, stack):
             return start, False
-        loads, kind = _loads_inode(buf, pos, end, policies, rules)
+        loads, kind = _loads_inode(buf, pos, end, policies, storage_policies, rules)
         if not loads:
             return start, True
         if count < kinds.size:
