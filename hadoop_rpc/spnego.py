@@ -33,6 +33,8 @@ _ANONYMOUS_HINT = (
     "in its core-site.xml, or use Kerberos. Hadoop's own checkpointers fail in the same way."
 )
 _KERBEROS_HINT = "The web server takes Kerberos logins only: set hadoop.security.authentication as the cluster has it."
+# what servlets of NameNodes and JournalNodes answer where the filter before them let somebody in without a name
+_WITHOUT_USER = (HTTPStatus.GONE, HTTPStatus.INTERNAL_SERVER_ERROR)
 _REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
@@ -97,7 +99,7 @@ class Spnego:
             return
         if self.ignored and login.sends_user_name:
             self.hint = _NAMED_HINT if status in _REFUSED else ""
-        elif self.ignored and (status in _REFUSED or status == HTTPStatus.GONE):
+        elif self.ignored and (status in _REFUSED or status in _WITHOUT_USER):
             self.hint = _OPEN_HINT
         if status in _REFUSED:
             # its key may be another one since we got our ticket for it; who asks again gets a new one

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from hadoop_common.file_faults import network_reason
 from hadoop_common.tls.process import context_for
 from hadoop_rpc.errors import KerberosError
+from hadoop_rpc.kerberos import current_login
 from hadoop_rpc.spnego import Spnego, challenges
 from journal.primitives import Buffer
 from journal.quorum.errors import SegmentFetchError
@@ -20,6 +21,10 @@ from journal.quorum.settings import QuorumSettings
 SegmentSource = Callable[[str], Buffer]
 """The content at a URL; raises `JournalError` where it cannot be had whole."""
 
+_REFUSED_HINT = (
+    "JournalNodes of Hadoop 3.4 and newer give segments to principals with their own short name alone: "
+    "hadoop.security.auth_to_local there has to map NameNodes and JournalNodes to one user."
+)
 _CHUNK = 1 << 18
 
 
@@ -72,6 +77,8 @@ def _receive(url: str, connection: http.client.HTTPConnection, settings: QuorumS
 
 def _length(url: str, answer: http.client.HTTPResponse, hint: str) -> int:
     if answer.status != http.client.OK:
+        if answer.status == http.client.FORBIDDEN and current_login() is not None:
+            hint = hint or _REFUSED_HINT
         raise SegmentFetchError(f"the node answered {answer.status} {answer.reason}", file=url, hint=hint)
     text = answer.headers.get("Content-Length", "")
     if not (text.isascii() and text.isdigit()) or int(text) == 0:

@@ -20,9 +20,11 @@ from journal.quorum.address import NO_SEGMENT, NodeAddress, QuorumAddress, http_
 
 # RemoteEditLog.toString
 _FINALIZED = re.compile(r"\[(\d+),(\d+)\]")
-_OPEN = re.compile(r"\[(\d+)-\? \(in-progress\)\]")
+_IN_PROGRESS = re.compile(r"\[(\d+)-\? \(in-progress\)\]")
 # With Kerberos a refusal may be of the caller instead of the namespace.
-_WHO = "may access this servlet"
+_REFUSAL = re.compile(r"Only [\w ,]+ may access this servlet[^<]*")
+_OPEN = "it takes no Kerberos logins, see hadoop.http.authentication.type in its core-site.xml"
+_SAID_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def leftover_segment(fault: str) -> str:
     if not fault.partition(": ")[2].startswith("Invalid log manifest"):
         return ""
     finalized = [(int(first), int(last)) for first, last in _FINALIZED.findall(fault)]
-    for first in map(int, _OPEN.findall(fault)):
+    for first in map(int, _IN_PROGRESS.findall(fault)):
         if any(begin <= first <= end for begin, end in finalized):
             return inprogress_name(first)
     return ""
@@ -131,16 +133,20 @@ def _of_namespace(answer: NodeAnswer, url: str, timeout: float) -> NodeAnswer:
         spnego = Spnego(urlsplit(url).hostname or "")
         with (
             ClusterSession() as session,
-            session.get(url, headers=spnego.headers, timeout=timeout, stream=True) as found,
+            session.get(spnego.named(url), headers=spnego.headers, timeout=timeout, stream=True) as found,
         ):
             spnego.check(found.status_code, [found.headers.get("WWW-Authenticate", "")])
-            status, reason = found.status_code, found.reason or ""
+            # Jetty of Hadoop 3 has the sentence in the body, that of Hadoop 2 in the status line
+            body = found.raw.read(_SAID_BYTES, decode_content=True)
+            status, said = found.status_code, f"{found.reason} {body.decode('utf-8', 'replace')}"
     except KerberosError as fault:
         return replace(answer, http_fault=fault.message)
     except (requests.RequestException, OSError) as fault:
         return replace(answer, http_fault=f"no answer: {network_reason(fault)}")
-    if status == HTTPStatus.FORBIDDEN and _WHO in reason:
-        return replace(answer, http_fault=f"HTTP {status}: {reason}")
+    if status == HTTPStatus.FORBIDDEN and (refusal := _REFUSAL.search(said)):
+        return replace(answer, http_fault=f"HTTP {status}: {refusal.group().strip()}")
+    if spnego.ignored and status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        return replace(answer, http_fault=f"HTTP {status}: {_OPEN}")
     if status in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
         return replace(answer, same_namespace=status == HTTPStatus.NOT_FOUND)
     return replace(answer, http_fault=f"HTTP {status}, expected {HTTPStatus.NOT_FOUND.value}")
