@@ -1,0 +1,166 @@
+"""BookKeeper's current servers and client: bookies as processes on loopback, and our Java program over the client."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from namenode_stub.demo_zookeeper import free_port
+from tests.interop.hadoop_home import NEWEST, HadoopRelease
+from tests.interop.hadoop_jars import JarSet, Maven, listed_jars
+from tests.interop.hadoop_process import CommandResult, java_command, wait_until
+
+_VERSION = "4.17.3"
+_NAME = f"bookkeeper-{_VERSION}"
+_ANSWER = "= "
+BOOKKEEPER = HadoopRelease(
+    _VERSION,
+    _NAME,
+    JarSet(
+        f"BookKeeper {_VERSION}",
+        NEWEST.home.parent / _NAME / "jars",
+        listed_jars(f"jars-{_NAME}"),
+        Maven((f"org.apache.bookkeeper:bookkeeper-server:{_VERSION}",), "93 MB"),
+    ),
+    ("bookkeeper/BookKeeperClient.java",),
+    0,
+    "",
+)
+"""Jars and program, kept as those of a release of Hadoop; what concerns NameNodes means nothing here."""
+
+
+def bookkeeper_ready() -> HadoopRelease:
+    """BookKeeper, fetched and compiled.
+
+    Raises:
+        MissingHadoopError: it cannot be had.
+    """
+    BOOKKEEPER.jars.ensure()
+    BOOKKEEPER.compile_tools()
+    return BOOKKEEPER
+
+
+class JavaClient:
+    """BookKeeper's client on the ledgers below `/ledgers` of a ZooKeeper at `hosts`."""
+
+    def __init__(self, hosts: str, work: Path) -> None:
+        self._uri = _uri(hosts)
+        self._work = work
+
+    def write(self, count: int, *, close: bool = True) -> int:
+        """Write `entry 0`, `entry 1` …; returns the ledger's id."""
+        return int(self._run("write" if close else "leave", str(count))[0])
+
+    def read(self, ledger_id: int) -> list[str]:
+        """Return the entries as text; the writer of a ledger that is open is fenced."""
+        return self._run("read", str(ledger_id))
+
+    def _run(self, *arguments: str) -> list[str]:
+        """What the program answers; BookKeeper logs to standard output, too."""
+        command = [arguments[0], self._uri, *arguments[1:]]
+        java = _java(self._work, "BookKeeperClient", *command)
+        done = subprocess.run(java, capture_output=True, text=True, timeout=300, check=False)
+        said = CommandResult(" ".join(command), done.returncode, done.stdout, done.stderr).checked().out
+        return [line.removeprefix(_ANSWER) for line in said.splitlines() if line.startswith(_ANSWER)]
+
+
+class BookieProcess:
+    """A bookie on loopback, whose ledgers are below `/ledgers` of a ZooKeeper; a context manager that kills it.
+
+    Args:
+        command: starts it.
+        port: where it listens then.
+    """
+
+    def __init__(self, command: list[str], port: int, log: Path) -> None:
+        self.port = port
+        self._command = command
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        wait_until(self._serves, f"the bookie of {self._log}")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        assert self._process is not None
+        os.kill(self._process.pid, number)
+
+    def _serves(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, f"the bookie ended: {self._log.read_text()[-3000:]}"
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 5):
+            return True
+        return False
+
+
+def our_bookie(hosts: str, root: Path) -> BookieProcess:
+    """A bookie of ours in `root`, which is new."""
+    root.mkdir()
+    port = free_port()
+    command = [sys.executable, "-m", "checkpointer", "bookie", "run", "--dir", str(root / "bookie")]
+    command += ["--zookeeper", hosts, "--host", "127.0.0.1", "--port", str(port), "--reserve", "0"]
+    return BookieProcess(command, port, root / "bookie.log")
+
+
+def java_bookie(hosts: str, root: Path) -> BookieProcess:
+    """A bookie of BookKeeper's own in `root`, which is new."""
+    for folder in ("journal", "ledgers"):
+        (root / folder).mkdir(parents=True)
+    port = free_port()
+    settings = {
+        "bookiePort": port,
+        "listeningInterface": "lo",
+        "allowLoopback": "true",
+        "advertisedAddress": "127.0.0.1",
+        "metadataServiceUri": _uri(hosts),
+        "journalDirectory": root / "journal",
+        "ledgerDirectories": root / "ledgers",
+        "diskUsageThreshold": "0.99",
+        "statsProviderClass": "org.apache.bookkeeper.stats.NullStatsProvider",
+    }
+    conf = root / "bookie.conf"
+    conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    main = "org.apache.bookkeeper.server.Main"
+    return BookieProcess(_java(root, main, "--conf", str(conf)), port, root / "bookie.log")
+
+
+def format_ledgers_as_java(hosts: str, root: Path) -> None:
+    """Have BookKeeper's own shell make the root of the ledgers; `root` is a folder for its files."""
+    root.mkdir()
+    conf = root / "shell.conf"
+    conf.write_text(f"metadataServiceUri=zk+hierarchical://{hosts}/ledgers\n")
+    command = ("-conf", str(conf), "metaformat", "-nonInteractive", "-force")
+    done = subprocess.run(
+        _java(root, "org.apache.bookkeeper.bookie.BookieShell", *command),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    CommandResult("metaformat", done.returncode, done.stdout, done.stderr).checked()
+
+
+def _uri(hosts: str) -> str:
+    # in whatever layout the root has
+    return f"zk+null://{hosts}/ledgers"
+
+
+def _java(work: Path, main_class: str, *arguments: str) -> list[str]:
+    return java_command(BOOKKEEPER.class_path(), main_class, *arguments, work=work)
