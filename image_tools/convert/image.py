@@ -47,6 +47,8 @@ class ConversionPlan:
         source_layout, layout_version: before and after; codec: class name of the new image's, "" for none.
         sub_sections: slices aimed at where sections are recut, 0 for none, None to keep those of the image.
         parallel_compressed: whether a compressed image may have them.
+        joins_strings: the layout stays, but the string table has the form of a newer one, as a NameNode of Hadoop 3
+            writes it during a rolling upgrade from Hadoop 2.
         verbatim: nothing changes, and the file is copied as it is, gaps between its sections included.
     """
 
@@ -55,6 +57,7 @@ class ConversionPlan:
     codec: str
     sub_sections: int | None
     parallel_compressed: bool
+    joins_strings: bool
     verbatim: bool
 
     @property
@@ -93,8 +96,15 @@ def plan_conversion(
             )
     if sub_sections:
         _check_can_have_sub_sections(image, target, chosen, parallel_compressed)
-    verbatim = target == image.layout_version and chosen == image.codec and sub_sections is None
-    return ConversionPlan(image.layout_version, target, chosen, sub_sections, parallel_compressed, verbatim)
+    stays = target == image.layout_version
+    joins = stays and layout_version is not None and _has_newer_strings(image)
+    verbatim = stays and not joins and chosen == image.codec and sub_sections is None
+    return ConversionPlan(image.layout_version, target, chosen, sub_sections, parallel_compressed, joins, verbatim)
+
+
+def _has_newer_strings(image: ImageFile) -> bool:
+    older = not supports(LayoutVersion.EXPANDED_STRING_TABLE, image.layout_version)
+    return older and bool(image.string_table().mask_bits)
 
 
 def _check_can_have_sub_sections(image: ImageFile, layout_version: int, codec: str, parallel_compressed: bool) -> None:
@@ -128,7 +138,8 @@ def convert_image(
     FileSummary. Whatever the other layout has no place for is found before anything is written.
 
     Args:
-        layout_version: -60 .. -67; None keeps the image's, whatever it is.
+        layout_version: -60 .. -67; None keeps the image's, whatever it is. The image's own gives it the string table
+            of that layout where it has that of a newer one.
         codec: Hadoop's class name, "" for none, None for the image's.
         sub_sections: cut sections into about so many slices, 0 for none; None keeps the image's where it can.
         parallel_compressed: cut a compressed image too, each slice a stream of its own.
@@ -176,7 +187,7 @@ class _Conversion:
         self._sections = [section for section in image.sections if not is_sub_section(section.name)]
         self._names = {section.name for section in self._sections}
         self._producers: dict[str, Callable[[], Iterator[Buffer]]] = {}
-        if plan.changes_layout:
+        if plan.changes_layout or plan.joins_strings:
             self._change_layout()
         self._target = self._sub_section_target()
 

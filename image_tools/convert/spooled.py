@@ -29,7 +29,8 @@ def convert_to_spool(image: ImageFile, layout_version: int, *, spool_dir: Path |
 
 @contextmanager
 def at_layout(image: ImageFile, layout_version: int | None, *, spool_dir: Path | None = None) -> Iterator[ImageFile]:
-    """`image` itself, or what `convert_to_spool` makes of it where the layout version asked for is newer.
+    """`image` itself, or what `convert_to_spool` makes of it where the layout version asked for is newer or has another
+    string table: a NameNode of Hadoop 2 does not load what one of Hadoop 3 writes in a rolling upgrade.
 
     An older layout may lack a place for what a merge removes from the image, so the result is converted: see
     `write_at_layout`.
@@ -38,7 +39,8 @@ def at_layout(image: ImageFile, layout_version: int | None, *, spool_dir: Path |
         ImageFormatError, ImageStorageError: see `convert_to_spool`.
     """
     plan = plan_conversion(image, layout_version=layout_version)
-    if not plan.changes_layout or newer_layout(image.layout_version, plan.layout_version) == image.layout_version:
+    newer = plan.changes_layout and newer_layout(image.layout_version, plan.layout_version) == plan.layout_version
+    if not newer and not plan.joins_strings:
         yield image
         return
     with convert_to_spool(image, plan.layout_version, spool_dir=spool_dir) as converted:

@@ -15,7 +15,7 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.sub_sections import sub_section_faults
 from image_format.summary import is_sub_section
-from image_tools.convert import convert_image, plan_conversion
+from image_tools.convert import at_layout, convert_image, plan_conversion
 from image_tools.verify.checker import verify_image
 
 pytestmark = pytest.mark.recorded
@@ -206,6 +206,24 @@ def test_tables_and_sections_are_those_of_the_layout(layout: int, tmp_path: Path
         assert names[:2] == ["NS_INFO", "ERASURE_CODING"]
         policies = first(other, "ERASURE_CODING", pb.ErasureCodingSection).policies
         assert [(policy.id, policy.state) for policy in policies] == [(i, pb.DISABLED) for i in range(1, 6)]
+
+
+def test_an_image_of_a_rolling_upgrade_gets_the_table_of_the_layout_that_it_says(tmp_path: Path) -> None:
+    """A NameNode of Hadoop 3 saved it; one of Hadoop 2 loads it only without `maskBits`."""
+    saved = RECORDED / "hadoop-3.4.1" / "rolling-upgrade-from-2.7.3" / "after" / "fsimage_0000000000000000103"
+    assert layout_of(saved) == -63
+    assert first(saved, "STRING_TABLE", pb.StringTableSection).maskBits == 3
+    converted = convert(saved, tmp_path / "converted", layout_version=-63)
+    assert first(converted, "STRING_TABLE", pb.StringTableSection).maskBits == 0
+    assert imgcmp.compare(imgcmp.Image(str(saved)), imgcmp.Image(str(converted))) == []
+    assert convert(saved, tmp_path / "copied").read_bytes() == saved.read_bytes()
+    again = convert(converted, tmp_path / "again", layout_version=-63)
+    assert again.read_bytes() == converted.read_bytes()
+    with ImageFile.open(saved) as image:
+        with at_layout(image, None) as base:
+            assert base is image
+        with at_layout(image, -63) as base:
+            assert base.string_table().mask_bits == 0
 
 
 def test_ids_of_the_old_table_are_dense(tmp_path: Path) -> None:
