@@ -90,7 +90,7 @@ def load_faults(section: Sections, layout_version: int, kinds: Kinds = _NO_KINDS
 
     Args:
         section: gives the decompressed bytes of one, None of an absent one.
-        kinds: takes the type of each inode, as many as there is room for.
+        kinds: zeros; takes the type of each inode in two bits, see `_kinds_at`.
     """
     fields = fields_of(layout_version)
     for name in dict.fromkeys((*_HEADERS, *_RECORDS, "SNAPSHOT_DIFF")):
@@ -113,7 +113,7 @@ def check_loadable(image: ImageFile, index: ImageIndex | None = None) -> None:
     Args:
         index: over the image, or over one with the same inodes; with it, what children and diffs belong to is checked.
     """
-    kinds: Kinds = np.zeros(0 if index is None else index.slot_count, np.uint8)
+    kinds: Kinds = np.zeros(0 if index is None else index.slot_count // 4 + 1, np.uint8)
     for fault in load_faults(image.section, image.layout_version, kinds):
         place = image.place(fault.section) if image.has_section(fault.section) else _whole(image, fault.section)
         raise place.error(RecordError, fault.what, fault.offset, _HINT)
@@ -126,10 +126,16 @@ def _whole(image: ImageFile, section: str) -> Place:
     return Place(str(image.path), section)
 
 
+def _kinds_at(kinds: Kinds, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The types of the inodes in these slots."""
+    found: npt.NDArray[np.int64] = kinds[slots >> 2] >> (slots & 3) * 2 & 3
+    return found
+
+
 def _check_directories(image: ImageFile, index: ImageIndex, kinds: Kinds) -> None:
     """Raise RecordError for children of what is not a directory, and for children that do not exist."""
     ids = np.asarray(index.arrays.directory_ids)
-    others = ids[kinds[index.arrays.slots_of(ids)] != pb.INode.DIRECTORY]
+    others = ids[_kinds_at(kinds, index.arrays.slots_of(ids)) != pb.INode.DIRECTORY]
     place = image.place("INODE_DIR")
     if others.size:
         raise place.error(RecordError, f"inode {int(others[0])} has children and is not a directory", 0, _HINT)
@@ -145,7 +151,7 @@ def _check_diffs(image: ImageFile, index: ImageIndex, kinds: Kinds) -> None:
     found = np.zeros(owners.size, np.int64)
     diff_kinds(data, offsets, found)
     wanted = np.where(found == pb.DiffEntry.FILEDIFF, pb.INode.FILE, pb.INode.DIRECTORY)
-    others = owners[kinds[index.arrays.slots_of(owners)] != wanted]
+    others = owners[_kinds_at(kinds, index.arrays.slots_of(owners)) != wanted]
     if others.size:
         what = f"the snapshot diffs of inode {int(others[0])} are those of another type"
         raise image.place("SNAPSHOT_DIFF").error(RecordError, what, 0, _HINT)

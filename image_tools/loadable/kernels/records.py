@@ -249,7 +249,7 @@ def first_unloadable_inode(buf, pos, message, fields, required, policies, storag
         policies: by id, whether the erasure coding policy is known; empty where the layout has none.
         storage_policies: by id, whether a file may have the storage policy.
         rules: smallest replication (where there are no policies), largest one, largest block size.
-        kinds: takes the type of each record, as many as there is room for.
+        kinds: zeros; takes the type of each record in two bits, as many as there is room for.
 
     Returns:
         (offset or `PARSED`, whether a parser takes the record).
@@ -267,8 +267,8 @@ def first_unloadable_inode(buf, pos, message, fields, required, policies, storag
         loads, kind = _loads_inode(buf, pos, end, policies, storage_policies, rules)
         if not loads:
             return start, True
-        if count < kinds.size:
-            kinds[count] = kind
+        if count >> 2 < kinds.size:
+            kinds[count >> 2] |= (kind & 3) << 2 * (count & 3)
         count += 1
         pos = end
     return PARSED, True
