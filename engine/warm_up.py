@@ -144,6 +144,7 @@ def _image() -> bytes:
     file.file.blocks.add(blockId=1, genStamp=1001, numBytes=1)
     opened = pb.INode(type=pb.INode.FILE, id=ROOT_INODE_ID + 3, name=b"g")
     opened.file.permission = file.file.permission
+    file.file.replication = opened.file.replication = 1
     opened.file.fileUC.clientName = opened.file.fileUC.clientMachine = "c"
     children = [[ROOT_INODE_ID + 1], [file.id, opened.id]]
     sections = {
