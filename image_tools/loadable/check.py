@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 
 from image_format.errors import Place, RecordError
 from image_format.index import ImageIndex
-from image_format.layout import LayoutVersion, supports
+from image_format.layout import LayoutVersion, is_unknown, supports
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.storage_policies import known_policies
@@ -86,12 +86,14 @@ class LoadFault:
 
 
 def load_faults(section: Sections, layout_version: int, kinds: Kinds = _NO_KINDS) -> Iterator[LoadFault]:
-    """The first fault of each section.
+    """The first fault of each section; none of a layout that this version does not know.
 
     Args:
         section: gives the decompressed bytes of one, None of an absent one.
         kinds: zeros; takes the type of each inode in two bits, see `_kinds_at`.
     """
+    if is_unknown(layout_version):
+        return
     fields = fields_of(layout_version)
     for name in dict.fromkeys((*_HEADERS, *_RECORDS, "SNAPSHOT_DIFF")):
         data = section(name)
@@ -117,7 +119,7 @@ def check_loadable(image: ImageFile, index: ImageIndex | None = None) -> None:
     for fault in load_faults(image.section, image.layout_version, kinds):
         place = image.place(fault.section) if image.has_section(fault.section) else _whole(image, fault.section)
         raise place.error(RecordError, fault.what, fault.offset, _HINT)
-    if index is not None:
+    if index is not None and not is_unknown(image.layout_version):
         _check_directories(image, index, kinds)
         _check_diffs(image, index, kinds)
 

@@ -102,6 +102,14 @@ def refused(tmp_path: Path, builder: ImageBuilder) -> str:
     return ""
 
 
+def test_what_an_unknown_layout_means_is_not_known(tmp_path: Path) -> None:
+    for layout, loads in ((NEWEST - 1, True), (NEWEST, False)):
+        builder = ImageBuilder(layout)
+        builder.file("/f").file.storagePolicyID = 16
+        with ImageFile.open(builder.save(tmp_path), allow_unknown_layout=True) as image:
+            assert (list(load_faults(image.section, image.layout_version)) == []) is loads
+
+
 FILES: dict[str, tuple[int, Callable[[pb.INodeFile], None], bool]] = {
     "replication of Hadoop 2": (-63, lambda file: setattr(file, "replication", 4095), True),
     "replication 0 of Hadoop 2": (-63, lambda file: setattr(file, "replication", 0), False),
