@@ -75,4 +75,5 @@ def _epoch(content: bytes) -> int | None:
         epoch = found["beans"][0][_ATTRIBUTE]
     except (ValueError, RecursionError, LookupError, TypeError):
         return None
-    return epoch if isinstance(epoch, int) else None
+    # below 0 the journal was not formatted when the metrics were taken
+    return epoch if isinstance(epoch, int) and epoch >= 0 else None

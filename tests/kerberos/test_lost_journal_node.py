@@ -18,16 +18,20 @@ from hadoop_common.configuration import Configuration
 from hadoop_rpc.kerberos import log_in
 from hadoop_rpc.qjournal_protocol import QJournalClient
 from journal.journal_node import peers
+from journal.journal_node.peer_metrics import METRICS_AGE
 from tests.checkpointer.cli_runner import run_cli
+from tests.interop.cluster import JournalNode
 from tests.interop.hadoop_conf import HadoopConf, free_port
+from tests.interop.hadoop_home import release_of, skip_without
 from tests.interop.hadoop_process import wait_until
 from tests.journal.journal_node_support import JOURNAL, NAMESPACE, Writer
 from tests.kerberos.callers import login
-from tests.kerberos.kdc import Kdc
+from tests.kerberos.kdc import REALM, Kdc
 from tests.kerberos.secure_conf import secure
 
 pytestmark = [pytest.mark.interop]
 
+HADOOP = release_of("3.5.0")
 ACL = "security.interqjournal.service.protocol.acl"
 
 
@@ -131,3 +135,33 @@ def test_a_refusal_is_no_silence(kdc: Kdc, confs: list[HadoopConf]) -> None:
     silent = run_cli("journalnode", "format", "--conf", confs[2].folder, "--from-peers")
     assert (silent.code, "Start the other JournalNodes" in silent.err, "refuses" in silent.err) == (7, True, False)
     assert not lost(confs[2]).exists()
+
+
+@pytest.mark.deep
+def test_next_to_journal_nodes_of_hadoop(kdc: Kdc, confs: list[HadoopConf], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their metrics still say at first that nothing was promised."""
+    skip_without(HADOOP)
+    monkeypatch.setattr(peers, "METRICS_AGE", METRICS_AGE)
+    web = {
+        "hadoop.http.authentication.type": "kerberos",
+        "hadoop.http.authentication.kerberos.principal": f"HTTP/_HOST@{REALM}",
+        "hadoop.http.authentication.kerberos.keytab": str(kdc.root / "jn.keytab"),
+        "hadoop.http.authentication.kerberos.endpoint.whitelist": "/jmx",
+        # one of them formats itself, and empties what was written meanwhile
+        "dfs.journalnode.enable.sync.format": "false",
+    }
+    with ExitStack() as stack:
+        nodes = []
+        for conf in confs[:2]:
+            theirs = HadoopConf(conf.root, {**conf.properties, **web}, release=HADOOP)
+            nodes.append(stack.enter_context(JournalNode(theirs)))
+        log_in(login(kdc, "nn"))
+        for node in nodes:
+            with QJournalClient(*node.rpc_address, user="") as client:
+                client.format(JOURNAL, NAMESPACE, force=False)
+                writer = Writer(client, epoch=3)
+                writer.begin()
+                writer.segment(1, 3)
+        done = run_cli("journalnode", "format", "--conf", confs[2].folder, "--from-peers")
+    assert done.code == 0, done.err
+    assert (lost(confs[2]) / "last-promised-epoch").read_bytes() == b"3\n"

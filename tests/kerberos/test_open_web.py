@@ -21,8 +21,13 @@ from checkpointer.transfer.namenode_outlook import ask_outlook
 from hadoop_rpc.errors import KerberosError
 from hadoop_rpc.kerberos import log_in
 from hadoop_rpc.spnego import Spnego, advice_on_open_servers
+from tests.interop.cluster import NameNode
+from tests.interop.hadoop_conf import HadoopConf
+from tests.interop.hadoop_home import release_of, skip_without
+from tests.interop.our_daemon import OurDaemon
 from tests.kerberos.callers import add_users, login
 from tests.kerberos.kdc import REALM, Kdc
+from tests.kerberos.secure_conf import secure
 from tests.servlets.support import INFO, OLD_IMAGE, OLD_TXID
 
 pytestmark = [pytest.mark.interop]
@@ -166,3 +171,24 @@ def test_metrics_that_want_a_user_are_no_wrong_address(realm: Kdc, server: _Open
     with pytest.raises(TransferError) as caught:
         ask(url, timeout=60)
     assert KEY in caught.value.hint
+
+
+@pytest.mark.deep
+def test_next_to_a_namenode_of_hadoop(realm: Kdc, tmp_path: Path) -> None:
+    release = release_of("3.5.0")
+    skip_without(release)
+    conf = secure(realm, HadoopConf(tmp_path / "nn", release=release))
+    with NameNode(conf) as namenode:
+        own = {"dfs.namenode.checkpoint.dir": (tmp_path / "ours" / "checkpoint").as_uri()}
+        ours = HadoopConf(tmp_path / "ours", {**conf.properties, **own})
+        with OurDaemon.secondary(ours) as daemon:
+            refused = daemon.ask_for_checkpoint()
+            assert refused.code == 7, refused
+            assert OWN_KEY in refused.err
+            assert daemon.stop() == 0
+        assert f"{namenode.url}: The web server takes no Kerberos logins" in daemon.log.read_text()
+        ours.update({"checkpointer.http.send-user-name": "true"})
+        with OurDaemon.secondary(ours) as daemon:
+            made = daemon.checkpoint()
+            assert made["uploads"] == {namenode.url: "SUCCESS"}
+            assert daemon.stop() == 0

@@ -1,0 +1,26 @@
+"""The promise in /jmx of a JournalNode."""
+
+from __future__ import annotations
+
+import pytest
+
+from journal.journal_node.peer_metrics import _epoch
+
+
+@pytest.mark.parametrize(
+    ("content", "epoch"),
+    [
+        (b'{"beans": [{"LastPromisedEpoch": 3}]}', 3),
+        (b'{"beans": [{"LastPromisedEpoch": 0}]}', 0),
+        # of a node of Hadoop whose journal was formatted a moment ago
+        (b'{"beans": [{"LastPromisedEpoch": -1}]}', None),
+        (b'{"beans": [{"LastPromisedEpoch": "3"}]}', None),
+        (b'{"beans": [{}]}', None),
+        (b'{"beans": []}', None),
+        (b'{"beans": 5}', None),
+        (b"[]", None),
+        (b"<html>", None),
+    ],
+)
+def test_only_a_promise_is_taken(content: bytes, epoch: int | None) -> None:
+    assert _epoch(content) == epoch
