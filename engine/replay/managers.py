@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from engine.errors import NamespaceError
 from engine.namespace import Namespace
 from image_format.layout import LayoutVersion
 from image_format.proto import fsimage_pb2 as pb
@@ -84,8 +83,11 @@ def remove_policy(namespace: Namespace, op: ops.RemoveErasureCodingPolicyOp) -> 
 
 
 def rolling_upgrade_start(namespace: Namespace, op: ops.RollingUpgradeStartOp) -> None:
-    if namespace.info.HasField("rollingUpgradeStartTime"):
-        raise NamespaceError("a rolling upgrade has begun before this one")
+    """Begin a rolling upgrade, and end an earlier one.
+
+    A NameNode begins one only while none is in progress. No operation tells that the earlier one was rolled back to an
+    image that holds its start, or ended by `-rollingUpgrade downgrade` of Hadoop 2.
+    """
     namespace.info.rollingUpgradeStartTime = op.time & _UINT64
 
 

@@ -251,6 +251,9 @@ def test_rolling_upgrades(tmp_path: Path, layout: int) -> None:
     assert image.info.rollingUpgradeStartTime == 123
     image = merged(source, ops.RollingUpgradeStartOp(time=123), ops.RollingUpgradeFinalizeOp(time=124))
     assert not image.info.HasField("rollingUpgradeStartTime")
+    # the first one was rolled back to an image that holds its start
+    image = merged(source, ops.RollingUpgradeStartOp(time=123), ops.RollingUpgradeStartOp(time=125))
+    assert image.info.rollingUpgradeStartTime == 125
 
 
 # ---- snapshottable directories -----------------------------------------------------------------------------
