@@ -42,8 +42,12 @@ def examples(full: int, **others: Any) -> settings:
 
 def sample(items: Sequence[Item], quick: int, name: str) -> Sequence[Item]:
     """All of `items` at full depth; in the quick tier `quick` of them, in order, others for another `name` or seed."""
-    if deep() or len(items) <= quick:
+    return items if deep() else chosen(items, quick, name)
+
+
+def chosen(items: Sequence[Item], count: int, name: str) -> Sequence[Item]:
+    """`count` of `items`, in order, others for another `name` or seed."""
+    if len(items) <= count:
         return items
     digest = hashlib.sha256(f"{SEED} {name}".encode()).digest()
-    chosen = random.Random(digest).sample(range(len(items)), quick)
-    return [items[at] for at in sorted(chosen)]
+    return [items[at] for at in sorted(random.Random(digest).sample(range(len(items)), count))]

@@ -81,7 +81,7 @@ class Recorder:
         self._jvm.stdout.close()
 
     def record(self, mode: str, seed: int, steps: int) -> Recording:
-        """Record `steps` operations of a mode (snapshot, mixed, files); the seed fixes what is asked for."""
+        """Record `steps` operations of a mode (`snapshot`, `mixed+slices` …); the seed fixes what is asked for."""
         if self._recorded and self._recorded % _MOST == 0:
             self._stop()
             self._jvm = self._started()

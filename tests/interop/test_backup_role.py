@@ -110,6 +110,7 @@ def test_ten_thousand_transactions_arrive_and_become_an_image(
     assert_same_segments(node, backup.current)
 
 
+@pytest.mark.both_generations
 def test_it_is_killed_under_load_and_misses_nothing(node: NameNode, backup: Backup, client: HdfsClient) -> None:
     load = Thread(target=client.load, args=(3000,))
     load.start()

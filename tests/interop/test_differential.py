@@ -1,7 +1,8 @@
 """Random operations on a real NameNode: our merge of its image and edits against its own SecondaryNameNode's.
 
-`make differential SEEDS=200 MODES="snapshot mixed files"` runs more, SEED=2 others. These rules explain all that may
-differ:
+`make differential SEEDS=200 MODES="snapshot mixed files"` runs more, SEED=2 others, RELEASE=3.4.2 on that release.
+`+slices`, `+zones`, `+sm4` or `+locks` after a mode, as in `mixed+sm4`, configure the NameNode (`RandomRecorder.java`).
+These rules explain all that may differ:
 
 1. Times that Hadoop takes from its clock at replay, lengths of blocks that it marks as deleted, and symlinks whose
    records it loses: see imgcmp.
@@ -137,6 +138,7 @@ def differences(theirs: Path, ours: Path, storage: Path) -> list[str]:
     return found
 
 
+@pytest.mark.both_generations
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("mode", MODES)
 def test_our_merge_is_what_hadoop_makes(

@@ -21,6 +21,7 @@ REVISION = re.compile("<oivRevision>[0-9a-f]+</oivRevision>")
 CASES = [case for case in all_cases() if case.path.parent.name == SERVER.recorded]
 
 
+@pytest.mark.both_generations
 @pytest.mark.skipif(SERVER.is_3, reason="the rows are compared in the form of 2.7; the texts below have that of 3.x")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.path.name)
 def test_rows_are_those_of_the_live_viewer(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:

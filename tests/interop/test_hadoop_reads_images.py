@@ -141,6 +141,7 @@ def test_a_namenode_loads_what_hadoop_makes_no_checkpoint_of(hadoop: Hadoop, nam
     hadoop.load_and_save(made.saved.paths[0], current / "VERSION")
 
 
+@pytest.mark.both_generations
 @every_case
 def test_a_namenode_loads_it_and_saves_it_the_same(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
     assert lost(hadoop, case, merged(case, tmp_path)) == []

@@ -16,6 +16,7 @@ from servlets.webhdfs import webhdfs_blueprint
 from tests.interop.clients import ClientJvm, HdfsClient
 from tests.interop.cluster import NameNode
 from tests.interop.hadoop_conf import HadoopConf
+from tests.interop.hadoop_home import SERVER
 
 pytestmark = pytest.mark.interop
 
@@ -86,16 +87,16 @@ def served(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ha
 
 
 @pytest.mark.parametrize("words", lines(ASKED), ids=" ".join)
-@pytest.mark.parametrize("release", ["2.7.3", "3.5.0"])
+@pytest.mark.parametrize("jvm", ["client_jvm", "client_jvm_3"], ids=[SERVER.version, "client"])
 def test_answers_are_those_of_the_namenode(
     request: pytest.FixtureRequest,
-    release: str,
+    jvm: str,
     words: list[str],
     shared_namenode: NameNode,
     served: HadoopConf,
 ) -> None:
-    jvm: ClientJvm = request.getfixturevalue("client_jvm" if release == "2.7.3" else "client_jvm_3")
-    by_image, by_namenode = jvm.of(served).shell(*words), jvm.of(shared_namenode.conf).shell(*words)
+    clients: ClientJvm = request.getfixturevalue(jvm)
+    by_image, by_namenode = clients.of(served).shell(*words), clients.of(shared_namenode.conf).shell(*words)
     assert (by_image.code, by_image.out) == (by_namenode.code, by_namenode.out)
 
 

@@ -274,6 +274,7 @@ def version(current: Path) -> StorageInfo:
     return found if SERVER.journal_keeps_layout else replace(found, layout_version=NAMESPACE.layout_version)
 
 
+@pytest.mark.both_generations
 def test_the_same_calls_have_the_same_answers_and_leave_the_same_folder(conf: HadoopConf, tmp_path: Path) -> None:
     with hadoops(conf) as theirs, ours(tmp_path / "ours") as mine:
         for chapter in CHAPTERS:

@@ -90,6 +90,7 @@ def settled(trio: JournalTrio, journal: QuorumJournal, expected: list[tuple[int,
         wait_until(lambda number=number: trio.segments(number) == expected, f"node {number} with {expected}")
 
 
+@pytest.mark.both_generations
 def test_it_formats_writes_rolls_reads_and_purges(trio: JournalTrio, journals: list[QuorumJournal]) -> None:
     journal = reader(trio, journals)
     assert not journal.is_formatted()

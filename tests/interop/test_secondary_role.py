@@ -67,6 +67,7 @@ def changed_by_a_restart(node: NameNode, client: HdfsClient) -> list[str]:
 # ---- ours alone --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.both_generations
 def test_the_daemon_does_the_whole_job_with_hadoops_own_files(purging: NameNode, client_jvm: ClientJvm) -> None:
     client = client_jvm.of(purging.conf)
     current = purging.conf.checkpoint_dir / "current"

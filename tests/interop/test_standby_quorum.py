@@ -74,6 +74,7 @@ def same_after_a_restart(site: Site, txid: int) -> None:
     assert without_clock_times(site.active.namespace()) == without_clock_times(before)
 
 
+@pytest.mark.both_generations
 def test_it_tails_and_checkpoints_and_the_active_purges(site: Site) -> None:
     trio, nodes = site.trio, range(3)
     with site.standby() as daemon:

@@ -532,6 +532,7 @@ def test_a_secondarynamenode_makes_checkpoints_of_the_stub(client_jvm: ClientJvm
         assert [each.path for each in stub.namespace.walk()] == [each.path for each in before]
 
 
+@pytest.mark.both_generations
 @pytest.mark.skipif(not SERVER.registers_at_stub, reason="the stub announces builds of 2.7.3 and 3.4.1 only")
 def test_a_backup_node_keeps_in_step_with_the_stub(client_jvm: ClientJvm, tmp_path: Path) -> None:
     conf = HadoopConf(tmp_path, {"dfs.namenode.checkpoint.period": "3600"})

@@ -5,8 +5,13 @@ import java.io.File;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.net.URI;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.List;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.crypto.key.KeyProvider;
+import org.apache.hadoop.crypto.key.KeyProviderFactory;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.HdfsConfiguration;
@@ -26,9 +31,17 @@ import org.apache.hadoop.security.UserGroupInformation;
  *                                 steps, the edits of the rest, and what a SecondaryNameNode makes of both in
  *                                 FOLDER/secondary
  * </pre>
+ *
+ * MODE is one of RandomWork, and after a + each what the NameNode is configured for: `slices` (compressed images with
+ * sub-sections), `zones` or `sm4` (encryption zones, with AES or SM4), `locks` (the fine-grained lock). A release that
+ * does not know a key ignores it.
  */
 public final class RandomRecorder {
   private static final String HOST = "127.0.0.1";
+  private static final String[] CODECS = {"DefaultCodec", "GzipCodec", "BZip2Codec"};
+  private static final String KEY = "key";
+  private static final String KEYS = "dfs.encryption.key.provider.uri";
+  private static final String LOCKS = "org.apache.hadoop.hdfs.server.namenode.fgl.FineGrainedFSNamesystemLock";
   private final PrintStream log;
 
   private RandomRecorder(PrintStream log) {
@@ -38,6 +51,8 @@ public final class RandomRecorder {
   public static void main(String[] arguments) throws IOException {
     PrintStream answers = new PrintStream(System.out, true, "UTF-8");
     System.setOut(System.err);
+    // else Java does not read what Hadoop writes into a key store
+    System.setProperty("jceks.key.serialFilter", "java.lang.*;java.security.*;javax.crypto.**;org.apache.hadoop.**;!*");
     DefaultMetricsSystem.setMiniClusterMode(true);
     FileSystem.enableSymlinks();
     RandomRecorder recorder = new RandomRecorder(System.err);
@@ -59,7 +74,10 @@ public final class RandomRecorder {
   }
 
   private String record(File folder, String mode, long seed, int steps) throws Exception {
+    List<String> words = Arrays.asList(mode.split("\\+"));
     Configuration conf = configuration(folder);
+    configure(conf, folder, words, seed);
+    String key = conf.get(KEYS) == null ? null : KEY;
     UserGroupInformation.setConfiguration(conf);
     NameNode.format(conf);
     NameNode node = NameNode.createNameNode(new String[0], conf);
@@ -69,7 +87,7 @@ public final class RandomRecorder {
       try (DistributedFileSystem files = (DistributedFileSystem) FileSystem.newInstance(conf)) {
         SimulatedDataNode dataNode = new SimulatedDataNode(node.getRpcServer(), 1);
         files.setSafeMode(SafeModeAction.SAFEMODE_LEAVE);
-        RandomWork work = new RandomWork(files, dataNode, mode, seed);
+        RandomWork work = new RandomWork(files, dataNode, words.get(0), seed, key);
         work.run(steps / 3);
         files.setSafeMode(SafeModeAction.SAFEMODE_ENTER);
         files.saveNamespace();
@@ -115,6 +133,33 @@ public final class RandomRecorder {
     conf.set("dfs.webhdfs.enabled", "false");
     conf.set("ipc.client.connection.maxidletime", "300");
     return conf;
+  }
+
+  private static void configure(Configuration conf, File folder, List<String> words, long seed) throws Exception {
+    for (String word : words.subList(1, words.size())) {
+      switch (word) {
+        case "slices":
+          conf.setBoolean("dfs.image.compress", true);
+          conf.set("dfs.image.compression.codec", "org.apache.hadoop.io.compress." + CODECS[(int) (seed % CODECS.length)]);
+          conf.setBoolean("dfs.image.parallel.load", true);
+          conf.setInt("dfs.image.parallel.target.sections", 4);
+          conf.setInt("dfs.image.parallel.inode.threshold", 10);
+          break;
+        case "zones":
+        case "sm4":
+          conf.set(KEYS, "jceks://file" + new File(folder, "keys.jceks").toURI().getPath());
+          KeyProvider keys = KeyProviderFactory.get(new URI(conf.get(KEYS)), conf);
+          String cipher = word.equals("sm4") ? "SM4/CTR/NoPadding" : "AES/CTR/NoPadding";
+          keys.createKey(KEY, new byte[16], KeyProvider.options(conf).setBitLength(128).setCipher(cipher));
+          keys.flush();
+          break;
+        case "locks":
+          conf.set("dfs.namenode.lock.model.provider.class", LOCKS);
+          break;
+        default:
+          throw new IllegalArgumentException("a mode has no " + word);
+      }
+    }
   }
 
   private static String oneLine(Throwable error) {

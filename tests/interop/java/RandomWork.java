@@ -59,7 +59,9 @@ final class RandomWork {
   private List<String> paths;
   private int clients;
 
-  RandomWork(DistributedFileSystem files, SimulatedDataNode dataNode, String mode, long seed) throws Exception {
+  /** `key` is of encryption zones, or null. */
+  RandomWork(DistributedFileSystem files, SimulatedDataNode dataNode, String mode, long seed, String key)
+      throws Exception {
     if (!WEIGHTS.containsKey(mode)) {
       throw new IllegalArgumentException("no mode " + mode + " but " + WEIGHTS.keySet());
     }
@@ -74,6 +76,9 @@ final class RandomWork {
       String path = i < 6 ? "/d" + i : child(directory());
       files.mkdirs(new Path(path));
       put(path, true);
+      if (key != null && (i == 1 || i == 4)) {
+        files.createEncryptionZone(new Path(path), key);
+      }
     }
     for (int i = 0; i < 4 && mode.equals("snapshot"); i++) {
       files.allowSnapshot(new Path("/d" + i));
