@@ -14,7 +14,7 @@ class MergeSettings:
     """How edits are replayed, and how new images are written.
 
     Attributes:
-        codec: Hadoop's class name for new images, "" for none, None for the base image's.
+        codec: Hadoop's class name for new images, "" for none, None for the base image's; see `codec_to_write`.
         layout_version: of new images, whose rules the replay follows; None for the base image's.
         allow_unknown_layout: take images newer than every known layout, copying what is not understood.
         sub_sections: see `write_image`.

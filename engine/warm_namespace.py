@@ -43,6 +43,7 @@ from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
 from hadoop_common.inode_ids import ROOT_INODE_ID
 from hadoop_common.names import image_name
+from image_format.codec_choice import codec_to_write
 from image_format.errors import InconsistentHistoryError, RecordError
 from image_format.history_check import check_history
 from image_format.index import ImageIndex
@@ -379,7 +380,7 @@ class WarmNamespace:
         def write(out: Sink) -> Callable[[], IndexArrays | None]:
             return opened.loaded.write(
                 cancellable(out, watcher),
-                codec=opened.image.codec if self.settings.codec is None else self.settings.codec,
+                codec=codec_to_write(self.settings.codec, opened.image.codec, opened.layout_version),
                 sub_sections=self.settings.sub_sections,
                 progress=watcher.advance,
             )

@@ -16,6 +16,7 @@ from checkpointer.merging.older_image import older_image, sentence, set_aside_co
 from checkpointer.storage.aside import lost_pasts
 from checkpointer.storage.fitness import unusable, with_usable_images
 from checkpointer.storage.inspector import StorageDirectory, inspect, newest_copies
+from hadoop_common.errors import HdfsError
 from hadoop_common.storage_lock import LOCK_FILE
 from image_format.reader import ImageFile
 from image_tools.verify.catalogue import Severity
@@ -93,6 +94,7 @@ def _image(listings: Sequence[StorageDirectory], limit: float, *, content: bool,
     whole = next((path for path, digest in digests.items() if digest.value), None)
     if deep and whole is not None:
         errors = ask_all({whole: lambda: _errors(whole)}, limit)[whole]
+    codec, layout_version = _format(copies[0].path)
     return ImageFacts(
         txid=copies[0].txid,
         size=found.st_size,
@@ -100,7 +102,18 @@ def _image(listings: Sequence[StorageDirectory], limit: float, *, content: bool,
         copies=tuple(digests.items()),
         deep=errors,
         way_out=_way_out(listings, copies[0].txid) if digests and whole is None else "",
+        codec=codec,
+        layout_version=layout_version,
     )
+
+
+def _format(path: Path) -> tuple[str, int] | tuple[None, None]:
+    """Codec and layout version of an image; None for both where its summary cannot be read."""
+    try:
+        with ImageFile.open(path, verify_md5=False, allow_unknown_layout=True) as image:
+            return image.codec, image.layout_version
+    except HdfsError:
+        return None, None
 
 
 def _way_out(listings: Sequence[StorageDirectory], unreadable_txid: int) -> str:

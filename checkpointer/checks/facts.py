@@ -87,7 +87,8 @@ class ImageFacts:
     """The newest image here; `size` in bytes, `modified` in seconds since the epoch.
 
     `copies` tells for each copy whether it is whole: its digest, or what is wrong. `deep` counts errors in its records.
-    `way_out` tells how an older image can take its place, "" where it is whole or none can.
+    `way_out` tells how an older image can take its place, "" where it is whole or none can. `codec` (class name,
+    "" for none) and `layout_version` are None where its summary cannot be read.
     """
 
     txid: int
@@ -96,6 +97,8 @@ class ImageFacts:
     copies: tuple[tuple[Path, Answer[str]], ...] = ()
     deep: Answer[int] = Answer()
     way_out: str = ""
+    codec: str | None = None
+    layout_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,8 +176,9 @@ class LockFacts:
 class Facts:
     """Everything the checks may look at; what no chosen check needs is left out.
 
-    `now` is in seconds since the epoch, `period` in seconds, `reserved` in bytes. `edits_directories` are those that
-    hold edits only; `tls` is None where HTTPS is not used, `lock` where every daemon is for itself.
+    `now` is in seconds since the epoch, `period` in seconds, `reserved` in bytes. `codec` is the class name configured
+    for new images, "" for none. `edits_directories` are those that hold edits only; `tls` is None where HTTPS is not
+    used, `lock` where every daemon is for itself.
     """
 
     role: Role
@@ -182,6 +186,7 @@ class Facts:
     period: float
     transactions: int
     reserved: int
+    codec: str = ""
     is_ha: bool = False
     namenodes: tuple[NameNodeFacts, ...] = ()
     directories: tuple[DirectoryFacts, ...] = ()

@@ -92,6 +92,7 @@ def gather(
         period=config.period,
         transactions=config.transactions,
         reserved=cluster.reserved,
+        codec=config.merge_settings.codec or "",
         is_ha=cluster.is_ha,
         namenodes=_namenodes(config, answers) if Part.NAMENODES in parts else (),
         daemon=_daemon(config, answers.get("daemon")),

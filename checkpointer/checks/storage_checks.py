@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from checkpointer.checks.facts import DirectoryFacts, Facts
 from checkpointer.checks.thresholds import Thresholds
@@ -13,6 +14,7 @@ from checkpointer.storage.inspector import StorageState, agree_on_version
 from checkpointer.storage.room import LEAST_ROOM
 from hadoop_common.errors import StorageError
 from hadoop_common.quantities import counted
+from image_format.codec_choice import advice_on_codec, class_of, codec_to_write
 
 _UNUSABLE_HINT = (
     "Checkpoints continue without the named files. Copy a missing .md5 file from where the image comes from; move the "
@@ -56,10 +58,34 @@ def check_storage(facts: Facts, thresholds: Thresholds) -> Verdict:
     states.append(state)
     hint = _hint(facts) or (_LOST_PAST_HINT if lost and not problems else "")
     problems += [lost] if lost else []
+    if other := _other_codec(facts):
+        # what needs an operator first keeps its hint
+        hint = hint if problems else other.hint
+        states.append(State.WARNING)
+        problems.append(other.problem)
     image = facts.image.value
     metrics = () if image is None else (Metric("image", image.size, "B"),)
     whole = "" if image is None else f"image at txid {image.txid} is whole"
     return Verdict(worst(states), "; ".join(problems) or whole, tuple(details), metrics, hint)
+
+
+class _OtherCodec(NamedTuple):
+    problem: str
+    hint: str
+
+
+def _other_codec(facts: Facts) -> _OtherCodec | None:
+    """Report that new images have another codec than the configured one; None where they do not."""
+    image = facts.image.value
+    if image is None or image.codec is None or image.layout_version is None:
+        return None
+    written = codec_to_write(facts.codec, image.codec, image.layout_version)
+    if written == facts.codec:
+        return None
+    return _OtherCodec(
+        f"new images get {class_of(written)}, not {class_of(facts.codec)} as configured",
+        advice_on_codec(facts.codec, image.layout_version),
+    )
 
 
 def _hint(facts: Facts) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -191,13 +192,25 @@ def command(
             "a NameNode of another release takes the directory over with -upgrade",
             err=True,
         )
-    for warning in result.warnings:
+    for warning in (*result.warnings, *_other_codec(result.saved.paths[0], settings.codec)):
         echo(f"warning: {warning}", err=True)
     if result.ignored:
         echo(f"note: {ignored_text(result.ignored)}", err=True)
     for healed in result.healed:
         echo(f"healed: {healed}", err=True)
     _report(as_json, plan, content, text)
+
+
+def _other_codec(image: Path, wanted: str | None) -> Iterator[str]:
+    """Say why an image has another codec than the configured one."""
+    if not wanted:
+        return
+    from image_format.codec_choice import advice_on_codec, class_of
+    from image_format.reader import ImageFile
+
+    with ImageFile.open(image, verify_md5=False, allow_unknown_layout=True) as written:
+        if written.codec != wanted:
+            yield f"the image has {class_of(written.codec)}. {advice_on_codec(wanted, written.layout_version)}"
 
 
 def _bounded(memory: MemoryLimit, engine: EngineSettings) -> AbstractContextManager[None]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from checkpointer.cli.service_logging import log_warnings, logging_options, set_up_logging
+from checkpointer.config import keys
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.config.report import likely_role
 from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, load_configuration
@@ -60,6 +61,8 @@ def command(
         return replace(config, merge_settings=replace(config.merge_settings, memory=limit))
 
     config = configuration()
+    if advice := _advice_on_codec(config):
+        _LOG.warning("%s: %s", keys.IMAGE_COMPRESSION_CODEC.name, advice)
     _try_tls(config)
     if config.kerberos is not None:
         _log_in(config.kerberos)
@@ -73,6 +76,16 @@ def command(
         notifier=Notifier(os.environ.get("NOTIFY_SOCKET", "")),
         heartbeat=watchdog_interval(os.environ, os.getpid()),
     )
+
+
+def _advice_on_codec(config: CheckpointConfig) -> str:
+    """What an operator has to know of the codec of new images, "" for nothing."""
+    if not config.merge_settings.codec:
+        return ""
+    # loads the libraries of all codecs
+    from image_format.codec_choice import advice_on_codec
+
+    return advice_on_codec(config.merge_settings.codec)
 
 
 def _try_tls(config: CheckpointConfig) -> None:

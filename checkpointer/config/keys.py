@@ -299,7 +299,7 @@ IMAGE_COMPRESSION_CODEC = ConfigKey(
     "dfs.image.compression.codec",
     "org.apache.hadoop.io.compress.DefaultCodec",
     text("class"),
-    "The codec of compressed images.",
+    "The codec of compressed images; Lz4Codec and ZStandardCodec only if the NameNode's own image has it.",
 )
 REPLICATION_MIN = ConfigKey(
     "dfs.namenode.replication.min", "1", COUNT, "Replay raises a smaller replication factor to this.", least=1

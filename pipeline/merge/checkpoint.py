@@ -23,6 +23,7 @@ from engine.replay import replay
 from engine.saver import Sink, save_image
 from engine.saving import cancellable, image_warnings, sound
 from hadoop_common.inode_ids import ROOT_INODE_ID
+from image_format.codec_choice import codec_to_write
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.writer import ImageWriter
@@ -90,7 +91,7 @@ def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTas
 
         def write(sink: Sink) -> None:
             settings = task.settings
-            codec = image.codec if settings.codec is None else settings.codec
+            codec = codec_to_write(settings.codec, image.codec, image.layout_version)
             writer = ImageWriter(cancellable(sink, observer), image.layout_version, codec, template=image.summary)
             write_image(namespace, image, merger, writer, sub_sections=settings.sub_sections, progress=observer.advance)
 

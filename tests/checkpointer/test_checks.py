@@ -277,6 +277,16 @@ def test_the_image_of_the_storage(found: Answer[ImageFacts], state: State) -> No
     assert decide("storage", image=found).state is state
 
 
+def test_a_codec_that_a_namenode_may_lack_is_reported() -> None:
+    lz4 = "org.apache.hadoop.io.compress.Lz4Codec"
+    found = decide("storage", codec=lz4, image=image(codec="", layout_version=-67))
+    assert found.state is State.WARNING
+    assert found.summary == "new images get DefaultCodec, not Lz4Codec as configured"
+    assert "lz4-java" in found.hint
+    for its_own in (image(codec=lz4, layout_version=-67), image()):
+        assert decide("storage", codec=lz4, image=its_own).state is State.OK
+
+
 def test_a_held_lock_is_told() -> None:
     assert "in use by 12@host" in decide("storage", directories=(directory(holder="12@host"),)).details[0]
 

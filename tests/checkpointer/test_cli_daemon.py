@@ -71,6 +71,26 @@ def write_edits(stub: NameNodeStub, label: str) -> int:
     return stub.roll() - 1
 
 
+@pytest.mark.parametrize(("codec", "warns"), [("Lz4Codec", True), ("GzipCodec", False)])
+def test_the_start_warns_of_a_codec_that_a_namenode_may_lack(
+    codec: str, warns: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    values = {
+        "dfs.image.compress": "true",
+        "dfs.image.compression.codec": f"org.apache.hadoop.io.compress.{codec}",
+        "dfs.namenode.checkpoint.dir": str(tmp_path),
+    }
+    properties = (f"<property><name>{key}</name><value>{value}</value></property>" for key, value in values.items())
+    (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{''.join(properties)}</configuration>")
+    defaults = "<property><name>fs.defaultFS</name><value>hdfs://127.0.0.1:1</value></property>"
+    (tmp_path / "core-site.xml").write_text(f"<configuration>{defaults}</configuration>")
+    monkeypatch.setattr("os.umask", lambda mask: 0)
+    monkeypatch.setattr("checkpointer.cli.run_command.set_up_logging", lambda *_: None)
+    monkeypatch.setattr("checkpointer.daemon.process.run_role", lambda *_, **__: None)
+    assert run_cli("run", "--conf", tmp_path, "--role", "secondary").code == 0
+    assert ("dfs.image.compression.codec: A NameNode reads Lz4Codec only with lz4-java" in caplog.text) == warns
+
+
 def test_status_on_one_screen(cluster: Cluster, stub: NameNodeStub) -> None:
     missing = run_cli("status", "--conf", cluster.conf)
     assert (missing.code, "no daemon answers" in missing.err) == (7, True)

@@ -1,0 +1,73 @@
+"""Codec of a new image: some are written only where a NameNode has written the old image with them.
+
+A NameNode that lacks the library of a codec cannot load such an image, and cannot write one: saving fails there. So an
+old image with the codec shows that its NameNode has the library. Sources: SnappyCodec, Lz4Codec and ZStandardCodec of
+hadoop-common, and the dependencies of its pom.xml.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from image_format.codecs import codec_class_name
+from image_format.layout import LayoutVersion, supports
+
+DEFAULT_CODEC = codec_class_name("default")
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """What a NameNode needs for a codec; `bundled` is the first layout whose releases bring it along, None for none."""
+
+    name: str
+    bundled: LayoutVersion | None = None
+
+
+_LIBRARIES = {
+    codec_class_name("snappy"): Library(
+        "the native Hadoop library with Snappy", LayoutVersion.SNAPSHOT_MODIFICATION_TIME
+    ),
+    codec_class_name("lz4"): Library("lz4-java on its class path, or before 3.3 the native Hadoop library"),
+    codec_class_name("zstd"): Library("the native Hadoop library with Zstandard"),
+}
+
+
+def library_of(codec: str, layout_version: int | None = None) -> str:
+    """What a NameNode needs for a codec beyond its release, "" for nothing.
+
+    Args:
+        codec: class name, "" for none.
+        layout_version: of its images; None if unknown, which counts as a new one.
+    """
+    library = _LIBRARIES.get(codec)
+    if library is None:
+        return ""
+    bundled = library.bundled is not None and (layout_version is None or supports(library.bundled, layout_version))
+    return "" if bundled else library.name
+
+
+def class_of(codec: str) -> str:
+    """The last part of a codec's class name."""
+    return codec.rpartition(".")[2]
+
+
+def advice_on_codec(codec: str, layout_version: int | None = None) -> str:
+    """What an operator has to know of a codec that needs a library; "" for other codecs."""
+    library = library_of(codec, layout_version)
+    return library and (
+        f"A NameNode reads {class_of(codec)} only with {library}. The checkpointer writes it where the NameNode's own "
+        f"image has it, else {class_of(DEFAULT_CODEC)}. Every NameNode that may load the image needs the library."
+    )
+
+
+def codec_to_write(wanted: str | None, base: str, layout_version: int) -> str:
+    """Return the class name of the codec for a new image.
+
+    Args:
+        wanted: as configured; None for that of the base image.
+        base: codec of the image that edits are merged into.
+        layout_version: of the new image.
+    """
+    if wanted is None or wanted == base:
+        return base
+    return DEFAULT_CODEC if library_of(wanted, layout_version) else wanted
