@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterator
 from mmap import mmap
 from struct import Struct
 
@@ -16,6 +17,9 @@ _UINT16 = Struct(">H")
 _SHORT = Struct(">h")
 _INT = Struct(">i")
 _LONG = Struct(">q")
+_UNIT = Struct("<H")
+_LEADS = ((0x80, 0, 1), (0xE0, 0xC0, 2), (0xF0, 0xE0, 3), (0xF8, 0xF0, 4))
+"""Of a first byte: mask, marks and the bytes of its character."""
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 
@@ -23,16 +27,40 @@ _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 def decode_cesu8(raw: bytes) -> str:
     """Decode DeprecatedUTF8: UTF-8 per UTF-16 unit, surrogate pairs joined, lone surrogates kept.
 
+    Malformed sequences give the characters that UTF8.readChars of Hadoop makes of them.
+
     Raises:
-        ValueError: `raw` is no such encoding.
+        ValueError: Hadoop refuses `raw`.
     """
     if raw.isascii():
         return raw.decode("ascii")
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
-        units = raw.decode("utf-8", "surrogatepass")
-        return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+        try:
+            units = raw.decode("utf-8", "surrogatepass").encode("utf-16-le", "surrogatepass")
+        except UnicodeDecodeError:
+            units = b"".join(_UNIT.pack(unit) for unit in _units(raw))
+        return units.decode("utf-16-le", "surrogatepass")
+
+
+def _units(raw: bytes) -> Iterator[int]:
+    """UTF-16 units as UTF8.readChars: the lead byte gives the length, the bytes after it are not checked."""
+    position = 0
+    while position < len(raw):
+        lead = raw[position]
+        length = next((size for mask, marks, size in _LEADS if lead & mask == marks), 0)
+        if not length or position + length > len(raw):
+            raise ValueError(f"byte {lead:#04x} at position {position} begins no character")
+        code = lead & (0x7F >> length if length > 1 else 0x7F)
+        for byte in raw[position + 1 : position + length]:
+            code = code << 6 | byte & 0x3F
+        position += length
+        if length < 4:
+            yield code
+        else:
+            yield (code >> 10) + 0xD7C0
+            yield (code & 0x3FF) + 0xDC00
 
 
 def encode_cesu8(text: str) -> bytes:
@@ -127,7 +155,7 @@ class Reader:
         raw = bytes(buffer[start:end])
         try:
             return decode_cesu8(raw)
-        except UnicodeDecodeError as error:
+        except ValueError as error:
             raise CorruptOpError(f"a string is not UTF-8: {error}") from None
 
     def text(self) -> str:

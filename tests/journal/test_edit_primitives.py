@@ -86,6 +86,25 @@ def test_four_byte_utf8_is_read_as_hadoop_reads_it():
 
 
 @pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"a\xe4\xb8b", "a\u4e22"),
+        (b"a\xc0\x80b", "a\0b"),
+        (b"\xc1\xff", "\x7f"),
+        (b"\xf7\xbf\xbf\xbf", "\udfbf\udfff"),
+        (b"\xed\xa0\xbd\xe4\xb8b", "\ud83d\u4e22"),
+        *((raw, None) for raw in (b"\xfe", b"a\x80", b"\xf8aaaa", b"\xe4\xb8", b"\xc3", b"\xf0\x9f\x98")),
+    ],
+)
+def test_malformed_utf8_is_read_or_refused_as_hadoop_does(raw, text):
+    if text is None:
+        with pytest.raises(ValueError, match="begins no character"):
+            decode_cesu8(raw)
+    else:
+        assert decode_cesu8(raw) == text
+
+
+@pytest.mark.parametrize(
     ("value", "raw"),
     [
         (0, "00"),
