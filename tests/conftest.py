@@ -22,7 +22,7 @@ from tests.scheduling import SharedJvms
 
 _EACH, _EACH_RECORDED, _EACH_WITH_JVM, _EACH_WITH_SERVERS = 8, 4, 2, 1
 """Parameter sets of one test function in the quick tier; fewer where each of them takes longer."""
-_GENERATIONS = ("hadoop-2.7.3/", "hadoop-3.4.1/")
+_RELEASES = ("hadoop-2.7.3/", "hadoop-3.3.6/", "hadoop-3.4.1/", "hadoop-3.5.0/")
 """What the names of recorded cases begin with; a sample has some of each."""
 _MEMORY, _MEMORY_NEEDED = Path("/dev/shm"), 4 << 30
 """Where the files of the quick tier lie if there is room: it has no use for a disk's time to write them."""
@@ -90,14 +90,16 @@ def _kept(item: pytest.Function) -> int:
 
 
 def _sampled(items: list[pytest.Function], count: int, name: str) -> Iterator[pytest.Function]:
-    """`count` of them, as many of each generation of recorded cases as there may be."""
-    older, newer = ([item for item in items if generation in item.nodeid] for generation in _GENERATIONS)
-    if count == 1 or not older or not newer or len(older) + len(newer) < len(items):
+    """`count` of them, as many of each release of recorded cases as there may be."""
+    found = [[item for item in items if release in item.nodeid] for release in _RELEASES]
+    groups = sorted(filter(None, found), key=len)
+    if count < len(groups) or sum(map(len, groups)) < len(items):
         yield from sample(items, count, name)
         return
-    few = min(len(older), count // 2)
-    yield from sample(older, few, name)
-    yield from sample(newer, count - few, name)
+    for index, group in enumerate(groups):
+        few = min(len(group), count // (len(groups) - index))
+        yield from sample(group, few, name)
+        count -= few
 
 
 def pytest_collection_finish() -> None:

@@ -49,7 +49,9 @@ UNKNOWN_STATE = {"namenode-own-edits-fail-2"}
 # By what begins their lines: what an image as Hadoop's differs in, though no NameNode loads that one.
 KNOWN_DIFFERENCES = {
     # Hadoop looks for a name in a created list that is in no order, and does not find it
-    "random-snapshot-551343": ("diffs (2, 16387)",),
+    "hadoop-2.7.3/random-snapshot-551343": ("diffs (2, 16387)",),
+    # a block that no snapshot needs, which 3.4 and newer releases drop
+    "hadoop-3.3.6/sub-sections": ("inodes 16510 file.blocks",),
 }
 HEALED = [
     Case(RECORDED / "hadoop-2.7.3" / "random-mixed-551376"),
@@ -90,7 +92,7 @@ def test_the_image_loads_and_is_the_one_hadoop_made_where_that_does(case: Case, 
         assert not any(verify_image(path).valid for path in case.expected_images())
         image, healed = made_of(case, tmp_path / "left", healing=Healing.AS_HADOOP)
         assert healed == ()
-        known = KNOWN_DIFFERENCES.get(case.path.name, ())
+        known = KNOWN_DIFFERENCES.get(case.id, ())
         assert [line for line in case.differences(image) if not line.startswith(known or ("nothing",))] == []
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from hadoop_common.hadoop_releases import HADOOP_3, RELEASES, Release
 from image_format.reader import ImageFile
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.xml_dump import XmlForm, dump_xml
@@ -36,7 +37,12 @@ class Viewed:
     @property
     def form(self) -> XmlForm:
         """Of the release whose viewer it was, which for images before an upgrade is not the one that wrote them."""
-        return XmlForm.RELEASE_2 if "hadoop-2.7.3" in str(self.xml) else XmlForm.RELEASE_3
+        return XmlForm.RELEASE_2 if self.release.version.startswith("2.") else XmlForm.RELEASE_3
+
+    @property
+    def release(self) -> Release:
+        """Of the viewer."""
+        return RELEASES[self.xml.relative_to(RECORDED).parts[0].removeprefix("hadoop-")]
 
     @property
     def complete(self) -> bool:
@@ -60,6 +66,6 @@ def open_image(path: Path) -> ImageFile:
     return ImageFile.open(path, verify_md5=False, allow_unknown_layout=True)
 
 
-def xml_of(path: Path, form: XmlForm | None = None) -> str:
+def xml_of(path: Path, form: XmlForm | None = None, release: Release = HADOOP_3) -> str:
     with open_image(path) as image:
-        return joined(dump_xml(ImageRecords(image), form))
+        return joined(dump_xml(ImageRecords(image), form, release=release))

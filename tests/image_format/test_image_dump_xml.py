@@ -26,7 +26,7 @@ HADOOP_3 = RECORDED / "hadoop-3.4.1"
 @pytest.mark.recorded
 @pytest.mark.parametrize("view", recorded_views(large=True), ids=lambda view: view.id)
 def test_the_dump_is_the_viewers_to_the_byte(view: Viewed) -> None:
-    got, expected = xml_of(view.image, view.form), view.expected()
+    got, expected = xml_of(view.image, view.form, view.release), view.expected()
     if got != expected:
         # shows the elements that differ; `==` of megabytes says nothing
         lines = [sorted(text.replace("><", ">\n<").split("\n")) for text in (got, expected)]

@@ -26,11 +26,13 @@ def rewrite(image: ImageFile, *, stored: bool) -> bytes:
         if is_sub_section(entry.name):
             subs.setdefault(entry.name.removesuffix("_SUB"), []).append(entry)
             continue
-        if stored:
+        # slices of a compressed section are streams of their own, which no entry would tell apart
+        sliced = bool(image.codec) and entry.name in subs
+        if stored and not sliced:
             writer.copy_section(entry.name, image.stored_bytes(entry))
             continue
         with writer.section(entry.name) as section:
-            for sub in sorted(subs.get(entry.name, []), key=lambda sub: sub.offset):
+            for sub in sorted([] if sliced else subs.get(entry.name, []), key=lambda sub: sub.offset):
                 section.write(image.stored_bytes(sub))
                 section.cut()
             section.write(image.section_bytes(entry.name)[section.size :])

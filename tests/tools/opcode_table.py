@@ -19,7 +19,7 @@ from journal.ops import OPERATIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "opcodes.md"
-RELEASES = {"2.7.3": -63, "3.4.1": -67}
+RELEASES = {"2.7.3": -63, "3.3.6": -66, "3.4.1": -67, "3.5.0": -67}
 SHOWN = 3  # cases named in a row
 UNIT_TESTS = "tests/checkpointer/test_replay_opcodes.py"
 
@@ -33,7 +33,7 @@ replay (`engine.replay.table`) and the recorded cases; a test compares.
 
 * *layouts*: the layout versions whose logs may hold the operation, of those that are read at all,
   {OLDEST_LAYOUT} .. {NEWEST_LAYOUT} (smaller is newer). Fields that came with a layout of their own are named.
-* *releases*: which of the two recorded releases writes it. Operations marked *read only* come
+* *releases*: which of the recorded releases write it. Operations marked *read only* come
   from logs of older releases.
 * *handler*: the function in `engine.replay` that applies it.
 * *kernel*: its compiled twin in `engine.replay.kernels`, for an operation that is frequent. A test replays each of them
@@ -44,7 +44,7 @@ replay (`engine.replay.table`) and the recorded cases; a test compares.
 
 * *ignored*: when a NameNode replays it without an effect, so that it changes nothing here either.
 
-Opcodes 5 and 6 (DATANODE_ADD, DATANODE_REMOVE) have no parser in either release and are an error. 255 ends a log.
+Opcodes 5 and 6 (DATANODE_ADD, DATANODE_REMOVE) have no parser in any release and are an error. 255 ends a log.
 """
 
 
