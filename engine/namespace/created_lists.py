@@ -11,7 +11,7 @@ from engine.namespace.lineage import Lineage
 from engine.namespace.references import WithName
 from engine.namespace.snapshots import Snapshots
 from engine.namespace.tree import ROOT_ROW, Tree
-from image_format.inode_table import NO_ROW
+from image_format.inode_table import NO_ROW, SYMLINK
 from image_format.kernels.inode import DROPPED, SPECIAL
 
 
@@ -93,9 +93,13 @@ class CreatedLists(Lineage):
         """Before an inode leaves its name to snapshots, look for the diff that has it as created.
 
         Raises:
-            InconsistentNamespaceError: what the diff has is an older reference to it, as `stops_at`.
+            InconsistentNamespaceError: what the diff has is an older reference to it, or a link itself where its
+                directory has a reference, as `stops_at`.
         """
         directory, name = int(self._table.parent[row]), self._table.name(row)
+        if self._table.kind[row] == SYMLINK and self._references.hub(row) is not None:
+            self.stops_at(directory, name)
+            return
         diffs = self.diffs.of_directory(directory)
         for diff in [] if diffs is None else diffs.newest_first(name):
             node = self.created_node(directory, diff, name) if name in diff.created else None

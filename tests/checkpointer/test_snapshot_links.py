@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.errors import ReplayError
 from engine.healing import Healing
 from engine.merge import load_image
 from engine.replay import replay
@@ -16,7 +17,9 @@ from engine.replay_rules import ReplayRules
 from image_format.reader import ImageFile
 from image_tools.verify.checker import verify_image
 from tests.checkpointer.image_builder import BASE_TXID, LAYOUTS, ROOT, ImageBuilder, Saved, numbered, store
+from tests.checkpointer.op_makers import rename
 from tests.checkpointer.snapshot_reader import SnapshotReader
+from tests.checkpointer.snapshot_support import Setting, allow, create
 from tests.checkpointer.snapshot_twin import LinkTwin, Node, Step
 from tests.depth import examples
 
@@ -73,3 +76,18 @@ def test_no_link_is_lost_and_every_image_loads(
             txid += len(given_ops)
             source = store(Path(folder) / f"at {txid}", bytes(out), txid)
             check(source, twin)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_link_leaves_a_second_name_to_snapshots(tmp_path: Path, layout: int) -> None:
+    """A NameNode notes the link itself as created, where its directory has a reference, and stops at the rename."""
+    given = [allow(), create("s0"), rename("/s/l", "/s/m"), create("s1"), rename("/s/m", "/s/n")]
+    setting = Setting(tmp_path, layout)
+    link = setting.builder.symlink("/s/l", "t").id
+    found = setting.merged(*given)
+    assert found.present()["/s/n"] == link
+    assert link in found.at("s1").values()
+    setting.rules = ReplayRules(healing=Healing.AS_HADOOP)
+    with pytest.raises(ReplayError, match="inconsistent with its children at b'm'") as stopped:
+        setting.merged(*given)
+    assert stopped.value.txid == BASE_TXID + len(given)
