@@ -53,8 +53,8 @@ _STAMPED: Final = (
 
 # An opening that tells nothing for so long goes on in another stretch.
 _LONGEST_OPENING: Final = 4096
-# How many stretches are kept below an image's base: those of six weeks of hourly checkpoints of an idle cluster.
-_MAX_BEFORE: Final = 1024
+MAX_HISTORY: Final = 1024
+"""How many stretches are kept below an image: those of six weeks of hourly checkpoints of an idle cluster."""
 
 
 def is_telling(op: EditOp) -> bool:
@@ -121,7 +121,7 @@ class Claim:
     def history(self) -> tuple[Stretch, ...]:
         """Return all stretches that are known, from a telling one on; none where none tells, or where they are many."""
         known = (*self.before, *self.stretches)
-        return known if len(known) <= _MAX_BEFORE and any(stretch.telling for stretch in known) else ()
+        return known if len(known) <= MAX_HISTORY and any(stretch.telling for stretch in known) else ()
 
 
 class Opening:

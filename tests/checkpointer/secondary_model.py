@@ -42,7 +42,9 @@ class ModelSecondary:
 
     def restart(self) -> None:
         """Begin another process: images and claims are all that is left."""
-        self._past = SecondaryPast(self.claims)
+        self._past = SecondaryPast(
+            self.claims, lambda: [HeldImage(txid, self.images[txid]) for txid in sorted(self.images, reverse=True)]
+        )
 
     def _witness(self) -> FinalizedWitness:
         return FinalizedWitness(self._namenode, hasty=self.hasty)

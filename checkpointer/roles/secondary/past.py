@@ -13,17 +13,14 @@ the last telling one on, are found at the NameNode, too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from checkpointer.past.proof import Finding, Verdict, Witness, prove
 from checkpointer.past.watch import KeepsClaims
-from engine.stretches import Claim, HeldImage, Stretch, stretch_of
+from engine.stretches import MAX_HISTORY, Claim, HeldImage, Stretch, stretch_of
 from hadoop_common.errors import HdfsError
-
-# How many segments of the NameNode are read for an image that was fetched from it.
-_MAX_ENDING = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +44,15 @@ class _Pending:
 
 
 class SecondaryPast:
-    """The claims of a secondary's images, and the proof of each; one thread at a time uses it."""
+    """The claims of a secondary's images, and the proof of each; one thread at a time uses it.
 
-    def __init__(self, claims: KeepsClaims) -> None:
+    Args:
+        held: the images that are here.
+    """
+
+    def __init__(self, claims: KeepsClaims, held: Callable[[], Sequence[HeldImage]]) -> None:
         self._claims = claims
+        self._held = held
         self._pending: _Pending | None = None
 
     def fetched(self, image: HeldImage, life: tuple[str, int] | None, witness: Witness) -> None:
@@ -60,9 +62,14 @@ class SecondaryPast:
             ending: tuple[Stretch, ...] = ()
             # Without them the image counts only as long as the NameNode has it, or its process lives.
             with suppress(HdfsError, OSError):
-                ending = ending_at(image.txid, witness)
+                ending = _ending_at(image.txid, witness, self._histories(life))
             same = life is not None and witness.active_life() == life
             self._claims.add(image.md5, Claim((), image, ending if same else (), life))
+
+    def _histories(self, life: tuple[str, int] | None) -> dict[int, tuple[Stretch, ...]]:
+        """The stretches below each image here that is of the past of the process `life`, by the image's txid."""
+        claims = {image.txid: self._claims.of(image.md5) for image in self._held()}
+        return {txid: claim.history() for txid, claim in claims.items() if claim is not None and claim.life == life}
 
     def made(
         self, image: HeldImage, base: HeldImage, stretches: Sequence[Stretch], life: tuple[str, int] | None
@@ -98,19 +105,26 @@ class SecondaryPast:
         self._pending = None
 
 
-def ending_at(txid: int, witness: Witness) -> tuple[Stretch, ...]:
+def _ending_at(txid: int, witness: Witness, known: Mapping[int, tuple[Stretch, ...]]) -> tuple[Stretch, ...]:
     """Return the stretches of the NameNode's edits that end at `txid`, from a telling one on; none where none tells.
+
+    Args:
+        known: stretches that need not be read, by the txid that they end at.
 
     Raises:
         HdfsError, OSError: the segments cannot be read.
     """
     found: list[Stretch] = []
     for segment in reversed(witness.segments(0)):
-        if segment.in_progress or segment.last != txid or len(found) >= _MAX_ENDING:
+        if segment.in_progress or segment.last != txid:
             continue
+        if below := known.get(txid):
+            return (*below, *reversed(found))
         found.append(stretch_of(segment))
         if found[-1].telling:
             return tuple(reversed(found))
+        if len(found) == MAX_HISTORY:
+            break
         txid = segment.first - 1
     return ()
 

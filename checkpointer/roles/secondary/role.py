@@ -138,7 +138,9 @@ class SecondaryRole:
         # What the NameNode said at the last checkpoint; VERSION may lag behind it in a rolling upgrade.
         self._namespace: StorageInfo | None = None
         self._failures = MergeFailures()
-        self._past = SecondaryPast(ClaimBook(self._storage.image_folders))
+        self._past = SecondaryPast(
+            ClaimBook(self._storage.image_folders), lambda: held_images(self._storage.image_folders())
+        )
         self._lost: LostPast | None = None
         # The newest roll, until an image is made for it.
         self._rolled: _Roll | None = None
