@@ -121,7 +121,7 @@ def differences(ours: Path, theirs: Path, layout: int) -> list[Difference]:
         found = list(ImageComparison(mine, own).differences())
     # A standby's rollback image holds the start of the upgrade. A NameNode believes it only next to a rollback image.
     expected = {"transactionId", "rollingUpgradeStartTime"}
-    if layout > SNAPSHOT_TIMES:
+    if OLD.layout > SNAPSHOT_TIMES:
         expected.add("modificationTime")
     return [each for each in found if each.attribute not in expected]
 
