@@ -29,7 +29,8 @@ def add_principals(kdc: Kdc) -> None:
 def secure(kdc: Kdc, conf: HadoopConf, properties: Mapping[str, str] | None = None) -> HadoopConf:
     """`conf` with Kerberos, and every server at `HOST`, for principals have hosts by name."""
     named = {key: value.replace("127.0.0.1", HOST) for key, value in conf.properties.items()}
-    conf.update({**named, **_kerberos(kdc), **(properties or {})})
+    web = _web_logins(kdc) if conf.release.is_3 else {}
+    conf.update({**named, **_kerberos(kdc), **web, **(properties or {})})
     return conf
 
 
@@ -66,4 +67,13 @@ def _kerberos(kdc: Kdc) -> dict[str, str]:
         "dfs.web.authentication.kerberos.keytab": str(kdc.root / "nn.keytab"),
         # what tests look at while they wait; of Hadoop 3
         "hadoop.http.authentication.kerberos.endpoint.whitelist": "/status,/jmx,/metrics",
+    }
+
+
+def _web_logins(kdc: Kdc) -> dict[str, str]:
+    """What the web servers of Hadoop 3 need besides, to take logins."""
+    return {
+        "hadoop.http.authentication.type": "kerberos",
+        "hadoop.http.authentication.kerberos.principal": f"HTTP/_HOST@{REALM}",
+        "hadoop.http.authentication.kerberos.keytab": str(kdc.root / "nn.keytab"),
     }

@@ -193,7 +193,7 @@ def test_who_is_not_expected_is_refused_in_a_sentence(namenode: NameNode, kdc: K
         NamenodeClient(*namenode.rpc_address, user="x", retry=NO_RETRY) as client,
         pytest.raises(AccessControlError, match="Access denied for user alice"),
     ):
-        client.version_request()
+        client.roll_edit_log()
     with pytest.raises(TransferError, match="administrators may access this servlet") as caught:
         download_image(namenode.url, None, None, [tmp_path])
     assert f"We are alice@{REALM}" in caught.value.hint
@@ -233,7 +233,9 @@ def test_a_protocol_that_is_for_others(namenode: NameNode, tmp_path: Path) -> No
     log_in(login_of(conf))
     with (
         QJournalClient(*namenode.rpc_address, user="x") as client,
-        pytest.raises(NotAuthorizedError, match="expected client Kerberos principal is nn/localhost"),
+        pytest.raises(
+            NotAuthorizedError, match=r"(expected client Kerberos principal is|only accessible by) nn/localhost"
+        ),
     ):
         client.get_journal_state("j")
 
