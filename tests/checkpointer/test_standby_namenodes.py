@@ -14,6 +14,7 @@ from checkpointer.roles.standby.log_roller import LogRoller
 from checkpointer.roles.standby.namenodes import NameNodes, RollRefusedError
 from hadoop_rpc.errors import AccessControlError, RpcError, SafeModeError
 from hadoop_rpc.ha_protocol import HAState
+from hadoop_rpc.namenode_values import RemoteEditLog
 from hadoop_rpc.server import RpcServer
 from journal.errors import TransactionGapError
 from tests.checkpointer.namenode_double import Double
@@ -267,3 +268,21 @@ def test_after_a_new_beginning_a_roll_is_asked_for_at_the_same_place(nodes: Node
     clock.now = 242.0
     assert roller.check(50, never)
     assert (nodes.rolls, roller.alarm) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("active", "txid", "told"),
+    [
+        (Double(checkpoint_txid=5), 9, ""),
+        (Double(checkpoint_txid=20, logs=(RemoteEditLog(11, 20),)), 9, ""),
+        (Double(checkpoint_txid=20, logs=(RemoteEditLog(11, 20),)), 10, "asked"),
+        (Double(checkpoint_txid=9, logs=()), 9, "asked"),
+    ],
+)
+def test_an_image_that_is_not_there_is_not_asked_for(
+    active: Double, txid: int, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a failover the new active lacks our images, and a request for one leaves a stack trace in its log."""
+    monkeypatch.setattr("checkpointer.roles.standby.namenodes.image_digest", lambda *_, **__: "asked")
+    with asking(active) as nodes:
+        assert nodes.active_image_md5(txid) == told

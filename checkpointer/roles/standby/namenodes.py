@@ -179,9 +179,8 @@ class NameNodes:
             try:
                 if not self._is_active(node):
                     continue
-                with suppress(RpcError):
-                    if is_purged(txid, node.edits.edit_log_manifest(0)):
-                        return ""
+                if self._lacks_image(node, txid):
+                    return ""
                 return image_digest(node.http_address, txid, None, timeout=_STATE_TIMEOUT)
             except RpcError:
                 continue
@@ -191,6 +190,14 @@ class NameNodes:
                     return ""
                 _LOG.info("whether %s has an image at txid %d is not known: %s", node.http_address, txid, error)
         return None
+
+    @staticmethod
+    def _lacks_image(node: _NameNode, txid: int) -> bool:
+        """Whether a NameNode has no image at `txid`, as far as it tells by RPC; it logs a stack trace over HTTP."""
+        with suppress(RpcError):
+            newest = node.edits.most_recent_checkpoint_txid()
+            return newest < txid or is_purged(txid, node.edits.edit_log_manifest(0))
+        return False
 
     def lives(self) -> Mapping[str, int]:
         """When the process of each NameNode began, in ms since the epoch; those that do not tell are left out."""
