@@ -33,6 +33,7 @@ MARKS = 1  # an inode: whether it was dropped
 PARENT = 4  # an inode: where it is, asked for where there are snapshots
 
 
+@pytest.mark.deep
 def test_a_merge_of_a_million_files_stays_below_its_limit(tmp_path: Path) -> None:
     current = tmp_path / "current"
     current.mkdir()
