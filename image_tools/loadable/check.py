@@ -62,6 +62,7 @@ _DIFFS = np.array(
 _SNAPSHOT_SECTIONS = ("SNAPSHOT_DIFF", "INODE_REFERENCE")
 _SYSTEM_POLICIES = range(1, 6)
 _CELL_UNIT = 1024
+_LAST_RESERVED_BLOCK = 1 << 30
 _NEVER = ((1 << 63) - 1) // 4
 # INodeFile.HeaderFormat: smallest and largest replication, largest block size
 _FILES_OF_HADOOP_2 = np.array([1, 4095, (1 << 48) - 1], np.int64)
@@ -235,11 +236,21 @@ def _missing(section: Sections) -> Iterator[LoadFault]:
 
 def _said(message: Message, data: Section, start: int) -> str:
     """What a loader refuses of a section's first record and of those that it counts; "" for nothing."""
+    if isinstance(message, pb.NameSystemSection):
+        return _counter_fault(message)
     if isinstance(message, pb.ErasureCodingSection):
         return next(filter(None, map(_policy_fault, message.policies)), "")
     if isinstance(message, pb.CacheManagerSection):
         return _cache_fault(message, data, start)
     return ""
+
+
+def _counter_fault(info: pb.NameSystemSection) -> str:
+    """What SequentialBlockIdGenerator refuses to go back to; every NameNode writes the field."""
+    last = info.lastAllocatedBlockId
+    if not info.HasField("lastAllocatedBlockId") or _LAST_RESERVED_BLOCK <= last < 1 << 63:
+        return ""
+    return f"the last allocated block id {last} is one that a NameNode reserves"
 
 
 def _policy_fault(policy: pb.ErasureCodingPolicyProto) -> str:

@@ -149,6 +149,12 @@ def test_storage_types_are_those_of_the_layout(layout: int, kind: int, loads: bo
         assert (found == kernels.PARSED) is loads
 
 
+def test_block_ids_that_a_namenode_reserves(tmp_path: Path) -> None:
+    builder = ImageBuilder(NEWEST)
+    builder.info.lastAllocatedBlockId = (1 << 30) - 1
+    assert "is one that a NameNode reserves" in refused(tmp_path, builder)
+
+
 def policy(number: int, **changed: object) -> pb.ErasureCodingPolicyProto:
     schema = pb.ECSchemaProto(codecName="rs", dataUnits=3, parityUnits=2)
     found = pb.ErasureCodingPolicyProto(id=number, name="RS-3-2-1k", schema=schema, cellSize=1024, state=pb.ENABLED)
