@@ -11,7 +11,7 @@ from tests.interop.clients import ClientJvm, HdfsClient
 from tests.interop.cluster import NameNode
 from tests.interop.hadoop import Hadoop
 from tests.interop.hadoop_conf import HadoopConf
-from tests.interop.hadoop_home import CLIENT, SERVER, skip_without
+from tests.interop.hadoop_home import CLIENT, OLDEST, SERVER, skip_without
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +19,14 @@ def hadoop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
     """Hadoop's loader and viewers."""
     skip_without(SERVER)
     with Hadoop(tmp_path_factory.mktemp("hadoop")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def hadoop_2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
+    """The loader and viewers of 2.7.3, for images and edits of its layout, which Hadoop 3 loads in an upgrade only."""
+    skip_without(OLDEST)
+    with Hadoop(tmp_path_factory.mktemp("hadoop2"), OLDEST) as running:
         yield running
 
 

@@ -33,6 +33,11 @@ _CLOCK_FROM = 1_600_000_000_000
 REPLAYED = [case for case in IGNORED if HADOOP2 in case.layouts]
 
 
+@pytest.fixture(scope="module")
+def hadoop(hadoop_2: Hadoop) -> Hadoop:
+    return hadoop_2
+
+
 class _Clock:
     """Times of snapshots, which Hadoop 2.7 takes from its clock at replay."""
 

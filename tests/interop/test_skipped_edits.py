@@ -25,6 +25,11 @@ CASES = ["renames", "acl-xattr", "basic-files", "quotas-storage-policy", "snapsh
 _MAX_SKIPPED = 4
 
 
+@pytest.fixture(scope="module")
+def hadoop(hadoop_2: Hadoop) -> Hadoop:
+    return hadoop_2
+
+
 def storage(folder: Path, case: str) -> Path:
     shutil.copytree(RECORDED / "hadoop-2.7.3" / case / "before", folder / "current")
     return folder

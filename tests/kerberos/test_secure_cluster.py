@@ -36,6 +36,7 @@ from hadoop_rpc.security import Protection
 from image_format.md5_file import read_md5_file
 from tests.interop.cluster import NameNode
 from tests.interop.hadoop_conf import HadoopConf
+from tests.interop.hadoop_home import SERVER
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import OurDaemon
 from tests.interop.test_stub_clients import stub_of
@@ -278,4 +279,7 @@ def test_the_stubs_verdicts_are_the_namenodes(namenode: NameNode, kdc: Kdc, tmp_
     with stub_of(secure_conf(kdc, tmp_path)) as stub:
         assert stub.rpc_address is not None
         ours = verdicts(kdc, stub.server.url, stub.rpc_address)
-    assert {key: (theirs[key], ours[key]) for key in theirs if theirs[key] != ours[key]} == {}
+    different = {key for key in theirs if theirs[key] != ours[key]}
+    # what Hadoop 3 answers everybody, the stub answers administrators
+    assert {key[-1] for key in different} == ({"getServiceStatus", "versionRequest"} if SERVER.is_3 else set())
+    assert {theirs[key] for key in different} <= {"let in"}
