@@ -177,7 +177,7 @@ def test_metrics_that_want_a_user_are_no_wrong_address(realm: Kdc, server: _Open
 def test_next_to_a_namenode_of_hadoop(realm: Kdc, tmp_path: Path) -> None:
     release = release_of("3.5.0")
     skip_without(release)
-    conf = secure(realm, HadoopConf(tmp_path / "nn", release=release))
+    conf = secure(realm, HadoopConf(tmp_path / "nn", release=release), {"hadoop.http.authentication.type": "simple"})
     with NameNode(conf) as namenode:
         own = {"dfs.namenode.checkpoint.dir": (tmp_path / "ours" / "checkpoint").as_uri()}
         ours = HadoopConf(tmp_path / "ours", {**conf.properties, **own})
