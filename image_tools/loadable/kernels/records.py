@@ -140,7 +140,8 @@ def _parses_in_python(buf, pos, end, message, fields, required, stack):
         found = MESSAGES[message].FromString(buf[pos:end].tobytes())
     except DecodeError:
         return False
-    return found.IsInitialized() and all(fields[STORAGE_TYPE] >> EXTRA_SHIFT >> kind & 1 for kind in quota_types(found))
+    known = fields[STORAGE_TYPE] >> EXTRA_SHIFT
+    return found.IsInitialized() and all(known >> storage_type & 1 for storage_type in quota_types(found))
 
 
 @measured_by("buf")
@@ -268,7 +269,7 @@ def first_unloadable_inode(buf, pos, message, fields, required, policies, storag
         if not loads:
             return start, True
         if count >> 2 < kinds.size:
-            kinds[count >> 2] |= (kind & 3) << 2 * (count & 3)
+            kinds[count >> 2] |= kind << 2 * (count & 3)
         count += 1
         pos = end
     return PARSED, True
