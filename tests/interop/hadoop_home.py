@@ -1,7 +1,7 @@
 """Hadoop's releases for tests: their jars, what each can do, and our programs over them, compiled once.
 
 `SERVER` is the release whose servers this run of the tests starts: the one that CHECKPOINTER_TEST_HADOOP names, else
-2.7.3. `make interop RELEASE=3.4.2` sets it.
+3.5.0. `make interop RELEASE=3.4.2` sets it.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def release_of(version: str) -> HadoopRelease:
 
 
 OLDEST, NEWEST = HADOOP_RELEASES["2.7.3"], HADOOP_RELEASES["3.5.0"]
-SERVER = release_of(os.environ.get(_VARIABLE) or OLDEST.version)
+SERVER = release_of(os.environ.get(_VARIABLE) or NEWEST.version)
 """Servers, tools and client that the tests start unless they name another release."""
 CLIENT = HadoopRelease(
     "3.5.0",

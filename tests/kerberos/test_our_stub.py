@@ -146,6 +146,8 @@ def test_a_backup_gets_the_stream(realm: Kdc, tmp_path: Path) -> None:
     """The stub logs in at the backup node, as a NameNode should."""
     conf = secure_conf(realm, tmp_path, {"hadoop.rpc.protection": "privacy"})
     own = HadoopConf(tmp_path / "own", {**conf.properties, "dfs.namenode.name.dir": (tmp_path / "backup").as_uri()})
+    # the stub of a namespace of Hadoop 3 refuses young images, as Hadoop 3 does
+    conf.update({"dfs.namenode.checkpoint.period": "1"})
     with stub(conf) as node:
         log_in(login(realm, "nn"))
         with OurDaemon.backup(own) as daemon:
