@@ -196,9 +196,10 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
 def _needs_copy(namespace: Namespace, row: int, block_id: int) -> bool:
     """Whether the replicas of a block must stay as they are (FSDirTruncateOp.shouldCopyOnTruncate).
 
-    While an upgrade is not finalized a NameNode copies too. The new block's id in the operation shows that.
+    While an upgrade is not finalized a NameNode copies too. The new block's id in the operation shows that. Of a
+    rolling upgrade that only the image names, see `rolling_upgrade_start`.
     """
-    if namespace.info.HasField("rollingUpgradeStartTime"):
+    if namespace.upgrade_started:
         return True
     diffs = namespace.history.diffs.of_file(row)
     return diffs is not None and diffs.newest_has(block_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.errors import NamespaceError
 from engine.namespace import Namespace
 from image_format.layout import LayoutVersion
 from image_format.proto import fsimage_pb2 as pb
@@ -83,15 +84,22 @@ def remove_policy(namespace: Namespace, op: ops.RemoveErasureCodingPolicyOp) -> 
 
 
 def rolling_upgrade_start(namespace: Namespace, op: ops.RollingUpgradeStartOp) -> None:
-    """Begin a rolling upgrade, and end an earlier one.
+    """Start a rolling upgrade, also where the image says that one is in progress.
 
-    A NameNode begins one only while none is in progress. No operation tells that the earlier one was rolled back to an
-    image that holds its start, or ended by `-rollingUpgrade downgrade` of Hadoop 2.
+    A NameNode does not believe an image that says so unless a rollback image exists next to it, and no operation
+    records that an upgrade was rolled back to an image with its start.
+
+    Raises:
+        NamespaceError: the edits started one before and did not finalize it.
     """
+    if namespace.upgrade_started:
+        raise NamespaceError("a rolling upgrade has begun before this one")
+    namespace.upgrade_started = True
     namespace.info.rollingUpgradeStartTime = op.time & _UINT64
 
 
 def rolling_upgrade_finalize(namespace: Namespace, op: ops.RollingUpgradeFinalizeOp) -> None:
     if not namespace.info.HasField("rollingUpgradeStartTime"):
         namespace.ignore()
+    namespace.upgrade_started = False
     namespace.info.ClearField("rollingUpgradeStartTime")

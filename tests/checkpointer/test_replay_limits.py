@@ -37,6 +37,10 @@ def small(layout: int = HADOOP2) -> ImageBuilder:
     return image
 
 
+def upgrade(time: int) -> EditOp:
+    return ops.RollingUpgradeStartOp(time=time)
+
+
 def token(number: int) -> EditOp:
     ident = DelegationTokenIdent("eve", "yarn", "", 5000, LARGEST // 2, number, 1)
     return ops.GetDelegationTokenOp(token=ident, expiry_time=LARGEST // 2)
@@ -74,6 +78,7 @@ REFUSED = {
     "LAZY_PERSIST for a file": [policy("/d/f", 15)],
     "another policy after LAZY_PERSIST": [add("/n", NEW, storage_policy_id=15), policy("/n", 7)],
     "an unknown policy": [policy("/d/f", 3)],
+    "a second rolling upgrade": [upgrade(1), upgrade(2)],
     ".snapshot as a directory": [mkdir("/d/.snapshot", NEW)],
     ".snapshot as a file": [add("/d/.snapshot", NEW)],
     ".snapshot by a rename": [rename("/d/f", "/e/.snapshot")],

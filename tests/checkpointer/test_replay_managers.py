@@ -251,8 +251,13 @@ def test_rolling_upgrades(tmp_path: Path, layout: int) -> None:
     assert image.info.rollingUpgradeStartTime == 123
     image = merged(source, ops.RollingUpgradeStartOp(time=123), ops.RollingUpgradeFinalizeOp(time=124))
     assert not image.info.HasField("rollingUpgradeStartTime")
-    # the first one was rolled back to an image that holds its start
-    image = merged(source, ops.RollingUpgradeStartOp(time=123), ops.RollingUpgradeStartOp(time=125))
+
+
+@layouts
+def test_an_upgrade_that_only_the_image_names_keeps_no_later_one_from_its_start(tmp_path: Path, layout: int) -> None:
+    builder = ImageBuilder(layout)
+    builder.info.rollingUpgradeStartTime = 123
+    image = merged(builder.save(tmp_path), ops.RollingUpgradeStartOp(time=125))
     assert image.info.rollingUpgradeStartTime == 125
 
 

@@ -155,7 +155,6 @@ class Crafter:
         self._chance = random.Random(seed)
         self._odd_paths, self._odd_values = odd_paths, odd_values
         self._model = _Model()
-        self._upgrading = False
 
     def make(self) -> list[EditOp]:
         """The list: 5 to 30 operations between the markers of a segment."""
@@ -641,9 +640,6 @@ class Crafter:
         return ops.CancelDelegationTokenOp(token=given)
 
     def _rolling_upgrade(self) -> EditOp:
-        # a second start is refused by a NameNode that replays it, though one that was rolled back logs it
-        if self._happens(0.5) and not self._upgrading:
-            self._upgrading = True
+        if self._happens(0.5):
             return ops.RollingUpgradeStartOp(time=self._now())
-        self._upgrading = False
         return ops.RollingUpgradeFinalizeOp(time=self._now())
