@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.errors import TransferError
-from checkpointer.past.namenode_witness import is_purged
 from checkpointer.roles.standby.version import ActiveVersion
 from checkpointer.transfer.download import NO_SUCH_IMAGE, image_digest
 from checkpointer.transfer.namenode_outlook import ask_start_time
@@ -193,10 +192,12 @@ class NameNodes:
 
     @staticmethod
     def _lacks_image(node: _NameNode, txid: int) -> bool:
-        """Whether a NameNode has no image at `txid`, as far as it tells by RPC; it logs a stack trace over HTTP."""
+        """Return whether a NameNode's newest image is older than `txid`; asked over HTTP, it logs a stack trace.
+
+        Its edit log manifest proves nothing: with a quorum it lists only local segments, since the last failover.
+        """
         with suppress(RpcError):
-            newest = node.edits.most_recent_checkpoint_txid()
-            return newest < txid or is_purged(txid, node.edits.edit_log_manifest(0))
+            return node.edits.most_recent_checkpoint_txid() < txid
         return False
 
     def lives(self) -> Mapping[str, int]:
