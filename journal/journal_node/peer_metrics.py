@@ -15,8 +15,12 @@ from hadoop_common.file_faults import network_reason
 from hadoop_rpc.errors import KerberosError, RpcError
 from hadoop_rpc.spnego import Spnego
 
-METRICS_AGE = 20.0
-"""Seconds for which Hadoop's metrics may keep an old value: two of their periods, 10 s by default."""
+METRICS_AGE = 130.0
+"""Seconds for which Hadoop's metrics may keep an old value.
+
+A value is up to one period old when it is cached for another: two periods (`*.period` of `hadoop-metrics2.properties`,
+10 s by default) of up to 60 s, and a margin. A value that is read too early would allow two writers in one epoch.
+"""
 
 _BEAN = "Hadoop:service=JournalNode,name=Journal-"
 _ATTRIBUTE = "LastPromisedEpoch"

@@ -18,13 +18,16 @@ from hadoop_rpc.errors import (
     NotAuthorizedError,
     RpcConnectionError,
 )
-from hadoop_rpc.namenode_values import RemoteEditLog
+from hadoop_rpc.namenode_values import EditLogManifest, RemoteEditLog
+from hadoop_rpc.qjournal_protocol import QJournalClient
 from hadoop_rpc.qjournal_values import NodeManifest, SegmentState
 from journal.journal_node.hosted_journal import HostedJournal
 from journal.journal_node.node import JournalNode
+from journal.journal_node.peers import RpcPeer
 from journal.journal_node.segment_files import StoredSegment
 from journal.journal_node.self_format import SelfFormatError, format_from_peers, needed_answers
 from journal.journal_node.syncer import JournalSyncer, missing_segments
+from journal.quorum.address import NodeAddress
 from tests.journal.journal_node_support import HEADER, JOURNAL, NAMESPACE, Network, Writer, batch, formatted, segment_at
 from tests.journal.memory_disk import FaultyDisk, Killed, MemoryDisk
 
@@ -348,3 +351,30 @@ def test_a_kill_while_a_node_formats_itself_leaves_none_or_one_that_has_no_say(
         with pytest.raises(JavaIOError, match="knows nothing"):
             Writer(node, epoch=9).begin()
     assert at > 3
+
+
+def test_metrics_are_read_when_none_is_older_than_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hadoop's are up to two periods old, and a period of 60 s is not rare."""
+    now = 1000.0
+    read_at: list[float] = []
+
+    def pause(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    def refuse(client: QJournalClient, journal_id: str) -> None:
+        raise NotAuthorizedError("denied")
+
+    def promised(*_: object, **__: object) -> int:
+        read_at.append(now)
+        return 4
+
+    monkeypatch.setattr(QJournalClient, "get_journal_state", refuse)
+    monkeypatch.setattr(RpcPeer, "_ask", lambda *_: NodeManifest(EditLogManifest(()), 8480))
+    monkeypatch.setattr("journal.journal_node.peers.promised_epoch", promised)
+    peer = RpcPeer(NodeAddress("127.0.0.1", 1), user="jn", clock=lambda: now, pause=pause)
+    now += 7.0
+    for _ in range(2):
+        assert peer.promised_epoch(JOURNAL) == 4
+    assert read_at == [read_at[0]] * 2
+    assert read_at[0] - 1000.0 > 2 * 60.0

@@ -18,7 +18,6 @@ from hadoop_common.configuration import Configuration
 from hadoop_rpc.kerberos import log_in
 from hadoop_rpc.qjournal_protocol import QJournalClient
 from journal.journal_node import peers
-from journal.journal_node.peer_metrics import METRICS_AGE
 from tests.checkpointer.cli_runner import run_cli
 from tests.interop.cluster import JournalNode
 from tests.interop.hadoop_conf import HadoopConf, free_port
@@ -141,7 +140,8 @@ def test_a_refusal_is_no_silence(kdc: Kdc, confs: list[HadoopConf]) -> None:
 def test_next_to_journal_nodes_of_hadoop(kdc: Kdc, confs: list[HadoopConf], monkeypatch: pytest.MonkeyPatch) -> None:
     """Their metrics still say at first that nothing was promised."""
     skip_without(HADOOP)
-    monkeypatch.setattr(peers, "METRICS_AGE", METRICS_AGE)
+    # two periods, 10 s by default, and a margin
+    monkeypatch.setattr(peers, "METRICS_AGE", 25.0)
     web = {
         "hadoop.http.authentication.type": "kerberos",
         "hadoop.http.authentication.kerberos.principal": f"HTTP/_HOST@{REALM}",
