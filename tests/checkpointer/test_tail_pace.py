@@ -66,6 +66,25 @@ def test_edits_are_followed_at_the_period(period: float) -> None:
     assert set(pauses(looks(period, 30, busy=True))) == {max(period, 0.25)}
 
 
+@pytest.mark.parametrize("period", [0.25, 1.0, 60.0])
+@pytest.mark.parametrize("late", [0.003, 0.2, 0.45])
+def test_a_look_that_begins_late_does_not_cost_the_next(period: float, late: float) -> None:
+    """Late by this part of the period; the next call comes at its own time."""
+    clock = VirtualClock()
+    pace = TailPace(period, 2 * period, clock=clock.monotonic)
+    assert pace.begin()
+    pace.end(found=True)
+    for calls in range(1, 4):
+        clock.passed = (calls + late * (calls == 1)) * period
+        assert pace.begin()
+        pace.end(found=calls < 3)
+    # none came: one call is left out, early or not
+    clock.passed = (4 + late) * period
+    assert not pace.begin()
+    clock.passed = 5 * period
+    assert pace.begin()
+
+
 def test_the_keys() -> None:
     def config(**values: str) -> CheckpointConfig:
         names = {

@@ -15,8 +15,6 @@ _MIN_SECONDS = 0.25
 _SHORT_PERIOD = 1.0
 # An idle look asks each JournalNode up to three times: for its newest edits, its segments, and those of the past.
 _IDLE_SECONDS_PER_NODE = 3.5
-# timers are late by some milliseconds
-_EARLY_SECONDS = 0.05
 
 
 class TailPace:
@@ -40,9 +38,12 @@ class TailPace:
         self._began = clock() - self.period
 
     def begin(self) -> bool:
-        """Return whether a look is due, which begins now."""
+        """Return whether a look is due, which begins now.
+
+        Callers ask once a period. A call may be late; the next one is not early for that, so half a period is allowed.
+        """
         now = self._clock()
-        if now < self._began + self._pause - _EARLY_SECONDS:
+        if now < self._began + self._pause - self.period / 2:
             return False
         self._began = now
         return True
