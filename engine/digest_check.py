@@ -8,12 +8,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from engine.replay_rules import ReplayRules
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.priority import let_others_go_first
+from image_format.known_digests import FileIdentity, identity_at
+from image_format.md5_file import md5_path
 from image_format.reader import ImageFile
+
+CheckKey = tuple[FileIdentity | None, FileIdentity | None, ReplayRules]
+
+
+def check_key(path: Path, rules: ReplayRules) -> CheckKey:
+    """What the verdict on an image depends on: its file and its digest file, as they are now, and the rules."""
+    return identity_at(path), identity_at(md5_path(path)), rules
 
 
 class DigestCheck:
@@ -23,6 +34,7 @@ class DigestCheck:
 
     Attributes:
         then: what else is checked once the digest is right; it raises HdfsError.
+        fault: what was found wrong, None where nothing was so far.
 
     Where the body fails on an image that is wrong, the error of the check takes the place of the body's: it
     says why. A fault of a directory is not explained by that, and does not begin it.
@@ -30,7 +42,7 @@ class DigestCheck:
 
     def __init__(self, image: ImageFile) -> None:
         self._image = image
-        self._fault: Exception | None = None
+        self.fault: Exception | None = None
         self.then: Callable[[], None] | None = None
         self._thread = threading.Thread(target=self._verify_beside, name="image-digest", daemon=True)
 
@@ -42,7 +54,7 @@ class DigestCheck:
             if self.then is not None:
                 self.then()
         except Exception as fault:
-            self._fault = fault
+            self.fault = fault
 
     def start(self) -> None:
         """Begin; from here on it takes one core."""
@@ -60,8 +72,8 @@ class DigestCheck:
         """
         self.start()
         self._thread.join()
-        if self._fault is not None:
-            raise self._fault
+        if self.fault is not None:
+            raise self.fault
         self._image.check_whole()
 
     def __enter__(self) -> Self:
@@ -75,5 +87,5 @@ class DigestCheck:
             self.start()
         if self._thread.ident is not None:
             self._thread.join()
-        if explains and isinstance(self._fault, HdfsError) and error is not self._fault:
-            raise self._fault from error
+        if explains and isinstance(self.fault, HdfsError) and error is not self.fault:
+            raise self.fault from error

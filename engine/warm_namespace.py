@@ -26,7 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from engine.digest_check import DigestCheck
+from engine.digest_check import CheckKey, DigestCheck, check_key
 from engine.errors import CheckpointCancelledError
 from engine.healing import Healing, healed_finding
 from engine.loaded_image import LoadedImage, load_image
@@ -44,11 +44,11 @@ from hadoop_common.file_faults import told
 from hadoop_common.inode_ids import ROOT_INODE_ID
 from hadoop_common.names import image_name
 from image_format.codec_choice import codec_to_write
-from image_format.errors import InconsistentHistoryError, RecordError
+from image_format.errors import ImageFormatError, InconsistentHistoryError, RecordError
 from image_format.history_check import check_history
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays
-from image_format.known_digests import is_known_loadable, remember_loadable
+from image_format.known_digests import identity_at, is_known_loadable, remember_loadable
 from image_format.layout import check_supported
 from image_format.reader import ImageFile
 from image_tools.convert import at_layout, write_at_layout
@@ -74,10 +74,10 @@ def _check_root(index: ImageIndex) -> None:
         raise index.place("INODE_DIR").error(RecordError, what, 0, hint)
 
 
-def _check_loadable(loaded: LoadedImage, index: ImageIndex | None) -> None:
-    """Raise RecordError where a NameNode does not load an image; with an index, see `check_loadable`."""
+def _check_loadable(image: ImageFile, loaded: LoadedImage, index: ImageIndex | None) -> None:
+    """Raise RecordError where a NameNode does not load what was loaded of `image`; see `check_loadable`."""
     check_loadable(loaded.image, index)
-    remember_loadable(loaded.image.path)
+    remember_loadable(image.identity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,7 @@ class _Open:
     loaded: LoadedImage
     layout_version: int
     resources: ExitStack
+    key: CheckKey
 
 
 def _unknown_index() -> None:
@@ -141,6 +142,7 @@ class WarmNamespace:
         self._recorder = recorder
         self._open: _Open | None = None
         self._stale = False
+        self._refused: tuple[CheckKey, ImageFormatError] | None = None
         self._base_txid = 0
         self._load_seconds = self._replay_seconds = 0.0
 
@@ -209,9 +211,12 @@ class WarmNamespace:
         """Open an image instead of what was loaded; its digest is verified meanwhile, before a save ends at the latest.
 
         Raises:
-            ImageFormatError: it is damaged.
+            ImageFormatError: it is damaged; at once where its check has ended a step, and nobody touched it since.
             ImageStorageError: it cannot be read, or there is no room for its index.
         """
+        if self._refused is not None and self._refused[0] == check_key(path, self.settings.rules):
+            self.close()
+            raise self._refused[1]
         self._load(path, None, observer or SilentObserver())
 
     def _load(self, path: Path, arrays: IndexArrays | None, watcher: Observer) -> None:
@@ -221,6 +226,7 @@ class WarmNamespace:
             gc.collect()
             self._stale = False
         started = time.monotonic()
+        key = check_key(path, self.settings.rules)
         with ExitStack() as resources:
             image = resources.enter_context(
                 ImageFile.open(
@@ -234,14 +240,14 @@ class WarmNamespace:
             digest = resources.enter_context(DigestCheck(image))
             check_supported(image.layout_version, str(image.path), allow_unknown=self.settings.allow_unknown_layout)
             loaded = self._load_base(image, arrays, resources, watcher.advance)
-            if not is_known_loadable(path):
+            if not is_known_loadable(image.identity):
                 as_hadoop = self.settings.rules.healing is Healing.AS_HADOOP
-                digest.then = partial(_check_loadable, loaded, None if as_hadoop else loaded.index)
+                digest.then = partial(_check_loadable, image, loaded, None if as_hadoop else loaded.index)
             # not before: the scan has work for all cores
             digest.start()
             wanted = self.settings.layout_version
             layout = image.layout_version if wanted is None else wanted
-            self._open = _Open(image, digest, loaded, layout, resources.pop_all())
+            self._open = _Open(image, digest, loaded, layout, resources.pop_all(), key)
         self._base_txid = loaded.namespace.last_txid
         self._load_seconds = time.monotonic() - started
         self._replay_seconds = 0.0
@@ -449,7 +455,7 @@ class WarmNamespace:
             )
             watcher.saved()
         for path in saved.paths:
-            remember_loadable(path)
+            remember_loadable(identity_at(path))
         result = MergeResult(
             base_txid=self._base_txid,
             txid=namespace.last_txid,
@@ -481,5 +487,9 @@ class WarmNamespace:
             raise
         except BaseException as error:
             if not _is_between(source, error):
-                self._release(*sys.exc_info())
+                try:
+                    self._release(*sys.exc_info())
+                finally:
+                    if isinstance(fault := opened.digest.fault, ImageFormatError):
+                        self._refused = opened.key, fault
             raise

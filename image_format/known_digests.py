@@ -27,14 +27,21 @@ def identity_of(found: os.stat_result) -> FileIdentity:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
+def identity_at(path: Path) -> FileIdentity | None:
+    """The identity of the file at `path`, None where it cannot be looked at."""
+    try:
+        return identity_of(path.stat())
+    except OSError:
+        return None
+
+
 def remember_digest(path: Path, md5: bytes) -> None:
     """A file under its final name has this digest: it was taken of the bytes, not read from a `.md5` file.
 
     One that cannot be looked at is not remembered.
     """
-    try:
-        identity = identity_of(path.stat())
-    except OSError:
+    identity = identity_at(path)
+    if identity is None:
         return
     with _guard:
         _digests[identity] = md5
@@ -49,11 +56,9 @@ def known_digest(identity: FileIdentity) -> bytes | None:
         return _digests.get(identity)
 
 
-def remember_loadable(path: Path) -> None:
-    """A file under its final name was checked to load, or was written of one that was; see `remember_digest`."""
-    try:
-        identity = identity_of(path.stat())
-    except OSError:
+def remember_loadable(identity: FileIdentity | None) -> None:
+    """A file was checked to load, or was written of one that was; one without an identity is not remembered."""
+    if identity is None:
         return
     with _guard:
         _loadable[identity] = None
@@ -62,11 +67,7 @@ def remember_loadable(path: Path) -> None:
             _loadable.popitem(last=False)
 
 
-def is_known_loadable(path: Path) -> bool:
-    """Whether the file that is at `path` now was remembered by `remember_loadable`."""
-    try:
-        identity = identity_of(path.stat())
-    except OSError:
-        return False
+def is_known_loadable(identity: FileIdentity | None) -> bool:
+    """Whether the file of this identity was remembered by `remember_loadable`."""
     with _guard:
         return identity in _loadable

@@ -30,7 +30,7 @@ from image_format.errors import (
     TransactionIdError,
     TruncatedImageError,
 )
-from image_format.known_digests import FileIdentity, identity_of, known_digest, remember_digest
+from image_format.known_digests import FileIdentity, identity_at, identity_of, known_digest, remember_digest
 from image_format.layout import check_readable
 from image_format.md5_file import read_md5_file
 from image_format.proto.fsimage_pb2 import FileSummary, NameSystemSection
@@ -155,6 +155,11 @@ class ImageFile:
         return self._bytes().size
 
     @property
+    def identity(self) -> FileIdentity | None:
+        """The file's identity when it was opened; None where the file at `path` is another one now."""
+        return self._identity if self._identity == identity_at(self.path) else None
+
+    @property
     def txid(self) -> int:
         return int(self.ns_info().transactionId)
 
@@ -177,10 +182,8 @@ class ImageFile:
         return actual
 
     def _known_digest(self) -> bytes | None:
-        # what is mapped must still be what it was when it was mapped
-        if self._identity is None or self._identity != _identity_at(self.path):
-            return None
-        return known_digest(self._identity)
+        identity = self.identity
+        return None if identity is None else known_digest(identity)
 
     def _take_digest(self) -> bytes:
         data = self._bytes().data
@@ -188,7 +191,7 @@ class ImageFile:
         for start in range(0, len(data), _SLICE):
             digest.update(data[start : start + _SLICE])
         taken = digest.digest()
-        if self._identity is not None and self._identity == _identity_at(self.path):
+        if self.identity is not None:
             remember_digest(self.path, taken)
         return taken
 
@@ -361,10 +364,3 @@ def map_image(path: Path) -> MappedFile | None:
     except OSError as error:
         hint = "Check that the path is right, the disk works and the file is a readable regular one."
         raise ImageStorageError(f"cannot read {path}: {told(error, path)}", hint=hint) from error
-
-
-def _identity_at(path: Path) -> FileIdentity | None:
-    try:
-        return identity_of(path.stat())
-    except OSError:
-        return None

@@ -5,6 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
+from image_format.errors import RecordError
+from image_format.reader import ImageFile
 from tests.checkpointer.image_builder import ImageBuilder
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "hadoop-2.7.3"
@@ -25,6 +29,18 @@ def put_image(folder: Path, txid: int) -> Path:
     builder = ImageBuilder()
     builder.info.transactionId = txid
     return builder.save(folder)
+
+
+def refuse_to_load(monkeypatch: pytest.MonkeyPatch, unloadable: Path) -> None:
+    """From now on this image is one that no NameNode loads."""
+
+    def check(image: ImageFile, *_: object) -> None:
+        if image.path == unloadable:
+            raise RecordError("no NameNode loads it", file=str(unloadable))
+
+    # it is no more the file that this process wrote
+    unloadable.write_bytes(unloadable.read_bytes())
+    monkeypatch.setattr("engine.warm_namespace.check_loadable", check)
 
 
 def recorded_image(case: str = "renames", txid: int = NEW_TXID) -> bytes:

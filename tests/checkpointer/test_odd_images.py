@@ -18,7 +18,7 @@ from servlets.status import TriggerState
 from tests.checkpointer.backup_support import Daemon, backup_config
 from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import Secondary, differences
-from tests.checkpointer.storage_support import IMAGE_TXID, put_image, recorded_directory
+from tests.checkpointer.storage_support import IMAGE_TXID, put_image, recorded_directory, refuse_to_load
 from tests.checkpointer.streaming_namenode import StreamingNamenode
 
 OLD, FAR = 3, 9_000_000
@@ -242,6 +242,25 @@ def test_a_backup_keeps_in_step_beside_it(tmp_path: Path, damage: Damage) -> Non
             assert result.state is TriggerState.DONE, result
             assert node.image_txids()[-1] == result.details["txid"]
             assert daemon.service.status()["lostPast"] is None
+
+
+def test_a_backup_continues_from_the_image_before_one_that_no_namenode_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with StreamingNamenode(tmp_path / "nn") as node:
+        with Daemon(backup_config(tmp_path / "backup", node.rpc_port, node.http_port)) as daemon:
+            daemon.follow()
+            node.write(5)
+            newest = daemon.folder / image_name(daemon.service.request(force=True, wait=True).details["txid"])
+        refuse_to_load(monkeypatch, newest)
+        with Daemon(daemon.config) as daemon:
+            daemon.follow()
+            node.write(5)
+            assert daemon.service.request(force=True, wait=True).state is TriggerState.FAILED
+            daemon.follow()
+            result = daemon.service.request(force=True, wait=True)
+            assert result.state is TriggerState.DONE, result
+            assert node.image_txids()[-1] == result.details["txid"]
 
 
 @pytest.mark.parametrize("damage", ["content", "cut", "missing"])

@@ -11,6 +11,7 @@ import pytest
 import checkpointer.roles.standby.journal_view as view_module
 from checkpointer.storage.inspector import list_images
 from checkpointer.storage.rollback import latest_rollback_image, promote_rollback_images
+from hadoop_common.names import image_name
 from image_format.md5_file import md5_path, read_md5_file
 from image_format.reader import ImageFile
 from journal.ops import EditOp, RollingUpgradeStartOp
@@ -18,6 +19,7 @@ from journal.segment_file import list_segments
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
+from tests.checkpointer.storage_support import refuse_to_load
 from tests.checkpointer.test_daemon_standby import PERIOD, TRANSACTIONS, Daemon, config_for, images, write_edits
 from tests.namenode_stub.stub_support import formatted
 
@@ -76,6 +78,23 @@ def test_edits_are_applied_before_the_checkpoint(stub: NameNodeStub, daemon: Dae
     assert (result.details["txid"], result.details["transactions"]) == (last, 23)
     ours, theirs = (tmp_path / each / f"current/fsimage_{last:019d}" for each in ("nn2", "active/name"))
     assert ours.read_bytes() == theirs.read_bytes()
+
+
+def test_it_continues_from_the_image_before_one_that_no_namenode_loads(
+    stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with daemon_of(stub, tmp_path) as daemon:
+        write_edits(stub, "a")
+        newest = daemon.service.poll().details["txid"]
+    refuse_to_load(monkeypatch, tmp_path / "nn2/current" / image_name(newest))
+    with daemon_of(stub, tmp_path) as daemon:
+        last = write_edits(stub, "b")
+        failed = daemon.service.request(force=True, wait=True)
+        assert (failed.state, "no NameNode loads it" in failed.message) == (TriggerState.FAILED, True)
+        assert not daemon.role.tail()
+        assert daemon.service.status()["appliedTxid"] == last
+        result = daemon.service.request(force=True, wait=True)
+        assert (result.state, result.details["txid"]) == (TriggerState.DONE, last), result
 
 
 def test_the_open_segment_is_read_where_that_is_wanted(stub: NameNodeStub, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from engine.replay_rules import ReplayRules
 from engine.settings import MergeSettings
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import StorageError
-from image_format.errors import DigestMismatchError, MissingDigestError, RecordError
+from image_format.errors import DigestMismatchError, ImageFormatError, MissingDigestError, RecordError
 from image_format.index_arrays import IndexArrays
 from image_format.md5_file import md5_path
 from image_format.reader import ImageFile
@@ -131,6 +131,45 @@ def test_an_image_that_no_namenode_loads_is_refused_before_a_save(tmp_path: Path
         assert not warm.usable
     assert "image verify" in caught.value.hint
     assert list(out.iterdir()) == []
+
+
+@pytest.mark.parametrize("wrong_digest", [False, True])
+def test_an_image_whose_check_ended_a_step_is_not_loaded_again(tmp_path: Path, out: Path, wrong_digest: bool) -> None:
+    """A role that loads it again gets the fault there, and passes the image over."""
+    with WarmNamespace() as warm:
+        path = ImageBuilder(-67).save(tmp_path) if wrong_digest else unloadable(tmp_path)
+        right = md5_path(path).read_text()
+        if wrong_digest:
+            md5_path(path).write_text(f"{'0' * 32} *{path.name}\n")
+        warm.load(path)
+        play(warm, STEPS[0])
+        with pytest.raises(ImageFormatError) as first:
+            warm.save([out])
+        for _ in range(2):
+            with pytest.raises(ImageFormatError) as later:
+                warm.load(path)
+            assert later.value is first.value
+            assert not warm.usable
+        # somebody wrote to it
+        md5_path(path).write_text(right)
+        warm.load(path)
+
+
+def test_the_verdict_is_on_the_file_that_was_opened(base: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = []
+
+    def replaced(image: ImageFile, _: object) -> None:
+        checked.append(image.path)
+        other = base.with_name("other")
+        other.write_bytes(base.read_bytes())
+        other.rename(base)
+
+    monkeypatch.setattr("engine.warm_namespace.check_loadable", replaced)
+    for _ in range(2):
+        with WarmNamespace() as warm:
+            warm.load(base)
+            warm.measure()
+    assert checked == [base, base]
 
 
 def test_what_was_checked_once_is_not_checked_again(base: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
