@@ -33,8 +33,9 @@ def test_a_manifest_that_cannot_be_had_says_nothing() -> None:
     assert NamenodeWitness(NOBODY, down, lambda: 20, timeout=60).image_md5(9) is None
 
 
-def test_a_postponed_rollback_image_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
-    answers: list[RpcError | None] = [RpcError("down")] * 3 + [None, RpcError("down")]
+def test_a_postponed_rollback_image_is_reported_once_for_each_reason(caplog: pytest.LogCaptureFixture) -> None:
+    down, refused = RpcError("down"), RpcError("not a superuser")
+    answers: list[RpcError | None] = [down, down, refused, refused, None, refused]
 
     def rolling_upgrade() -> None:
         if (answer := answers.pop(0)) is not None:
@@ -46,4 +47,4 @@ def test_a_postponed_rollback_image_is_reported_once(caplog: pytest.LogCaptureFi
     while answers:
         assert not StandbyRole._is_awaited(role, image)  # type: ignore[arg-type]
         said.append(sum(record.levelname == "WARNING" for record in caplog.records))
-    assert said == [1, 1, 1, 1, 2]
+    assert said == [1, 1, 2, 2, 2, 3]

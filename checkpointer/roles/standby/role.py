@@ -107,8 +107,8 @@ class StandbyRole:
         self._pace = self._paced(config)
         # Set when what is here was set aside, so that an image of it that is on its way is not sent to its end.
         self._started_over = False
-        # Txid of the rollback image that was reported as postponed.
-        self._postponed: int | None = None
+        # Txid of the rollback image that was reported as postponed, and why it was.
+        self._postponed: tuple[int, str] | None = None
 
     # ---- life ----------------------------------------------------------------------------------------------
 
@@ -301,9 +301,10 @@ class StandbyRole:
             upgrade = self._nodes.rolling_upgrade()
         except RpcError as error:
             # Until a NameNode answers, each poll asks again.
-            level = logging.DEBUG if self._postponed == rollback.txid else logging.WARNING
-            _LOG.log(level, "the rollback image at txid %d is offered later: %s", rollback.txid, error)
-            self._postponed = rollback.txid
+            postponed = (rollback.txid, str(error))
+            level = logging.DEBUG if self._postponed == postponed else logging.WARNING
+            _LOG.log(level, "the rollback image at txid %d is offered later: %s", *postponed)
+            self._postponed = postponed
             return False
         self._postponed = None
         if upgrade is None or upgrade.finalized:
