@@ -51,7 +51,7 @@ def read_claims(folders: Sequence[Path]) -> Claims:
             found |= _parse(json.loads(read_regular(path, _MOST_BYTES)))
         except FileNotFoundError:
             continue
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as fault:
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, OverflowError) as fault:
             _LOG.warning("%s cannot be used: %s", path, fault)
     return found
 

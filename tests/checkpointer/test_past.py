@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -401,6 +403,13 @@ def test_claims_outlive_a_restart(tmp_path: Path) -> None:
     assert read_claims(folders) == {other: Claim(STRETCHES[1:], None)}
     again.forget()
     assert again.of(other) is None
+
+
+@pytest.mark.parametrize("life", [[], ["nn"], ["nn", "soon"], ["nn", math.inf], 1, {}, {"nn": 1}])
+def test_a_claim_that_is_damaged_is_none(tmp_path: Path, life: object) -> None:
+    claim = {"stretches": [], "base": None, "life": life}
+    (tmp_path / PROVENANCE).write_text(json.dumps({"format": 1, "images": {"11" * 16: claim}}))
+    assert read_claims([tmp_path]) == {}
 
 
 def test_an_image_that_cannot_be_read_does_not_cost_the_claim_of_another(tmp_path: Path) -> None:
