@@ -23,7 +23,8 @@ def check_namenode(facts: Facts, thresholds: Thresholds) -> Verdict:
     if len(well) == total:
         return Verdict(State.OK, f"{total} of {total} reachable by RPC and HTTP", tuple(details), (metric,))
     state = State.WARNING if well else State.CRITICAL
-    hint = next((node.beans.hint for node in facts.namenodes if node.last_txid.value is not None), "")
+    hints = (node.beans.hint for node in facts.namenodes if node.last_txid.value is not None)
+    hint = next(filter(None, hints), "")
     return Verdict(state, f"{len(well)} of {total} reachable by RPC and HTTP", tuple(details), (metric,), hint)
 
 

@@ -120,6 +120,7 @@ def test_nothing_is_to_be_changed_where_nothing_is_known(name: str) -> None:
 def test_a_web_server_that_refuses_us_has_its_own_next_step() -> None:
     refused: Answer[Any] = Answer(error="HTTP 401", hint="Set the key.")
     assert decide("namenode", namenodes=(namenode(beans=refused),)).hint == "Set the key."
+    assert decide("namenode", namenodes=(namenode(1), namenode(2, beans=refused))).hint == "Set the key."
     assert decide("namenode", namenodes=(replace(down(), beans=refused),)).hint == ""
 
 
