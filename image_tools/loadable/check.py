@@ -61,6 +61,8 @@ _DIFFS = np.array(
 )
 _SNAPSHOT_SECTIONS = ("SNAPSHOT_DIFF", "INODE_REFERENCE")
 _SYSTEM_POLICIES = range(1, 6)
+_FIRST_POLICY_OF_USERS = 64
+_POLICY_FIELDS = ("name", "schema", "cellSize")
 _CELL_UNIT = 1024
 _LAST_RESERVED_BLOCK = 1 << 30
 _NEVER = ((1 << 63) - 1) // 4
@@ -260,7 +262,10 @@ def _policy_fault(policy: pb.ErasureCodingPolicyProto) -> str:
         return f"{name} has no state"
     if policy.id & 0xFF in _SYSTEM_POLICIES:
         return ""
-    lacking = [each for each in ("name", "schema", "cellSize") if not policy.HasField(each)]
+    lacking = [each for each in _POLICY_FIELDS if not policy.HasField(each)]
+    if len(lacking) == len(_POLICY_FIELDS) and 0 < policy.id & 0xFF < _FIRST_POLICY_OF_USERS:
+        # built into the release that wrote the image
+        return ""
     if lacking:
         return f"{name} has no {lacking[0]}"
     if policy.cellSize >> 31 or not policy.cellSize or policy.cellSize % _CELL_UNIT:

@@ -168,6 +168,10 @@ def policy(number: int, **changed: object) -> pb.ErasureCodingPolicyProto:
     [
         (policy(64), ""),
         (policy(2, name=None, schema=None, cellSize=None), ""),
+        (policy(6, name=None, schema=None, cellSize=None), ""),
+        (policy(6, name=None, schema=None, cellSize=None, state=None), "has no state"),
+        (policy(6, name=None), "has no name"),
+        (policy(64, name=None, schema=None, cellSize=None), "has no name"),
         (policy(64, name=None), "has no name"),
         (policy(64, state=None), "has no state"),
         (policy(64, cellSize=1000), "cells of 1000 bytes"),
