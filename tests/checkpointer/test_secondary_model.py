@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from checkpointer.past.proof import Finding
-from tests.checkpointer.secondary_model import run_history, run_idle_history
+from checkpointer.roles.secondary.past import SecondaryPast
+from engine.stretches import HeldImage, stretch_of
+from tests.checkpointer.past_model import ModelClaims, ModelNamenode
+from tests.checkpointer.secondary_model import FinalizedWitness, run_history, run_idle_history
 from tests.depth import SEED, scaled
 
 EACH = 100
@@ -65,3 +70,24 @@ def test_what_an_idle_cluster_purged_is_not_set_back() -> None:
         for finding in run_idle_history(seed, extra=(0,), restarts=True).findings
     ]
     assert set(findings) == {Finding.SILENT}
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_process_that_is_another_by_now_is_not_kept(restarted: bool) -> None:
+    """A NameNode that is resumed from a snapshot of its memory would be the process that was asked before."""
+    namenode = ModelNamenode(random.Random(SEED), telling=1.0, silent=0.0, extra=(10_000,))
+    namenode.start()
+    namenode.write(3)
+    namenode.save()
+    namenode.roll()
+    claims, witness = ModelClaims(), FinalizedWitness(namenode, hasty=0.0)
+    base = HeldImage(max(namenode.images), namenode.images[max(namenode.images)])
+    segment = next(each for each in namenode.segments if each.first > base.txid)
+    image = HeldImage(segment.last, namenode.states[segment.last])
+    past = SecondaryPast(claims, lambda: [base])
+    life = witness.active_life()
+    namenode.starts += restarted
+    past.fetched(base, life, witness)
+    past.made(image, base, [stretch_of(segment)], life)
+    assert past.compare(image, witness).holds
+    assert [claims.known[md5].life for md5 in (base.md5, image.md5)] == [None if restarted else life] * 2

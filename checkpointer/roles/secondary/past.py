@@ -7,8 +7,8 @@ An image has one of three origins, and each has its proof:
 - Fetched: the NameNode still has it.
 
 Where an idle NameNode has purged the image that a proof needs, two rules take its place. The NameNode's process is
-still the one whose past the image was found to be: no event sets a process back. Or the segments below the base, from
-the last telling one on, are found at the NameNode, too.
+still the one whose past the image was found to be: no event but a resumed virtual machine sets a process back. Or the
+segments below the base, from the last telling one on, are found at the NameNode, too.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class _Pending:
         below = () if self.below is None else self.below.history()
         return Claim(self.stretches, self.base, below, self.life)
 
-    def settled(self) -> Claim:
-        """What is kept of it once it was found at the NameNode."""
-        return Claim.over(self.stretches, self.base, self.below, life=self.life)
+    def settled(self, life: tuple[str, int] | None) -> Claim:
+        """What is kept of it once it was found at the NameNode, whose process was `life` all the time."""
+        return Claim.over(self.stretches, self.base, self.below, life=life)
 
 
 class SecondaryPast:
@@ -63,8 +63,8 @@ class SecondaryPast:
             # Without them the image counts only as long as the NameNode has it, or its process lives.
             with suppress(HdfsError, OSError):
                 ending = _ending_at(image.txid, witness, self._histories(life))
-            same = life is not None and witness.active_life() == life
-            self._claims.add(image.md5, Claim((), image, ending if same else (), life))
+            lasting = _lasting(life, witness)
+            self._claims.add(image.md5, Claim((), image, () if lasting is None else ending, lasting))
 
     def _histories(self, life: tuple[str, int] | None) -> dict[int, tuple[Stretch, ...]]:
         """The stretches below each image here that is of the past of the process `life`, by the image's txid."""
@@ -95,7 +95,7 @@ class SecondaryPast:
             return _prove(self._claims.of(image.md5) or Claim((), image), witness)
         verdict = _prove(pending.whole(), witness)
         if verdict.holds:
-            self._claims.add(image.md5, pending.settled())
+            self._claims.add(image.md5, pending.settled(_lasting(pending.life, witness)))
             self._pending = None
         return verdict
 
@@ -103,6 +103,11 @@ class SecondaryPast:
         """The images were set aside, with what is known of them."""
         self._claims.forget()
         self._pending = None
+
+
+def _lasting(life: tuple[str, int] | None, witness: Witness) -> tuple[str, int] | None:
+    """Return `life` if it is the NameNode's process still, so that what was read since is of its past; else None."""
+    return life if life is not None and witness.active_life() == life else None
 
 
 def _ending_at(txid: int, witness: Witness, known: Mapping[int, tuple[Stretch, ...]]) -> tuple[Stretch, ...]:
