@@ -20,7 +20,7 @@ class ReplayRules:
         ordered_snapshot_deletion: only the earliest snapshot is really deleted
             (dfs.namenode.snapshot.deletion.ordered); None where the setting is unknown.
         ordered_deletion_in_older_layouts: the NameNode has ordered deletion although its layout is above -67; not a
-            setting of the cluster's.
+            setting of the cluster's. None where nobody said: during a rolling upgrade that is not guessed.
         healing: what to do about snapshots that do not fit together; no setting of the cluster's.
     """
 
@@ -29,7 +29,7 @@ class ReplayRules:
     capture_open_files: bool = False
     skip_access_time_changes: bool = False
     ordered_snapshot_deletion: bool | None = None
-    ordered_deletion_in_older_layouts: bool = False
+    ordered_deletion_in_older_layouts: bool | None = None
     healing: Healing = Healing.HEAL
 
     def clamp_replication(self, replication: int) -> int:

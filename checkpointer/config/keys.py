@@ -334,7 +334,8 @@ SNAPSHOT_DELETION_ORDERED_IN_OLDER_LAYOUTS = ConfigKey(
     "false",
     SWITCH,
     "Whether ordered deletion takes effect above layout -67 too: set it where a vendor's release has the feature, and "
-    "during a rolling upgrade from 3.3. Specific to the checkpointer.",
+    "during a rolling upgrade from 3.3, where a deletion that depends on it is refused until it is set. Specific to "
+    "the checkpointer.",
 )
 MAX_OP_SIZE = ConfigKey(
     "dfs.namenode.max.op.size",

@@ -60,11 +60,12 @@ def replay_rules(configuration: Configuration) -> ReplayRules:
         ConfigurationError: a key holds no switch, or no number that makes sense.
     """
     settings = configuration.with_defaults(keys.DEFAULTS)
+    older = keys.SNAPSHOT_DELETION_ORDERED_IN_OLDER_LAYOUTS
     return ReplayRules(
         min_replication=keys.REPLICATION_MIN.read(settings),
         max_replication=keys.REPLICATION_MAX.read(settings),
         capture_open_files=keys.SNAPSHOT_CAPTURE_OPENFILES.read(settings),
         skip_access_time_changes=keys.SNAPSHOT_SKIP_CAPTURE_ACCESSTIME_ONLY_CHANGE.read(settings),
         ordered_snapshot_deletion=keys.SNAPSHOT_DELETION_ORDERED.read(settings),
-        ordered_deletion_in_older_layouts=keys.SNAPSHOT_DELETION_ORDERED_IN_OLDER_LAYOUTS.read(settings),
+        ordered_deletion_in_older_layouts=older.read(settings) if older.name in settings else None,
     )

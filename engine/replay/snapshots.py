@@ -29,6 +29,7 @@ _UINT64 = (1 << 64) - 1
 _ORDERED = "dfs.namenode.snapshot.deletion.ordered"
 # The layout of 3.4.0, the first release with ordered deletion.
 _FIRST_WITH_ORDER = LayoutVersion.NVDIMM_SUPPORT
+_IN_OLDER_LAYOUTS = "checkpointer.snapshot.deletion.ordered.older-layouts"
 _DELETED_XATTR = "hdfs.snapshot.deleted"
 
 
@@ -118,10 +119,11 @@ def remove(namespace: Namespace, row: int, name: bytes, mtime: int) -> None:
 
     With ordered deletion, a snapshot that is not the earliest one is deleted twice in the log: first it is marked,
     later the NameNode removes it. Replayed without, the first operation removes the snapshot and the second one finds
-    none: a NameNode skips it (HDFS-15590). Releases of older layouts lack the feature and ignore its key.
+    none: a NameNode skips it (HDFS-15590). Releases of older layouts lack the feature and ignore its key; during a
+    rolling upgrade a newer release writes edits of the older layout.
 
     Raises:
-        NamespaceError: as `Snapshots.find`.
+        NamespaceError: as `Snapshots.find`; whether the NameNode marks or removes the snapshot is not known.
         InconsistentNamespaceError: a NameNode stops here.
     """
     rules = namespace.rules
@@ -132,11 +134,13 @@ def remove(namespace: Namespace, row: int, name: bytes, mtime: int) -> None:
         namespace.ignore()
         return
     snapshot = namespace.snapshots.find(int(namespace.table.id[row]), name)
-    if ordered:
-        diffs = namespace.history.diffs.of_directory(row)
-        if diffs is not None and diffs.items and diffs.items[0].snapshot_id != snapshot.id:
+    diffs = namespace.history.diffs.of_directory(row)
+    earliest = diffs is None or not diffs.items or diffs.items[0].snapshot_id == snapshot.id
+    if rules.ordered_snapshot_deletion and not earliest:
+        if ordered:
             _mark_deleted(namespace, row, snapshot)
             return
+        _check_release_is_known(namespace, row, name)
     namespace.remove_snapshot(row, snapshot.id)
     namespace.snapshots.delete(snapshot)
     if namespace.hadoop3:
@@ -150,6 +154,19 @@ def _check_order_is_known(namespace: Namespace, row: int, name: bytes) -> None:
             f"{namespace.tree.path(row)} has no snapshot {name.decode('utf-8', 'replace')!r}; whether an earlier "
             f"operation removed or marked it depends on {_ORDERED}",
             hint=f"Repeat with --conf DIR, the folder of the NameNode's own configuration, which sets {_ORDERED}.",
+        )
+
+
+def _check_release_is_known(namespace: Namespace, row: int, name: bytes) -> None:
+    """Raise NamespaceError during a rolling upgrade where nobody said whether the NameNode has ordered deletion."""
+    upgrading = namespace.upgrade_started or namespace.info.HasField("rollingUpgradeStartTime")
+    if upgrading and namespace.rules.ordered_deletion_in_older_layouts is None:
+        raise NamespaceError(
+            f"{namespace.tree.path(row)}: a NameNode of 3.4 or newer only marks the snapshot "
+            f"{name.decode('utf-8', 'replace')!r}, an older one removes it; which one wrote this during the rolling "
+            f"upgrade is not known",
+            hint=f"Set {_IN_OLDER_LAYOUTS} to true if the active NameNode was of 3.4 or newer when the snapshot was "
+            f"deleted, else to false, and try again.",
         )
 
 

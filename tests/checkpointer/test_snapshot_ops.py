@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from checkpointer.config.merge_settings import replay_rules
 from engine.errors import ReplayError
 from engine.replay_rules import ReplayRules
+from hadoop_common.configuration import Configuration
 from image_format.name_order import name_key
 from journal import ops
 from journal.ops import Block, EditOp
@@ -475,6 +477,33 @@ def test_older_layouts_have_ordered_deletion_only_where_it_was_backported(
     rules = ReplayRules(ordered_snapshot_deletion=True, ordered_deletion_in_older_layouts=backported)
     found = Setting(tmp_path, layout, rules).merged(allow(), create("s0"), create("s1"), remove("s1"))
     assert found.reader.order == ([b"s0", b"s1#1"] if backported else [b"s0"])
+
+
+@pytest.mark.parametrize(("text", "known"), [(None, None), ("false", False), ("true", True)])
+def test_whether_older_layouts_have_ordered_deletion_is_known_where_the_key_is_set(
+    text: str | None, known: bool | None
+) -> None:
+    values = {} if text is None else {"checkpointer.snapshot.deletion.ordered.older-layouts": text}
+    assert replay_rules(Configuration.from_mapping(values, {})).ordered_deletion_in_older_layouts is known
+
+
+@pytest.mark.parametrize("known", [None, False, True])
+def test_the_release_of_the_namenode_is_not_guessed_during_a_rolling_upgrade(
+    tmp_path: Path, known: bool | None
+) -> None:
+    """NameNodes of 3.4 and newer mark snapshots at the older layout, those of 3.3 remove them."""
+    rules = ReplayRules(ordered_snapshot_deletion=True, ordered_deletion_in_older_layouts=known)
+    start, finalize = ops.RollingUpgradeStartOp(time=5), ops.RollingUpgradeFinalizeOp(time=6)
+    given = [allow(), create("s0"), create("s1"), create("s2"), start, remove("s0")]
+    if known is None:
+        with pytest.raises(ReplayError, match="s2") as caught:
+            Setting(tmp_path, -66, rules).merged(*given, remove("s2"))
+        assert "checkpointer.snapshot.deletion.ordered.older-layouts" in caught.value.hint
+    else:
+        found = Setting(tmp_path, -66, rules).merged(*given, remove("s2"))
+        assert found.reader.order == ([b"s1", b"s2#2"] if known else [b"s1"])
+    found = Setting(tmp_path / "after", -66, rules).merged(*given, finalize, remove("s2"))
+    assert found.reader.order == ([b"s1", b"s2#2"] if known else [b"s1"])
 
 
 def test_ordered_deletion_marks_all_but_the_earliest(tmp_path: Path) -> None:
