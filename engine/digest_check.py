@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from engine.errors import CheckpointCancelledError
 from engine.replay_rules import ReplayRules
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.priority import let_others_go_first
@@ -33,28 +34,38 @@ class DigestCheck:
     It goes on in a thread from `start` on.
 
     Attributes:
-        then: what else is checked once the digest is right; it raises HdfsError.
+        then: what else is checked once the digest is right; it raises HdfsError. Now and then it calls its argument,
+            which raises CheckpointCancelledError where nobody waits for the verdict any more.
         fault: what was found wrong, None where nothing was so far.
 
     Where the body fails on an image that is wrong, the error of the check takes the place of the body's: it
-    says why. A fault of a directory is not explained by that, and does not begin it.
+    says why. A fault of a directory, or a cancellation, is not explained by that: it does not begin the check, and ends
+    it early.
     """
 
     def __init__(self, image: ImageFile) -> None:
         self._image = image
         self.fault: Exception | None = None
-        self.then: Callable[[], None] | None = None
+        self.then: Callable[[Callable[[], None]], None] | None = None
+        self._unwanted = threading.Event()
         self._thread = threading.Thread(target=self._verify_beside, name="image-digest", daemon=True)
 
     def _verify_beside(self) -> None:
         try:
             # the new image's digest above all
             let_others_go_first()
-            self._image.verify_md5()
+            self._image.verify_md5(self._check_wanted)
             if self.then is not None:
-                self.then()
+                self.then(self._check_wanted)
         except Exception as fault:
             self.fault = fault
+        except BaseException as fault:
+            # a thread that ends without a verdict has found nothing right
+            self.fault = RuntimeError(f"the check of {self._image.path} ended: {fault!r}")
+
+    def _check_wanted(self) -> None:
+        if self._unwanted.is_set():
+            raise CheckpointCancelledError("nobody waits for the verdict on the image")
 
     def start(self) -> None:
         """Begin; from here on it takes one core."""
@@ -82,9 +93,11 @@ class DigestCheck:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        explains = isinstance(error, HdfsError) and not isinstance(error, StorageError)
+        explains = isinstance(error, HdfsError) and not isinstance(error, StorageError | CheckpointCancelledError)
         if explains:
             self.start()
+        else:
+            self._unwanted.set()
         if self._thread.ident is not None:
             self._thread.join()
         if explains and isinstance(self.fault, HdfsError) and error is not self.fault:

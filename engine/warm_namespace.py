@@ -74,10 +74,12 @@ def _check_root(index: ImageIndex) -> None:
         raise index.place("INODE_DIR").error(RecordError, what, 0, hint)
 
 
-def _check_loadable(image: ImageFile, loaded: LoadedImage, index: ImageIndex | None) -> None:
+def _check_loadable(
+    image: ImageFile, loaded: LoadedImage, index: ImageIndex | None, before_section: Callable[[], None]
+) -> None:
     """Raise RecordError where a NameNode does not load what was loaded of `image`; see `check_loadable`."""
-    check_loadable(loaded.image, index)
-    remember_loadable(image.identity)
+    check_loadable(loaded.image, index, before_section)
+    remember_loadable(image.identity, whole=index is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +242,9 @@ class WarmNamespace:
             digest = resources.enter_context(DigestCheck(image))
             check_supported(image.layout_version, str(image.path), allow_unknown=self.settings.allow_unknown_layout)
             loaded = self._load_base(image, arrays, resources, watcher.advance)
-            if not is_known_loadable(image.identity):
-                as_hadoop = self.settings.rules.healing is Healing.AS_HADOOP
-                digest.then = partial(_check_loadable, image, loaded, None if as_hadoop else loaded.index)
+            whole = self.settings.rules.healing is not Healing.AS_HADOOP
+            if not is_known_loadable(image.identity, whole=whole):
+                digest.then = partial(_check_loadable, image, loaded, loaded.index if whole else None)
             # not before: the scan has work for all cores
             digest.start()
             wanted = self.settings.layout_version
@@ -455,7 +457,7 @@ class WarmNamespace:
             )
             watcher.saved()
         for path in saved.paths:
-            remember_loadable(identity_at(path))
+            remember_loadable(identity_at(path), whole=namespace.rules.healing is not Healing.AS_HADOOP)
         result = MergeResult(
             base_txid=self._base_txid,
             txid=namespace.last_txid,

@@ -18,7 +18,7 @@ FileIdentity = tuple[int, int, int, int, int]
 _MOST = 64
 
 _digests: OrderedDict[FileIdentity, bytes] = OrderedDict()
-_loadable: OrderedDict[FileIdentity, None] = OrderedDict()
+_loadable: OrderedDict[FileIdentity, bool] = OrderedDict()
 _guard = threading.Lock()
 
 
@@ -56,18 +56,23 @@ def known_digest(identity: FileIdentity) -> bytes | None:
         return _digests.get(identity)
 
 
-def remember_loadable(identity: FileIdentity | None) -> None:
-    """A file was checked to load, or was written of one that was; one without an identity is not remembered."""
+def remember_loadable(identity: FileIdentity | None, *, whole: bool) -> None:
+    """A file was checked to load, or was written of one that was; one without an identity is not remembered.
+
+    Args:
+        whole: whether what leads from one record to another was checked too.
+    """
     if identity is None:
         return
     with _guard:
-        _loadable[identity] = None
+        _loadable[identity] = whole
         _loadable.move_to_end(identity)
         while len(_loadable) > _MOST:
             _loadable.popitem(last=False)
 
 
-def is_known_loadable(identity: FileIdentity | None) -> bool:
-    """Whether the file of this identity was remembered by `remember_loadable`."""
+def is_known_loadable(identity: FileIdentity | None, *, whole: bool) -> bool:
+    """Whether the file of this identity was checked as far as `whole` says; see `remember_loadable`."""
     with _guard:
-        return identity in _loadable
+        known = None if identity is None else _loadable.get(identity)
+    return known is not None and (known or not whole)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
@@ -163,10 +163,13 @@ class ImageFile:
     def txid(self) -> int:
         return int(self.ns_info().transactionId)
 
-    def verify_md5(self) -> bytes:
+    def verify_md5(self, before_slice: Callable[[], object] = lambda: None) -> bytes:
         """Compare the file's MD5 with the one its side file names; sets and returns `md5`.
 
         The digest of a file that this process has written or verified, and that nobody touched since, is known.
+
+        Args:
+            before_slice: called before each slice that is read; may raise to give up.
 
         Raises:
             MissingDigestError: there is no side file.
@@ -174,7 +177,7 @@ class ImageFile:
             ImageStorageError: the side file cannot be read.
         """
         expected = read_md5_file(self.path)
-        actual = self._known_digest() or self._take_digest()
+        actual = self._known_digest() or self._take_digest(before_slice)
         if actual != expected:
             text = f"its MD5 is {actual.hex()}, but its .md5 file says {expected.hex()}"
             raise DigestMismatchError(text, file=str(self.path))
@@ -185,10 +188,11 @@ class ImageFile:
         identity = self.identity
         return None if identity is None else known_digest(identity)
 
-    def _take_digest(self) -> bytes:
+    def _take_digest(self, before_slice: Callable[[], object]) -> bytes:
         data = self._bytes().data
         digest = hashlib.md5(usedforsecurity=False)
         for start in range(0, len(data), _SLICE):
+            before_slice()
             digest.update(data[start : start + _SLICE])
         taken = digest.digest()
         if self.identity is not None:

@@ -112,14 +112,22 @@ def load_faults(section: Sections, layout_version: int, kinds: Kinds = _NO_KINDS
     yield from _missing(section)
 
 
-def check_loadable(image: ImageFile, index: ImageIndex | None = None) -> None:
+def check_loadable(
+    image: ImageFile, index: ImageIndex | None = None, before_section: Callable[[], object] = lambda: None
+) -> None:
     """Raise RecordError where a NameNode does not load an image.
 
     Args:
+        before_section: called before each section that is read; may raise to give up.
         index: over the image, or over one with the same inodes; with it, what children and diffs belong to is checked.
     """
     kinds: Kinds = np.zeros(0 if index is None else index.slot_count // 4 + 1, np.uint8)
-    for fault in load_faults(image.section, image.layout_version, kinds):
+
+    def section(name: str) -> Section | None:
+        before_section()
+        return image.section(name)
+
+    for fault in load_faults(section, image.layout_version, kinds):
         place = image.place(fault.section) if image.has_section(fault.section) else _whole(image, fault.section)
         raise place.error(RecordError, fault.what, fault.offset, _HINT)
     if index is not None and not is_unknown(image.layout_version):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +24,7 @@ from engine.saver import Sink, save_image
 from engine.saving import cancellable, image_warnings, sound
 from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.codec_choice import codec_to_write
+from image_format.known_digests import identity_at, is_known_loadable, remember_loadable
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.writer import ImageWriter
@@ -66,9 +67,11 @@ def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTas
     timer = _Timer()
     with ExitStack() as resources:
         observer.phase("load", None)
-        image = resources.enter_context(ImageFile.open(task.image, verify_md5=False))
+        spool = task.settings.memory.folder
+        image = resources.enter_context(ImageFile.open(task.image, verify_md5=False, spool_dir=spool))
         digest = resources.enter_context(DigestCheck(image))
-        digest.then = partial(check_loadable, image)
+        if not is_known_loadable(image.identity, whole=False):
+            digest.then = partial(_check_loadable, image)
         digest.start()
         folder = resources.enter_context(work_folder(task.folders[0])) if shared else None
         image_file = _offered(context, task.image, shared)
@@ -98,10 +101,12 @@ def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTas
         saved = save_image(
             task.folders,
             namespace.last_txid,
-            lambda sink: sound(namespace, write, sink, task.folders[0]),
+            lambda sink: sound(namespace, write, sink, task.folders[0], spool_dir=spool),
             confirm=digest.confirm,
         )
         observer.saved()
+        for path in saved.paths:
+            remember_loadable(identity_at(path), whole=False)
         timer.lap()
     return MergeResult(
         base_txid=task.base_txid,
@@ -116,6 +121,11 @@ def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTas
         timings=Timings(*timer.laps),
         engine="spark",
     )
+
+
+def _check_loadable(image: ImageFile, before_section: Callable[[], None]) -> None:
+    check_loadable(image, before_section=before_section)
+    remember_loadable(image.identity, whole=False)
 
 
 def _load(

@@ -158,7 +158,7 @@ def test_an_image_whose_check_ended_a_step_is_not_loaded_again(tmp_path: Path, o
 def test_the_verdict_is_on_the_file_that_was_opened(base: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checked = []
 
-    def replaced(image: ImageFile, _: object) -> None:
+    def replaced(image: ImageFile, *_: object) -> None:
         checked.append(image.path)
         other = base.with_name("other")
         other.write_bytes(base.read_bytes())
@@ -174,7 +174,7 @@ def test_the_verdict_is_on_the_file_that_was_opened(base: Path, out: Path, monke
 
 def test_what_was_checked_once_is_not_checked_again(base: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checked = []
-    monkeypatch.setattr("engine.warm_namespace.check_loadable", lambda image, _: checked.append(image.path))
+    monkeypatch.setattr("engine.warm_namespace.check_loadable", lambda image, *_: checked.append(image.path))
     with WarmNamespace() as warm:
         warm.load(base)
         play(warm, STEPS[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,8 +38,8 @@ def digests(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     taken: list[bytes] = []
     take = ImageFile._take_digest
 
-    def counted(self: ImageFile) -> bytes:
-        taken.append(take(self))
+    def counted(self: ImageFile, before_slice: Callable[[], object]) -> bytes:
+        taken.append(take(self, before_slice))
         return taken[-1]
 
     monkeypatch.setattr(reader.ImageFile, "_take_digest", counted)

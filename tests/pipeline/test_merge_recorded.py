@@ -12,6 +12,7 @@ from checkpointer.merging.engines import EngineError
 from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.settings import MergeSettings
 from hadoop_common.configuration import Configuration
+from image_format.known_digests import identity_at, is_known_loadable
 from image_format.md5_file import md5_of_file, read_md5_file
 from image_tools.verify.checker import verify_image
 from tests.checkpointer.recorded_cases import ALL_CASES, RECORDED, Case, same_layout
@@ -41,6 +42,9 @@ def test_the_image_is_hadoop_s_and_the_local_engine_s(
     image = made.saved.paths[0]
     assert image.read_bytes() == expected.saved.paths[0].read_bytes()
     assert md5_of_file(image) == read_md5_file(image)
+    # the local engine checks more
+    assert is_known_loadable(identity_at(image), whole=False)
+    assert is_known_loadable(identity_at(image), whole=True) is (engine == "local")
     assert made.healed == expected.healed
     assert made.healed or case.differences(image) == []
     assert (made.inodes, made.warnings) == (expected.inodes, expected.warnings)
