@@ -55,6 +55,7 @@ from hadoop_common.priority import let_others_go_first
 from image_format.index import DirectoryChanges, Ids, ImageIndex
 from image_format.index_arrays import IndexArrays
 from image_format.index_update import SectionUpdate, updated_arrays
+from image_format.inode_columns import read_inode_columns
 from image_format.inode_table import FILE, NO_ROW, EncodedRecords
 from image_format.kernels.inode import DROPPED, OPENED
 from image_format.proto import fsimage_pb2 as pb
@@ -246,12 +247,24 @@ class Compaction:
         return np.concatenate([table.slot[rows], unread.slot[more]]), EncodedRecords(data, spans)
 
     def _check_policies(self, rows: Ids) -> None:
-        """Raise UnsupportedNamespaceError where the layout lacks a file's storage policy; kernels do not check that."""
+        """Raise UnsupportedNamespaceError where edits gave a file a storage policy that the layout lacks.
+
+        Kernels do not check that. A file that the base image has with the policy keeps it.
+        """
         table, layout = self._namespace.table, self._base.layout_version
-        for policy in np.unique(table.policy[rows[table.kind[rows] == FILE]]).tolist():
+        files = rows[table.kind[rows] == FILE]
+        for policy in np.unique(table.policy[files]).tolist():
             since = policy_since(policy, layout)
-            if since is not None:
+            if since is not None and self._is_given(files[table.policy[files] == policy], policy):
                 self._namespace.require(since, f"storage policy {policy}")
+
+    def _is_given(self, files: Ids, policy: int) -> bool:
+        """Whether one of these files has another storage policy in the base image, or is new."""
+        base, slots = self._namespace.base, self._namespace.table.slot[files]
+        if (slots < 0).any():
+            return True
+        before = read_inode_columns(base.inode_buffer, base.inode_offsets(slots), base.place("INODE"))
+        return bool((before.storage_policy != policy).any())
 
     # ---- INODE_DIR -----------------------------------------------------------------------------------------
 

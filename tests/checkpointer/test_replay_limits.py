@@ -181,6 +181,16 @@ def test_a_new_file_of_a_policy_that_the_layout_lacks_is_refused_when_it_is_writ
         merged(source, add("/n", NEW, storage_policy_id=14))
 
 
+def test_a_file_that_has_a_policy_of_a_newer_layout_keeps_it(tmp_path: Path) -> None:
+    """A NameNode of Hadoop 3 loads such a file."""
+    builder = small(-66)
+    builder.inodes["/d/f"].file.storagePolicyID = 14
+    image = merged(builder.save(tmp_path), times("/d/f", 777, 888))
+    assert (image["/d/f"].file.storagePolicyID, image["/d/f"].file.modificationTime) == (14, 777)
+    with pytest.raises(UnsupportedNamespaceError, match="storage policy 14"):
+        merged(builder.save(tmp_path), times("/d/f", 777, 888), add("/n", NEW, storage_policy_id=14))
+
+
 def test_a_storage_type_that_no_layout_has_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ReplayError, match="at txid 101"):
         merged(small(-67).save(tmp_path), type_quota(NVDIMM + 1, 5))
