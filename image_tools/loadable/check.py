@@ -63,6 +63,7 @@ _SNAPSHOT_SECTIONS = ("SNAPSHOT_DIFF", "INODE_REFERENCE")
 _SYSTEM_POLICIES = range(1, 6)
 _FIRST_POLICY_OF_USERS = 64
 _POLICY_FIELDS = ("name", "schema", "cellSize")
+_PIECE = 1 << 17
 _CELL_UNIT = 1024
 _LAST_RESERVED_BLOCK = 1 << 30
 _NEVER = ((1 << 63) - 1) // 4
@@ -145,13 +146,18 @@ def _kinds_at(kinds: Kinds, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int6
     return found
 
 
+def _pieces(column: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
+    """A column piece by piece: what is made of a piece takes little memory."""
+    return (column[start : start + _PIECE] for start in range(0, column.size, _PIECE))
+
+
 def _check_directories(image: ImageFile, index: ImageIndex, kinds: Kinds) -> None:
     """Raise RecordError for children of what is not a directory, and for children that do not exist."""
-    ids = np.asarray(index.arrays.directory_ids)
-    others = ids[_kinds_at(kinds, index.arrays.slots_of(ids)) != pb.INode.DIRECTORY]
-    place = image.place("INODE_DIR")
-    if others.size:
-        raise place.error(RecordError, f"inode {int(others[0])} has children and is not a directory", 0, _HINT)
+    directories, place = np.asarray(index.arrays.directory_ids), image.place("INODE_DIR")
+    for ids in _pieces(directories):
+        others = ids[_kinds_at(kinds, index.arrays.slots_of(ids)) != pb.INode.DIRECTORY]
+        if others.size:
+            raise place.error(RecordError, f"inode {int(others[0])} has children and is not a directory", 0, _HINT)
     section = image.section("INODE_DIR")
     offset, child = first_lost_child(section, index.arrays.ids, index.history.reference_count)
     if offset != PARSED:
@@ -160,14 +166,15 @@ def _check_directories(image: ImageFile, index: ImageIndex, kinds: Kinds) -> Non
 
 def _check_diffs(image: ImageFile, index: ImageIndex, kinds: Kinds) -> None:
     """Raise RecordError for diffs of an inode of another type."""
-    data, owners, offsets = index.history.columns
-    found = np.zeros(owners.size, np.int64)
-    diff_kinds(data, offsets, found)
-    wanted = np.where(found == pb.DiffEntry.FILEDIFF, pb.INode.FILE, pb.INode.DIRECTORY)
-    others = owners[_kinds_at(kinds, index.arrays.slots_of(owners)) != wanted]
-    if others.size:
-        what = f"the snapshot diffs of inode {int(others[0])} are those of another type"
-        raise image.place("SNAPSHOT_DIFF").error(RecordError, what, 0, _HINT)
+    data, all_owners, all_offsets = index.history.columns
+    for owners, offsets in zip(_pieces(all_owners), _pieces(all_offsets), strict=True):
+        found = np.zeros(owners.size, np.int64)
+        diff_kinds(data, offsets, found)
+        wanted = np.where(found == pb.DiffEntry.FILEDIFF, pb.INode.FILE, pb.INode.DIRECTORY)
+        others = owners[_kinds_at(kinds, index.arrays.slots_of(owners)) != wanted]
+        if others.size:
+            what = f"the snapshot diffs of inode {int(others[0])} are those of another type"
+            raise image.place("SNAPSHOT_DIFF").error(RecordError, what, 0, _HINT)
 
 
 def _header_fault(name: str, data: Section) -> tuple[int, tuple[int, str] | None]:

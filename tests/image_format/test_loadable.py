@@ -6,13 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from image_support import RECORDED, delimited
 
 from image_format.errors import RecordError
-from image_format.index import ImageIndex
+from image_format.index import Ids, ImageIndex
+from image_format.index_arrays import IndexArrays
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.varint import encode_delimited, encode_varint
@@ -212,7 +214,11 @@ def test_cache_directives(given_directive: pb.CacheDirectiveInfoProto, what: str
 # ---- what leads from one record to another -------------------------------------------------------------------
 
 
-def test_children_of_a_file_and_children_that_do_not_exist(tmp_path: Path) -> None:
+@pytest.mark.parametrize("piece", [1, 1 << 17])
+def test_children_of_a_file_and_children_that_do_not_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    monkeypatch.setattr("image_tools.loadable.check._PIECE", piece)
     builder = ImageBuilder(NEWEST)
     parent, child = builder.directory("/d"), builder.file("/d/f")
     assert refused(tmp_path, builder) == ""
@@ -222,6 +228,37 @@ def test_children_of_a_file_and_children_that_do_not_exist(tmp_path: Path) -> No
     entries[1] = pb.DirEntry(parent=child.id, children=[child.id])
     builder.sections["INODE_DIR"] = delimited(entries)
     assert f"inode {child.id} has children and is not a directory" in refused(tmp_path, builder)
+
+
+@pytest.mark.recorded
+def test_directories_and_diffs_are_checked_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is made of all of them at once would take much memory."""
+    sizes = []
+    slots_of, diff_kinds = IndexArrays.slots_of, kernels.diff_kinds
+
+    def noted(arrays: IndexArrays, ids: Ids) -> Ids:
+        sizes.append(ids.size)
+        return slots_of(arrays, ids)
+
+    def wrong_at_last(
+        data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], found: npt.NDArray[np.int64]
+    ) -> None:
+        diff_kinds(data, offsets, found)
+        if offsets[-1] == index.history.columns[2][-1]:
+            found[-1] = 3 - found[-1]
+
+    path = next(each for each in reversed(IMAGES) if "snapshot" in str(each))
+    with ImageFile.open(path, verify_md5=False) as image:
+        index = ImageIndex(image)
+        owners = index.history.columns[1]
+        monkeypatch.setattr("image_tools.loadable.check._PIECE", 2)
+        monkeypatch.setattr(IndexArrays, "slots_of", noted)
+        check_loadable(image, index)
+        assert sum(sizes) == index.arrays.directory_ids.size + owners.size
+        assert (owners.size > 2, max(sizes)) == (True, 2)
+        monkeypatch.setattr("image_tools.loadable.check.diff_kinds", wrong_at_last)
+        with pytest.raises(RecordError, match=f"the snapshot diffs of inode {owners[-1]} are those of another type"):
+            check_loadable(image, index)
 
 
 def test_an_image_with_snapshots_has_the_sections_of_snapshots() -> None:
