@@ -25,9 +25,11 @@ class Library:
 
 _LIBRARIES = {
     codec_class_name("snappy"): Library(
-        "the native Hadoop library with Snappy", LayoutVersion.SNAPSHOT_MODIFICATION_TIME
+        # 3.3.1 brings it along too, and 3.3.0 has the same layout
+        "Hadoop 3.3.1 or newer, or the native Hadoop library with Snappy",
+        LayoutVersion.NVDIMM_SUPPORT,
     ),
-    codec_class_name("lz4"): Library("lz4-java on its class path, or before 3.3 the native Hadoop library"),
+    codec_class_name("lz4"): Library("lz4-java on its class path, or before 3.3.1 the native Hadoop library"),
     codec_class_name("zstd"): Library("the native Hadoop library with Zstandard"),
 }
 

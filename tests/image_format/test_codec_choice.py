@@ -20,7 +20,8 @@ GZIP, LZ4, SNAPPY, ZSTD = (CODEC_SHORT_NAMES[name] for name in ("gzip", "lz4", "
         (ZSTD, GZIP, -67, DEFAULT_CODEC),
         (LZ4, ZSTD, -63, DEFAULT_CODEC),
         (SNAPPY, "", -67, SNAPPY),
-        (SNAPPY, "", -66, SNAPPY),
+        (SNAPPY, "", -66, DEFAULT_CODEC),
+        (SNAPPY, SNAPPY, -66, SNAPPY),
         (SNAPPY, GZIP, -65, DEFAULT_CODEC),
         (SNAPPY, SNAPPY, -63, SNAPPY),
         (GZIP, LZ4, -67, GZIP),
@@ -33,6 +34,6 @@ def test_what_is_written(wanted: str | None, base: str, layout: int, expected: s
 
 def test_what_a_namenode_needs() -> None:
     assert {name for name, codec in CODEC_SHORT_NAMES.items() if library_of(codec)} == {"lz4", "zstd"}
-    assert {name for name, codec in CODEC_SHORT_NAMES.items() if library_of(codec, -63)} == {"lz4", "zstd", "snappy"}
+    assert {name for name, codec in CODEC_SHORT_NAMES.items() if library_of(codec, -66)} == {"lz4", "zstd", "snappy"}
     assert advice_on_codec(GZIP) == ""
     assert advice_on_codec(LZ4).startswith("A NameNode reads Lz4Codec only with lz4-java")
