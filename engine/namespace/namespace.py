@@ -60,6 +60,7 @@ class Namespace:
         compiled: what compiled replay keeps of it.
         ignored: how many operations were replayed without an effect, see `ignore`.
         upgrade_started: whether replayed edits started a rolling upgrade that they did not finalize.
+        upgrade_seen: whether replayed edits started or finalized one.
 
     Raises:
         RecordError: a record of a small section is damaged, or a snapshottable directory does not exist.
@@ -97,7 +98,7 @@ class Namespace:
         self.last_inode_id = base.header.lastInodeId
         self.compiled: object | None = None
         self.ignored = 0
-        self.upgrade_started = False
+        self.upgrade_started = self.upgrade_seen = False
         self._permissions: dict[PermissionStatus, int] = {}
         self.leases.read(base, None if finder is None else finder(self))
         self.tree.watch(self.leases.unresolved())

@@ -94,12 +94,12 @@ def rolling_upgrade_start(namespace: Namespace, op: ops.RollingUpgradeStartOp) -
     """
     if namespace.upgrade_started:
         raise NamespaceError("a rolling upgrade has begun before this one")
-    namespace.upgrade_started = True
+    namespace.upgrade_started = namespace.upgrade_seen = True
     namespace.info.rollingUpgradeStartTime = op.time & _UINT64
 
 
 def rolling_upgrade_finalize(namespace: Namespace, op: ops.RollingUpgradeFinalizeOp) -> None:
     if not namespace.info.HasField("rollingUpgradeStartTime"):
         namespace.ignore()
-    namespace.upgrade_started = False
+    namespace.upgrade_started, namespace.upgrade_seen = False, True
     namespace.info.ClearField("rollingUpgradeStartTime")

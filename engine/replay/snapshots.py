@@ -158,8 +158,11 @@ def _check_order_is_known(namespace: Namespace, row: int, name: bytes) -> None:
 
 
 def _check_release_is_known(namespace: Namespace, row: int, name: bytes) -> None:
-    """Raise NamespaceError during a rolling upgrade where nobody said whether the NameNode has ordered deletion."""
-    upgrading = namespace.upgrade_started or namespace.info.HasField("rollingUpgradeStartTime")
+    """Raise NamespaceError in a rolling upgrade where nobody said whether the NameNode has ordered deletion.
+
+    Until the namespace is loaded in the new layout, its end is no answer.
+    """
+    upgrading = namespace.upgrade_seen or namespace.info.HasField("rollingUpgradeStartTime")
     if upgrading and namespace.rules.ordered_deletion_in_older_layouts is None:
         raise NamespaceError(
             f"{namespace.tree.path(row)}: a NameNode of 3.4 or newer only marks the snapshot "
