@@ -1,7 +1,15 @@
-"""A Hadoop for the tests that need one."""
+"""A Hadoop 2.7.3 for the tests that need one: the benchmarks write images and edits of its layout."""
 
 from __future__ import annotations
 
-from tests.interop.conftest import hadoop
+import pytest
 
-__all__ = ["hadoop"]
+from tests.interop.conftest import hadoop_2
+from tests.interop.hadoop import Hadoop
+
+__all__ = ["hadoop", "hadoop_2"]
+
+
+@pytest.fixture(scope="session")
+def hadoop(hadoop_2: Hadoop) -> Hadoop:
+    return hadoop_2
