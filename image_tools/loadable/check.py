@@ -147,8 +147,11 @@ def _kinds_at(kinds: Kinds, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int6
 
 
 def _pieces(column: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
-    """A column piece by piece: what is made of a piece takes little memory."""
-    return (column[start : start + _PIECE] for start in range(0, column.size, _PIECE))
+    """A column piece by piece: what is made of a piece takes little memory.
+
+    An empty column is one piece, so that the warm-up compiles what is called for each.
+    """
+    return (column[start : start + _PIECE] for start in range(0, max(column.size, 1), _PIECE))
 
 
 def _check_directories(image: ImageFile, index: ImageIndex, kinds: Kinds) -> None:
