@@ -71,11 +71,7 @@ def write_edits(
 
 
 def _segment(
-    base: BaseImage,
-    state: EditState,
-    shares: npt.NDArray[np.int64],
-    last: int,
-    room: tuple[npt.NDArray[np.uint8], ...],
+    base: BaseImage, state: EditState, shares: npt.NDArray[np.int64], last: int, room: tuple[npt.NDArray[np.uint8], ...]
 ) -> Iterator[bytes | memoryview]:
     numbers = state.numbers
     numbers[TXID] += 1

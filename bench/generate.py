@@ -117,18 +117,13 @@ def encode_rows(
 
 
 def _encode(
-    rows: npt.NDArray[np.void],
-    names: npt.NDArray[np.uint8],
-    blocks: npt.NDArray[np.void],
-    variety: Variety | None,
+    rows: npt.NDArray[np.void], names: npt.NDArray[np.uint8], blocks: npt.NDArray[np.void], variety: Variety | None
 ) -> list[memoryview | bytes]:
     out, starts = encode_rows(rows, names, blocks)
     return [out] if variety is None else variety.decorate(out, starts)
 
 
-def _varied_blocks(
-    sizes: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _varied_blocks(sizes: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """(blocks of each file, bytes of each block) for files of these sizes; what is too large is cut."""
     counts = np.minimum(-(-sizes // BLOCK_SIZE), MOST_BLOCKS)
     last = np.cumsum(counts) - 1

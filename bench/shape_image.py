@@ -17,14 +17,7 @@ from image_format.inode_table import DIRECTORY, FILE
 from image_format.kernels.inode import BLOCK_DTYPE
 from image_format.md5_file import format_md5
 from image_format.output import DigestingFileSet
-from image_format.permission import (
-    AclScope,
-    AclType,
-    XAttrNamespace,
-    pack_acl_entry,
-    pack_permission,
-    pack_xattr_name,
-)
+from image_format.permission import AclScope, AclType, XAttrNamespace, pack_acl_entry, pack_permission, pack_xattr_name
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind, StringTable
 from image_format.varint import encode_delimited

@@ -122,10 +122,7 @@ def _measured(server: _Server, size: int, command: list[str], *, shell: str | No
     ended, after = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     if client.returncode:
         raise subprocess.CalledProcessError(client.returncode, given, output)
-    took = {
-        "seconds": ended - began,
-        "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
-    }
+    took = {"seconds": ended - began, "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime}
     if command[:1] == _SIDES[:1]:
         took = json.loads(output)
     cpu = took["cpu"] + server.cpu() - server_before

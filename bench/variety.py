@@ -5,14 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from image_format.permission import (
-    AclScope,
-    AclType,
-    XAttrNamespace,
-    pack_acl_entry,
-    pack_permission,
-    pack_xattr_name,
-)
+from image_format.permission import AclScope, AclType, XAttrNamespace, pack_acl_entry, pack_permission, pack_xattr_name
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind, StringTable
 from image_format.varint import encode_delimited

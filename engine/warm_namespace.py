@@ -318,11 +318,7 @@ class WarmNamespace:
         with self._step(source) as opened:
             try:
                 return replay(
-                    opened.loaded.namespace,
-                    source,
-                    progress=watcher.advance,
-                    cancelled=watcher.cancelled,
-                    watch=watch,
+                    opened.loaded.namespace, source, progress=watcher.advance, cancelled=watcher.cancelled, watch=watch
                 )
             finally:
                 self._replay_seconds += time.monotonic() - started
@@ -448,13 +444,7 @@ class WarmNamespace:
                 update = sound(namespace, write_image, sink, folders[0], spool_dir=self.settings.memory.folder)
                 updates.append(update or _unknown_index)
 
-            saved = save_image(
-                folders,
-                namespace.last_txid,
-                write,
-                rollback=rollback,
-                confirm=opened.digest.confirm,
-            )
+            saved = save_image(folders, namespace.last_txid, write, rollback=rollback, confirm=opened.digest.confirm)
             watcher.saved()
         for path in saved.paths:
             remember_loadable(identity_at(path), whole=namespace.rules.healing is not Healing.AS_HADOOP)

@@ -39,11 +39,7 @@ class _TlsAdapter(HTTPAdapter):
             raise requests.exceptions.SSLError(fault, request=request) from fault
         # None has the library compare what the context does; False compares nothing
         check = None if context.check_hostname else False
-        return host, {
-            "cert_reqs": "CERT_REQUIRED",
-            "ssl_context": context,
-            "assert_hostname": check,
-        }
+        return host, {"cert_reqs": "CERT_REQUIRED", "ssl_context": context, "assert_hostname": check}
 
     def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
         """The context does."""

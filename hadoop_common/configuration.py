@@ -8,13 +8,7 @@ from pathlib import Path
 from typing import TypeVar, overload
 from urllib.parse import unquote, urlsplit
 
-from hadoop_common.configuration_errors import (
-    HIDDEN,
-    ConfigurationError,
-    ConfigurationFault,
-    FaultCollector,
-    is_secret,
-)
+from hadoop_common.configuration_errors import HIDDEN, ConfigurationError, ConfigurationFault, FaultCollector, is_secret
 from hadoop_common.configuration_xml import Property, read_properties
 from hadoop_common.deprecations import current_name
 from hadoop_common.hdfs_default import SET_BY_HDFS_DEFAULT
@@ -37,10 +31,7 @@ class Configuration:
     """
 
     def __init__(
-        self,
-        properties: Iterable[Property],
-        environment: Mapping[str, str],
-        defaults: Mapping[str, str] | None = None,
+        self, properties: Iterable[Property], environment: Mapping[str, str], defaults: Mapping[str, str] | None = None
     ) -> None:
         self._defaults = dict(defaults or {})
         self._environment = dict(environment)

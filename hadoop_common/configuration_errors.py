@@ -46,8 +46,7 @@ class ConfigurationError(HdfsError):
     def __init__(self, faults: Iterable[ConfigurationFault]) -> None:
         self.faults = tuple(faults)
         super().__init__(
-            "\n".join(str(fault) for fault in self.faults),
-            hint="Correct the named settings and start again.",
+            "\n".join(str(fault) for fault in self.faults), hint="Correct the named settings and start again."
         )
 
 

@@ -21,13 +21,7 @@ from hadoop_rpc.client_state import (
     NegotiationStep,
     Response,
 )
-from hadoop_rpc.errors import (
-    KerberosError,
-    RpcConnectionError,
-    RpcError,
-    RpcProtocolError,
-    RpcTimeoutError,
-)
+from hadoop_rpc.errors import KerberosError, RpcConnectionError, RpcError, RpcProtocolError, RpcTimeoutError
 from hadoop_rpc.security import ClientSecurity
 from hadoop_rpc.wire import AuthProtocol
 

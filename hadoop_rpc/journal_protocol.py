@@ -38,9 +38,7 @@ def _info(message: pb.JournalInfoProto) -> JournalInfo:
 
 def _info_message(info: JournalInfo) -> pb.JournalInfoProto:
     return pb.JournalInfoProto(
-        clusterID=info.cluster_id,
-        layoutVersion=info.layout_version % _INT,
-        namespaceID=info.namespace_id % _INT,
+        clusterID=info.cluster_id, layoutVersion=info.layout_version % _INT, namespaceID=info.namespace_id % _INT
     )
 
 
@@ -106,9 +104,5 @@ def journal_service(node: JournalProtocol) -> Service:
             previousEpoch=found.previous_epoch, lastTransactionId=found.last_txid, inSync=found.in_sync
         )
 
-    methods: dict[str, Handler] = {
-        "journal": journal,
-        "startLogSegment": start,
-        "fence": fence,
-    }
+    methods: dict[str, Handler] = {"journal": journal, "startLogSegment": start, "fence": fence}
     return JOURNAL_PROTOCOL.served_by(methods)

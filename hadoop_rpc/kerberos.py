@@ -326,11 +326,7 @@ class RpcDoor:
     """
 
     def __init__(
-        self,
-        key: ServiceKey,
-        protections: tuple[Protection, ...],
-        user_of: Callable[[str], str],
-        access: AccessControl,
+        self, key: ServiceKey, protections: tuple[Protection, ...], user_of: Callable[[str], str], access: AccessControl
     ) -> None:
         self._key = key
         self._user_of = user_of

@@ -78,10 +78,7 @@ def inter_qjournal_service(node: InterQJournal, heard: NameserviceListener = _no
     def storage_info(request: pb.GetStorageInfoRequestProto, _: CallContext) -> Message:
         return storage_message(node.get_storage_info(request.jid.identifier))
 
-    methods = {
-        "getEditLogManifestFromJournal": _manifest(node),
-        "getStorageInfo": storage_info,
-    }
+    methods = {"getEditLogManifestFromJournal": _manifest(node), "getStorageInfo": storage_info}
     return INTER_QJOURNAL_PROTOCOL.served_by({name: _heard(each, heard) for name, each in methods.items()})
 
 
@@ -113,12 +110,7 @@ def _whole_journal(node: QJournal) -> dict[str, Handler]:
         last = node.new_epoch(request.jid.identifier, namespace_of(request.nsInfo), signed(request.epoch, 64))
         return pb.NewEpochResponseProto(lastSegmentTxId=None if last is None else unsigned(last, 64))
 
-    return {
-        "isFormatted": is_formatted,
-        "format": format_,
-        "getJournalState": state,
-        "newEpoch": new_epoch,
-    }
+    return {"isFormatted": is_formatted, "format": format_, "getJournalState": state, "newEpoch": new_epoch}
 
 
 def _writing(node: QJournal) -> dict[str, Handler]:
@@ -178,10 +170,7 @@ def _reading(node: QJournal) -> dict[str, Handler]:
         since = signed(request.sinceTxId, 64)
         return journaled_edits_message(node.get_journaled_edits(request.jid.identifier, since, request.maxTxns))
 
-    return {
-        "getEditLogManifest": _manifest(node),
-        "getJournaledEdits": edits,
-    }
+    return {"getEditLogManifest": _manifest(node), "getJournaledEdits": edits}
 
 
 def _upgrades(node: QJournal) -> dict[str, Handler]:

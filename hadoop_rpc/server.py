@@ -119,10 +119,7 @@ class RpcServer:
             self.loop.start()
         except RuntimeError as fault:
             self.stop()
-            raise RpcError(
-                f"the RPC server of {host}:{port} cannot start: {fault}",
-                hint=MORE_THREADS,
-            ) from fault
+            raise RpcError(f"the RPC server of {host}:{port} cannot start: {fault}", hint=MORE_THREADS) from fault
         _LOG.info("RPC listens on %s:%d", *self.address)
 
     @property

@@ -29,14 +29,7 @@ from hadoop_rpc.errors import (
 )
 from hadoop_rpc.framing import MAX_FRAME, DelimitedReader, FrameBuffer, delimited, frame
 from hadoop_rpc.proto import rpc_pb2 as pb
-from hadoop_rpc.sasl import (
-    MAX_HANDSHAKE_FRAME,
-    MAX_TOKEN_FRAME,
-    SaslServer,
-    not_enabled,
-    unwrap_frames,
-    wrap_steps,
-)
+from hadoop_rpc.sasl import MAX_HANDSHAKE_FRAME, MAX_TOKEN_FRAME, SaslServer, not_enabled, unwrap_frames, wrap_steps
 from hadoop_rpc.security import Protection, ServerSecurity
 from hadoop_rpc.wire import (
     CONTEXT_CALL_ID,
@@ -227,9 +220,7 @@ class ServerConnection:
     def _close(self, error: RemoteError, code: ErrorCode, call_id: int = FATAL_CALL_ID) -> Closing:
         self.state = ServerState.CLOSED
         header = pb.RpcResponseHeaderProto(
-            callId=call_id & 0xFFFFFFFF,
-            status=pb.RpcResponseHeaderProto.FATAL,
-            serverIpcVersionNum=IPC_VERSION,
+            callId=call_id & 0xFFFFFFFF, status=pb.RpcResponseHeaderProto.FATAL, serverIpcVersionNum=IPC_VERSION
         )
         return Closing(_failed(header, error, code), error.message)
 
@@ -305,9 +296,7 @@ class ServerConnection:
         if answer is None:
             return None
         header = pb.RpcResponseHeaderProto(
-            callId=SASL_CALL_ID & 0xFFFFFFFF,
-            status=pb.RpcResponseHeaderProto.SUCCESS,
-            serverIpcVersionNum=IPC_VERSION,
+            callId=SASL_CALL_ID & 0xFFFFFFFF, status=pb.RpcResponseHeaderProto.SUCCESS, serverIpcVersionNum=IPC_VERSION
         )
         return Reply(frame(delimited(header), delimited(answer)))
 

@@ -7,13 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from image_format.block_codecs import (
-    BlockDecompressor,
-    compress_lz4,
-    compress_snappy,
-    expand_lz4,
-    expand_snappy,
-)
+from image_format.block_codecs import BlockDecompressor, compress_lz4, compress_snappy, expand_lz4, expand_snappy
 from image_format.errors import CodecError, UnsupportedCodecError
 from image_format.piece_formats import BlockFormat, Bzip2Format, GzipFormat, ZlibFormat
 from image_format.piecewise import PieceFormat, PiecewiseCompressor

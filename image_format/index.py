@@ -332,9 +332,7 @@ class ImageIndex:
         for (left, _), (right, child) in itertools.pairwise(names):
             if left == right:
                 raise self._damaged(
-                    "INODE_DIR",
-                    offset,
-                    f"directory {directory_id} has two children of the name of inode {child}",
+                    "INODE_DIR", offset, f"directory {directory_id} has two children of the name of inode {child}"
                 )
         return np.array([child for _, child in names], np.int64)
 
@@ -373,16 +371,7 @@ class ImageIndex:
         packed = np.frombuffer(b"".join(names), np.uint8)
         positions, found = np.empty(len(names), np.int64), np.empty(len(names), np.bool_)
         complete = locate_names(
-            children,
-            self._ids,
-            self._slots,
-            self._offsets,
-            self.inode_buffer,
-            packed,
-            starts,
-            sizes,
-            positions,
-            found,
+            children, self._ids, self._slots, self._offsets, self.inode_buffer, packed, starts, sizes, positions, found
         )
         if not complete:
             raise self._damaged("INODE_DIR", 0, f"directory {directory_id} has a child that is not an inode")

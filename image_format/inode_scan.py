@@ -54,10 +54,7 @@ def inode_section(image: ImageFile) -> Bytes:
     section = image.section("INODE")
     if section is None:
         raise MissingSectionError(
-            "section INODE is missing",
-            file=str(image.path),
-            section="INODE",
-            hint="Use another copy of the image.",
+            "section INODE is missing", file=str(image.path), section="INODE", hint="Use another copy of the image."
         )
     return section
 

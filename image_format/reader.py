@@ -83,12 +83,7 @@ class ImageFile:
 
     @classmethod
     def open(
-        cls,
-        path: Path,
-        *,
-        verify_md5: bool = True,
-        spool_dir: Path | None = None,
-        allow_unknown_layout: bool = False,
+        cls, path: Path, *, verify_md5: bool = True, spool_dir: Path | None = None, allow_unknown_layout: bool = False
     ) -> ImageFile:
         """Map the file and check frame, layout version, codec, required sections, txid and, at last, MD5.
 

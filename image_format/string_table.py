@@ -82,9 +82,7 @@ class StringTable:
         text = self._strings.get(self._id(serial, kind))
         if text is None:
             raise RecordError(
-                f"no {kind.name.lower()} has serial {serial}",
-                file=self._place.file,
-                section=self._place.section,
+                f"no {kind.name.lower()} has serial {serial}", file=self._place.file, section=self._place.section
             )
         return text
 

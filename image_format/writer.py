@@ -35,13 +35,7 @@ class ImageWriter:
     """
 
     def __init__(
-        self,
-        sink: Sink,
-        layout_version: int,
-        codec: str = "",
-        *,
-        template: FileSummary | None = None,
-        threads: int = 0,
+        self, sink: Sink, layout_version: int, codec: str = "", *, template: FileSummary | None = None, threads: int = 0
     ) -> None:
         self.layout_version = layout_version
         self.codec = codec

@@ -107,12 +107,7 @@ def _raw_of(text: str) -> bytes:
 def _read_acl_edit_log(reader: Reader) -> tuple[str, tuple[AclEntry, ...]]:
     message = _parse(reader, editlog_pb2.AclEditLogProto())
     entries = tuple(
-        AclEntry(
-            entry.type,
-            entry.scope,
-            entry.permissions,
-            _text_of(entry.name) if entry.HasField("name") else None,
-        )
+        AclEntry(entry.type, entry.scope, entry.permissions, _text_of(entry.name) if entry.HasField("name") else None)
         for entry in message.entries
     )
     return _text_of(message.src), entries

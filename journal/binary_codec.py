@@ -243,8 +243,5 @@ def _decode_body(plan: _ReadPlan, reader: Reader, file: str, position: int, txid
 
 def _checksum_error(actual: int, expected: int, file: str, position: int, txid: int) -> CorruptOpError:
     return CorruptOpError(
-        f"checksum 0x{actual:08x} differs from the recorded 0x{expected:08x}",
-        file=file,
-        offset=position,
-        txid=txid,
+        f"checksum 0x{actual:08x} differs from the recorded 0x{expected:08x}", file=file, offset=position, txid=txid
     )

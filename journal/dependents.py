@@ -37,11 +37,7 @@ _ATTRIBUTES = (
 _PATHS = ("path", "src", "dst", "trg", "snapshot_root")
 _SNAPSHOTS = ("snapshot_name", "snapshot_old_name", "snapshot_new_name")
 # field, and what it is called
-_OTHERS = (
-    ("id", "cache directive"),
-    ("pool_name", "cache pool"),
-    ("policy_name", "erasure coding policy"),
-)
+_OTHERS = (("id", "cache directive"), ("pool_name", "cache pool"), ("policy_name", "erasure coding policy"))
 _ROOT = "/"
 
 

@@ -19,13 +19,7 @@ class JournalError(HdfsError):
     default_hint: ClassVar[str] = ""
 
     def __init__(
-        self,
-        problem: str,
-        *,
-        file: str = "",
-        offset: int | None = None,
-        txid: int | None = None,
-        hint: str = "",
+        self, problem: str, *, file: str = "", offset: int | None = None, txid: int | None = None, hint: str = ""
     ) -> None:
         super().__init__("", hint=hint or self.default_hint)
         self.problem = problem
@@ -147,13 +141,7 @@ class TransactionGapError(JournalError):
     default_hint = "Fetch the missing transactions from the NameNode or from another journal directory."
 
     def __init__(
-        self,
-        expected: int,
-        found: int | None,
-        *,
-        problem: str = "",
-        file: str = "",
-        offset: int | None = None,
+        self, expected: int, found: int | None, *, problem: str = "", file: str = "", offset: int | None = None
     ) -> None:
         if not problem:
             problem = "out of order" if found is not None and found < expected else "gap in the edit log"

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from journal.attribute_kinds import ACL_ENTRIES, XATTRS
-from journal.compound_kinds import (
-    BLOCK_ARRAY,
-    COMPACT_BLOCKS,
-    PERMISSION_STATUS,
-    TIMESTAMP_TWICE,
-    TRUNCATE_BLOCK,
-)
+from journal.compound_kinds import BLOCK_ARRAY, COMPACT_BLOCKS, PERMISSION_STATUS, TIMESTAMP_TWICE, TRUNCATE_BLOCK
 from journal.kinds import BOOL, BYTE, CLIENT_ID, INT, LONG, RENAME_OPTIONS, SHORT, STR, STR_LIST
 from journal.operation import EditOp, XmlConstant, field, operation
 from journal.values import AclEntry, Block, PermissionStatus, XAttr
@@ -189,17 +183,7 @@ class MkdirOp(EditOp):
 @operation(
     17,
     "OP_SYMLINK",
-    xml=(
-        LENGTH,
-        "inode_id",
-        "path",
-        "target",
-        "mtime",
-        "atime",
-        "permissions",
-        "rpc_client_id",
-        "rpc_call_id",
-    ),
+    xml=(LENGTH, "inode_id", "path", "target", "mtime", "atime", "permissions", "rpc_client_id", "rpc_call_id"),
 )
 class SymlinkOp(EditOp):
     """A new symbolic link to `target`."""

@@ -106,12 +106,7 @@ def select_range(
 
 
 def copy_journal(
-    parts: list[CopiedSegment],
-    target: Journal,
-    namespace: StorageInfo,
-    *,
-    force: bool = False,
-    resume: bool = False,
+    parts: list[CopiedSegment], target: Journal, namespace: StorageInfo, *, force: bool = False, resume: bool = False
 ) -> tuple[list[CopiedSegment], int]:
     """Write `parts` into `target`, and read them there again; the parts as they lie there, and how many transactions.
 

@@ -18,13 +18,7 @@ from itertools import takewhile
 
 from hadoop_common.storage_info import StorageInfo
 from journal.binary_codec import check_layout
-from journal.errors import (
-    JournalError,
-    JournalExistsError,
-    JournalInUseError,
-    JournalStorageError,
-    TransactionGapError,
-)
+from journal.errors import JournalError, JournalExistsError, JournalInUseError, JournalStorageError, TransactionGapError
 from journal.file_journal import FileJournal
 from journal.journal import ReadableSegment, SegmentWriter
 from journal.missing_segments import copy_missing_segments, is_near, lacks

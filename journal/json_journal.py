@@ -12,13 +12,7 @@ from hadoop_common.durable import fsync_directory
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageLock
 from journal.binary_codec import check_layout
-from journal.errors import (
-    JournalError,
-    JournalExistsError,
-    JournalInUseError,
-    SegmentError,
-    TransactionGapError,
-)
+from journal.errors import JournalError, JournalExistsError, JournalInUseError, SegmentError, TransactionGapError
 from journal.journal_directory import WriterLock, check_same_namespace, journal_faults, remove_files
 from journal.json_folder import JsonFolder
 from journal.json_manifest import JsonManifest

@@ -26,11 +26,7 @@ class JsonSegmentWriter:
     """
 
     def __init__(
-        self,
-        files: JsonFolder,
-        first_txid: int,
-        layout_version: int,
-        ended: Callable[[JsonFile | None, bool], None],
+        self, files: JsonFolder, first_txid: int, layout_version: int, ended: Callable[[JsonFile | None, bool], None]
     ) -> None:
         self._files = files
         self._layout_version = layout_version

@@ -168,13 +168,7 @@ def _client_id_from_xml(element: XmlElement, tag: str) -> bytes:
 
 
 CLIENT_ID = Kind(
-    "client id",
-    _read_client_id,
-    _write_client_id,
-    _xml_client_id,
-    _client_id_from_xml,
-    _client_id_text,
-    _client_id_of,
+    "client id", _read_client_id, _write_client_id, _xml_client_id, _client_id_from_xml, _client_id_text, _client_id_of
 )
 
 _RENAME_OPTION_NAMES = ("NONE", "OVERWRITE", "TO_TRASH")

@@ -24,13 +24,7 @@ def _read_token(reader: Reader) -> DelegationTokenIdent:
     if version != _TOKEN_VERSION:
         raise CorruptOpError(f"a delegation token has version {version} instead of {_TOKEN_VERSION}")
     return DelegationTokenIdent(
-        reader.text(),
-        reader.text(),
-        reader.text(),
-        reader.vlong(),
-        reader.vlong(),
-        reader.vint(),
-        reader.vint(),
+        reader.text(), reader.text(), reader.text(), reader.vlong(), reader.vlong(), reader.vint(), reader.vint()
     )
 
 
@@ -72,13 +66,7 @@ def _token_from_xml(element: XmlElement, tag: str) -> DelegationTokenIdent:
 
 
 DELEGATION_TOKEN = Kind(
-    "DTID",
-    _read_token,
-    _write_token,
-    _xml_token,
-    _token_from_xml,
-    json_of_tuple,
-    tuple_of_json(DelegationTokenIdent),
+    "DTID", _read_token, _write_token, _xml_token, _token_from_xml, json_of_tuple, tuple_of_json(DelegationTokenIdent)
 )
 
 

@@ -7,12 +7,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from hadoop_common.file_kind import HEAD_BYTES, file_kind
-from journal.binary_codec import (
-    LARGEST_OP,
-    TERMINATOR,
-    check_layout,
-    decode_op,
-)
+from journal.binary_codec import LARGEST_OP, TERMINATOR, check_layout, decode_op
 from journal.errors import (
     CorruptHeaderError,
     CorruptOpError,

@@ -31,11 +31,7 @@ class XmlDialect:
 
 
 HADOOP_2 = XmlDialect(
-    -63,
-    '<?xml version="1.0" encoding="UTF-8"?>',
-    "<{0}></{0}>",
-    re.compile("[&<>\r\U00010000-\U0010ffff]"),
-    "&#x{:x};",
+    -63, '<?xml version="1.0" encoding="UTF-8"?>', "<{0}></{0}>", re.compile("[&<>\r\U00010000-\U0010ffff]"), "&#x{:x};"
 )
 HADOOP_3 = XmlDialect(
     -67,

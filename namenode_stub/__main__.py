@@ -43,11 +43,7 @@ def cli() -> None:
 
 
 _conf = click.option(
-    "--conf",
-    "conf_dir",
-    required=True,
-    type=EXISTING_FOLDER,
-    help="Directory with core-site.xml and hdfs-site.xml.",
+    "--conf", "conf_dir", required=True, type=EXISTING_FOLDER, help="Directory with core-site.xml and hdfs-site.xml."
 )
 
 

@@ -197,9 +197,7 @@ class ActiveState:
 
     def blueprints(self) -> list[Blueprint]:
         transfer = image_transfer_blueprint(
-            self.images,
-            reservations=self._resources.reservations,
-            counter=self._resources.counter,
+            self.images, reservations=self._resources.reservations, counter=self._resources.counter
         )
         pages = StatusPages(self._resources, self.images, self._report)
         access = self._resources.access

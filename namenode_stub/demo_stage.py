@@ -68,11 +68,7 @@ class Stage:
         return process
 
     def run_process(
-        self,
-        module: str,
-        *arguments: str,
-        environment: Mapping[str, str] | None = None,
-        accept: Collection[int] = (0,),
+        self, module: str, *arguments: str, environment: Mapping[str, str] | None = None, accept: Collection[int] = (0,)
     ) -> tuple[int, str]:
         """Run a module to its end; returns its exit code and its standard output.
 

@@ -74,10 +74,7 @@ def journal_name(journal: Journal) -> str:
 
 def _open(config: StubConfig, uri: str, locks: list[StorageLock], namespace: StorageInfo | None) -> Journal:
     options = QuorumOptions(
-        user=config.rpc_user,
-        settings=config.quorum,
-        namespace=namespace,
-        nameservice=config.nameservice or None,
+        user=config.rpc_user, settings=config.quorum, namespace=namespace, nameservice=config.nameservice or None
     )
     bookkeeper = BookKeeperOptions(config.bookkeeper, namespace)
     return open_journal(uri, locks=locks, quorum=options, bookkeeper=bookkeeper)

@@ -130,8 +130,7 @@ class HttpServer:
         except RuntimeError as fault:
             self.stop()
             raise HttpServerError(
-                f"the HTTP server of {host}:{port} cannot start: {fault}",
-                hint=MORE_THREADS,
+                f"the HTTP server of {host}:{port} cannot start: {fault}", hint=MORE_THREADS
             ) from fault
         _LOG.info("listening on %s:%d", *self.address)
 

@@ -117,10 +117,7 @@ class _ImageServlet:
 
     def _find(self, asked: GetImageRequest | GetEditRequest) -> Path:
         if isinstance(asked, GetEditRequest):
-            path, what = (
-                self._store.find_segment(asked.first, asked.last),
-                f"segment {asked.first}-{asked.last}",
-            )
+            path, what = (self._store.find_segment(asked.first, asked.last), f"segment {asked.first}-{asked.last}")
         elif asked.txid is None:
             path, what = self._store.latest_image(), "image at all"
         else:

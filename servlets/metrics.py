@@ -174,9 +174,7 @@ def _checkpoint(state: NodeState) -> Iterator[Metric]:
     yield _gauge("checkpoint_txid", "Transaction id of the newest image.", _txid(state.image_txid))
     yield _gauge("journal_txid", "Newest transaction id known of the edit log.", state.journal_txid)
     yield _gauge(
-        "transactions_since_checkpoint",
-        "Transactions that the newest image does not have.",
-        state.transactions_behind,
+        "transactions_since_checkpoint", "Transactions that the newest image does not have.", state.transactions_behind
     )
     yield _labelled(
         "last_checkpoint_duration_seconds",

@@ -93,10 +93,7 @@ def ask_daemon(url: str, *, timeout: float) -> DaemonFacts:
     if live.value is None:
         return DaemonFacts(url=url, live=live)
     return DaemonFacts(
-        url=url,
-        live=live,
-        ready=_probe(f"{url}/health/ready", timeout),
-        status=_status(f"{url}/status", timeout),
+        url=url, live=live, ready=_probe(f"{url}/health/ready", timeout), status=_status(f"{url}/status", timeout)
     )
 
 

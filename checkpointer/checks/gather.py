@@ -15,15 +15,7 @@ from checkpointer.checks.ask_namenode import ask_daemon, ask_http, ask_rpc
 from checkpointer.checks.ask_storage import ask_directories, ask_image
 from checkpointer.checks.ask_tls import ask_files, ask_peer, peers
 from checkpointer.checks.bounded import ask_all
-from checkpointer.checks.facts import (
-    Answer,
-    DaemonFacts,
-    DirectoryFacts,
-    Facts,
-    LockFacts,
-    NameNodeFacts,
-    TlsStep,
-)
+from checkpointer.checks.facts import Answer, DaemonFacts, DirectoryFacts, Facts, LockFacts, NameNodeFacts, TlsStep
 from checkpointer.checks.registry import Part
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role, identity_of
 from checkpointer.config.daemon_address import daemon_url

@@ -24,13 +24,7 @@ _POLL_SECONDS = 60.0
 @memory_options("the index", configured=False)
 @logging_options
 def command(
-    path: Path,
-    host: str,
-    port: int,
-    memory: int | None,
-    spill_dir: Path | None,
-    verbose: bool,
-    log_config: Path | None,
+    path: Path, host: str, port: int, memory: int | None, spill_dir: Path | None, verbose: bool, log_config: Path | None
 ) -> None:
     """Serve the current tree of an image as read-only WebHDFS, as `hdfs oiv -p Web` does.
 

@@ -127,9 +127,7 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         ("dfs.namenode.snapshotdiff.listing.limit", "1000", ABSENT),
     ),
     *_ignored(
-        "Threads that load an image.",
-        "the number of processors decides",
-        ("dfs.image.parallel.threads", "4", ABSENT),
+        "Threads that load an image.", "the number of processors decides", ("dfs.image.parallel.threads", "4", ABSENT)
     ),
     *_ignored(
         "Limits on asking the active for a roll.",
@@ -147,18 +145,11 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         "Journals that are Java classes.",
         "Java classes are not loaded; which journal is read follows from dfs.namenode.shared.edits.dir alone",
         ("dfs.namenode.edits.journal-plugin", ""),
-        (
-            "dfs.namenode.edits.journal-plugin.qjournal",
-            "org.apache.hadoop.hdfs.qjournal.client.QuorumJournalManager",
-        ),
+        ("dfs.namenode.edits.journal-plugin.qjournal", "org.apache.hadoop.hdfs.qjournal.client.QuorumJournalManager"),
     ),
     *_unread(_QUORUM, *WRITER_KEYS),
     RESOLUTION,
-    *_ignored(
-        RESOLUTION.meaning,
-        RESOLUTION.reason,
-        ("dfs.namenode.edits.qjournals.resolver.impl", "", ABSENT),
-    ),
+    *_ignored(RESOLUTION.meaning, RESOLUTION.reason, ("dfs.namenode.edits.qjournals.resolver.impl", "", ABSENT)),
     *_ignored(
         "Segments that a NameNode reads at once from JournalNodes.",
         "edits are replayed in their order, one segment after the other",

@@ -12,14 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from checkpointer.config import keys
 from checkpointer.config.access import access_rules
-from checkpointer.config.addresses import (
-    Identity,
-    address,
-    identity,
-    namenode_rpc,
-    namenode_urls,
-    scoped_key,
-)
+from checkpointer.config.addresses import Identity, address, identity, namenode_rpc, namenode_urls, scoped_key
 from checkpointer.config.catalogue import refusals
 from checkpointer.config.changed_keys import texts
 from checkpointer.config.engine_settings import EngineSettings, engine_settings

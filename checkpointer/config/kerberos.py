@@ -330,9 +330,7 @@ def _doors(settings: Configuration, part: Part, takes_images: Mapping[str, str])
             refusal="Only Namenode, Secondary Namenode, and administrators may access this servlet",
         ),
         Door.JOURNAL: Admission(
-            dict(_readers(settings)),
-            own=True,
-            refusal="Only Namenode and another JournalNode may access this servlet",
+            dict(_readers(settings)), own=True, refusal="Only Namenode and another JournalNode may access this servlet"
         ),
         Door.STATE: state,
         Door.CONTROL: Admission(own=True, lists=(administrators,), refusal="Only administrators may ask for changes"),

@@ -8,10 +8,7 @@ from hadoop_rpc.policy_keys import POLICY_KEYS
 _WEB = "${dfs.web.authentication.kerberos.principal}"
 
 AUTHORIZATION = ConfigKey(
-    "hadoop.security.authorization",
-    "false",
-    SWITCH,
-    "Whether the lists of hadoop-policy.xml count at our RPC servers.",
+    "hadoop.security.authorization", "false", SWITCH, "Whether the lists of hadoop-policy.xml count at our RPC servers."
 )
 AUTH_TO_LOCAL = ConfigKey(
     "hadoop.security.auth_to_local", "DEFAULT", text("rules"), "The short names of those that log in at our servers."

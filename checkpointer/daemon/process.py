@@ -116,11 +116,7 @@ def serve(
     blueprints = daemon_blueprints(role, service, config, limits, doors.access)
     application = create_application(*blueprints, guard=guard, entrance=doors.entrance)
     with WebServers(
-        application,
-        config.web,
-        limits=config.port_limits,
-        refusals=role.refusals,
-        header_bytes=doors.header_bytes,
+        application, config.web, limits=config.port_limits, refusals=role.refusals, header_bytes=doors.header_bytes
     ) as servers:
         _LOG.info(
             "%s checkpointer on %s: every %g s or %d transactions, polling every %g s",

@@ -28,10 +28,7 @@ _ASK_SECONDS = 20.0
 
 
 def format_journals(
-    config: JournalNodeConfig,
-    *,
-    only: str | None = None,
-    namespace: Callable[[str | None], StorageInfo] | None = None,
+    config: JournalNodeConfig, *, only: str | None = None, namespace: Callable[[str | None], StorageInfo] | None = None
 ) -> dict[str, str]:
     """Format journal `only`, or all of the configuration; returns for each what was done, "" where it is formatted.
 

@@ -102,11 +102,7 @@ class JournalNodeServer:
             entrance=doors.entrance,
         )
         self._http = WebServers(
-            application,
-            config.web,
-            limits=config.port_limits,
-            refusals=self._refusals,
-            header_bytes=doors.header_bytes,
+            application, config.web, limits=config.port_limits, refusals=self._refusals, header_bytes=doors.header_bytes
         )
         self._syncs: list[SyncThread] = []
         self._started_at = time.time()

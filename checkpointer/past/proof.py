@@ -246,8 +246,7 @@ def _beyond(stretch: Stretch, witness: Witness) -> Verdict:
     newest = witness.newest()
     if newest is None:
         return Verdict(
-            Finding.UNKNOWN,
-            f"transactions to {stretch.last} were applied, and no active NameNode says it has them",
+            Finding.UNKNOWN, f"transactions to {stretch.last} were applied, and no active NameNode says it has them"
         )
     if newest < stretch.last:
         reason = f"transactions to {stretch.last} were applied, but the edits end at {newest}"

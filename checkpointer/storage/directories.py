@@ -213,8 +213,7 @@ class StorageDirectories:
         for each in found:
             if each.version is None and each.state is StorageState.HALF_FORMATTED:
                 raise StorageError(
-                    f"{each.current / VERSION} is missing, but there are images or edits beside it",
-                    hint=_NO_VERSION,
+                    f"{each.current / VERSION} is missing, but there are images or edits beside it", hint=_NO_VERSION
                 )
         normal = [each for each in found if each.state is StorageState.NORMAL]
         if normal:

@@ -10,14 +10,7 @@ from pathlib import Path
 
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import file_faults, told
-from hadoop_common.names import (
-    SEEN_TXID,
-    VERSION,
-    md5_name,
-    parse_checkpoint,
-    parse_image,
-    parse_segment,
-)
+from hadoop_common.names import SEEN_TXID, VERSION, md5_name, parse_checkpoint, parse_image, parse_segment
 from hadoop_common.regular_file import read_regular
 from hadoop_common.storage_info import StorageInfo, read_version
 from image_format.layout import check_readable

@@ -6,14 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from hadoop_common.durable import TEMPORARY_SUFFIX
-from hadoop_common.names import (
-    MD5_SUFFIX,
-    SEEN_TXID,
-    VERSION,
-    parse_checkpoint,
-    parse_image,
-    parse_temporary_segment,
-)
+from hadoop_common.names import MD5_SUFFIX, SEEN_TXID, VERSION, parse_checkpoint, parse_image, parse_temporary_segment
 
 
 def leftover_names(names: Collection[str]) -> list[str]:

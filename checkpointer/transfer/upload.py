@@ -106,13 +106,7 @@ class _Upload:
     """One PUT request."""
 
     def __init__(
-        self,
-        url: str,
-        path: Path,
-        size: int,
-        timeout: float,
-        cancel: Callable[[], bool],
-        tell: Callable[[int], None],
+        self, url: str, path: Path, size: int, timeout: float, cancel: Callable[[], bool], tell: Callable[[int], None]
     ) -> None:
         self._url = url
         self._path = path

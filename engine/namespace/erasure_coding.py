@@ -18,13 +18,7 @@ _SYSTEM_CELL_SIZE = 1024 * _KIBI
 REPLICATION_POLICY_ID = 0
 
 # (codec, data units, parity units) by id: SystemErasureCodingPolicies; the image writes only id and state of them.
-_SYSTEM_SCHEMAS = {
-    1: ("rs", 6, 3),
-    2: ("rs", 3, 2),
-    3: ("rs-legacy", 6, 3),
-    4: ("xor", 2, 1),
-    5: ("rs", 10, 4),
-}
+_SYSTEM_SCHEMAS = {1: ("rs", 6, 3), 2: ("rs", 3, 2), 3: ("rs-legacy", 6, 3), 4: ("xor", 2, 1), 5: ("rs", 10, 4)}
 
 
 class ErasureCodingPolicy(NamedTuple):
@@ -114,10 +108,7 @@ class ErasureCodingPolicies:
             if self._name(policy) == name or self._shape(policy) == shape:
                 return False
         policy = self._section.policies.add(
-            id=max([_LAST_SYSTEM_ID, *self._by_id]) + 1,
-            name=name,
-            cellSize=op.cell_size,
-            state=pb.DISABLED,
+            id=max([_LAST_SYSTEM_ID, *self._by_id]) + 1, name=name, cellSize=op.cell_size, state=pb.DISABLED
         )
         policy.schema.codecName = op.codec_name
         policy.schema.dataUnits = op.data_units

@@ -279,12 +279,7 @@ class Namespace:
             latest: newest snapshot that its path was in.
             was_dst: whether it stood in its directory by a reference.
         """
-        reclaim = Reclaim(
-            self.tree,
-            self.history,
-            gone=self.forget,
-            closed=self.close if self.hadoop3 else _leave,
-        )
+        reclaim = Reclaim(self.tree, self.history, gone=self.forget, closed=self.close if self.hadoop3 else _leave)
         if self.history.node_in_latest(row, latest):
             reclaim.clean(row, CURRENT_STATE, latest)
         elif was_dst:

@@ -90,10 +90,7 @@ class Tree:
         self.moved = 0
         if self.load(ROOT_INODE_ID) != ROOT_ROW:
             raise ImageFormatError(
-                f"no root inode {ROOT_INODE_ID}",
-                file=base.file,
-                section="INODE",
-                hint="Use another copy of the image.",
+                f"no root inode {ROOT_INODE_ID}", file=base.file, section="INODE", hint="Use another copy of the image."
             )
 
     # ---- look-up -------------------------------------------------------------------------------------------

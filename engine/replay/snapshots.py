@@ -17,13 +17,7 @@ from image_format.layout import LayoutVersion, supports
 from image_format.permission import XAttrNamespace, pack_xattr_name
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind
-from journal.ops import (
-    AllowSnapshotOp,
-    CreateSnapshotOp,
-    DeleteSnapshotOp,
-    DisallowSnapshotOp,
-    RenameSnapshotOp,
-)
+from journal.ops import AllowSnapshotOp, CreateSnapshotOp, DeleteSnapshotOp, DisallowSnapshotOp, RenameSnapshotOp
 
 _UINT64 = (1 << 64) - 1
 _ORDERED = "dfs.namenode.snapshot.deletion.ordered"

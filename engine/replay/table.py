@@ -44,13 +44,7 @@ _RENAME_IGNORED = (
 
 TABLE = (
     Operation(ops.AddOp, files.add, "files.add", keeps_paths=True),
-    Operation(
-        ops.RenameOldOp,
-        structure.rename_old,
-        "structure.rename_old",
-        keeps_paths=True,
-        ignored=_RENAME_IGNORED,
-    ),
+    Operation(ops.RenameOldOp, structure.rename_old, "structure.rename_old", keeps_paths=True, ignored=_RENAME_IGNORED),
     Operation(
         ops.DeleteOp,
         structure.delete,

@@ -54,11 +54,7 @@ SSL = ConfigKey(
     release2=ABSENT,
 )
 CLIENT_SSL = ConfigKey(
-    "dfs.ha.zkfc.client.ssl.enabled",
-    "false",
-    SWITCH,
-    "The same where hadoop.zk.ssl.enabled is unset.",
-    release2=ABSENT,
+    "dfs.ha.zkfc.client.ssl.enabled", "false", SWITCH, "The same where hadoop.zk.ssl.enabled is unset.", release2=ABSENT
 )
 KEY_STORE = ConfigKey(
     "hadoop.zk.ssl.keystore.location", "", text("file"), "Our key there: JKS, PKCS12 or PEM.", release2=ABSENT

@@ -42,10 +42,7 @@ def compare_snapshots(a: Side, b: Side) -> Iterator[Difference]:
 
 def _snapshots(side: Side) -> _DiffTable:
     return {
-        signed32(snapshot.snapshotId): {
-            "inode": signed64(snapshot.root.id),
-            **inode_meaning(snapshot.root, side.names),
-        }
+        signed32(snapshot.snapshotId): {"inode": signed64(snapshot.root.id), **inode_meaning(snapshot.root, side.names)}
         for snapshot in side.records.snapshots()
     }
 

@@ -16,13 +16,7 @@ from image_format.messages import MessageReader
 from image_format.proto.fsimage_pb2 import INodeSection
 from image_format.reader import ImageFile
 from image_format.section_cutter import SectionCutter
-from image_format.sub_sections import (
-    CUTTABLE,
-    can_have_sub_sections,
-    sub_section_target,
-    sub_sections_of,
-    tiles,
-)
+from image_format.sub_sections import CUTTABLE, can_have_sub_sections, sub_section_target, sub_sections_of, tiles
 from image_format.summary import Section, is_sub_section
 from image_format.writer import ImageWriter, Sink
 from image_tools.convert.losses import Findings, check_losses, empty_findings, may_lose
@@ -266,9 +260,7 @@ class _Conversion:
             self._write_new(writer, section.name)
             return
         writer.copy_section(
-            section.name,
-            image.stored_bytes(section),
-            [(part.offset - section.offset, part.length) for part in slices],
+            section.name, image.stored_bytes(section), [(part.offset - section.offset, part.length) for part in slices]
         )
         self._advance(section.length)
 

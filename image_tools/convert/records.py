@@ -55,11 +55,7 @@ def convert_records(
 
 
 def _converter(
-    name: str,
-    serials: Serials,
-    special: npt.NDArray[np.int64],
-    found: Findings,
-    state: npt.NDArray[np.int64],
+    name: str, serials: Serials, special: npt.NDArray[np.int64], found: Findings, state: npt.NDArray[np.int64]
 ) -> Callable[[_Bytes], tuple[int, int]]:
     if name == "SNAPSHOT_DIFF":
         return lambda chunk: convert_diffs(chunk, 0, *serials, special, found, state)

@@ -60,12 +60,7 @@ REFERENCE = (
 )
 """One INODE_REFERENCE record; absent numbers print as 0."""
 
-OPEN_FILE = (
-    literal("<inode>"),
-    *number_steps("id", "inodeId"),
-    *text_steps("path", "fullPath"),
-    literal("</inode>\n"),
-)
+OPEN_FILE = (literal("<inode>"), *number_steps("id", "inodeId"), *text_steps("path", "fullPath"), literal("</inode>\n"))
 """One record of FILES_UNDERCONSTRUCTION."""
 
 

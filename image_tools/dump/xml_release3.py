@@ -65,10 +65,7 @@ _FEATURES = (
         literal("</xattrs>"),
         present=["xAttrs"],
     ),
-    inside(
-        "acl",
-        *when(literal("<acls>"), each("entries", put_word("acl")), literal("</acls>"), present=["entries"]),
-    ),
+    inside("acl", *when(literal("<acls>"), each("entries", put_word("acl")), literal("</acls>"), present=["entries"])),
 )
 """Extended attributes, then ACL entries."""
 _FILE = (

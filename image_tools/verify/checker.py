@@ -94,11 +94,7 @@ class Verification:
 
 
 def verify_image(
-    path: Path,
-    *,
-    limit: int | None = None,
-    spool_dir: Path | None = None,
-    progress: Progress | None = None,
+    path: Path, *, limit: int | None = None, spool_dir: Path | None = None, progress: Progress | None = None
 ) -> Verification:
     """Check everything that can be checked about an image; damage becomes findings, never an exception.
 

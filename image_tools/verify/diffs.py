@@ -52,12 +52,7 @@ class Diffs:
         references.listed[uses > 0] = 0
 
     def check(
-        self,
-        directories: Directories,
-        snapshots: Snapshots,
-        strings: Strings,
-        maxima: Maxima,
-        fixes: Fixes | None,
+        self, directories: Directories, snapshots: Snapshots, strings: Strings, maxima: Maxima, fixes: Fixes | None
     ) -> DiffLists:
         """Decode every list and report what is wrong; with `fixes`, put the lists right."""
         lists = DiffLists(self._inodes, directories, self._references)

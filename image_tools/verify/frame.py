@@ -29,26 +29,13 @@ from image_format.proto.fsimage_pb2 import FileSummary
 from image_format.reader import REQUIRED_SECTIONS
 from image_format.spool import SPOOL_LIMIT, Spool
 from image_format.sub_sections import compressed_streams
-from image_format.summary import (
-    MAGIC,
-    TRAILER_LENGTH,
-    Section,
-    check_magic,
-    is_sub_section,
-    summary_length,
-)
+from image_format.summary import MAGIC, TRAILER_LENGTH, Section, check_magic, is_sub_section, summary_length
 from image_format.varint import parse_message, read_record
 from image_tools.verify.findings import Findings
 
 Bytes = npt.NDArray[np.uint8]
 
-_ALWAYS_WRITTEN = (
-    "FILES_UNDERCONSTRUCTION",
-    "SNAPSHOT",
-    "INODE_REFERENCE",
-    "SECRET_MANAGER",
-    "CACHE_MANAGER",
-)
+_ALWAYS_WRITTEN = ("FILES_UNDERCONSTRUCTION", "SNAPSHOT", "INODE_REFERENCE", "SECRET_MANAGER", "CACHE_MANAGER")
 _KNOWN = {*REQUIRED_SECTIONS, *_ALWAYS_WRITTEN, "SNAPSHOT_DIFF", "ERASURE_CODING"}
 
 

@@ -16,15 +16,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from journal.bookkeeper.calls import (
-    Answers,
-    Ask,
-    GetMetadata,
-    ListBookies,
-    Outcome,
-    Procedure,
-    SetMetadata,
-)
+from journal.bookkeeper.calls import Answers, Ask, GetMetadata, ListBookies, Outcome, Procedure, SetMetadata
 from journal.bookkeeper.connections import BookieConnections, Hear
 from journal.bookkeeper.decisions import new_ensemble
 from journal.bookkeeper.entry import LAST_ENTRY, DigestType, Entry, EntryCodec, master_key
@@ -289,12 +281,7 @@ class ReadLedger:
     """
 
     def __init__(
-        self,
-        client: LedgerClient,
-        ledger_id: int,
-        metadata: LedgerMetadata,
-        codec: EntryCodec,
-        last: int | None = None,
+        self, client: LedgerClient, ledger_id: int, metadata: LedgerMetadata, codec: EntryCodec, last: int | None = None
     ) -> None:
         self.ledger_id = ledger_id
         self.closed = metadata.closed

@@ -5,16 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from hadoop_common.config_key import (
-    BYTES,
-    COUNT,
-    MILLISECONDS,
-    SECONDS,
-    ConfigKey,
-    bound,
-    read_bound,
-    text,
-)
+from hadoop_common.config_key import BYTES, COUNT, MILLISECONDS, SECONDS, ConfigKey, bound, read_bound, text
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.tls.client_stores import ClientStores
 from hadoop_common.zookeeper.address import SaslLogin, ZooKeeperAddress, parse_acl, parse_auth

@@ -34,13 +34,7 @@ _BLANK = b"\xef\xbb\xbf \t\r\n"
 @click.option("--fix-txids", is_flag=True, help="Number operations anew whose ids do not follow (oev -f).")
 @json_option
 def command(
-    source: Path,
-    output: Path,
-    form: str | None,
-    layout: int | None,
-    force: bool,
-    fix_txids: bool,
-    as_json: bool,
+    source: Path, output: Path, form: str | None, layout: int | None, force: bool, fix_txids: bool, as_json: bool
 ) -> None:
     """Make a finalized segment from what `edits dump` or `hdfs oev` printed.
 

@@ -15,11 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from hadoop_common.storage_info import StorageInfo
-from hadoop_rpc.errors import (
-    IllegalStateError,
-    JavaIOError,
-    JournalNotFormattedError,
-)
+from hadoop_rpc.errors import IllegalStateError, JavaIOError, JournalNotFormattedError
 from hadoop_rpc.qjournal_values import RequestInfo
 from journal.journal_node.counters import JournalCounters, SyncTimes
 from journal.journal_node.disk import Disk, Output

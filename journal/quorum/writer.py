@@ -55,11 +55,7 @@ class QuorumWriter:
     """
 
     def __init__(
-        self,
-        ensemble: Ensemble,
-        addresses: tuple[NodeAddress, ...],
-        settings: QuorumSettings,
-        source: SegmentSource,
+        self, ensemble: Ensemble, addresses: tuple[NodeAddress, ...], settings: QuorumSettings, source: SegmentSource
     ) -> None:
         self._ensemble = ensemble
         self._addresses = addresses

@@ -148,11 +148,7 @@ class Directories:
             self._check_limits(row, parent, target)
             self._transactions.perform(
                 ops.RenameOldOp(
-                    src=source,
-                    dst=target,
-                    timestamp=now(),
-                    rpc_client_id=caller.client_id,
-                    rpc_call_id=caller.call_id,
+                    src=source, dst=target, timestamp=now(), rpc_client_id=caller.client_id, rpc_call_id=caller.call_id
                 )
             )
             return True

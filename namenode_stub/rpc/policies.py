@@ -40,10 +40,7 @@ class StoragePolicyCalls:
         self._hadoop3 = hadoop3
 
     def methods(self) -> dict[str, Handler]:
-        found: dict[str, Handler] = {
-            "getStoragePolicies": self.all,
-            "setStoragePolicy": self.set,
-        }
+        found: dict[str, Handler] = {"getStoragePolicies": self.all, "setStoragePolicy": self.set}
         if self._hadoop3:
             found["getStoragePolicy"] = self.of
             found["unsetStoragePolicy"] = self.unset

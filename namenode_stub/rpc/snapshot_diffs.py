@@ -96,9 +96,7 @@ def _moves(found: Difference) -> dict[int, tuple[Parts, Parts]]:
 
 def _report_entry(label: str, path: Parts, target: Parts | None = None) -> pb.SnapshotDiffReportEntryProto:
     return pb.SnapshotDiffReportEntryProto(
-        fullpath=b"/".join(path),
-        modificationLabel=label,
-        targetPath=None if target is None else b"/".join(target),
+        fullpath=b"/".join(path), modificationLabel=label, targetPath=None if target is None else b"/".join(target)
     )
 
 

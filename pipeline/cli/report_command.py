@@ -181,12 +181,7 @@ def _check_inputs(image: str, before: str, edits: str) -> bool:
     return is_small(images, edits)
 
 
-def _make(
-    sources: _Sources,
-    chosen: _Choices,
-    progress: Any,
-    engine: _Engine,
-) -> Report:
+def _make(sources: _Sources, chosen: _Choices, progress: Any, engine: _Engine) -> Report:
     progress("Spark")
     with spark_for(engine.master, engine.driver_memory, small=engine.small) as spark:
         from pipeline.reports.build import Request, make_report

@@ -129,12 +129,7 @@ def _check_loadable(image: ImageFile, before_section: Callable[[], None]) -> Non
 
 
 def _load(
-    job: CheckpointJob,
-    image: ImageFile,
-    task: MergeTask,
-    settings: SparkSettings,
-    context: SparkContext,
-    shared: bool,
+    job: CheckpointJob, image: ImageFile, task: MergeTask, settings: SparkSettings, context: SparkContext, shared: bool
 ) -> _Loaded:
     """Index the image on every host, decode the edits, and bring the closure of what they touch to the driver."""
     ranges = [_range(_offered(context, each.path, shared), each, task.base_txid + 1) for each in task.segments]

@@ -35,11 +35,7 @@ class FetchedHistory(HistorySections):
     """
 
     def __init__(
-        self,
-        image: ImageFile,
-        slot_count: int,
-        questions: HistoryQuestions,
-        load: Callable[[Iterable[int]], None],
+        self, image: ImageFile, slot_count: int, questions: HistoryQuestions, load: Callable[[Iterable[int]], None]
     ) -> None:
         def place(name: str) -> Place:
             return image.place(name) if image.has_section(name) else Place(str(image.path), name)

@@ -49,11 +49,7 @@ class _Options:
         table = READERS[given.choice("table", tuple(READERS), DEFAULT_TABLE)].table
         if len(given.paths) > 1 or is_pattern(given.paths[0]):
             table = replace(table, columns=(*table.columns, IMAGE_COLUMN))
-        return cls(
-            paths=given.paths,
-            table=given.columns(table),
-            partitions=given.integer("partitions", least=1),
-        )
+        return cls(paths=given.paths, table=given.columns(table), partitions=given.integer("partitions", least=1))
 
 
 class FsImageDataSource(DataSource):

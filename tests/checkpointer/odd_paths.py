@@ -138,10 +138,7 @@ LEASES: Sequence[tuple[tuple[EditOp, ...], set[tuple[int, str]]]] = (
     ((rename_old("/open", "/d/o/"),), {(OPEN, "/d/o/")}),
     ((rename_old("/open/", "/d/o"),), set()),
     ((append("/d/f/"),), {(OPEN, "/open"), (16386 + 5, "/d/f/")}),
-    (
-        (ops.ReassignLeaseOp(lease_holder="client", path="/open/", new_holder="x"),),
-        {(OPEN, "/open"), (OPEN, "/open/")},
-    ),
+    ((ops.ReassignLeaseOp(lease_holder="client", path="/open/", new_holder="x"),), {(OPEN, "/open"), (OPEN, "/open/")}),
     ((add("/d/n/", NEW), close("/d/n"), append("/d/n")), {(OPEN, "/open"), (NEW, "/d/n")}),
     ((add("/d/n", NEW), close("/d/n/"), append("/d/n/")), {(OPEN, "/open"), (NEW, "/d/n"), (NEW, "/d/n/")}),
     ((add("/d/n/", NEW), delete("/d/n"), add("/d/n", NEW + 1)), {(OPEN, "/open"), (NEW + 1, "/d/n")}),

@@ -70,8 +70,7 @@ class Case:
         clock = imgcmp.Clock(self.edits_xml)
         ours = imgcmp.Image(str(actual))
         return min(
-            (imgcmp.compare(imgcmp.Image(str(path)), ours, clock=clock) for path in self.expected_images()),
-            key=len,
+            (imgcmp.compare(imgcmp.Image(str(path)), ours, clock=clock) for path in self.expected_images()), key=len
         )
 
     @property

@@ -10,12 +10,7 @@ from threading import RLock
 from hadoop_common.names import parse_segment, segment_name
 from hadoop_rpc.errors import RpcError, UnregisteredNodeError
 from hadoop_rpc.journal_protocol import JournalClient, JournalInfo
-from hadoop_rpc.namenode_protocol import (
-    CheckpointCommand,
-    CheckpointSignature,
-    NamenodeRegistration,
-    NamenodeRole,
-)
+from hadoop_rpc.namenode_protocol import CheckpointCommand, CheckpointSignature, NamenodeRegistration, NamenodeRole
 from hadoop_rpc.service import CallContext
 from journal.binary_codec import encode_op
 from journal.segment import decode_header, encode_header, iter_ops
@@ -216,11 +211,7 @@ class StreamingNamenode(FakeNamenode):
 
     def _check(self, registration: NamenodeRegistration) -> None:
         theirs, ours = registration.storage_info, self.info
-        if (theirs.namespace_id, theirs.cluster_id, theirs.c_time) != (
-            ours.namespace_id,
-            ours.cluster_id,
-            ours.c_time,
-        ):
+        if (theirs.namespace_id, theirs.cluster_id, theirs.c_time) != (ours.namespace_id, ours.cluster_id, ours.c_time):
             raise UnregisteredNodeError("Unregistered server")
 
     def start_checkpoint(  # type: ignore[override]

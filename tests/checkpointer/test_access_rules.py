@@ -88,10 +88,7 @@ def test_a_stranger_changes_nothing_of_a_journal(tmp_path: Path) -> None:
 
 
 def test_a_writer_that_is_let_in_has_bounds_too(tmp_path: Path) -> None:
-    with (
-        JournalNodeServer(configured(tmp_path)) as server,
-        QJournalClient(*server.rpc_address, user="hdfs") as writer,
-    ):
+    with JournalNodeServer(configured(tmp_path)) as server, QJournalClient(*server.rpc_address, user="hdfs") as writer:
         writer.format("j1", NAMESPACE, force=False)
         with pytest.raises(RemoteError, match="no writer gets so far ahead"):
             writer.new_epoch("j1", NAMESPACE, (1 << 63) - 1)

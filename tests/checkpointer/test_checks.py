@@ -245,9 +245,7 @@ BROKEN = directory(OTHER, listing=Answer(error="no such disk"))
                 directory(),
                 directory(
                     OTHER,
-                    listing=Answer(
-                        StorageDirectory(OTHER, StorageState.NORMAL, replace(INFO, cluster_id="CID-2")),
-                    ),
+                    listing=Answer(StorageDirectory(OTHER, StorageState.NORMAL, replace(INFO, cluster_id="CID-2"))),
                 ),
             ),
             State.CRITICAL,
@@ -359,8 +357,7 @@ def test_space_with_thresholds_of_its_own_and_without_an_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("age", "state"),
-    [(7200, State.OK), (7201, State.WARNING), (10_800, State.WARNING), (10_801, State.CRITICAL)],
+    ("age", "state"), [(7200, State.OK), (7201, State.WARNING), (10_800, State.WARNING), (10_801, State.CRITICAL)]
 )
 def test_age(age: int, state: State) -> None:
     assert decide("age", image=image(modified=NOW - age)).state is state

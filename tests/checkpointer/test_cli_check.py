@@ -304,10 +304,7 @@ def test_a_standby_reads_its_shared_edits(site: Site) -> None:
     shared = site.root / "shared"
     make_storage(shared)
     shutil.copy(SEGMENT, shared / "current" / SEGMENT.name)
-    site.values |= {
-        "dfs.namenode.shared.edits.dir": shared.as_uri(),
-        "dfs.namenode.name.dir": site.storage.as_uri(),
-    }
+    site.values |= {"dfs.namenode.shared.edits.dir": shared.as_uri(), "dfs.namenode.name.dir": site.storage.as_uri()}
     assert set(site.states().values()) == {"OK"}
     site.namenode.double.last_txid = NEW_TXID + 3
     assert site.told("edits")["state"] == "WARNING"
@@ -324,10 +321,7 @@ def test_a_standby_reads_its_journal_nodes(site: Site) -> None:
         source.mkdir()
         shutil.copy(SEGMENT, source / SEGMENT.name)
         write_recorded(quorum, INFO, source)
-        site.values |= {
-            "dfs.namenode.shared.edits.dir": quorum.uri,
-            "dfs.namenode.name.dir": site.storage.as_uri(),
-        }
+        site.values |= {"dfs.namenode.shared.edits.dir": quorum.uri, "dfs.namenode.name.dir": site.storage.as_uri()}
         epochs = quorum.settled_epochs()
         assert set(site.states().values()) == {"OK"}
         assert site.told("journalnodes")["metrics"][0]["value"] == 3

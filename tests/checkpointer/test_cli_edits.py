@@ -84,10 +84,7 @@ def test_a_dump_of_a_damaged_segment_leaves_no_file(tmp_path: Path) -> None:
 
 
 HEADER = '{"layoutVersion":-63}\n'
-LINES = [
-    '{"opcode":"OP_START_LOG_SEGMENT","txid":5}\n',
-    '{"opcode":"OP_DELETE","txid":6,"path":"/a","timestamp":1}\n',
-]
+LINES = ['{"opcode":"OP_START_LOG_SEGMENT","txid":5}\n', '{"opcode":"OP_DELETE","txid":6,"path":"/a","timestamp":1}\n']
 
 
 @pytest.mark.parametrize(

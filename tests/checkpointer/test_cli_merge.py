@@ -22,7 +22,7 @@ RENAMES = Case(RECORDED / "hadoop-2.7.3" / "renames")
 # What a NameNode accepts and we refuse, and why.
 STRICTER = {
     # The INODE section would reach into the sections behind it; Hadoop stops at its record count.
-    "image-section-length-beyond",
+    "image-section-length-beyond"
 }
 # Left alone by a plain merge: it reads finalized segments only, and says so.
 IN_PROGRESS = {path.name for path in CORRUPT if path.name.startswith("inprogress-")}

@@ -131,8 +131,7 @@ def test_names_of_servers_are_compared_unless_that_is_said_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "spoken"),
-    [("TLSv1,TLSv1.2", ("TLSv1.2",)), ("TLSv1.3", ("TLSv1.3",)), (None, ("TLSv1.2", "TLSv1.3"))],
+    ("named", "spoken"), [("TLSv1,TLSv1.2", ("TLSv1.2",)), ("TLSv1.3", ("TLSv1.3",)), (None, ("TLSv1.2", "TLSv1.3"))]
 )
 def test_versions_of_tls(named: str | None, spoken: tuple[str, ...]) -> None:
     given = {} if named is None else {"hadoop.ssl.enabled.protocols": named}
@@ -275,11 +274,7 @@ def test_all_faults_are_reported_at_once() -> None:
             "dfs.namenode.http-address",
             "set dfs.namenode.http-address.mycluster.nn2 or dfs.namenode.rpc-address.mycluster.nn2",
         ),
-        (
-            {"dfs.namenode.http-address.mycluster.nn1": "host1:0"},
-            "dfs.namenode.http-address.mycluster.nn1",
-            "port 0",
-        ),
+        ({"dfs.namenode.http-address.mycluster.nn1": "host1:0"}, "dfs.namenode.http-address.mycluster.nn1", "port 0"),
         ({"dfs.namenode.name.dir": " , "}, "dfs.namenode.name.dir", "names no directory"),
     ],
 )

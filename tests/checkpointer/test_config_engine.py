@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 
 from checkpointer.config.checkpoint_config import CheckpointConfig, Role
-from checkpointer.config.engine_settings import (
-    EngineChoice,
-    EngineSettings,
-    SparkSettings,
-    engine_settings,
-)
+from checkpointer.config.engine_settings import EngineChoice, EngineSettings, SparkSettings, engine_settings
 from hadoop_common.configuration import Configuration, ConfigurationError
 
 KEY = "checkpoint.engine"

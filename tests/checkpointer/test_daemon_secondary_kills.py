@@ -13,14 +13,7 @@ from image_tools.verify.checker import verify_image
 from servlets.status import TriggerState
 from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.kill_harness import kill, kills, record
-from tests.checkpointer.secondary_support import (
-    Secondary,
-    differences,
-    image_txids,
-    leftovers,
-    secondary_config,
-    sound,
-)
+from tests.checkpointer.secondary_support import Secondary, differences, image_txids, leftovers, secondary_config, sound
 from tests.depth import sample
 
 FIRST = 58

@@ -30,12 +30,7 @@ from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, OTHER_INFO, Served
 
 BIG = 64 << 20
 POLICY = UploadPolicy(
-    quiet_period=150.0,
-    back_off=BackOff(10.0, 100.0),
-    parallelism=4,
-    timeout=600.0,
-    chunk_size=65536,
-    bandwidth=0,
+    quiet_period=150.0, back_off=BackOff(10.0, 100.0), parallelism=4, timeout=600.0, chunk_size=65536, bandwidth=0
 )
 
 

@@ -115,12 +115,7 @@ def test_journals_of_every_nameservice_are_found() -> None:
     places.heard("j3", "ns2")
     places.heard("j2", "ns1")
     locations = {journal_id: places(journal_id).location for journal_id in ("j1", "j2", "j3", "j4")}
-    assert locations == {
-        "j1": "/data/jn/j1",
-        "j2": "/data/jn2/j2",
-        "j3": "/data/jn2/j3",
-        "j4": "/data/jn/j4",
-    }
+    assert locations == {"j1": "/data/jn/j1", "j2": "/data/jn2/j2", "j3": "/data/jn2/j3", "j4": "/data/jn/j4"}
 
 
 def test_all_faults_are_told_at_once() -> None:

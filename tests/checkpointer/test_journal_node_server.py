@@ -28,14 +28,7 @@ from namenode_stub.demo_conf import free_ports, write_configuration
 from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub
 from tests.checkpointer.cli_runner import run_cli
-from tests.checkpointer.journal_node_support import (
-    Place,
-    config_of,
-    format_all,
-    properties,
-    running,
-    write_conf,
-)
+from tests.checkpointer.journal_node_support import Place, config_of, format_all, properties, running, write_conf
 from tests.journal.journal_node_support import HEADER, JOURNAL, NAMESPACE, Writer, batch
 from tests.namenode_stub.stub_support import wait_until
 

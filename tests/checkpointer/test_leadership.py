@@ -31,14 +31,7 @@ from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.zookeeper.address import ZooKeeperAddress
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 from servlets.status import TriggerState
-from tests.checkpointer.test_daemon_service import (
-    PERIOD,
-    START,
-    TRANSACTIONS,
-    Clock,
-    FakeRole,
-    standby_config,
-)
+from tests.checkpointer.test_daemon_service import PERIOD, START, TRANSACTIONS, Clock, FakeRole, standby_config
 from tests.namenode_stub.stub_support import wait_until
 
 ME = Leader(host="a", pid=1, role="standby", address="a:9870", since=1.0)

@@ -193,12 +193,7 @@ STRETCHES = noted(*OURS).stretches()
         ((OURS[0],), 4, Finding.LOST, "the edits end at 4"),
         ((), None, Finding.UNKNOWN, "no active NameNode"),
         # all of it was purged
-        (
-            (segment(20, delete(21)),),
-            22,
-            Finding.SILENT,
-            "were purged, and it does not have the image",
-        ),
+        ((segment(20, delete(21)),), 22, Finding.SILENT, "were purged, and it does not have the image"),
     ],
 )
 def test_comparisons(present: Sequence[ModelSegment], last: int | None, finding: Finding, said: str) -> None:
@@ -356,10 +351,7 @@ def test_what_cannot_be_read_is_not_known() -> None:
     assert "the disk is gone" in verdict.reason
 
 
-@given(
-    seed=st.integers(0, 1 << 30),
-    at=st.integers(1, 9),
-)
+@given(seed=st.integers(0, 1 << 30), at=st.integers(1, 9))
 def test_any_other_transaction_is_seen(seed: int, at: int) -> None:
     """Each of the transactions up to a telling one, and each bound, is part of the comparison."""
     changed = [replace(each, ops=list(each.ops)) for each in OURS]

@@ -77,10 +77,7 @@ def test_names_come_into_the_string_table_once(tmp_path: Path, layout: int) -> N
 @layouts
 def test_times(tmp_path: Path, layout: int) -> None:
     image = merged(
-        small(layout).save(tmp_path),
-        times("/d/f", mtime=7),
-        times("/d/f", atime=8),
-        times("/d", mtime=3, atime=9),
+        small(layout).save(tmp_path), times("/d/f", mtime=7), times("/d/f", atime=8), times("/d", mtime=3, atime=9)
     )
     assert (image["/d/f"].file.modificationTime, image["/d/f"].file.accessTime) == (7, 8)
     assert image.mtime("/d") == 3

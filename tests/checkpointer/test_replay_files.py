@@ -316,9 +316,7 @@ def test_a_generation_stamp_counts_at_once_or_with_its_block(tmp_path: Path, lay
 def test_striped_files(tmp_path: Path) -> None:
     source = store(HADOOP3).save(tmp_path)
     image = merged(
-        source,
-        add("/d/ec", NEW, erasure_coding_policy_id=1),
-        ops.SetReplicationOp(path="/d/ec", replication=5),
+        source, add("/d/ec", NEW, erasure_coding_policy_id=1), ops.SetReplicationOp(path="/d/ec", replication=5)
     )
     file = image["/d/ec"].file
     assert (file.blockType, file.erasureCodingPolicyID) == (1, 1)

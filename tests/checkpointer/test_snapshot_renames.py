@@ -14,17 +14,7 @@ from journal import ops
 from journal.ops import Block, EditOp
 from tests.checkpointer.image_builder import HADOOP2, HADOOP3, LAYOUTS, ImageBuilder, delimited, merge_bytes
 from tests.checkpointer.op_makers import LATER, add, close, delete, mkdir, rename, set_permissions
-from tests.checkpointer.snapshot_support import (
-    BLOCKS,
-    CURRENT,
-    NEW,
-    WHOLE,
-    Outcome,
-    Setting,
-    allow,
-    create,
-    remove,
-)
+from tests.checkpointer.snapshot_support import BLOCKS, CURRENT, NEW, WHOLE, Outcome, Setting, allow, create, remove
 
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
 SNAPSHOT = [allow(), create("s0")]

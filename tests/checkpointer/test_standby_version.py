@@ -366,10 +366,7 @@ def test_directories_that_a_kill_left_with_different_versions(stub: NameNodeStub
     with daemon_of(stub, tmp_path, image_directories=folders) as daemon:
         assert daemon.role.storage_info().layout_version == -67
     write_version(folders[1], dataclasses.replace(ours, cluster_id="CID-b"))
-    with (
-        pytest.raises(StorageError, match="nn3/current/VERSION"),
-        daemon_of(stub, tmp_path, image_directories=folders),
-    ):
+    with pytest.raises(StorageError, match="nn3/current/VERSION"), daemon_of(stub, tmp_path, image_directories=folders):
         pass
     storage = StorageDirectories([tmp_path / "empty"])
     settle_versions(storage)

@@ -19,13 +19,7 @@ from checkpointer.storage.room import LEAST_ROOM
 from checkpointer.storage.stale import stale_contents
 from engine.saver import save_image
 from hadoop_common.errors import StorageError
-from hadoop_common.names import (
-    checkpoint_name,
-    image_name,
-    md5_name,
-    segment_name,
-    temporary_segment_name,
-)
+from hadoop_common.names import checkpoint_name, image_name, md5_name, segment_name, temporary_segment_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageInUseError, StorageLock
 from image_format.md5_file import format_md5, md5_path, read_md5_file

@@ -68,13 +68,7 @@ def canned(answer: bytes) -> Iterator[str]:
 
 
 def ok(body: bytes, *headers: str, length: int | None = None) -> bytes:
-    lines = [
-        "HTTP/1.1 200 OK",
-        f"Content-Length: {len(body) if length is None else length}",
-        *headers,
-        "",
-        "",
-    ]
+    lines = ["HTTP/1.1 200 OK", f"Content-Length: {len(body) if length is None else length}", *headers, "", ""]
     return "\r\n".join(lines).encode() + body
 
 

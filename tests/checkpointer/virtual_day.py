@@ -125,10 +125,7 @@ class LogBook(logging.Handler):
 
 @contextmanager
 def daemon(
-    role: CheckpointRole,
-    config: CheckpointConfig,
-    clock: VirtualClock,
-    reload: Callable[[], CheckpointConfig],
+    role: CheckpointRole, config: CheckpointConfig, clock: VirtualClock, reload: Callable[[], CheckpointConfig]
 ) -> Iterator[tuple[Scheduler, Control]]:
     """The daemon of `role`, whose loop runs in a thread, and whose jobs run when the scheduler is told to."""
     control, scheduler = Control(), Scheduler(clock)

@@ -9,12 +9,7 @@ from google.protobuf.message import Message
 
 from hadoop_rpc.client_state import ClientConnection, ConnectionReady, NegotiationStep
 from hadoop_rpc.errors import StandbyError
-from hadoop_rpc.namenode_messages import (
-    manifest_message,
-    namespace_message,
-    registration_message,
-    signature_message,
-)
+from hadoop_rpc.namenode_messages import manifest_message, namespace_message, registration_message, signature_message
 from hadoop_rpc.namenode_values import (
     CheckpointSignature,
     EditLogManifest,

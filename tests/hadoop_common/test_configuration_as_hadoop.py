@@ -51,11 +51,7 @@ _READ: dict[str, tuple[str, dict[str, str], dict[str, str]]] = {
         {},
         {"a": "2", "b": "2", "c": "1"},
     ),
-    "final without a value": (
-        _conf(f"<property><name>a</name>{_FINAL}</property>", _p("a", "2")),
-        {},
-        {},
-    ),
+    "final without a value": (_conf(f"<property><name>a</name>{_FINAL}</property>", _p("a", "2")), {}, {}),
     "no name": (_conf("<property><value>1</value></property>", _p("z", "1")), {}, {"z": "1"}),
     "the last value that is not empty": (
         _conf(
@@ -148,11 +144,7 @@ _READ: dict[str, tuple[str, dict[str, str], dict[str, str]]] = {
         {},
         {"f": "1", "g": "1"},
     ),
-    "an include in a fallback": (
-        _conf(_include("no.xml", _include("a.xml") + _p("f", "1"))),
-        _A,
-        {"a": "1", "f": "1"},
-    ),
+    "an include in a fallback": (_conf(_include("no.xml", _include("a.xml") + _p("f", "1"))), _A, {"a": "1", "f": "1"}),
     "a fallback in a fallback": (
         _conf(_include("no.xml", _p("e", "1") + _include("no2.xml", _p("f", "1")) + _p("g", "1"))),
         {},

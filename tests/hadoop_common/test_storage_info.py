@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 
 from hadoop_common.errors import EXIT_STORAGE
 from hadoop_common.properties import format_properties, parse_properties
-from hadoop_common.storage_info import (
-    JOURNAL_NODE,
-    StorageInfo,
-    VersionFileError,
-    format_version,
-    parse_version,
-)
+from hadoop_common.storage_info import JOURNAL_NODE, StorageInfo, VersionFileError, format_version, parse_version
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 NOW = datetime(2026, 11, 21, 2, 20, 32, tzinfo=UTC)

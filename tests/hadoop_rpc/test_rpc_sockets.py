@@ -239,11 +239,7 @@ def test_strings_that_are_not_utf8_are_refused() -> None:
 
 def test_large_calls_side_by_side_do_not_wait_for_each_other() -> None:
     """More than sockets and handlers hold at once: answers have to be taken while requests are sent."""
-    with (
-        serving(1, echo=lambda request, _: request) as server,
-        client(server) as rpc,
-        ThreadPoolExecutor(8) as pool,
-    ):
+    with serving(1, echo=lambda request, _: request) as server, client(server) as rpc, ThreadPoolExecutor(8) as pool:
         words = [str(number) * (8 << 20) for number in range(8)]
         assert all(pool.map(lambda word: say(rpc, "echo", word) == word, words))
 
@@ -384,11 +380,7 @@ def test_a_server_of_something_else(answer: bytes, kind: type[RpcError]) -> None
         read_frames(peer, 2)
         peer.sendall(answer)
 
-    with (
-        scripted(talk) as address,
-        RpcClient(*address, PROTOCOL, user="a", retry=NO_RETRY) as rpc,
-        pytest.raises(kind),
-    ):
+    with scripted(talk) as address, RpcClient(*address, PROTOCOL, user="a", retry=NO_RETRY) as rpc, pytest.raises(kind):
         say(rpc, "ok")
 
 

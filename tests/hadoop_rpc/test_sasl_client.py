@@ -7,13 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hadoop_rpc.client_state import ClientConnection, ClientState, ConnectionReady, Failure, NegotiationStep, Response
-from hadoop_rpc.errors import (
-    AuthenticationRequiredError,
-    KerberosError,
-    LoginRefusedError,
-    RpcError,
-    RpcProtocolError,
-)
+from hadoop_rpc.errors import AuthenticationRequiredError, KerberosError, LoginRefusedError, RpcError, RpcProtocolError
 from hadoop_rpc.framing import DelimitedReader, delimited, frame
 from hadoop_rpc.proto import ha_service_pb2 as ha
 from hadoop_rpc.proto import rpc_pb2 as pb

@@ -17,11 +17,7 @@ CODEC_NAMES = tuple(CODECS)
 
 
 # Hadoop left a reference to an inode there that is gone: neither a NameNode loads these images nor our index.
-REFERENCE_LOST = (
-    "dangling-child-after-replay/after",
-    "random-mixed-551376/after",
-    "random-snapshot-410001/after",
-)
+REFERENCE_LOST = ("dangling-child-after-replay/after", "random-mixed-551376/after", "random-snapshot-410001/after")
 
 
 def has_its_references(path: Path) -> bool:

@@ -48,10 +48,7 @@ def inode(number: int, name: bytes, kind: int = FILE) -> pb.INode:
 def diff(created: tuple[bytes, ...] = (), deleted: tuple[int, ...] = (), references: tuple[int, ...] = ()) -> bytes:
     """A diff of the root with its created names."""
     message = pb.DirectoryDiff(
-        snapshotId=0,
-        createdListSize=len(created),
-        deletedINode=deleted,
-        deletedINodeRef=references,
+        snapshotId=0, createdListSize=len(created), deletedINode=deleted, deletedINodeRef=references
     )
     return delimited([message, *(pb.CreatedListEntry(name=name) for name in created)])
 

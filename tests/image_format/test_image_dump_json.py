@@ -145,10 +145,7 @@ def test_every_field_of_a_file(tmp_path: Path) -> None:
                 "blocks": [{"blockId": -5, "genStamp": 9}],
                 "fileUC": {"clientName": "c"},
                 "acl": ["default:user:hdfs:r-x", "mask::---"],
-                "xAttrs": [
-                    {"name": "raw.supergroup", "valueBase64": "/g=="},
-                    {"name": "user.hdfs", "value": "é"},
-                ],
+                "xAttrs": [{"name": "raw.supergroup", "valueBase64": "/g=="}, {"name": "user.hdfs", "value": "é"}],
                 "blockType": "STRIPED",
             },
         }

@@ -29,8 +29,7 @@ def test_accepted_forms(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "content",
-    ["", "deadbeef", "\n{0} *{1}", "{0}*{1}", "{0} {1}", "{0} *", "X{0} *{1}", "{2} *{1}", "\xff *{1}"],
+    "content", ["", "deadbeef", "\n{0} *{1}", "{0}*{1}", "{0} {1}", "{0} *", "X{0} *{1}", "{2} *{1}", "\xff *{1}"]
 )
 def test_malformed(content: str) -> None:
     data = content.format(DIGEST.hex(), NAME, DIGEST.hex().upper()).encode("latin-1")

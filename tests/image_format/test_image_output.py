@@ -189,10 +189,7 @@ def test_failure_at_close_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError(errno.EIO, "input/output error")
 
     monkeypatch.setattr(os, "fsync", failing)
-    with (
-        pytest.raises(ImageStorageError, match="input/output error"),
-        DigestingFileSet(targets(tmp_path, 2)) as out,
-    ):
+    with pytest.raises(ImageStorageError, match="input/output error"), DigestingFileSet(targets(tmp_path, 2)) as out:
         out.write(DATA)
         out.close()
     assert list(tmp_path.iterdir()) == []

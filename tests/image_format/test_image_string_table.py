@@ -60,14 +60,7 @@ def test_expanded_table_has_a_space_for_each_kind() -> None:
     assert table.serial("a", StringKind.XATTR) == 1
     assert table.serial("a", StringKind.USER) == 3
     assert table.encode() == section(
-        [
-            (0x20000001, b"hdfs"),
-            (0x20000002, b""),
-            (0x40000001, b"hdfs"),
-            (0x60000001, b"a"),
-            (0x20000003, b"a"),
-        ],
-        3,
+        [(0x20000001, b"hdfs"), (0x20000002, b""), (0x40000001, b"hdfs"), (0x60000001, b"a"), (0x20000003, b"a")], 3
     )
 
 

@@ -7,12 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from image_support import build_image, minimal_sections
 
-from image_format.errors import (
-    BadMagicError,
-    ImageFormatError,
-    SummaryError,
-    TruncatedImageError,
-)
+from image_format.errors import BadMagicError, ImageFormatError, SummaryError, TruncatedImageError
 from image_format.proto.fsimage_pb2 import FileSummary
 from image_format.summary import (
     MAGIC,

@@ -6,14 +6,7 @@ from hypothesis import strategies as st
 
 from image_format.errors import Place, RecordError
 from image_format.proto import fsimage_pb2 as pb
-from image_format.varint import (
-    decode_varint,
-    encode_delimited,
-    encode_varint,
-    iter_records,
-    parse_message,
-    read_record,
-)
+from image_format.varint import decode_varint, encode_delimited, encode_varint, iter_records, parse_message, read_record
 
 
 @given(st.integers(0, 2**64 - 1), st.binary(max_size=4), st.binary(max_size=4))

@@ -66,11 +66,7 @@ def test_other_images_keep_their_sections(tmp_path: Path, path: Path, stored: bo
         assert [e.name for e in again.sections if not is_sub_section(e.name)] == listed
         for name in listed:
             assert bytes(again.section_bytes(name)) == bytes(image.section_bytes(name))
-        assert (again.codec, again.layout_version, again.txid) == (
-            image.codec,
-            image.layout_version,
-            image.txid,
-        )
+        assert (again.codec, again.layout_version, again.txid) == (image.codec, image.layout_version, image.txid)
 
 
 @pytest.mark.parametrize("codec", CODEC_NAMES)

@@ -74,10 +74,7 @@ def fill_features(draw: st.DrawFn, body: pb.INodeFile | pb.INodeDirectory) -> No
 @st.composite
 def directories(draw: st.DrawFn) -> pb.INodeDirectory:
     directory = pb.INodeDirectory(
-        modificationTime=draw(unsigned),
-        nsQuota=draw(unsigned),
-        dsQuota=draw(unsigned),
-        permission=draw(unsigned),
+        modificationTime=draw(unsigned), nsQuota=draw(unsigned), dsQuota=draw(unsigned), permission=draw(unsigned)
     )
     fill_features(draw, directory)
     if draw(st.booleans()):

@@ -111,10 +111,7 @@ FAR = np.concatenate([NEAR, NEAR[:70] * 5000 + 1000])
 COLUMNS = Packed.of(NEAR), Packed.of(FAR)
 NO_SLOTS = np.zeros(0, np.uint32)
 REVERSED = np.arange(5, dtype=np.uint32)[::-1].copy()
-ENTRIES = [
-    pb.DirEntry(parent=1, children=[2, 3, 4, 6], refChildren=[0, 500]),
-    pb.DirEntry(parent=6, refChildren=[1]),
-]
+ENTRIES = [pb.DirEntry(parent=1, children=[2, 3, 4, 6], refChildren=[0, 500]), pb.DirEntry(parent=6, refChildren=[1])]
 DIRECTORIES = octets(*map(encode_delimited, ENTRIES))
 SORTED_ENTRY = octets(encode_delimited(pb.DirEntry(parent=1, children=[2, 3, 4, 6])))
 UNSORTED_ENTRY = octets(encode_delimited(pb.DirEntry(parent=1, children=[3, 2, 6, 4])))
@@ -311,7 +308,7 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
     ],
     "packed.find_packed_all": [lambda c=c: (c, numbers(0, c.item(70), c.item(9), 1 << 50)) for c in COLUMNS],
     "packed.find_slot": [
-        *(lambda i=i, slots=slots: (PACKED_IDS, slots, i) for i in range(8) for slots in (NO_SLOTS, REVERSED)),
+        *(lambda i=i, slots=slots: (PACKED_IDS, slots, i) for i in range(8) for slots in (NO_SLOTS, REVERSED))
     ],
     "packed.is_in_slot": [
         lambda at=at, slots=slots: (PACKED_IDS, slots, 6, at) for at in (-1, 3, 4, 5) for slots in (NO_SLOTS, REVERSED)

@@ -78,11 +78,7 @@ def test_snapshot_diffs_are_cut_between_inodes(path: Path) -> None:
             cut("SNAPSHOT_DIFF", body[start : start + size], 1, 1, 1000)
 
 
-@given(
-    children=st.lists(st.integers(0, 300), max_size=40),
-    target=st.integers(1, 12),
-    step=st.integers(1, 400),
-)
+@given(children=st.lists(st.integers(0, 300), max_size=40), target=st.integers(1, 12), step=st.integers(1, 400))
 def test_slices_are_whole_records_and_cover_everything(children: list[int], target: int, step: int) -> None:
     entries = [
         pb.DirEntry(parent=i + 1, children=range(1, count + 1), refChildren=range(count % 3))

@@ -108,13 +108,7 @@ class HadoopProcess:
     """
 
     def __init__(
-        self,
-        name: str,
-        main_class: str,
-        conf: HadoopConf,
-        ready: Callable[[], bool],
-        *,
-        heap: str = "256m",
+        self, name: str, main_class: str, conf: HadoopConf, ready: Callable[[], bool], *, heap: str = "256m"
     ) -> None:
         self.name = name
         self.log = conf.root / f"{name}.log"

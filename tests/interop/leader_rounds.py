@@ -103,10 +103,7 @@ class WatchedDaemon:
         self.passages: list[Passage] = []
         self.proxy = CuttingProxy(zookeeper.port)
         self._relay = UploadRelay(name, http, self.passages)
-        seconds = {
-            "dfs.namenode.checkpoint.period": PERIOD,
-            "dfs.namenode.checkpoint.check.period": CHECK_PERIOD,
-        }
+        seconds = {"dfs.namenode.checkpoint.period": PERIOD, "dfs.namenode.checkpoint.check.period": CHECK_PERIOD}
         conf = {
             "fs.defaultFS": f"hdfs://{rpc}",
             "dfs.namenode.rpc-address": rpc,

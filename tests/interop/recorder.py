@@ -57,12 +57,7 @@ class Recorder:
         command = java_command(class_path, _MAIN, heap="512m", work=self._folder, archive=archive)
         with self._log.open("ab") as log:
             return subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                encoding="utf-8",
-                cwd=self._folder,
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, encoding="utf-8", cwd=self._folder
             )
 
     def __enter__(self) -> Self:

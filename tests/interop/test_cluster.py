@@ -23,10 +23,7 @@ from tests.interop.hadoop_process import HadoopDiedError, wait_until
 
 pytestmark = pytest.mark.interop
 
-PURGE_AT_ONCE = {
-    "dfs.namenode.num.extra.edits.retained": "0",
-    "dfs.namenode.num.checkpoints.retained": "1",
-}
+PURGE_AT_ONCE = {"dfs.namenode.num.extra.edits.retained": "0", "dfs.namenode.num.checkpoints.retained": "1"}
 
 
 @pytest.fixture

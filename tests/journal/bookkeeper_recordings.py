@@ -14,11 +14,7 @@ from typing import Any
 from journal.bookkeeper import protocol_v2, protocol_v3
 from journal.bookkeeper.entry import DigestType, EntryCodec
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, parse_metadata
-from journal.bookkeeper.messages import (
-    AddRequest,
-    Request,
-    Response,
-)
+from journal.bookkeeper.messages import AddRequest, Request, Response
 from journal.bookkeeper.protocol_v2 import FrameBuffer
 
 ROOT = Path(__file__).parents[1] / "recorded" / "bookkeeper-4.4"

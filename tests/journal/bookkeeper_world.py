@@ -19,13 +19,7 @@ from journal.bookie.state import BookieState, EntryRecord, Record, Reply, with_b
 from journal.bookkeeper.calls import Ask, GetMetadata, ListBookies, Procedure, SetMetadata
 from journal.bookkeeper.decisions import write_set
 from journal.bookkeeper.entry import DigestType, EntryCodec, master_key
-from journal.bookkeeper.errors import (
-    BadVersionError,
-    BookKeeperError,
-    LedgerFencedError,
-    NoLedgerError,
-    ZooKeeperError,
-)
+from journal.bookkeeper.errors import BadVersionError, BookKeeperError, LedgerFencedError, NoLedgerError, ZooKeeperError
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, Segment, format_metadata, parse_metadata
 from journal.bookkeeper.ledger_options import LedgerLimits
 from journal.bookkeeper.ledger_writer import LedgerWriter, Send, WriterState
@@ -310,12 +304,7 @@ class World:
     # ---- messages ----
 
     def send(
-        self,
-        who: str,
-        name: str,
-        request: Request,
-        hear: Callable[[Response | BookKeeperError], None],
-        timeout: float,
+        self, who: str, name: str, request: Request, hear: Callable[[Response | BookKeeperError], None], timeout: float
     ) -> None:
         told = False
 

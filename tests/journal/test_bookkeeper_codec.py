@@ -16,13 +16,7 @@ from journal.bookkeeper.bookie_id import address_of, registration_of
 from journal.bookkeeper.entry import LAST_ENTRY, DigestType, Entry, EntryCodec, crc32c, master_key
 from journal.bookkeeper.errors import BookKeeperError, EntryError, FrameError, LedgerMetadataError
 from journal.bookkeeper.journal_znodes import JournalPaths, SegmentLedger
-from journal.bookkeeper.ledger_metadata import (
-    LedgerMetadata,
-    LedgerState,
-    Segment,
-    format_metadata,
-    parse_metadata,
-)
+from journal.bookkeeper.ledger_metadata import LedgerMetadata, LedgerState, Segment, format_metadata, parse_metadata
 from journal.bookkeeper.ledger_paths import LedgerManager, LedgerPaths, format_layout, id_of, parse_layout
 from journal.bookkeeper.messages import (
     AddRequest,

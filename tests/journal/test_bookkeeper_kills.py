@@ -36,10 +36,7 @@ from tests.journal.quorum_model import LAYOUT, NAMESPACE
 from tests.journal.quorum_ops import batch_of, end_op, mark, read_all, start_op
 from tests.journal.quorum_writer import write_to
 
-pytestmark = [
-    pytest.mark.skipif(bool(MISSING), reason=MISSING),
-    pytest.mark.xdist_group("zookeeper"),
-]
+pytestmark = [pytest.mark.skipif(bool(MISSING), reason=MISSING), pytest.mark.xdist_group("zookeeper")]
 
 ROUNDS = scaled(500, quick=2)
 ROUNDS_OF_ONE_JOURNAL = 25

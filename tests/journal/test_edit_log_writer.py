@@ -231,13 +231,7 @@ def test_a_failed_fsync_stops_the_writer_for_good(tmp_path, opened_set, fsync):
     assert reports.roots == [tmp_path.name]
     assert reports[0][1].__cause__ is fsync.error
     fsync.error = None
-    for call in (
-        lambda: writer.write(delete(4)),
-        lambda: writer.sync(3),
-        writer.flush,
-        writer.roll,
-        writer.close,
-    ):
+    for call in (lambda: writer.write(delete(4)), lambda: writer.sync(3), writer.flush, writer.roll, writer.close):
         with pytest.raises(JournalStorageError) as again:
             call()
         assert again.value is first.value

@@ -277,12 +277,7 @@ def test_a_log_of_operations_made_by_hand():
                 permissions=PERMISSIONS,
             ),
             TruncateOp(
-                src="/f",
-                client_name="c",
-                client_machine="m",
-                new_length=1,
-                timestamp=2,
-                truncate_block=Block(1, 2, 4),
+                src="/f", client_name="c", client_machine="m", new_length=1, timestamp=2, truncate_block=Block(1, 2, 4)
             ),
             RemoveXAttrOp(src="/f", xattrs=(XAttr(0, "a"),)),
         ],

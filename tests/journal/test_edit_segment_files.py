@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 from journal_support import CORRUPT, RECORDED, numbered, segment_bytes, verdict
 
 from hadoop_common.names import inprogress_name, segment_name
-from journal.errors import (
-    CorruptHeaderError,
-    CorruptOpError,
-    SegmentError,
-    TransactionGapError,
-    UnsupportedLayoutError,
-)
+from journal.errors import CorruptHeaderError, CorruptOpError, SegmentError, TransactionGapError, UnsupportedLayoutError
 from journal.ops import DeleteOp, EndLogSegmentOp, StartLogSegmentOp
 from journal.recovery import recover_in_progress
 from journal.segment_file import EditLogSegment, list_segments, read_ops, read_transactions, select_segments

@@ -18,13 +18,7 @@ from journal.errors import (
     UnknownOpcodeError,
     UnsupportedLayoutError,
 )
-from journal.ops import (
-    AddOp,
-    DeleteOp,
-    EndLogSegmentOp,
-    PermissionStatus,
-    StartLogSegmentOp,
-)
+from journal.ops import AddOp, DeleteOp, EndLogSegmentOp, PermissionStatus, StartLogSegmentOp
 from journal.segment import HEADER_SIZE, decode_header, encode_header, iter_ops, scan_segment
 from tests.depth import examples
 

@@ -174,11 +174,7 @@ def test_renames_are_followed() -> None:
 
     assert because(
         mkdir("/a/b"), rename("/a", "/z"), rename("/z/b", "/c"), mkdir("/c/d"), mkdir("/q"), mkdir("/z/b/x")
-    ) == [
-        (3, "path /z/b"),
-        (4, "path /c/d, which is below /c"),
-        (6, "path /z/b/x, which is below /z/b"),
-    ]
+    ) == [(3, "path /z/b"), (4, "path /c/d, which is below /c"), (6, "path /z/b/x, which is below /z/b")]
 
 
 def test_inodes_blocks_and_snapshots() -> None:

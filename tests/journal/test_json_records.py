@@ -76,27 +76,13 @@ def test_names_count_without_case_and_underscores(data: st.DataObject) -> None:
         (
             '{"OP":"CREATE","PATH":"/f","txid":7}',
             AddOp(
-                inode_id=16392,
-                path="/f",
-                replication=3,
-                mtime=0,
-                atime=0,
-                block_size=BLOCK,
-                permissions=FILE,
-                **CLIENT,
+                inode_id=16392, path="/f", replication=3, mtime=0, atime=0, block_size=BLOCK, permissions=FILE, **CLIENT
             ),
         ),
         (
             '{"OP":"create","PATH":"/f","txid":7,"mtime":5,"inodeid":20000,"REPLICATION":1}',
             AddOp(
-                inode_id=20000,
-                path="/f",
-                replication=1,
-                mtime=5,
-                atime=5,
-                block_size=BLOCK,
-                permissions=FILE,
-                **CLIENT,
+                inode_id=20000, path="/f", replication=1, mtime=5, atime=5, block_size=BLOCK, permissions=FILE, **CLIENT
             ),
         ),
         (

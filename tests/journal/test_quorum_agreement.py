@@ -83,10 +83,7 @@ def test_layouts_whose_operations_tell_no_length() -> None:
     assert durable(whole, whole) == 3
 
 
-@given(
-    st.lists(st.lists(st.integers(0, 1), max_size=6), min_size=1, max_size=5),
-    st.integers(1, 5),
-)
+@given(st.lists(st.lists(st.integers(0, 1), max_size=6), min_size=1, max_size=5), st.integers(1, 5))
 def test_it_is_the_longest_beginning_that_so_many_share(values: list[list[int]], need: int) -> None:
     copies = [content(*each) for each in values]
     shared = [

@@ -26,14 +26,7 @@ from journal.segment import HEADER_SIZE
 from tests.journal.quorum_model import JOURNAL, LAYOUT, NAMESPACE, ModelNode
 from tests.journal.quorum_ops import batch, batch_of, end_op, mark, read_all, start_op, write_segment
 from tests.journal.quorum_real_node import RealNode
-from tests.journal.quorum_simulation import (
-    SETTINGS,
-    Fate,
-    Message,
-    Simulation,
-    instant_reader,
-    simulated_journal,
-)
+from tests.journal.quorum_simulation import SETTINGS, Fate, Message, Simulation, instant_reader, simulated_journal
 
 A, B, C = "jn1:8485", "jn2:8485", "jn3:8485"
 TAILING = replace(SETTINGS, tail_in_progress=True)

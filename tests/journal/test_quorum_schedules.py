@@ -210,8 +210,4 @@ class QuorumMachine(RuleBasedStateMachine):
 
 
 TestQuorumMachine = QuorumMachine.TestCase
-TestQuorumMachine.settings = examples(
-    300,
-    stateful_step_count=80,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+TestQuorumMachine.settings = examples(300, stateful_step_count=80, suppress_health_check=[HealthCheck.too_slow])

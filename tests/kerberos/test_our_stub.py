@@ -214,9 +214,7 @@ PATHS = {
 @pytest.fixture(scope="module")
 def node(realm: Kdc, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NameNodeStub]:
     conf = secure_conf(
-        realm,
-        tmp_path_factory.mktemp("stub"),
-        {"hadoop.http.authentication.kerberos.endpoint.whitelist": ""},
+        realm, tmp_path_factory.mktemp("stub"), {"hadoop.http.authentication.kerberos.endpoint.whitelist": ""}
     )
     with stub(conf) as running:
         yield running

@@ -20,12 +20,7 @@ from checkpointer.errors import TransferError
 from checkpointer.transfer import download_image, upload_image
 from hadoop_common.configuration import Configuration
 from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
-from hadoop_rpc.errors import (
-    AccessControlError,
-    AuthenticationRequiredError,
-    KerberosError,
-    NotAuthorizedError,
-)
+from hadoop_rpc.errors import AccessControlError, AuthenticationRequiredError, KerberosError, NotAuthorizedError
 from hadoop_rpc.ha_protocol import HA_PROTOCOL
 from hadoop_rpc.kerberos import KerberosLogin, log_in
 from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL, NamenodeClient

@@ -49,22 +49,11 @@ class Dfs:
         return self.call("mkdirs", request, pb.ResultProto).result
 
     def create(
-        self,
-        path: str,
-        *,
-        holder: str = "DFSClient_1",
-        flags: int = CREATE,
-        create_parent: bool = True,
-        **more: Any,
+        self, path: str, *, holder: str = "DFSClient_1", flags: int = CREATE, create_parent: bool = True, **more: Any
     ) -> pb.HdfsFileStatusProto:
         options: dict[str, Any] = {"replication": 3, "blockSize": 1 << 27, **more}
         request = pb.CreateRequestProto(
-            src=path,
-            masked=_mode(0o644),
-            clientName=holder,
-            createFlag=flags,
-            createParent=create_parent,
-            **options,
+            src=path, masked=_mode(0o644), clientName=holder, createFlag=flags, createParent=create_parent, **options
         )
         return self.call("create", request, pb.FileStatusResponseProto).fs
 

@@ -17,13 +17,7 @@ from hadoop_common.hadoop_releases import RELEASES, Release
 from hadoop_rpc.errors import RemoteError, RpcConnectionError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 from hadoop_rpc.journal_protocol import FenceResult, JournalInfo, journal_service
-from hadoop_rpc.namenode_protocol import (
-    ErrorCode,
-    NamenodeClient,
-    NamenodeRegistration,
-    NamenodeRole,
-    RemoteEditLog,
-)
+from hadoop_rpc.namenode_protocol import ErrorCode, NamenodeClient, NamenodeRegistration, NamenodeRole, RemoteEditLog
 from hadoop_rpc.retry import NO_RETRY
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import CallContext

@@ -13,13 +13,7 @@ from journal.segment_file import list_segments
 from journal.segment_stream import SegmentStream
 from namenode_stub.fail_stop import FailStop, NotServingError
 from namenode_stub.node import NameNodeStub
-from tests.namenode_stub.stub_support import (
-    copy_while_written,
-    formatted,
-    restarted_tree,
-    stub_config_for,
-    wait_until,
-)
+from tests.namenode_stub.stub_support import copy_while_written, formatted, restarted_tree, stub_config_for, wait_until
 
 
 class FailingDisk:

@@ -132,13 +132,7 @@ def elsewhere(tmp_path: Path) -> Elsewhere:
     ],
 )
 def test_what_stays(
-    tmp_path: Path,
-    retained: int,
-    extra: int,
-    most: int,
-    images: tuple[int, ...],
-    kept: tuple[int, ...],
-    first: int,
+    tmp_path: Path, retained: int, extra: int, most: int, images: tuple[int, ...], kept: tuple[int, ...], first: int
 ) -> None:
     store = Store(tmp_path, images_retained=retained, extra_edits_retained=extra, max_extra_segments=most)
     store.add_images(*images)

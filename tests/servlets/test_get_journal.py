@@ -157,8 +157,7 @@ def test_a_segment_that_ends_while_it_is_sent_is_sent_whole(url: str, node: Jour
 
 
 @pytest.mark.parametrize(
-    ("query", "problem"),
-    [("?jid=j1&segmentTxId=5", "status 404$"), ("/x", "is expected"), ("?jid=j1", "status 500")],
+    ("query", "problem"), [("?jid=j1&segmentTxId=5", "status 404$"), ("/x", "is expected"), ("?jid=j1", "status 500")]
 )
 def test_a_refusal_says_why(url: str, query: str, problem: str) -> None:
     with pytest.raises(JavaIOError, match=problem):

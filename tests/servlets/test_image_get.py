@@ -190,24 +190,11 @@ def test_head_has_no_body(served):
     assert answer.headers["Content-Length"] == str(OLD_IMAGE.stat().st_size)
 
 
-NAMES = [
-    "getimage",
-    "getedit",
-    "txid",
-    "startTxId",
-    "endTxId",
-    "storageInfo",
-    "File-Length",
-    "imageFile",
-    "q",
-]
+NAMES = ["getimage", "getedit", "txid", "startTxId", "endTxId", "storageInfo", "File-Length", "imageFile", "q"]
 VALUES = st.one_of(st.text(max_size=20), st.integers().map(str), st.sampled_from(["latest", "1", "51", "IMAGE"]))
 
 
-@examples(
-    60,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+@examples(60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(
     query=st.dictionaries(st.sampled_from(NAMES), VALUES),
     headers=st.dictionaries(st.sampled_from(["X-MD5-Digest", "Content-Type"]), st.text("abc0123 ;=-", max_size=34)),

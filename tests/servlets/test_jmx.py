@@ -86,9 +86,7 @@ def test_queries(client):
 def test_one_attribute(client):
     answer = client.get("/jmx?get=Hadoop:service=NameNode,name=NameNodeInfo::ClusterId")
     assert answer.status_code == 200
-    assert answer.json == {
-        "beans": [{"name": BEANS[1].name, "modelerType": "org.x.NameNode", "ClusterId": "CID"}],
-    }
+    assert answer.json == {"beans": [{"name": BEANS[1].name, "modelerType": "org.x.NameNode", "ClusterId": "CID"}]}
 
 
 @pytest.mark.parametrize("attribute", ["Nonsense", "Missing"])

@@ -19,15 +19,7 @@ from servlets.image_transfer import image_transfer_blueprint
 from servlets.parameters import ImageKind
 from servlets.reservations import UploadReservations
 from tests.depth import examples
-from tests.servlets.support import (
-    NEW_IMAGE,
-    NEW_TXID,
-    OLD_TXID,
-    TemporaryStore,
-    leftovers,
-    make_store,
-    put_query,
-)
+from tests.servlets.support import NEW_IMAGE, NEW_TXID, OLD_TXID, TemporaryStore, leftovers, make_store, put_query
 
 IMAGE = NEW_IMAGE.read_bytes()
 STEPS = ["storage_info", "is_active", "checkpoint_rejection", "image_directories", "image_received"]
@@ -69,10 +61,7 @@ class FaultyStore(TemporaryStore):
         super().image_received(txid, kind, md5, size)
 
 
-@examples(
-    120,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+@examples(120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(
     step=st.sampled_from(["", *STEPS]),
     after=st.integers(0, 3),
@@ -100,12 +89,7 @@ def test_the_reservation_is_released(tmp_path_factory, step, after, fault, activ
     assert stored or answer.status_code != 200
 
 
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 5), st.sampled_from(ImageKind), st.booleans()),
-        max_size=12,
-    )
-)
+@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(ImageKind), st.booleans()), max_size=12))
 def test_reservations_against_a_model(steps):
     """A step is a start, or the end of the oldest; a kind takes only what is newer than all it holds."""
     reservations = UploadReservations()

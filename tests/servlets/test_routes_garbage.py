@@ -64,10 +64,7 @@ def store(tmp_path_factory):
     return make_store(tmp_path_factory.mktemp("routes"), count=1)
 
 
-@examples(
-    400,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+@examples(400, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(
     route=st.sampled_from(ROUTES),
     method=st.sampled_from(["GET", "GET", "GET", "PUT", "POST", "HEAD", "DELETE", "OPTIONS", "PATCH", "TRACE"]),

@@ -48,12 +48,7 @@ def test_status(daemon):
 
 
 @pytest.mark.parametrize(
-    ("query", "call"),
-    [
-        ("", (False, True)),
-        ("?force=true", (True, True)),
-        ("?force=0&wait=No", (False, False)),
-    ],
+    ("query", "call"), [("", (False, True)), ("?force=true", (True, True)), ("?force=0&wait=No", (False, False))]
 )
 def test_trigger_flags(daemon, query, call):
     answer = daemon.client().post("/checkpoint" + query)

@@ -140,10 +140,7 @@ def test_plain_http_on_either_side_is_a_sentence(tmp_path: Path, ca: Identity) -
         with socket.create_connection(served.address, WAIT) as plain:
             plain.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             assert b"this port speaks HTTPS" in plain.recv(4096)
-    with (
-        serve(make_store(tmp_path / "plain")) as served,
-        pytest.raises(TransferError, match="speaks HTTP without TLS"),
-    ):
+    with serve(make_store(tmp_path / "plain")) as served, pytest.raises(TransferError, match="speaks HTTP without TLS"):
         download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path])
 
 

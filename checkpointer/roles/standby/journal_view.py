@@ -68,11 +68,7 @@ class OpenTail:
     def read(self, from_txid: int) -> Iterator[EditOp]:
         """Operations `from_txid` to `last`."""
         return iter_ops(
-            self.content,
-            file=self.segment.path.name,
-            first_txid=self.first,
-            last_txid=self.last,
-            from_txid=from_txid,
+            self.content, file=self.segment.path.name, first_txid=self.first, last_txid=self.last, from_txid=from_txid
         )
 
 

@@ -149,9 +149,7 @@ class NameNodes:
 
     def image_txids(self) -> Mapping[str, int]:
         """The newest image each NameNode has, those that do not answer left out."""
-        return self._ask_all(
-            lambda node: self._ask(node, "newest image", node.edits.most_recent_checkpoint_txid),
-        )
+        return self._ask_all(lambda node: self._ask(node, "newest image", node.edits.most_recent_checkpoint_txid))
 
     def active_version(self) -> ActiveVersion | None:
         """What the active NameNode says of itself; None where none is active, or it does not tell."""

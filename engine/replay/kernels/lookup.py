@@ -50,14 +50,7 @@ from engine.replay.kernels.state import (
     special_ids_of,
 )
 from engine.replay.kernels.strings import read_client
-from image_format.kernels.inode import (
-    DIRECTORY,
-    FEATURES,
-    LEASED,
-    SPECIAL,
-    UNDER_CONSTRUCTION,
-    decode_inode,
-)
+from image_format.kernels.inode import DIRECTORY, FEATURES, LEASED, SPECIAL, UNDER_CONSTRUCTION, decode_inode
 from image_format.kernels.jit import step
 from image_format.kernels.prefetch import prefetch
 from image_format.kernels.scan import find_id

@@ -12,16 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from image_format.kernels.jit import lean_kernel, measured_by, step
-from image_format.kernels.wire import (
-    FIXED32,
-    FIXED64,
-    VARINT,
-    WIRE_TYPE,
-    copy_bytes,
-    fixed64,
-    octet,
-    read_varint,
-)
+from image_format.kernels.wire import FIXED32, FIXED64, VARINT, WIRE_TYPE, copy_bytes, fixed64, octet, read_varint
 
 WIDTH = 16
 """Fields of a message; those of an inner one follow, four levels in all."""
@@ -29,24 +20,9 @@ IS_TEXT = 0
 """A field of no message, which `TELL` sets."""
 SCRATCH = 4 * WIDTH
 
-(
-    LITERAL,
-    NUMBER,
-    NUMBER32,
-    DATA,
-    HEX,
-    BASE64,
-    WORD,
-    DATE,
-    COUNT,
-    TOTAL,
-    PATH,
-    SEPARATE,
-    TELL,
-    INSIDE,
-    EACH,
-    STRING,
-) = range(16)
+(LITERAL, NUMBER, NUMBER32, DATA, HEX, BASE64, WORD, DATE, COUNT, TOTAL, PATH, SEPARATE, TELL, INSIDE, EACH, STRING) = (
+    range(16)
+)
 """Kinds of a step. Print `text`; a field as a signed number of 64 or 32 bits, escaped, as digits, as the word that it
 stands for, as minutes in local time; how many messages a field has, and the sum of their field `SHAPE`; the path; a
 comma, but not behind a bracket. Tell whether a field is UTF-8. Go into a message; print steps for each element. As

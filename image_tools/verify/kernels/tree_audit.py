@@ -227,20 +227,7 @@ def _push(slot, reached, kinds, stack, top):
 
 @kernel
 def mark_reachable(
-    start,
-    reached,
-    kinds,
-    stack,
-    dirs,
-    entry_of,
-    offsets,
-    following,
-    flags,
-    ids,
-    slots,
-    referred,
-    sources,
-    targets,
+    start, reached, kinds, stack, dirs, entry_of, offsets, following, flags, ids, slots, referred, sources, targets
 ):
     """Set `reached` to 1 for the inode in slot `start` and all that it leads to.
 

@@ -24,10 +24,4 @@ def section(work: Work) -> Section:
         tables.append(first_rows(f"by_{dimension}", f"By {dimension}", heads, records, most=most))
         chart = f"Space with replicas by {dimension}"
         charts += first_bars(chart, "value", "raw", records, unit="bytes", most=most)
-    return Section(
-        "owners",
-        "Owners and groups",
-        "Whose the files and directories are.",
-        tuple(tables),
-        tuple(charts),
-    )
+    return Section("owners", "Owners and groups", "Whose the files and directories are.", tuple(tables), tuple(charts))

@@ -62,11 +62,7 @@ def section(work: Work) -> Section:
         (
             table("snapshots", "All snapshots together", _TOTAL, [total]),
             first_rows(
-                "snapshots_by_directory",
-                "Snapshottable directories that hold most",
-                _BY_DIRECTORY,
-                records,
-                most=most,
+                "snapshots_by_directory", "Snapshottable directories that hold most", _BY_DIRECTORY, records, most=most
             ),
         ),
         first_bars(chart, "path", "raw", records, unit="bytes", most=most),

@@ -25,13 +25,7 @@ _QUOTAS = (
     bytes_("raw", "Space with replicas"),
     percent("space_used", "Used"),
 )
-_LEVELS = (
-    text("level", "Level"),
-    count("quotas", "Quotas"),
-    path(),
-    text("kind", "Quota of"),
-    percent("used", "Used"),
-)
+_LEVELS = (text("level", "Level"), count("quotas", "Quotas"), path(), text("kind", "Quota of"), percent("used", "Used"))
 
 
 def section(work: Work) -> Section:
