@@ -1,0 +1,127 @@
+"""The wording checker of `make check`: it rejects phrases that the project's writing rules replace.
+
+It reads docstrings, comments and string constants of Python sources, and documents in Markdown. A rule is a regular
+expression with the words to use instead. `CONTRIBUTING.md` has the rules of writing; this file has only those that a
+program can recognise.
+
+Usage: python -m tests.tools.wording [PATH...]
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Rule(NamedTuple):
+    """A phrase that is rejected, and what to write instead."""
+
+    pattern: re.Pattern[str]
+    instead: str
+
+
+class Passage(NamedTuple):
+    """Text of one docstring, comment, message or line of a document, and the line at which it begins."""
+
+    line: int
+    text: str
+
+
+class Finding(NamedTuple):
+    """A rejected phrase at its place."""
+
+    path: Path
+    line: int
+    phrase: str
+    instead: str
+
+
+def _rule(pattern: str, instead: str) -> Rule:
+    return Rule(re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), instead)
+
+
+RULES = (
+    _rule(r"(?:is|are|was|were|been|be|being) told", "reports, learns, receives"),
+    _rule(r"lets? go of|letting go of|(?:is|are) let go", "release, discard"),
+    _rule(r"(?:is|are|was|were|be) in force", "applies, takes effect"),
+    _rule(r"(?:tried|made|read|taken|written|asked|built|opened|started) anew", "retried, rebuilt, re-read"),
+    _rule(r"gives? up", "abort, stop"),
+    _rule(r"(?:is|are|was|were|be|been) let through", "is accepted"),
+    _rule(r"dear|dearer|dearest", "expensive"),
+    _rule(r"quicker|quickest", "faster, fastest"),
+    _rule(r"many an?", "most, many"),
+    _rule(r"(?:what|whatever) is (?:due|owed)", "pending"),
+    _rule(r"no kept|no integer", "not maintained, not an integer"),
+    _rule(r"whoever", "name the actor"),
+    _rule(r"looks? again|looking again", "re-reads, checks again"),
+    _rule(r"is taken over|are taken over|counts from", "applies"),
+    _rule(r"the one that works|who leads", "the leader"),
+    _rule(r"meanwhile", "during, while"),
+)
+
+_PROSE_STARTS = re.compile(
+    r"(?:^|[.;:] )(?:Who|What|Which|Whose|Where) (?:is|are|has|was|does|do|cannot|finds|gets|comes)\b(?![^.;]*\?)"
+)
+_CLAUSE_AS_SUBJECT = "name the actor instead of a clause as the subject"
+_CODE_SPAN = re.compile(r"`[^`]*`")
+
+
+def findings(path: Path, text: str) -> Iterator[Finding]:
+    """Rejected phrases in a file; code spans between back-quotes are left out."""
+    passages = _python_passages(text) if path.suffix == ".py" else _document_passages(text)
+    for passage in passages:
+        prose = _CODE_SPAN.sub(lambda span: " " * len(span.group()), passage.text)
+        for match, instead in _matches(prose):
+            yield Finding(path, passage.line + prose.count("\n", 0, match.start()), match.group().strip(), instead)
+
+
+def _matches(prose: str) -> Iterator[tuple[re.Match[str], str]]:
+    for rule in RULES:
+        for match in rule.pattern.finditer(prose):
+            yield match, rule.instead
+    for match in _PROSE_STARTS.finditer(prose):
+        yield match, _CLAUSE_AS_SUBJECT
+
+
+def _python_passages(text: str) -> Iterator[Passage]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield Passage(node.lineno, node.value)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield Passage(token.start[0], token.string.lstrip("# "))
+
+
+def _document_passages(text: str) -> Iterator[Passage]:
+    fenced = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced:
+            yield Passage(number, line)
+
+
+def main(arguments: list[str]) -> int:
+    """Print each finding as `path:line: phrase: instead`; the exit code is 1 if there is any."""
+    listed = subprocess.run(["git", "ls-files", "*.py", "*.md"], capture_output=True, text=True, check=True)
+    paths = [Path(name) for name in listed.stdout.split() if not arguments or name.startswith(tuple(arguments))]
+    found = [
+        finding
+        for path in paths
+        if path.exists() and path != Path("tests/tools/wording.py")
+        for finding in findings(path, path.read_text("utf-8"))
+    ]
+    for finding in found:
+        print(f"{finding.path}:{finding.line}: “{finding.phrase}”: {finding.instead}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
