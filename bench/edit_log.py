@@ -38,15 +38,15 @@ from journal.bookkeeper.zookeeper import JournalZNodes
 from journal.edit_log_writer import EditLogWriter
 from journal.file_journal import FileJournal
 from journal.journal import Journal
-from journal.journal_node.file_disk import below
-from journal.journal_node.node import JournalNode
 from journal.journal_set import JournalSet, Member
 from journal.json_journal import JsonJournal
 from journal.open_journal import open_journal
 from journal.ops import MkdirOp, PermissionStatus
+from journal_node.file_disk import below
+from journal_node.get_journal import get_journal_blueprint
+from journal_node.node import JournalNode
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 from servlets.application import create_application
-from servlets.get_journal import get_journal_blueprint
 from servlets.http_server import HttpServer
 
 _NAMESPACE = StorageInfo(NEWEST_LAYOUT, 1, 0, "CID-bench", "BP-bench")

@@ -7,8 +7,6 @@ import logging
 import time
 from typing import Self
 
-from checkpointer.config.kerberos import open_doors
-from checkpointer.daemon.control import Command, Control
 from failover.controller import Controller
 from failover.election import Election
 from failover.errors import (
@@ -23,6 +21,7 @@ from failover.health import HealthMonitor
 from failover.settings import FailoverSettings
 from hadoop_common.access import Door
 from hadoop_common.port_limits import Refusals
+from hadoop_common.process_control import Command, Control
 from hadoop_common.sd_notify import Notifier
 from hadoop_common.tls.process import look_at_files
 from hadoop_common.zookeeper.errors import ZooKeeperError
@@ -34,6 +33,7 @@ from servlets.access import restrict
 from servlets.application import create_application
 from servlets.status import Health, health_blueprint
 from servlets.web_servers import WebServers
+from site_config.kerberos import open_doors
 
 _LOG = logging.getLogger(__name__)
 

@@ -7,13 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from checkpointer.config import failover_keys as own_keys
-from checkpointer.config import keys
-from checkpointer.config.access import access_rules
-from checkpointer.config.addresses import Identity, address, identity, namenode_rpc, namenode_urls, scoped_key
-from checkpointer.config.catalogue import refusals
-from checkpointer.config.kerberos import KerberosSettings, Part, kerberos_settings
-from checkpointer.config.namenode_keys import RPC_BIND_HOST
 from failover.fencing.environment import fencing_environment
 from failover.fencing.fencer import Fencer, SshSettings
 from failover.fencing.methods import FencingMethod, parse_methods
@@ -27,6 +20,13 @@ from hadoop_common.tls.settings import HTTP_POLICY, WebAddresses, tls_config
 from hadoop_common.zookeeper.address import ZooKeeperAddress
 from hadoop_common.zookeeper.settings import QUORUM, zookeeper_address
 from hadoop_rpc.user import caller, process_user
+from site_config import failover_keys as own_keys
+from site_config import keys
+from site_config.access import access_rules
+from site_config.addresses import Identity, address, identity, namenode_rpc, namenode_urls, scoped_key
+from site_config.catalogue import refusals
+from site_config.kerberos import KerberosSettings, Part, kerberos_settings
+from site_config.namenode_keys import RPC_BIND_HOST
 
 T = TypeVar("T")
 

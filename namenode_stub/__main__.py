@@ -13,7 +13,6 @@ import click
 import requests
 import urllib3
 
-from checkpointer.daemon.control import Control
 from hadoop_common.cli.existing_path import EXISTING_FOLDER
 from hadoop_common.cli.output import load_configuration
 from hadoop_common.configuration import Configuration
@@ -21,6 +20,7 @@ from hadoop_common.endpoint import host_port
 from hadoop_common.file_faults import explained, network_reason
 from hadoop_common.log_lines import log_to_stderr
 from hadoop_common.printable import escaped
+from hadoop_common.process_control import Control
 from hadoop_rpc.kerberos import log_in
 from hadoop_rpc.spnego import Spnego
 from namenode_stub.bootstrap import bootstrap_standby

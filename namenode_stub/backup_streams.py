@@ -8,10 +8,10 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from checkpointer.config.addresses import parse_host_port
 from hadoop_common.errors import HdfsError
 from hadoop_rpc.journal_protocol import JournalClient, JournalInfo
 from hadoop_rpc.namenode_protocol import NamenodeRegistration
+from site_config.addresses import parse_host_port
 
 _LOG = logging.getLogger(__name__)
 _RPC_PORT = 50100  # dfs.namenode.backup.address

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import shutil
 
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.roles.standby.bootstrap import bootstrap
 from checkpointer.roles.standby.image_source import ImageSource
 from checkpointer.roles.standby.namenodes import NameNodes
@@ -17,6 +16,7 @@ from hadoop_common.errors import StorageError
 from hadoop_common.names import VERSION
 from hadoop_common.storage_lock import StorageLock
 from namenode_stub.config import StubConfig, stub_config
+from site_config.checkpoint_config import CheckpointConfig, Role
 
 _LOG = logging.getLogger(__name__)
 

@@ -6,12 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from checkpointer.config import keys
-from checkpointer.config.access import access_rules
-from checkpointer.config.addresses import Identity, address, default_fs, identity, scoped_key
-from checkpointer.config.failover_keys import AUTOMATIC_FAILOVER
-from checkpointer.config.kerberos import KerberosSettings, Part, kerberos_settings
-from checkpointer.config.namenode_keys import EDITS_DIR, EDITS_MINIMUM, EDITS_REQUIRED, ROLL_SHARE, RPC_BIND_HOST
 from hadoop_common.access import AccessRules
 from hadoop_common.config_key import BYTES, COUNT, ConfigKey, take_bound, text
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
@@ -26,6 +20,12 @@ from journal.shared_edits import directory_of, journal_uris
 from namenode_stub.releases import configured_release
 from namenode_stub.server_defaults import ServerDefaults
 from namenode_stub.standby_settings import StandbySettings, standby_settings
+from site_config import keys
+from site_config.access import access_rules
+from site_config.addresses import Identity, address, default_fs, identity, scoped_key
+from site_config.failover_keys import AUTOMATIC_FAILOVER
+from site_config.kerberos import KerberosSettings, Part, kerberos_settings
+from site_config.namenode_keys import EDITS_DIR, EDITS_MINIMUM, EDITS_REQUIRED, ROLL_SHARE, RPC_BIND_HOST
 
 T = TypeVar("T")
 

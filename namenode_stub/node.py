@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
-from checkpointer.config.kerberos import open_doors
 from engine.loaded_image import LoadedImage
 from hadoop_common.access import Door
 from hadoop_common.endpoint import host_port
@@ -44,6 +43,7 @@ from servlets.change_guard import ChangeGuard
 from servlets.reservations import UploadReservations
 from servlets.transfer_counter import TransferCounter
 from servlets.web_servers import WebServers
+from site_config.kerberos import open_doors
 
 _LOG = logging.getLogger(__name__)
 

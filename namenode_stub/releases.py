@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from checkpointer.config.namenode_keys import BUILD_VERSION, HADOOP_VERSION
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.hadoop_releases import HADOOP_2, HADOOP_3, RELEASES, Release
 from image_format.layout import LayoutVersion, supports
+from site_config.namenode_keys import BUILD_VERSION, HADOOP_VERSION
 
 
 def release_of(layout_version: int) -> Release:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkpointer.config import keys
-from checkpointer.config.addresses import Identity, namenode_rpc, namenode_urls
 from hadoop_common.config_key import bound, take_bound
 from hadoop_common.configuration import Configuration, FaultCollector
 from hadoop_common.tls.settings import HTTP_POLICY
 from journal.quorum.settings import TAIL_IN_PROGRESS
+from site_config import keys
+from site_config.addresses import Identity, namenode_rpc, namenode_urls
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from typing import Protocol
 
 from checkpointer.backup_images.image_folder import ImageFolder
 from checkpointer.backup_images.offer import ImageOffer, ask_for_image
-from checkpointer.config.cluster import NameNodeAddress
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import never
 from checkpointer.transfer.download import download_image
@@ -23,6 +22,7 @@ from image_format.reader import ImageFile
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
 from servlets.throttle import Throttle
+from site_config.cluster import NameNodeAddress
 
 _LISTED = 5
 

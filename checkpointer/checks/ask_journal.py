@@ -7,7 +7,6 @@ from pathlib import Path
 
 from checkpointer.checks.bounded import ask_all
 from checkpointer.checks.facts import Answer, JournalFacts, TxidRange
-from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.roles.standby.journal_view import list_journal
 from checkpointer.storage.lookup import read_storage_info
 from hadoop_common.endpoint import uri_scheme
@@ -19,6 +18,7 @@ from journal.open_journal import open_journal
 from journal.quorum.address import SCHEME, QuorumAddress
 from journal.quorum.node_answers import NodeAnswer, QuestionToNodes, ask_nodes
 from journal.quorum.tally import majority
+from site_config.checkpoint_config import CheckpointConfig
 
 # Questions to a JournalNode, one after the other.
 _QUESTIONS = 3

@@ -10,8 +10,6 @@ import requests
 import urllib3
 
 from checkpointer.checks.facts import LoginStep
-from checkpointer.config.checkpoint_config import CheckpointConfig
-from checkpointer.config.kerberos import for_operator
 from checkpointer.transfer.common import IMAGE_SERVLET
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import network_reason
@@ -23,6 +21,8 @@ from hadoop_rpc.retry import NO_RETRY
 from hadoop_rpc.rpc_protocol import ServerKind
 from hadoop_rpc.spnego import Spnego
 from servlets.bounded_answer import ask
+from site_config.checkpoint_config import CheckpointConfig
+from site_config.kerberos import for_operator
 
 
 def ask_kerberos(config: CheckpointConfig, timeout: float) -> tuple[LoginStep, ...]:

@@ -12,14 +12,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from checkpointer.checks.facts import TlsStep
-from checkpointer.config.addresses import WILDCARDS
-from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.transfer.connection import connection_for
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import network_reason
 from hadoop_common.tls.contexts import checks_host, client_context, server_context
 from hadoop_common.tls.material import Material, client_material, server_material
 from hadoop_common.tls.reasons import tls_reason
+from site_config.addresses import WILDCARDS
+from site_config.checkpoint_config import CheckpointConfig
 
 _PROBE = "/jmx?qry=java.lang:type=Runtime"
 _OTHERS_READ = stat.S_IRGRP | stat.S_IROTH

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from checkpointer.config.checkpoint_config import Role
 from hadoop_common.storage_info import StorageInfo
+from site_config.checkpoint_config import Role
 
 if TYPE_CHECKING:
     from checkpointer.leadership.look import Holding

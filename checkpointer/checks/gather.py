@@ -17,13 +17,13 @@ from checkpointer.checks.ask_tls import ask_files, ask_peer, peers
 from checkpointer.checks.bounded import ask_all
 from checkpointer.checks.facts import Answer, DaemonFacts, DirectoryFacts, Facts, LockFacts, NameNodeFacts, TlsStep
 from checkpointer.checks.registry import Part
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role, identity_of
-from checkpointer.config.daemon_address import daemon_url
-from checkpointer.config.keys import DEFAULTS, RESOURCE_DU_RESERVED
+from checkpointer.daemon.daemon_address import daemon_url
 from checkpointer.leadership.look import Holding, look
 from hadoop_common.configuration import Configuration
 from hadoop_common.endpoint import host_port
 from hadoop_common.storage_info import StorageInfo
+from site_config.checkpoint_config import CheckpointConfig, Role, identity_of
+from site_config.keys import DEFAULTS, RESOURCE_DU_RESERVED
 
 # a question is up to three calls in a row, and what the first ones said is not to be lost by the last
 _CALLS = 3

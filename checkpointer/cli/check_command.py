@@ -12,11 +12,11 @@ import click
 from checkpointer.checks.registry import CHECKS, Outcome, Part, perform, state_of
 from checkpointer.checks.thresholds import MEASURED, Thresholds, parse_thresholds
 from checkpointer.checks.verdict import State
-from checkpointer.config.checkpoint_config import Role
-from checkpointer.config.report import likely_role
 from hadoop_common.cli.json_failure import as_failure
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration
 from hadoop_common.errors import HdfsError
+from site_config.checkpoint_config import Role
+from site_config.report import likely_role
 
 if TYPE_CHECKING:
     from hadoop_rpc.kerberos import KerberosLogin
@@ -129,9 +129,9 @@ def command(
 
 def _log_in(login: KerberosLogin, *, tried: bool) -> None:
     """`tried`: a check is going to say what is wrong with it."""
-    from checkpointer.config.kerberos import for_operator
     from hadoop_rpc.errors import KerberosSetupError
     from hadoop_rpc.kerberos import log_in
+    from site_config.kerberos import for_operator
 
     try:
         log_in(for_operator(login))

@@ -11,12 +11,12 @@ import click
 
 from checkpointer.cli.daemon_client import NoAnswerError, ask_daemon, known_answer
 from checkpointer.cli.operator_login import log_in_as_operator
-from checkpointer.config.checkpoint_config import Role
-from checkpointer.config.daemon_address import candidate_urls
+from checkpointer.daemon.daemon_address import candidate_urls
 from checkpointer.errors import TransferError
 from hadoop_common.cli.json_failure import as_failure, failure
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration
 from hadoop_common.errors import EXIT_FAILURE
+from site_config.checkpoint_config import Role
 
 _PROBE_SECONDS = 30.0
 _GOOD_STATES = ("done", "skipped")

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import click
 
-from checkpointer.config.checkpoint_config import Role
-from checkpointer.config.report import ConfigReport, KeySetting, likely_role, report
 from hadoop_common.cli.json_failure import as_failure
 from hadoop_common.cli.output import (
     coloured,
@@ -22,6 +20,8 @@ from hadoop_common.cli.output import (
 from hadoop_common.configuration import ConfigurationError
 from hadoop_common.printable import escaped
 from hadoop_common.text_layout import wrapped
+from site_config.checkpoint_config import Role
+from site_config.report import ConfigReport, KeySetting, likely_role, report
 
 _COLOURS = {"supported": "green", "ignored": "white", "refused": "red", "unknown": "yellow"}
 _STATUS = 11

@@ -7,10 +7,10 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
-from checkpointer.config.checkpoint_config import Role
-from checkpointer.config.daemon_address import DaemonNotFoundError
+from checkpointer.daemon.daemon_address import DaemonNotFoundError
 from checkpointer.errors import TransferError
 from hadoop_common.file_faults import network_reason
+from site_config.checkpoint_config import Role
 
 _CONNECT_TIMEOUT = 10.0
 _LOG_HINT = "Check the daemon's log."

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 import click
 
 from checkpointer.cli.operator_login import log_in_as_operator
-from checkpointer.config import keys
-from checkpointer.config.addresses import parse_host_port
 from hadoop_common.cli.json_failure import as_failure
 from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, echo, echo_json, json_option, load_configuration
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import HdfsError
 from hadoop_rpc.user import USER_NAME
+from site_config import keys
+from site_config.addresses import parse_host_port
 
 if TYPE_CHECKING:
     from checkpointer.backup_images.fetch import FetchedImage, FetchOptions
-    from checkpointer.config.cluster import NameNodeAddress
+    from site_config.cluster import NameNodeAddress
 
 _LATEST = "latest"
 _ASK_TIMEOUT = 10.0
@@ -106,7 +106,7 @@ def command(
     """
     from checkpointer.backup_images.fetch import FetchOptions, fetch_image
     from checkpointer.backup_images.image_folder import ImageFolder
-    from checkpointer.config.cluster import NameNodeAddress
+    from site_config.cluster import NameNodeAddress
 
     if (conf_dir is None) == (url is None):
         raise click.UsageError("give either --conf DIR or --from URL")
@@ -146,7 +146,7 @@ def _user(settings: Configuration) -> str:
 
 
 def _sources(settings: Configuration, options: FetchOptions) -> list[NameNodeAddress]:
-    from checkpointer.config.cluster import active_first, ask_state, namenode_addresses
+    from site_config.cluster import active_first, ask_state, namenode_addresses
 
     timeout = min(_ASK_TIMEOUT, options.timeout)
     return active_first(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from checkpointer.cli.service_logging import logging_options, set_up_logging
 from hadoop_common.cli.existing_path import EXISTING_FILE
 from hadoop_common.cli.output import echo
+from hadoop_common.cli.service_logging import logging_options, set_up_logging
 from image_format.memory_limit import MemoryLimit
 from image_tools.cli.image_file import open_image
 from image_tools.cli.memory_options import memory_options
@@ -37,13 +37,14 @@ def command(
       hdfs dfs -ls webhdfs://127.0.0.1:5978/
     """
     set_up_logging(verbose, log_config)
-    from checkpointer.daemon.control import Control
+    from hadoop_common.process_control import Control
     from image_tools.browse import ImageBrowser
     from servlets.application import create_application
     from servlets.http_server import HttpServer
     from servlets.webhdfs import webhdfs_blueprint
+    from site_config.keys import STOP_TIMEOUT
 
-    with Control() as control, open_image(path, verify_md5=False, spool_dir=spill_dir) as image:
+    with Control(STOP_TIMEOUT.fallback) as control, open_image(path, verify_md5=False, spool_dir=spill_dir) as image:
         browser = ImageBrowser(image, MemoryLimit(memory, spill_dir).room())
         with HttpServer(create_application(webhdfs_blueprint(browser)), host, port) as server:
             echo(f"serving {path} at {server.url.replace('http:', 'webhdfs:', 1)}/")

@@ -34,9 +34,9 @@ def command(conf_dir: Path, source: str | None, only: str | None, as_json: bool)
     """
     if source is None:
         raise click.UsageError("Say where the namespace is taken from: --from-peers or --from-namenode.")
-    from checkpointer.journal_node.config import JournalNodeConfig
-    from checkpointer.journal_node.formatting import format_journals, namespace_of_namenode
     from hadoop_rpc.kerberos import log_in
+    from journal_node.config import JournalNodeConfig
+    from journal_node.formatting import format_journals, namespace_of_namenode
 
     configuration = load_configuration(conf_dir)
     config = JournalNodeConfig.from_configuration(configuration)

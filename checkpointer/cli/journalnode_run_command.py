@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from checkpointer.cli.service_logging import log_warnings, logging_options, set_up_logging
 from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, load_configuration
+from hadoop_common.cli.service_logging import log_warnings, logging_options, set_up_logging
 from hadoop_common.sd_notify import Notifier, watchdog_interval
 
 
@@ -30,9 +30,9 @@ def command(conf_dir: Path, verbose: bool, log_config: Path | None) -> None:
     """
     os.umask(PRIVATE_UMASK)
     set_up_logging(verbose, log_config)
-    from checkpointer.daemon.control import Control
-    from checkpointer.journal_node.config import JournalNodeConfig
-    from checkpointer.journal_node.process import run_journal_node
+    from hadoop_common.process_control import Control
+    from journal_node.config import JournalNodeConfig
+    from journal_node.process import run_journal_node
 
     def configuration() -> JournalNodeConfig:
         return JournalNodeConfig.from_configuration(log_warnings(load_configuration(conf_dir)))

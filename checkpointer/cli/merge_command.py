@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from checkpointer.cli.dry_run_report import dry_run_content, dry_run_text, ignored_text
-from checkpointer.config.engine_settings import EngineChoice, EngineSettings, engine_settings
-from checkpointer.config.memory_settings import memory_limit
-from checkpointer.config.merge_settings import image_codec, max_op_size, replay_rules, sub_section_rule
 from engine.healing import Healing
 from engine.replay_rules import ReplayRules
 from engine.settings import MergeSettings
@@ -24,6 +21,9 @@ from hadoop_common.configuration import Configuration
 from hadoop_common.storage_lock import StorageLock
 from image_format.memory_limit import MemoryLimit
 from image_tools.cli.memory_options import held, memory_options, with_options
+from site_config.engine_settings import EngineChoice, EngineSettings, engine_settings
+from site_config.memory_settings import memory_limit
+from site_config.merge_settings import image_codec, max_op_size, replay_rules, sub_section_rule
 
 # With the little that a bound leaves for threads, 200 MB.
 _BESIDE_TABLES = 136 << 20

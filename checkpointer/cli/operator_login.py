@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from checkpointer.config.checkpoint_config import Role
 from hadoop_common.configuration import Configuration
+from site_config.checkpoint_config import Role
 
 
 def log_in_as_operator(configuration: Configuration, role: Role | None = None) -> None:
@@ -13,11 +13,11 @@ def log_in_as_operator(configuration: Configuration, role: Role | None = None) -
         ConfigurationError: it says not, or wrongly, who that is.
         KerberosSetupError: Kerberos cannot be used here.
     """
-    from checkpointer.config import keys
-    from checkpointer.config.checkpoint_config import identity_of
-    from checkpointer.config.kerberos import Part, for_operator, kerberos_settings
-    from checkpointer.config.report import likely_role
     from hadoop_rpc.kerberos import log_in
+    from site_config import keys
+    from site_config.checkpoint_config import identity_of
+    from site_config.kerberos import Part, for_operator, kerberos_settings
+    from site_config.report import likely_role
 
     settings = configuration.with_defaults(keys.DEFAULTS)
     chosen = role or likely_role(settings)

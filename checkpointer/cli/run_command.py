@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from checkpointer.cli.service_logging import log_warnings, logging_options, set_up_logging
-from checkpointer.config import keys
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
-from checkpointer.config.report import likely_role
 from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, load_configuration
+from hadoop_common.cli.service_logging import log_warnings, logging_options, set_up_logging
 from hadoop_common.sd_notify import Notifier, watchdog_interval
 from image_tools.cli.memory_options import memory_options, with_options
+from site_config import keys
+from site_config.checkpoint_config import CheckpointConfig, Role
+from site_config.report import likely_role
 
 if TYPE_CHECKING:
-    from checkpointer.config.kerberos import KerberosSettings
     from checkpointer.roles.role import CheckpointRole
+    from site_config.kerberos import KerberosSettings
 
 _LOG = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ import time
 
 from flask import Blueprint
 
-from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.role import CheckpointRole
 from checkpointer.roles.role_images import RoleImages
@@ -21,6 +20,7 @@ from servlets.image_transfer import ServingLimits, image_transfer_blueprint
 from servlets.jmx import jmx_blueprint
 from servlets.metrics import MetricsSnapshot, metrics_blueprint
 from servlets.status import status_blueprint
+from site_config.checkpoint_config import CheckpointConfig
 
 _PACKAGE = "hdfs-checkpointer"
 

@@ -19,12 +19,12 @@ from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.roles.role import CheckpointRole
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
 from hadoop_common.recurring_fault import Alarm, with_next
 from servlets.node_state import LakeState
+from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
 _GROUP = "checkpointer.after_checkpoint"

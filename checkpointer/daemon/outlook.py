@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.errors import TransferError
 from checkpointer.roles.role import Upload
 from checkpointer.transfer import UploadResult
@@ -17,6 +16,7 @@ from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.namenode_outlook import NamenodeOutlook, ask_outlook
 from checkpointer.transfer.refusals import least_age, too_recent
 from servlets.parameters import ImageKind
+from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
 # the question is worth less than the checkpoint that waits for its answer

@@ -19,10 +19,7 @@ from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.schedulers.base import BaseScheduler
 
-from checkpointer.config.checkpoint_config import CheckpointConfig
-from checkpointer.config.kerberos import open_doors
 from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
-from checkpointer.daemon.control import Command, Control
 from checkpointer.daemon.reload import merged
 from checkpointer.daemon.service import CONFIGURATION_HINT, CheckpointService
 from checkpointer.leadership.leadership import Leadership
@@ -31,6 +28,7 @@ from engine.errors import CheckpointCancelledError
 from hadoop_common.endpoint import host_port
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
+from hadoop_common.process_control import Command, Control
 from hadoop_common.recurring_fault import with_next
 from hadoop_common.sd_notify import Notifier
 from hadoop_common.tls.process import look_at_files
@@ -39,6 +37,8 @@ from servlets.change_guard import ChangeGuard
 from servlets.doors import Doors
 from servlets.image_transfer import ServingLimits
 from servlets.web_servers import WebServers
+from site_config.checkpoint_config import CheckpointConfig
+from site_config.kerberos import open_doors
 
 _LOG = logging.getLogger(__name__)
 _STATUS_SECONDS = 5.0

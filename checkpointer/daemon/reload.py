@@ -9,12 +9,12 @@ from fnmatch import fnmatchcase
 from pathlib import PurePath
 from typing import Any
 
-from checkpointer.config import keys
-from checkpointer.config.changed_keys import changed_keys
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from hadoop_common.config_key import key_names
 from hadoop_common.tls.settings import HTTP_POLICY
 from hadoop_rpc.user import AUTHENTICATION, USER_NAME
+from site_config import keys
+from site_config.changed_keys import changed_keys
+from site_config.checkpoint_config import CheckpointConfig, Role
 
 _MERGING = "merge_settings."
 

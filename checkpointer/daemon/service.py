@@ -26,8 +26,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
-from checkpointer.config.keys import HA_STANDBY_CHECKPOINTS
 from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.outcome import Outcome, Taking, outcome_of
 from checkpointer.daemon.outlook import Outlook
@@ -50,6 +48,8 @@ from hadoop_rpc.errors import RpcError
 from servlets.node_state import Cancelled, NodeState, as_json
 from servlets.parameters import ImageKind
 from servlets.status import Health, TriggerResult, TriggerState
+from site_config.checkpoint_config import CheckpointConfig, Role
+from site_config.keys import HA_STANDBY_CHECKPOINTS
 
 _LOG = logging.getLogger(__name__)
 # a failing daemon tries at least so often in a period

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from checkpointer.config.checkpoint_config import CheckpointConfig
+from site_config.checkpoint_config import CheckpointConfig
 
 
 class TriggerReason(Enum):

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Protocol
 
 from checkpointer.leadership.leader import Leader
-from checkpointer.leadership.settings import LeaderSettings
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.zookeeper.address import ZooKeeperAddress
 from hadoop_common.zookeeper.errors import NodeExistsError, NoNodeError
+from site_config.leadership import LeaderSettings
 
 _ROUNDS = 3
 _MOST_BYTES = 1 << 16

@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from checkpointer.leadership.keeper import Held, Keeper, open_keeper
 from checkpointer.leadership.leader import Leader
-from checkpointer.leadership.settings import LeaderSettings
 from checkpointer.leadership.standing import Answers, Claim, Ground, broken_off, held_back
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import explained
 from servlets.node_state import LeaderState
+from site_config.leadership import LeaderSettings
 
 _LOG = logging.getLogger(__name__)
 

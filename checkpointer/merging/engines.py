@@ -12,7 +12,6 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from checkpointer.config.engine_settings import EngineChoice, EngineSettings, SparkSettings
 from engine.errors import CheckpointError
 from engine.merge import merge
 from engine.merge_result import MergeResult
@@ -21,6 +20,7 @@ from engine.settings import MergeSettings
 from hadoop_common.errors import EXIT_USAGE, HdfsError
 from hadoop_common.file_faults import told
 from journal.segment_file import EditLogSegment, read_transactions
+from site_config.engine_settings import EngineChoice, EngineSettings, SparkSettings
 
 _LOG = logging.getLogger(__name__)
 _GROUP = "checkpointer.engines"

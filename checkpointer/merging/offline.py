@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkpointer.config.engine_settings import EngineSettings
 from checkpointer.merging.engines import MergeTask, choose_engine
 from checkpointer.storage.inspector import CURRENT, StoredImage, check_covered, inspect, newest_image
 from engine.merge import MergeResult, Observer
@@ -16,6 +15,7 @@ from hadoop_common.names import VERSION
 from image_format.reader import ImageFile
 from image_tools.convert import plan_conversion
 from journal.segment_file import EditLogSegment, list_segments, select_segments
+from site_config.engine_settings import EngineSettings
 
 
 @dataclass(frozen=True, slots=True)

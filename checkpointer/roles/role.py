@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.transfer import UploadResult
 from checkpointer.transfer.refusals import has_image, too_recent
 from engine.merge import MergeResult, Observer
@@ -17,6 +16,7 @@ from journal.segment_file import EditLogSegment
 from servlets.node_state import RoleDetails
 from servlets.parameters import ImageKind
 from servlets.transfer_counter import TransferCounter
+from site_config.checkpoint_config import CheckpointConfig
 
 # how far apart two clocks may tell the end of one upload, in seconds
 _SAME_UPLOAD_SECONDS = 5.0

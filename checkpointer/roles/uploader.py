@@ -24,7 +24,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.errors import TransferError
 from checkpointer.roles.role import STANDBY, Target, Upload
 from checkpointer.transfer import UploadResult, upload_image
@@ -34,6 +33,7 @@ from hadoop_common.storage_info import StorageInfo
 from image_format.md5_file import read_md5_file
 from servlets.parameters import ImageKind
 from servlets.throttle import Throttle
+from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
 _JITTER_FROM, _JITTER_RANGE = 0.5, 0.4

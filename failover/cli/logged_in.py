@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from checkpointer.config.kerberos import for_operator
 from failover.settings import FailoverSettings
 from hadoop_common.cli.output import load_configuration
 from hadoop_rpc.kerberos import log_in
+from site_config.kerberos import for_operator
 
 
 def logged_in_settings(conf_dir: Path, *, operator: bool = False) -> FailoverSettings:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from checkpointer.cli.service_logging import log_warnings, logging_options, set_up_logging
 from hadoop_common.cli.output import PRIVATE_UMASK, conf_option
+from hadoop_common.cli.service_logging import log_warnings, logging_options, set_up_logging
 from hadoop_common.sd_notify import Notifier, watchdog_interval
 
 
@@ -29,9 +29,9 @@ def command(conf_dir: Path, verbose: bool, log_config: Path | None) -> None:
     """
     os.umask(PRIVATE_UMASK)
     set_up_logging(verbose, log_config)
-    from checkpointer.daemon.control import Control
     from failover.cli.logged_in import logged_in_settings
     from failover.server import run_controller
+    from hadoop_common.process_control import Control
 
     settings = logged_in_settings(conf_dir)
     log_warnings(settings.configuration)

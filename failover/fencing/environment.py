@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from checkpointer.config.catalogue import CATALOGUE
-from checkpointer.config.keys import DEFAULT_FS, HA_NAMENODE_ID, NAMESERVICE_ID
 from failover.target import Target, java_address
 from hadoop_common.configuration import Configuration
+from site_config.catalogue import CATALOGUE
+from site_config.keys import DEFAULT_FS, HA_NAMENODE_ID, NAMESERVICE_ID
 
 
 def fencing_environment(configuration: Configuration, target: Target) -> dict[str, str]:

@@ -14,8 +14,8 @@ from hadoop_common.text_layout import table_lines
 from pipeline.cli.spark_command import spark_for
 
 if TYPE_CHECKING:
-    from checkpointer.config.checkpoint_config import CheckpointConfig
     from pipeline.lake import LakeContents
+    from site_config.checkpoint_config import CheckpointConfig
 
 _MASTER = "local[2]"
 _MEMORY = "1g"
@@ -87,8 +87,8 @@ class _Job:
 
 
 def _configured(conf_dir: Path) -> _Job:
-    from checkpointer.config.checkpoint_config import CheckpointConfig
-    from checkpointer.config.report import likely_role
+    from site_config.checkpoint_config import CheckpointConfig
+    from site_config.report import likely_role
 
     configuration = load_configuration(conf_dir)
     config = CheckpointConfig.from_configuration(configuration, likely_role(configuration))

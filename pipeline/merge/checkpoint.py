@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkpointer.config.engine_settings import SparkSettings
 from checkpointer.merging.engines import MergeTask
 from engine.compaction import write_image
 from engine.digest_check import DigestCheck
@@ -39,6 +38,7 @@ from pipeline.merge.parallel_merger import PART_BYTES, ParallelMerger, work_fold
 from pipeline.source_files import SourceFile
 from pipeline.sources.edit_plan import PlacedRange, share
 from pipeline.sources.edit_ranges import EditsRange
+from site_config.engine_settings import SparkSettings
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

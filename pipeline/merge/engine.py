@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from importlib.util import find_spec
 
-from checkpointer.config.engine_settings import SparkSettings
 from checkpointer.merging.engines import LocalEngine, MergeTask
 from engine.merge_result import MergeResult
 from engine.observer import Observer, SilentObserver
 from image_format.errors import InconsistentHistoryError, UnsupportedLayoutError
 from image_format.layout import check_supported
 from image_format.reader import ImageFile
+from site_config.engine_settings import SparkSettings
 
 _LOG = logging.getLogger(__name__)
 

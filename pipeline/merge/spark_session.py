@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from checkpointer.config.engine_settings import SparkSettings
 from pipeline.quiet_gateway import quiet_gateway
 from pipeline.session import build_session
+from site_config.engine_settings import SparkSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.backup.role import BackupRole
 from checkpointer.roles.backup.states import BackupState
 from engine.observer import SilentObserver
 from hadoop_common.configuration import Configuration
 from journal.segment_file import list_segments
+from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer.streaming_namenode import StreamingNamenode
 
 

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.roles.standby.role import StandbyRole
 from engine.merge import MergeResult, merge
 from engine.observer import SilentObserver
@@ -24,6 +23,7 @@ from hadoop_common.configuration import Configuration
 from hadoop_common.names import parse_segment
 from image_format.kernels.jit import Kernel
 from journal.segment_file import list_segments, read_transactions
+from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer import backup_support
 from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.recorded_cases import RECORDED

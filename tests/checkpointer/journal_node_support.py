@@ -7,10 +7,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkpointer.journal_node.config import JournalNodeConfig
-from checkpointer.journal_node.server import JournalNodeServer
 from hadoop_common.configuration import Configuration
 from hadoop_rpc.qjournal_protocol import QJournalClient
+from journal_node.config import JournalNodeConfig
+from journal_node.server import JournalNodeServer
 from tests.interop.hadoop_conf import free_port
 from tests.journal.journal_node_support import JOURNAL, NAMESPACE, Writer
 

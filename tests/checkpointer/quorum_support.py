@@ -8,22 +8,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from checkpointer.config.checkpoint_config import CheckpointConfig
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.qjournal_protocol import inter_qjournal_service, qjournal_service
 from hadoop_rpc.server import RpcServer
 from journal.journal import RecordBatch
-from journal.journal_node.file_disk import below
-from journal.journal_node.node import JournalNode
 from journal.quorum.open_quorum import open_quorum_journal
 from journal.quorum.quorum_journal import QuorumJournal, QuorumSegmentWriter
 from journal.segment import HEADER_SIZE, decode_header, scan_segment
 from journal.segment_file import EditLogSegment, list_segments
+from journal_node.file_disk import below
+from journal_node.get_journal import get_journal_blueprint
+from journal_node.node import JournalNode
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from servlets.application import create_application
-from servlets.get_journal import get_journal_blueprint
 from servlets.http_server import HttpServer
+from site_config.checkpoint_config import CheckpointConfig
 from tests.checkpointer.test_daemon_standby import config_for
 from tests.interop.hadoop_conf import free_port
 from tests.namenode_stub.stub_support import wait_until

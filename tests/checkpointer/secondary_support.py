@@ -8,7 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.secondary.role import SecondaryRole
 from checkpointer.storage.inspector import inspect
@@ -19,6 +18,7 @@ from image_format.reader import ImageFile
 from journal.segment_extent import check_extent
 from journal.segment_file import list_segments, map_file
 from servlets.status import TriggerResult
+from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.recorded_cases import imgcmp
 

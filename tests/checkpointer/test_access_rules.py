@@ -8,10 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.config.access import access_rules
-from checkpointer.config.keys import DEFAULTS
-from checkpointer.journal_node.config import JournalNodeConfig
-from checkpointer.journal_node.server import JournalNodeServer
 from hadoop_common.access import LOOPBACK, AccessRules
 from hadoop_common.configuration import Configuration
 from hadoop_common.storage_info import JOURNAL_NODE, StorageInfo
@@ -19,6 +15,10 @@ from hadoop_rpc.errors import RemoteError
 from hadoop_rpc.qjournal_protocol import QJournalClient
 from hadoop_rpc.qjournal_values import RequestInfo, SegmentState
 from hadoop_rpc.user import process_user
+from journal_node.config import JournalNodeConfig
+from journal_node.server import JournalNodeServer
+from site_config.access import access_rules
+from site_config.keys import DEFAULTS
 
 NAMESPACE = StorageInfo(-63, 1, 0, "CID", storage_type=JOURNAL_NODE)
 HA = {

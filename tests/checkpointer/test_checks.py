@@ -28,7 +28,6 @@ from checkpointer.checks.facts import (
 from checkpointer.checks.registry import CHECKS, Part, perform, state_of
 from checkpointer.checks.thresholds import MEASURED, Thresholds, parse_thresholds
 from checkpointer.checks.verdict import Metric, State, Verdict, worst
-from checkpointer.config.checkpoint_config import Role
 from checkpointer.leadership.leader import Leader
 from checkpointer.leadership.look import Holding
 from checkpointer.storage.inspector import StorageDirectory, StorageState
@@ -36,6 +35,7 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.namenode_values import RemoteEditLog
 from journal.quorum.node_answers import NodeAnswer
 from servlets.node_state import NodeState, Record
+from site_config.checkpoint_config import Role
 
 NOW = 1_000_000.0
 INFO = StorageInfo(-63, 7, 0, "CID-1", "BP-1")

@@ -22,7 +22,6 @@ from checkpointer.checks.ask_storage import lock_holder
 from checkpointer.checks.bounded import ask_all
 from checkpointer.checks.gather import Cluster, gather
 from checkpointer.checks.registry import Part
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.leadership.keeper import open_keeper
 from checkpointer.leadership.leader import Leader
 from hadoop_common.configuration import Configuration
@@ -34,6 +33,7 @@ from hadoop_rpc.namenode_protocol import RemoteEditLog
 from image_format.md5_file import format_md5, md5_of_file
 from image_format.reader import ImageFile
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
+from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer.cli_runner import Outcome, fingerprint, run_cli
 from tests.checkpointer.namenode_double import JsonServer, Running, double, json_server, write_site
 from tests.checkpointer.quorum_support import Quorum, write_recorded

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from checkpointer.config.catalogue import CATALOGUE, PREFIXES, entry_of
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
-from checkpointer.config.keys import DEFAULTS, KEYS
-from checkpointer.config.report import likely_role, report
 from hadoop_common.config_key import KeyStatus
 from hadoop_common.configuration import Configuration, ConfigurationError
+from site_config.catalogue import CATALOGUE, PREFIXES, entry_of
+from site_config.checkpoint_config import CheckpointConfig, Role
+from site_config.keys import DEFAULTS, KEYS
+from site_config.report import likely_role, report
 from tests.checkpointer.cli_runner import run_cli
 
 ROOT = Path(__file__).parents[2]

@@ -21,19 +21,19 @@ import pytest
 import requests
 
 import checkpointer.roles.uploader as uploader_module
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
-from checkpointer.daemon.control import Control
 from checkpointer.daemon.process import serve
 from checkpointer.errors import TransferError
 from checkpointer.roles.standby.role import StandbyRole
 from checkpointer.storage.inspector import list_images
 from hadoop_common.configuration import Configuration
+from hadoop_common.process_control import Control
 from namenode_stub.config import stub_config
 from namenode_stub.demo_conf import DemoPorts, free_ports, write_configuration
 from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub
 from servlets.change_guard import ChangeGuard
 from servlets.parameters import DIGEST_HEADER, NAME_HEADER
+from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer.cli_runner import run_cli
 from tests.namenode_stub.stub_support import wait_until
 
@@ -173,7 +173,7 @@ def process(conf: Path, log: Path, *options: str) -> Iterator[subprocess.Popen[b
 def daemon(cluster: Cluster) -> Iterator[None]:
     """The daemon in a thread of this process."""
     config = CheckpointConfig.from_configuration(load(cluster.conf), Role.STANDBY)
-    role, control = StandbyRole(config), Control()
+    role, control = StandbyRole(config), Control(stop_within=30.0)
     role.open()
     running = threading.Thread(target=serve, args=(role, config, control))
     running.start()

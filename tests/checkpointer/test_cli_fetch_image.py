@@ -18,7 +18,6 @@ from checkpointer.backup_images import fetch as fetch_module
 from checkpointer.backup_images import image_folder
 from checkpointer.backup_images.fetch import FetchOptions, Steps, fetch_image
 from checkpointer.backup_images.image_folder import ImageFolder, surplus
-from checkpointer.config.cluster import NameNodeAddress, active_first
 from checkpointer.errors import TransferError
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.inspector import StoredImage
@@ -30,6 +29,7 @@ from hadoop_rpc.ha_protocol import HAState
 from image_format import publish
 from image_format.md5_file import format_md5, md5_of_file
 from image_format.reader import ImageFile
+from site_config.cluster import NameNodeAddress, active_first
 from tests.checkpointer.cli_runner import Outcome, fingerprint, run_cli
 from tests.checkpointer.namenode_double import Running, double, write_site
 from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, OLD_IMAGE, OLD_TXID, OTHER_INFO

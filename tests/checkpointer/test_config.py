@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.config import addresses
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
-from checkpointer.config.keys import DEFAULTS, KEYS
-from checkpointer.config.merge_settings import image_codec
-from checkpointer.config.report import likely_role
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.tls.settings import Verifier
+from site_config import addresses
+from site_config.checkpoint_config import CheckpointConfig, Role
+from site_config.keys import DEFAULTS, KEYS
+from site_config.merge_settings import image_codec
+from site_config.report import likely_role
 
 HA = {
     "fs.defaultFS": "hdfs://mycluster",

@@ -12,15 +12,15 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from checkpointer.config.catalogue import CATALOGUE, entry_of
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
-from checkpointer.config.report import report
-from checkpointer.journal_node.config import JournalNodeConfig
 from failover.settings import FailoverSettings
 from hadoop_common.config_key import ABSENT
 from hadoop_common.configuration import Configuration
 from hadoop_common.configuration_xml import read_properties
 from hadoop_common.hdfs_default import SET_BY_HDFS_DEFAULT
+from journal_node.config import JournalNodeConfig
+from site_config.catalogue import CATALOGUE, entry_of
+from site_config.checkpoint_config import CheckpointConfig, Role
+from site_config.report import report
 from tests.interop.hadoop_home import HADOOP_RELEASES
 
 _MAVEN = Path.home() / ".m2" / "repository" / "org" / "apache" / "hadoop"

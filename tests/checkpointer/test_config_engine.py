@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
-from checkpointer.config.engine_settings import EngineChoice, EngineSettings, SparkSettings, engine_settings
 from hadoop_common.configuration import Configuration, ConfigurationError
+from site_config.checkpoint_config import CheckpointConfig, Role
+from site_config.engine_settings import EngineChoice, EngineSettings, SparkSettings, engine_settings
 
 KEY = "checkpoint.engine"
 SPARK = f"{KEY}.spark"

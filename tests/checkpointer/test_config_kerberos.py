@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
-from checkpointer.config.kerberos import KerberosSettings, for_operator
-from checkpointer.journal_node.config import JournalNodeConfig
 from hadoop_common.access import Acl, Admission, Door, HostList
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_rpc.errors import KerberosSetupError
@@ -17,6 +14,9 @@ from hadoop_rpc.kerberos import ServiceKey
 from hadoop_rpc.qjournal_protocol import INTER_QJOURNAL_PROTOCOL, QJOURNAL_PROTOCOL
 from hadoop_rpc.security import Protection
 from hadoop_rpc.server_kerberos import ServerKerberos
+from journal_node.config import JournalNodeConfig
+from site_config.checkpoint_config import CheckpointConfig, Role
+from site_config.kerberos import KerberosSettings, for_operator
 
 SINGLE = {
     "hadoop.security.authentication": "Kerberos",

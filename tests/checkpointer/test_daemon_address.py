@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from checkpointer.config.checkpoint_config import Role
-from checkpointer.config.daemon_address import candidate_urls
+from checkpointer.daemon.daemon_address import candidate_urls
 from hadoop_common.configuration import Configuration, ConfigurationError
+from site_config.checkpoint_config import Role
 from tests.checkpointer.cli_runner import run_cli
 
 SECONDARY = "dfs.namenode.secondary.http-address"

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.errors import RoleGaveUpError
 from checkpointer.roles.backup.role import BackupRole
 from checkpointer.roles.backup.states import BackupState
@@ -27,6 +26,7 @@ from hadoop_rpc.journal_protocol import JournalClient, JournalInfo
 from image_format.reader import ImageFile
 from journal.segment_file import list_segments
 from servlets.status import TriggerState
+from site_config.checkpoint_config import CheckpointConfig
 from tests.checkpointer.backup_support import Daemon, assert_same_segments, backup_config, in_sync, play
 from tests.checkpointer.fake_namenode import DEFAULT_CASE
 from tests.checkpointer.recorded_cases import RECORDED, Case, replications

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.config.checkpoint_config import CheckpointConfig
 from hadoop_common import durable
 from hadoop_common.names import inprogress_name, segment_name
 from journal import recovery
 from journal.segment_file import EditLogSegment, list_segments
+from site_config.checkpoint_config import CheckpointConfig
 from tests.checkpointer.backup_support import Daemon, assert_same_segments, backup_config, in_sync, play
 from tests.checkpointer.fake_namenode import DEFAULT_CASE
 from tests.checkpointer.recorded_cases import RECORDED, Case

@@ -23,15 +23,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from checkpointer.checks.gather import Cluster, gather
 from checkpointer.checks.registry import CHECKS, Part, perform
 from checkpointer.checks.thresholds import Thresholds
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
-from checkpointer.daemon.control import Control
 from checkpointer.roles.secondary.role import SecondaryRole
 from checkpointer.roles.standby.role import StandbyRole
 from checkpointer.transfer.retry import TransferRetry
 from hadoop_common.back_off import BackOff
 from hadoop_common.configuration import Configuration, ConfigurationError, ConfigurationFault
+from hadoop_common.process_control import Control
 from journal.segment_file import list_segments
 from namenode_stub.node import NameNodeStub
+from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.test_daemon_standby import config_for as standby_beside
 from tests.checkpointer.test_daemon_standby import write_edits

@@ -16,9 +16,6 @@ from pathlib import Path
 import pytest
 import requests
 
-from checkpointer.config.catalogue import entry_of
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
-from checkpointer.daemon.control import Command, Control
 from checkpointer.daemon.process import serve
 from checkpointer.daemon.reload import RELOADABLE, merged
 from checkpointer.errors import RoleGaveUpError
@@ -27,9 +24,12 @@ from engine.settings import MergeSettings
 from hadoop_common.access import AccessRules
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import StorageError
+from hadoop_common.process_control import Command, Control
 from hadoop_common.sd_notify import Notifier
 from hadoop_common.tls.settings import WebAddresses
 from image_format.memory_limit import MemoryLimit
+from site_config.catalogue import entry_of
+from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer.test_daemon_service import FakeRole, standby_config
 from tests.namenode_stub.stub_support import wait_until
 
@@ -66,7 +66,7 @@ def role() -> JobRole:
 
 @contextmanager
 def served(role: JobRole, **options: object) -> Iterator[tuple[Control, Future[None]]]:
-    control = Control()
+    control = Control(stop_within=30.0)
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(serve, role, config(), control, **options)
         try:
@@ -317,7 +317,7 @@ def test_every_setting_is_told_by_its_key() -> None:
 
 def test_signals_become_commands() -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
-    control = Control()
+    control = Control(stop_within=30.0)
     control.take_signals()
     try:
         os.kill(os.getpid(), signal.SIGHUP)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.config.checkpoint_config import CheckpointConfig
 from hadoop_common.names import image_name
 from image_tools.verify.checker import verify_image
 from servlets.status import TriggerState
+from site_config.checkpoint_config import CheckpointConfig
 from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.kill_harness import kill, kills, record
 from tests.checkpointer.secondary_support import Secondary, differences, image_txids, leftovers, secondary_config, sound

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.daemon.outlook import Outlook
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.errors import RoleGaveUpError
@@ -32,6 +31,7 @@ from servlets.node_state import RoleDetails
 from servlets.parameters import ImageKind
 from servlets.status import TriggerResult, TriggerState
 from servlets.transfer_counter import TransferCounter
+from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.namenode_stub.stub_support import wait_until
 from tests.servlets.support import INFO
 

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import checkpointer.roles.uploader as uploader_module
-from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.errors import TransferError
 from checkpointer.roles.role_images import RoleImages
@@ -29,6 +28,7 @@ from journal.segment_file import list_segments
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
+from site_config.checkpoint_config import CheckpointConfig
 from tests.checkpointer.recorded_cases import imgcmp, replications
 from tests.checkpointer.test_daemon_service import Clock, standby_config
 from tests.namenode_stub.stub_support import formatted

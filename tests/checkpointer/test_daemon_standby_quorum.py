@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from checkpointer.config.merge_settings import replay_rules
 from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
 from checkpointer.storage.directories import read_storage_info
 from checkpointer.storage.inspector import list_images
@@ -29,6 +28,7 @@ from namenode_stub.node import NameNodeStub
 from servlets.application import create_application
 from servlets.image_transfer import ServingLimits
 from servlets.status import TriggerState
+from site_config.merge_settings import replay_rules
 from tests.checkpointer.quorum_support import Quorum, config_of, stub_on, write_recorded
 from tests.checkpointer.recorded_cases import RECORDED, Case, imgcmp
 from tests.checkpointer.test_daemon_standby import PERIOD, TRANSACTIONS, Daemon, images, write_edits

@@ -6,11 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.config.catalogue import PREFIXES, entry_of
-from checkpointer.config.journal_node_keys import JOURNALNODE_KEYS
-from checkpointer.journal_node.config import ConfiguredJournal, JournalNodeConfig
-from checkpointer.journal_node.membership import others
-from checkpointer.journal_node.places import JournalPlaces
 from hadoop_common.access import AccessRules
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.local_address import is_local
@@ -18,6 +13,11 @@ from hadoop_common.port_limits import PortLimits
 from hadoop_common.tls.settings import WebAddresses
 from hadoop_rpc.user import process_user
 from journal.quorum.address import NodeAddress
+from journal_node.config import ConfiguredJournal, JournalNodeConfig
+from journal_node.membership import others
+from journal_node.places import JournalPlaces
+from site_config.catalogue import PREFIXES, entry_of
+from site_config.journal_node_keys import JOURNALNODE_KEYS
 from tests.checkpointer.test_config import JUNK
 
 SHARED = "dfs.namenode.shared.edits.dir"

@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 import requests
 
-from checkpointer.journal_node.server import JournalNodeServer
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.storage_lock import StorageLock
 from hadoop_rpc.errors import JavaIOError, RpcConnectionError
 from hadoop_rpc.qjournal_protocol import InterQJournalClient, QJournalClient
 from journal.quorum.address import segment_url
+from journal_node.server import JournalNodeServer
 from namenode_stub.config import stub_config
 from namenode_stub.demo_conf import free_ports, write_configuration
 from namenode_stub.formatting import format_storage, new_storage_info

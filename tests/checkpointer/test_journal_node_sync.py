@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from checkpointer.journal_node.sync import SyncThread
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import RpcConnectionError
 from hadoop_rpc.namenode_values import EditLogManifest
 from hadoop_rpc.qjournal_values import NodeManifest
-from journal.journal_node.node import JournalNode
+from journal_node.node import JournalNode
+from journal_node.sync import SyncThread
 from tests.journal.journal_node_support import JOURNAL, Network, formatted
 from tests.journal.memory_disk import MemoryDisk
 

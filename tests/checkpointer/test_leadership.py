@@ -21,7 +21,6 @@ from checkpointer.leadership.keeper import FileKeeper, Held, Keeper, ZooKeeperKe
 from checkpointer.leadership.leader import Leader
 from checkpointer.leadership.leadership import Leadership
 from checkpointer.leadership.look import look
-from checkpointer.leadership.settings import LeaderSettings
 from checkpointer.roles.role import Upload
 from checkpointer.transfer.namenode_outlook import NamenodeOutlook
 from engine.errors import CheckpointCancelledError
@@ -31,6 +30,7 @@ from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.zookeeper.address import ZooKeeperAddress
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 from servlets.status import TriggerState
+from site_config.leadership import LeaderSettings
 from tests.checkpointer.test_daemon_service import PERIOD, START, TRANSACTIONS, Clock, FakeRole, standby_config
 from tests.namenode_stub.stub_support import wait_until
 

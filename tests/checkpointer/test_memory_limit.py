@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from bench.generate import generate_edits, generate_image
-from checkpointer.config.memory_settings import memory_limit
 from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.merge_result import MergeResult
 from engine.settings import MergeSettings
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.errors import HdfsError
 from image_format.memory_limit import MemoryLimit
+from site_config.memory_settings import memory_limit
 from tests.checkpointer.cli_runner import fingerprint, run_cli
 
 FILES, EDITS = 3000, 4000

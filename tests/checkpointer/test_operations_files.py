@@ -8,11 +8,11 @@ from pathlib import Path
 
 from checkpointer.checks.registry import CHECKS
 from checkpointer.cli import _COMMANDS
-from checkpointer.config.catalogue import entry_of
-from checkpointer.config.checkpoint_config import Role
 from servlets.metrics import CheckpointerCollector, MetricsSnapshot
 from servlets.node_state import NodeState
 from servlets.transfer_counter import TransferCounter
+from site_config.catalogue import entry_of
+from site_config.checkpoint_config import Role
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "operations.md").read_text()

@@ -12,7 +12,7 @@ WAIT = 600
 
 BEGIN = """
 import faulthandler, signal, sys, threading
-from checkpointer.daemon.control import Control
+from hadoop_common.process_control import Control
 from hadoop_common.errors import HdfsError
 
 def no_threads(*_, **__):

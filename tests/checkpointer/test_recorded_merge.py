@@ -13,7 +13,6 @@ from unittest.mock import patch
 import pytest
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from checkpointer.config.merge_settings import replay_rules
 from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.errors import UnsupportedOperationError
 from engine.healing import Healed, Healing
@@ -29,6 +28,7 @@ from image_format.reader import ImageFile
 from image_tools.verify.checker import verify_image
 from journal import ops
 from journal.segment_file import read_transactions
+from site_config.merge_settings import replay_rules
 from tests.checkpointer.cli_runner import fingerprint, run_cli
 from tests.checkpointer.image_builder import Saved, merge_bytes, merged, store
 from tests.checkpointer.op_makers import delete, mkdir, set_permissions, times

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 import requests
 
-from checkpointer.daemon.control import Control
 from checkpointer.daemon.outcome import Taking, outcome_of
 from checkpointer.daemon.outlook import Outlook
 from checkpointer.daemon.process import serve
@@ -25,6 +24,7 @@ from checkpointer.transfer import UploadResult
 from checkpointer.transfer.common import reason_of
 from checkpointer.transfer.namenode_outlook import NamenodeOutlook, ask_outlook
 from checkpointer.transfer.refusals import TooRecent, has_image, least_age, refuses_recent, too_recent
+from hadoop_common.process_control import Control
 from namenode_stub.demo_conf import free_ports
 from servlets.parameters import ImageKind
 from servlets.status import TriggerState
@@ -329,7 +329,7 @@ def daemon(tmp_path: Path, node: FakeNamenode) -> Iterator[Path]:
     conf.mkdir()
     _write_site(conf, values)
     config = secondary_config(tmp_path, node.rpc_port, node.http_port, **values)
-    role, control = Secondary(config).role, Control()
+    role, control = Secondary(config).role, Control(stop_within=30.0)
     role.open()
     running = threading.Thread(target=serve, args=(role, config, control))
     running.start()

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.config.merge_settings import replay_rules
 from engine.errors import ReplayError
 from engine.replay_rules import ReplayRules
 from hadoop_common.configuration import Configuration
 from image_format.name_order import name_key
 from journal import ops
 from journal.ops import Block, EditOp
+from site_config.merge_settings import replay_rules
 from tests.checkpointer.image_builder import HADOOP2, HADOOP3, LAYOUTS, UINT64
 from tests.checkpointer.op_makers import LATER, add, close, delete, mkdir, rename, set_permissions, times
 from tests.checkpointer.snapshot_support import NEW, Setting, allow, create, remove, retitle

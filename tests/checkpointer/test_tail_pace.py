@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.roles.standby.node_book import WatchedNode
 from checkpointer.roles.standby.role import StandbyRole
 from checkpointer.roles.standby.tail_pace import TailPace
 from hadoop_common.configuration import Configuration
 from namenode_stub.node import NameNodeStub
+from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer.quorum_support import Quorum, config_of
 from tests.checkpointer.test_daemon_standby import write_edits
 from tests.checkpointer.test_daemon_standby_quorum import quorum, stub, stub_config

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.daemon.triggers import TriggerReason, decide
 from hadoop_common.configuration import Configuration
+from site_config.checkpoint_config import CheckpointConfig, Role
 
 CONFIG = CheckpointConfig.from_configuration(
     Configuration.from_mapping(

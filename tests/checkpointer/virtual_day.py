@@ -17,10 +17,10 @@ import pytest
 from apscheduler.executors.debug import DebugExecutor
 from apscheduler.schedulers.base import BaseScheduler
 
-from checkpointer.config.checkpoint_config import CheckpointConfig
-from checkpointer.daemon.control import Control
 from checkpointer.daemon.process import Clocks, serve
 from checkpointer.roles.role import CheckpointRole
+from hadoop_common.process_control import Control
+from site_config.checkpoint_config import CheckpointConfig
 
 DAY = 86_400.0
 
@@ -128,7 +128,7 @@ def daemon(
     role: CheckpointRole, config: CheckpointConfig, clock: VirtualClock, reload: Callable[[], CheckpointConfig]
 ) -> Iterator[tuple[Scheduler, Control]]:
     """The daemon of `role`, whose loop runs in a thread, and whose jobs run when the scheduler is told to."""
-    control, scheduler = Control(), Scheduler(clock)
+    control, scheduler = Control(stop_within=30.0), Scheduler(clock)
     clocks = Clocks(clock.monotonic, clock.wall, lambda: scheduler)
     faults: list[BaseException] = []
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from checkpointer.daemon.service import CheckpointService
-from checkpointer.journal_node.server import JournalNodeServer
 from checkpointer.storage.inspector import list_images
 from checkpointer.storage.leftovers import leftover_names
 from checkpointer.storage.retention import enforce_retention
@@ -29,6 +28,7 @@ from journal.journal_set import JournalSet, Member
 from journal.ops import DeleteOp
 from journal.segment import HEADER_SIZE
 from journal.segment_file import list_segments, read_ops
+from journal_node.server import JournalNodeServer
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerResult, TriggerState
 from tests.checkpointer.backup_support import Daemon as BackupDaemon

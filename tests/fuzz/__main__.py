@@ -18,7 +18,16 @@ if TYPE_CHECKING:
 
 CORPUS = Path(__file__).resolve().parent / "corpus"
 FOUND = Path(".fuzz")
-_PACKAGES = ["checkpointer", "hadoop_common", "hadoop_rpc", "image_format", "image_tools", "journal", "servlets"]
+_PACKAGES = [
+    "checkpointer",
+    "hadoop_common",
+    "hadoop_rpc",
+    "image_format",
+    "image_tools",
+    "journal",
+    "servlets",
+    "site_config",
+]
 _LIBFUZZER = ("-max_len=16384", "-timeout=10", "-rss_limit_mb=3072", "-print_final_stats=1")
 
 

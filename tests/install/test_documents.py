@@ -7,9 +7,9 @@ import re
 import unicodedata
 from pathlib import Path
 
-from checkpointer.config import failover_keys, keys
-from checkpointer.config import journal_node_keys as node
 from install.documents import CONFIG, FOLDER, write_documents
+from site_config import failover_keys, keys
+from site_config import journal_node_keys as node
 from tests.install.host import REPOSITORY
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

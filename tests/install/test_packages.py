@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from checkpointer.cli import cli
-from checkpointer.config.checkpoint_config import Role
 from install.share import completions, man_pages
+from site_config.checkpoint_config import Role
 from tests.checkpointer.cli_runner import run_cli
 from tests.install.host import REPOSITORY, build_wheel, build_wheelhouse
 

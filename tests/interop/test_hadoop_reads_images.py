@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from checkpointer.config.merge_settings import replay_rules
 from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.healing import Healing
 from engine.settings import MergeSettings
@@ -25,6 +24,7 @@ from image_tools.compare.difference import Topic
 from image_tools.compare.images import ImageComparison
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
+from site_config.merge_settings import replay_rules
 from tests.bench.made import make
 from tests.checkpointer.recorded_cases import RECORDED, Case, all_cases, imgcmp
 from tests.interop.hadoop import Hadoop, HadoopRefusedError

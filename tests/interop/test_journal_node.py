@@ -17,10 +17,10 @@ from hadoop_rpc.errors import JournalOutOfSyncError, RemoteError
 from hadoop_rpc.qjournal_protocol import QJournalClient, inter_qjournal_service, qjournal_service
 from hadoop_rpc.qjournal_values import RequestInfo
 from hadoop_rpc.server import RpcServer
-from journal.journal_node.file_disk import below
-from journal.journal_node.node import JournalNode
+from journal_node.file_disk import below
+from journal_node.get_journal import get_journal_blueprint
+from journal_node.node import JournalNode
 from servlets.application import create_application
-from servlets.get_journal import get_journal_blueprint
 from servlets.http_server import HttpServer
 from tests.interop import cluster
 from tests.interop.hadoop_conf import HadoopConf

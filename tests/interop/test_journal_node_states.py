@@ -11,13 +11,13 @@ import pytest
 
 from hadoop_rpc.errors import JournalNotFormattedError, NoSuchProtocolError, NoSuchRpcMethodError
 from hadoop_rpc.qjournal_protocol import QJournalClient
-from journal.journal_node.fetch import HttpFetch
-from journal.journal_node.file_disk import below
-from journal.journal_node.node import JournalNode as OurNode
-from journal.journal_node.peers import RpcPeer
-from journal.journal_node.self_format import format_from_peers
-from journal.journal_node.syncer import JournalSyncer
 from journal.quorum.address import NodeAddress
+from journal_node.fetch import HttpFetch
+from journal_node.file_disk import below
+from journal_node.node import JournalNode as OurNode
+from journal_node.peers import RpcPeer
+from journal_node.self_format import format_from_peers
+from journal_node.syncer import JournalSyncer
 from tests.interop.cluster import JournalNode
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import SERVER

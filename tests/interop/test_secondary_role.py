@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.storage.lookup import read_storage_info
 from checkpointer.transfer import download_image, download_segment
 from hadoop_common.configuration import Configuration
 from hadoop_common.names import image_name
 from image_tools.verify.checker import verify_image
 from servlets.status import TriggerState
+from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer.secondary_support import Secondary, image_txids, leftovers, segment_names, sound
 from tests.interop.clients import ClientJvm, HdfsClient, without_clock_times
 from tests.interop.cluster import NameNode, SecondaryNameNode

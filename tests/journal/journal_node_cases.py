@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from journal.journal_node.disk import Disk
-from journal.journal_node.node import JournalNode
+from journal_node.disk import Disk
+from journal_node.node import JournalNode
 from tests.journal.journal_node_support import (
     JOURNAL,
     NAMESPACE,

@@ -11,9 +11,9 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import JavaIOError, RemoteError
 from hadoop_rpc.qjournal_values import PreparedRecovery, QJournal, RequestInfo, SegmentState
 from journal.binary_codec import encode_op
-from journal.journal_node.disk import Disk
-from journal.journal_node.node import JournalNode
 from journal.ops import EndLogSegmentOp, SetGenstampV2Op
+from journal_node.disk import Disk
+from journal_node.node import JournalNode
 from tests.journal.memory_disk import MemoryDisk
 
 JOURNAL = "j1"

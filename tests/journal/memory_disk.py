@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, BinaryIO, cast
 
-from journal.journal_node.disk import Disk, Output
 from journal.primitives import Buffer
+from journal_node.disk import Disk, Output
 
 CHANGING = ("write", "overwrite", "create", "sync", "rename", "link", "remove", "make_directory", "remove_tree")
 """The methods of `Disk` that are steps of durability."""

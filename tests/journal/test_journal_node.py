@@ -22,10 +22,10 @@ from hadoop_rpc.errors import (
     RemoteError,
 )
 from hadoop_rpc.qjournal_values import INVALID_TXID, JournaledEdits, PreparedRecovery, RequestInfo, SegmentState
-from journal.journal_node import upkeep
-from journal.journal_node.disk import Output
-from journal.journal_node.node import JournalNode
 from journal.segment import iter_ops
+from journal_node import upkeep
+from journal_node.disk import Output
+from journal_node.node import JournalNode
 from tests.journal.journal_node_support import (
     HEADER,
     JOURNAL,

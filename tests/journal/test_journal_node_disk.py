@@ -14,9 +14,9 @@ import pytest
 from hadoop_common.errors import HdfsError
 from hadoop_common.storage_lock import LOCK_FILE
 from hadoop_rpc.errors import IllegalArgumentRemoteError, JavaIOError
-from journal.journal_node.disk import Disk
-from journal.journal_node.file_disk import FileDisk, below
-from journal.journal_node.node import JournalNode
+from journal_node.disk import Disk
+from journal_node.file_disk import FileDisk, below
+from journal_node.node import JournalNode
 from tests.journal.journal_node_support import HEADER, JOURNAL, NAMESPACE, Writer, batch, formatted
 from tests.journal.memory_disk import MemoryDisk
 

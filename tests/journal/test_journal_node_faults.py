@@ -12,9 +12,9 @@ import pytest
 from hadoop_rpc.errors import JavaIOError, RemoteError
 from hadoop_rpc.namenode_values import RemoteEditLog
 from hadoop_rpc.qjournal_values import SegmentState
-from journal.journal_node.disk import Disk
-from journal.journal_node.node import JournalNode
-from journal.journal_node.segment_scan import scan_end
+from journal_node.disk import Disk
+from journal_node.node import JournalNode
+from journal_node.segment_scan import scan_end
 from tests.journal.journal_node_cases import CASES, Case, faulty_node, peers
 from tests.journal.journal_node_support import (
     HEADER,

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from hadoop_rpc.errors import JavaIOError, JournalOutOfSyncError, RemoteError
 from hadoop_rpc.qjournal_values import RequestInfo, SegmentState
-from journal.journal_node.node import JournalNode
+from journal_node.node import JournalNode
 from tests.depth import examples
 from tests.journal.journal_node_support import HEADER, JOURNAL, Network, Writer, batch, formatted
 from tests.journal.memory_disk import MemoryDisk

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from hadoop_rpc.errors import EditsCacheMissError
 from hadoop_rpc.qjournal_values import JournaledEdits
-from journal.journal_node.edits_cache import EditsCache
-from journal.journal_node.segment_scan import SegmentEnd, scan_end
 from journal.segment_file import list_segments
+from journal_node.edits_cache import EditsCache
+from journal_node.segment_scan import SegmentEnd, scan_end
 from tests.journal.journal_node_support import HEADER, LAYOUT, batch, transaction
 from tests.journal.journal_support import recorded_segments
 

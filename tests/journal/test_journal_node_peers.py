@@ -21,13 +21,13 @@ from hadoop_rpc.errors import (
 from hadoop_rpc.namenode_values import EditLogManifest, RemoteEditLog
 from hadoop_rpc.qjournal_protocol import QJournalClient
 from hadoop_rpc.qjournal_values import NodeManifest, SegmentState
-from journal.journal_node.hosted_journal import HostedJournal
-from journal.journal_node.node import JournalNode
-from journal.journal_node.peers import RpcPeer
-from journal.journal_node.segment_files import StoredSegment
-from journal.journal_node.self_format import SelfFormatError, format_from_peers, needed_answers
-from journal.journal_node.syncer import JournalSyncer, missing_segments
 from journal.quorum.address import NodeAddress
+from journal_node.hosted_journal import HostedJournal
+from journal_node.node import JournalNode
+from journal_node.peers import RpcPeer
+from journal_node.segment_files import StoredSegment
+from journal_node.self_format import SelfFormatError, format_from_peers, needed_answers
+from journal_node.syncer import JournalSyncer, missing_segments
 from tests.journal.journal_node_support import HEADER, JOURNAL, NAMESPACE, Network, Writer, batch, formatted, segment_at
 from tests.journal.memory_disk import FaultyDisk, Killed, MemoryDisk
 
@@ -371,7 +371,7 @@ def test_metrics_are_read_when_none_is_older_than_the_start(monkeypatch: pytest.
 
     monkeypatch.setattr(QJournalClient, "get_journal_state", refuse)
     monkeypatch.setattr(RpcPeer, "_ask", lambda *_: NodeManifest(EditLogManifest(()), 8480))
-    monkeypatch.setattr("journal.journal_node.peers.promised_epoch", promised)
+    monkeypatch.setattr("journal_node.peers.promised_epoch", promised)
     peer = RpcPeer(NodeAddress("127.0.0.1", 1), user="jn", clock=lambda: now, pause=pause)
     now += 7.0
     for _ in range(2):

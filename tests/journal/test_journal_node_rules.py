@@ -18,8 +18,8 @@ from hadoop_rpc.errors import (
     RemoteError,
 )
 from hadoop_rpc.qjournal_values import INVALID_TXID, PreparedRecovery, RequestInfo, SegmentState
-from journal.journal_node.paxos import Accepted, Download, decode_accepted, encode_accepted, prepared, wants_download
-from journal.journal_node.rules import (
+from journal_node.paxos import Accepted, Download, decode_accepted, encode_accepted, prepared, wants_download
+from journal_node.rules import (
     BatchVerdict,
     Epochs,
     OpenSegment,

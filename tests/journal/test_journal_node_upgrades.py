@@ -12,9 +12,9 @@ import pytest
 
 from hadoop_rpc.errors import IllegalStateError, InconsistentStorageError, JavaIOError
 from hadoop_rpc.qjournal_values import SegmentState
-from journal.journal_node.disk import Disk
-from journal.journal_node.node import JournalNode
-from journal.journal_node.storage import JournalStorage
+from journal_node.disk import Disk
+from journal_node.node import JournalNode
+from journal_node.storage import JournalStorage
 from tests.journal.journal_node_support import JOURNAL, NAMESPACE, Writer, formatted
 from tests.journal.memory_disk import FaultyDisk, Killed, MemoryDisk
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from journal.journal_node.peer_metrics import _epoch
+from journal_node.peer_metrics import _epoch
 
 
 @pytest.mark.parametrize(

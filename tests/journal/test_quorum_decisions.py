@@ -15,7 +15,6 @@ from hadoop_rpc.errors import JavaIOError, JournalNotFormattedError, RpcConnecti
 from hadoop_rpc.namenode_values import EditLogManifest
 from hadoop_rpc.qjournal_values import JournalState, NodeManifest, PreparedRecovery, RequestInfo, SegmentState
 from journal.errors import JournalError, JournalInUseError
-from journal.journal_node.rules import Epochs, admit
 from journal.open_journal import open_journal
 from journal.quorum import open_quorum
 from journal.quorum.address import NodeAddress, QuorumAddress, http_base, segment_url
@@ -40,6 +39,7 @@ from journal.quorum.phases import TRANSITIONS, Event, Phase, refusal
 from journal.quorum.quorum_journal import QuorumJournal
 from journal.quorum.settings import QuorumSettings
 from journal.quorum.tally import Tally, Verdict, majority
+from journal_node.rules import Epochs, admit
 from tests.journal.quorum_model import NAMESPACE
 
 # ---- counting ----

@@ -18,14 +18,14 @@ import pytest
 from hadoop_rpc.qjournal_protocol import qjournal_service
 from hadoop_rpc.server import RpcServer
 from journal.errors import JournalError
-from journal.journal_node.file_disk import below
-from journal.journal_node.node import JournalNode
 from journal.quorum.errors import QuorumError
 from journal.quorum.open_quorum import open_quorum_journal
 from journal.quorum.quorum_journal import QuorumJournal
 from journal.quorum.settings import QuorumSettings
+from journal_node.file_disk import below
+from journal_node.get_journal import get_journal_blueprint
+from journal_node.node import JournalNode
 from servlets.application import create_application
-from servlets.get_journal import get_journal_blueprint
 from servlets.http_server import HttpServer
 from tests.depth import SEED, scaled
 from tests.interop.hadoop_conf import free_port

@@ -12,12 +12,12 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from checkpointer.journal_node.config import JournalNodeConfig
-from checkpointer.journal_node.server import JournalNodeServer
 from hadoop_common.configuration import Configuration
 from hadoop_rpc.kerberos import log_in
 from hadoop_rpc.qjournal_protocol import QJournalClient
-from journal.journal_node import peers
+from journal_node import peers
+from journal_node.config import JournalNodeConfig
+from journal_node.server import JournalNodeServer
 from tests.checkpointer.cli_runner import run_cli
 from tests.interop.cluster import JournalNode
 from tests.interop.hadoop_conf import HadoopConf, free_port

@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.config.addresses import Identity
-from checkpointer.config.kerberos import Part, kerberos_settings, open_doors
-from checkpointer.config.keys import DEFAULTS
 from failover.settings import FailoverSettings
 from failover.watching import watching
 from hadoop_common.access import AccessRules
@@ -24,6 +21,9 @@ from hadoop_rpc.kerberos import log_in
 from hadoop_rpc.retry import NO_RETRY
 from hadoop_rpc.zkfc_protocol import ZKFCClient
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
+from site_config.addresses import Identity
+from site_config.kerberos import Part, kerberos_settings, open_doors
+from site_config.keys import DEFAULTS
 from tests.failover.failover_support import NAMESERVICE, FakeNameNode, namenode, properties
 from tests.interop.hadoop_conf import HadoopConf, free_port
 from tests.interop.hadoop_process import wait_until

@@ -13,11 +13,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from checkpointer.daemon.control import Control
-from checkpointer.journal_node.config import JournalNodeConfig
-from checkpointer.journal_node.process import run_journal_node
-from checkpointer.journal_node.server import JournalNodeServer
 from hadoop_common.configuration import Configuration
+from hadoop_common.process_control import Control
 from hadoop_rpc.errors import AuthenticationRequiredError, KerberosSetupError, NotAuthorizedError, RpcError
 from hadoop_rpc.kerberos import log_in, security_for
 from hadoop_rpc.logins import LOGINS
@@ -27,6 +24,9 @@ from hadoop_rpc.rpc_protocol import ServerKind
 from hadoop_rpc.security import Protection
 from hadoop_rpc.spnego import Spnego
 from hadoop_rpc.wire import AuthProtocol, connection_header, sasl_request_frame
+from journal_node.config import JournalNodeConfig
+from journal_node.process import run_journal_node
+from journal_node.server import JournalNodeServer
 from tests.interop.hadoop_conf import HadoopConf, free_port
 from tests.interop.hadoop_process import port_is_open, wait_until
 from tests.journal.journal_node_support import JOURNAL, NAMESPACE, Writer
@@ -154,7 +154,7 @@ def test_lists_are_read_anew(realm: Kdc, tmp_path: Path, caplog: pytest.LogCaptu
     settings = conf(realm, tmp_path)
     settings.update(places)
     policy = settings.folder / "hadoop-policy.xml"
-    control, key = Control(), "security.qjournal.service.protocol.acl"
+    control, key = Control(stop_within=30.0), "security.qjournal.service.protocol.acl"
     answers: list[str] = []
 
     def read() -> JournalNodeConfig:

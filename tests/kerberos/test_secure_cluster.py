@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import requests
 
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from checkpointer.errors import TransferError
 from checkpointer.transfer import download_image, upload_image
 from hadoop_common.configuration import Configuration
@@ -29,6 +28,7 @@ from hadoop_rpc.retry import NO_RETRY
 from hadoop_rpc.rpc_protocol import ServerKind
 from hadoop_rpc.security import Protection
 from image_format.md5_file import read_md5_file
+from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.interop.cluster import NameNode
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import SERVER

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from google.protobuf.message import Message
 
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from hadoop_common.configuration import Configuration
 from hadoop_rpc.client import RpcClient
 from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
@@ -22,6 +21,7 @@ from hadoop_rpc.kerberos import KerberosLogin, log_in, security_for
 from hadoop_rpc.proto import client_namenode_pb2 as client_pb
 from hadoop_rpc.proto import ha_service_pb2 as ha_pb
 from hadoop_rpc.rpc_protocol import RpcProtocol, ServerKind
+from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.interop.cluster import JournalNode, NameNode
 from tests.interop.hadoop_conf import HadoopConf, ha_pair_confs
 from tests.interop.hadoop_process import wait_until

@@ -8,8 +8,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from checkpointer.journal_node.config import JournalNodeConfig
-from checkpointer.journal_node.server import JournalNodeServer
 from hadoop_common.configuration import Configuration
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
@@ -18,6 +16,8 @@ from hadoop_rpc.namenode_protocol import NamenodeClient
 from hadoop_rpc.qjournal_protocol import QJOURNAL_PROTOCOL, QJournalClient
 from hadoop_rpc.rpc_protocol import ServerKind
 from hadoop_rpc.security import Protection
+from journal_node.config import JournalNodeConfig
+from journal_node.server import JournalNodeServer
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import OurDaemon

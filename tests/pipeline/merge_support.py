@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from checkpointer.config.engine_settings import EngineChoice, EngineSettings, SparkSettings
 from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.merge import MergeResult
 from engine.observer import Observer
 from engine.settings import MergeSettings
+from site_config.engine_settings import EngineChoice, EngineSettings, SparkSettings
 
 ON_SPARK = EngineSettings(EngineChoice.SPARK, spark=SparkSettings(partitions=3))
 AUTO = EngineSettings(EngineChoice.AUTO, spark_from=0)

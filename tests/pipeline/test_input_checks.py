@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from checkpointer.config.engine_settings import SparkSettings
 from checkpointer.merging.engines import MergeTask
 from journal.segment_file import EditLogSegment
 from pipeline.errors import PipelineSetupError, SourceFileError
@@ -17,6 +16,7 @@ from pipeline.input_checks import check_edits, check_image, is_small
 from pipeline.merge import spark_session
 from pipeline.merge.engine import SparkEngine
 from pipeline.session import settings
+from site_config.engine_settings import SparkSettings
 from tests.checkpointer.image_builder import ImageBuilder
 from tests.checkpointer.recorded_cases import RECORDED
 

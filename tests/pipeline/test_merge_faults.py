@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.config.engine_settings import SparkSettings
 from engine.errors import CheckpointCancelledError
 from engine.observer import SilentObserver
 from hadoop_common.errors import HdfsError
@@ -20,6 +19,7 @@ from image_format.errors import DigestMismatchError, ImageFormatError
 from image_format.md5_file import md5_of_file
 from journal.errors import CorruptOpError, JournalError
 from pipeline.merge.faults import Fault, guarded, unwrapped
+from site_config.engine_settings import SparkSettings
 from tests.checkpointer.cli_runner import fingerprint
 from tests.checkpointer.recorded_cases import RECORDED, Case
 from tests.pipeline.merge_child import STEPS

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.config.merge_settings import replay_rules
 from checkpointer.merging.engines import EngineError
 from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.settings import MergeSettings
@@ -15,6 +14,7 @@ from hadoop_common.configuration import Configuration
 from image_format.known_digests import identity_at, is_known_loadable
 from image_format.md5_file import md5_of_file, read_md5_file
 from image_tools.verify.checker import verify_image
+from site_config.merge_settings import replay_rules
 from tests.checkpointer.recorded_cases import ALL_CASES, RECORDED, Case, same_layout
 from tests.pipeline.merge_support import AUTO, merge_on_spark
 

@@ -16,16 +16,16 @@ from flask.testing import FlaskClient
 
 from hadoop_common.errors import HdfsError
 from hadoop_rpc.errors import JavaIOError
-from journal.journal_node.fetch import HttpFetch
-from journal.journal_node.file_disk import below
-from journal.journal_node.node import JournalNode
 from journal.quorum.address import NO_SEGMENT, segment_url
+from journal_node.fetch import HttpFetch
+from journal_node.file_disk import below
+from journal_node.get_journal import get_journal_blueprint
+from journal_node.journal_beans import journal_node_beans
+from journal_node.journal_facts import JournalNodeFacts, journal_facts
+from journal_node.node import JournalNode
 from servlets.application import create_application
-from servlets.get_journal import get_journal_blueprint
 from servlets.http_server import HttpServer
 from servlets.jmx import jmx_blueprint
-from servlets.journal_beans import journal_node_beans
-from servlets.journal_facts import JournalNodeFacts, journal_facts
 from servlets.throttle import Throttle
 from tests.journal.journal_node_support import HEADER, JOURNAL, NAMESPACE, Writer, batch, formatted
 

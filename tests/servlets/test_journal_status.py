@@ -11,13 +11,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hadoop_rpc.activity import RpcActivity
 from hadoop_rpc.errors import EditsCacheMissError
-from journal.journal_node.counters import SyncTimes
-from journal.journal_node.node import JournalNode
+from journal_node.counters import SyncTimes
+from journal_node.journal_beans import journal_node_beans
+from journal_node.journal_facts import JournalNodeFacts, RpcFacts, journal_facts, node_status
+from journal_node.journal_metrics import journal_metrics_blueprint
+from journal_node.node import JournalNode
 from servlets.application import create_application
 from servlets.jmx import jmx_blueprint
-from servlets.journal_beans import journal_node_beans
-from servlets.journal_facts import JournalNodeFacts, RpcFacts, journal_facts, node_status
-from servlets.journal_metrics import journal_metrics_blueprint
 from tests.journal.journal_node_support import HEADER, JOURNAL, batch, formatted
 from tests.journal.memory_disk import MemoryDisk
 

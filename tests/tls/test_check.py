@@ -14,12 +14,12 @@ from checkpointer.checks.facts import Facts, TlsStep
 from checkpointer.checks.thresholds import Thresholds, parse_thresholds
 from checkpointer.checks.tls_checks import check_tls
 from checkpointer.checks.verdict import State, Verdict
-from checkpointer.config.checkpoint_config import CheckpointConfig, Role
 from hadoop_common.configuration import Configuration
 from hadoop_common.tls.process import ServerTls, use_client
 from hadoop_common.tls.settings import TlsConfig, WebAddresses
 from journal.quorum.http_source import http_source
 from journal.quorum.settings import QuorumSettings
+from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer.cli_runner import run_cli
 from tests.servlets.support import INFO, OLD_IMAGE, make_store, serve
 from tests.tls.certificates import STORE_PASSWORD, Identity, authority, self_signed, tls_folder, write_xml

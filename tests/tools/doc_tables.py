@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from checkpointer.config.catalogue import CATALOGUE
-from checkpointer.config.keys import KEYS
 from hadoop_common.config_key import ABSENT, ConfigKey
 from image_tools.verify.catalogue import CODES
+from site_config.catalogue import CATALOGUE
+from site_config.keys import KEYS
 
 DOCS = Path(__file__).parents[2] / "docs"
 

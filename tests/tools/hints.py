@@ -28,9 +28,11 @@ PACKAGES = (
     "image_tools",
     "install",
     "journal",
+    "journal_node",
     "namenode_stub",
     "pipeline",
     "servlets",
+    "site_config",
 )
 # classes whose positional arguments are hints, and which
 _POSITIONAL = {"Check": 2, "FileKind": 1, "NotRegularError": 2, "SparseFileError": 2, "with_next": 1}

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.errors import RoleGaveUpError
 from checkpointer.past.proof import refuse, require_whole
 from checkpointer.past.record import image_md5
@@ -27,6 +26,7 @@ from hadoop_common.recurring_fault import RecurringFault, with_next
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import RemoteError, RpcConnectionError, RpcError
 from hadoop_rpc.namenode_protocol import CheckpointCommand, CheckpointSignature
+from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
 

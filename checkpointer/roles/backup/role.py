@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from checkpointer.config.checkpoint_config import CheckpointConfig
-from checkpointer.config.kerberos import open_doors
 from checkpointer.past.lost import LostPast
 from checkpointer.past.namenode_witness import NamenodeWitness
 from checkpointer.past.record import ClaimBook, held_images
@@ -54,6 +52,8 @@ from servlets.doors import Doors
 from servlets.node_state import RoleDetails
 from servlets.throttle import Throttle
 from servlets.transfer_counter import TransferCounter
+from site_config.checkpoint_config import CheckpointConfig
+from site_config.kerberos import open_doors
 
 _LOG = logging.getLogger(__name__)
 FOLLOW_SECONDS = 2.0

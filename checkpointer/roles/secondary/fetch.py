@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.past.proof import Witness, prove
 from checkpointer.past.record import image_md5
 from checkpointer.roles.secondary.storage import SecondaryStorage
@@ -28,6 +27,7 @@ from image_format.reader import ImageFile
 from journal.segment_extent import check_segment_file
 from journal.segment_file import EditLogSegment
 from servlets.throttle import Throttle
+from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
 

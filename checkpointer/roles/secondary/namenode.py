@@ -6,11 +6,11 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.roles.watched_call import watched
 from engine.errors import CheckpointCancelledError
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from hadoop_rpc.retry import NO_RETRY
+from site_config.checkpoint_config import CheckpointConfig
 
 # A poll only looks how far the NameNode is; one that does not answer soon is looked at again at the next.
 _LOOK_SECONDS = 20.0

@@ -25,7 +25,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.errors import TransferError
 from checkpointer.merging.engines import MergeTask, choose_engine, load_ahead
 from checkpointer.past.bounds import contradiction
@@ -64,6 +63,7 @@ from journal.segment_file import EditLogSegment, list_segments
 from servlets.errors import ImageRejectedError
 from servlets.node_state import RoleDetails
 from servlets.transfer_counter import TransferCounter
+from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
 

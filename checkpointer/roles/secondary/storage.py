@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from checkpointer.config.keys import CHECKPOINT_DIR
 from checkpointer.roles.role import IN_USE
 from checkpointer.storage.directories import ForeignDirectoryError, ImageCopy, StorageDirectories
 from checkpointer.storage.fitness import content_fault, with_usable_images
@@ -17,6 +16,7 @@ from checkpointer.storage.room import ROOM_HINT, lack_of_room
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.names import VERSION, image_name
 from hadoop_common.storage_info import StorageInfo
+from site_config.keys import CHECKPOINT_DIR
 
 _LOG = logging.getLogger(__name__)
 

@@ -25,7 +25,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.past.lost import Beginnings, LostPast
 from checkpointer.past.record import ClaimBook, held_images, image_md5
 from checkpointer.past.watch import PastWatch
@@ -54,6 +53,7 @@ from hadoop_common.storage_info import StorageInfo
 from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
 from journal.errors import TransactionGapError
 from servlets.node_state import RoleDetails
+from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
 _REPORT = "Report this with the daemon's log."

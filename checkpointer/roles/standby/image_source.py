@@ -6,13 +6,13 @@ import logging
 import time
 from collections.abc import Callable
 
-from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.transfer import DownloadedImage, TransferCancelledError, download_image
 from engine.errors import CheckpointCancelledError
 from hadoop_common.names import image_name
 from hadoop_common.storage_info import StorageInfo
 from servlets.throttle import Throttle
+from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
 

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
 
-from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.errors import TransferError
 from checkpointer.roles.standby.version import ActiveVersion
 from checkpointer.transfer.download import NO_SUCH_IMAGE, image_digest
@@ -22,6 +21,7 @@ from hadoop_rpc.errors import NoSuchRpcMethodError, RpcConnectionError, RpcError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from hadoop_rpc.retry import NO_RETRY
+from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T")

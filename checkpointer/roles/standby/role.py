@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from pathlib import Path
 
-from checkpointer.config.checkpoint_config import CheckpointConfig
 from checkpointer.past.proof import refuse, require_whole
 from checkpointer.past.record import image_md5
 from checkpointer.roles.role import IN_USE, Job, Progress, Target, Upload
@@ -41,6 +40,7 @@ from hadoop_rpc.errors import RpcError
 from journal.segment_file import EditLogSegment
 from servlets.parameters import ImageKind
 from servlets.transfer_counter import TransferCounter
+from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
 

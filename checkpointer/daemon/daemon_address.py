@@ -1,0 +1,50 @@
+"""Where the daemon of a configuration listens, as seen from its own host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from checkpointer.errors import TransferError
+from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_common.endpoint import host_port
+from site_config.checkpoint_config import CheckpointConfig, Role
+from site_config.report import likely_role
+
+_LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+class DaemonNotFoundError(TransferError):
+    """Nobody listens at any address where the daemon may be; `tried` are those, with the role each is of."""
+
+    def __init__(self, tried: Mapping[str, Role]) -> None:
+        self.tried = dict(tried)
+        places = ", ".join(f"{url} ({role.value})" for url, role in tried.items())
+        super().__init__(
+            places,
+            "no daemon answers",
+            hint="Start it with `checkpointer run --conf DIR`, or name its role with --role if it runs elsewhere.",
+        )
+
+
+def daemon_url(config: CheckpointConfig) -> str:
+    """`http://host:port`, or https, of the daemon of `config`; one that listens everywhere is asked by loopback."""
+    host, port = config.web.first
+    host = _LOOPBACK.get(host, host)
+    return f"{'https' if config.web.http is None else 'http'}://{host_port(host, port)}"
+
+
+def candidate_urls(configuration: Configuration, role: Role | None) -> dict[str, Role]:
+    """Addresses where the daemon may listen, the likeliest first; only that of `role` where it is given.
+
+    Raises:
+        ConfigurationError: the configuration cannot be used for `role`, or for the role it speaks of.
+    """
+    likely = likely_role(configuration) if role is None else role
+    urls = {daemon_url(CheckpointConfig.from_configuration(configuration, likely)): likely}
+    for other in Role if role is None else ():
+        try:
+            urls.setdefault(daemon_url(CheckpointConfig.from_configuration(configuration, other)), other)
+        except ConfigurationError:
+            # no daemon can run in a role that its configuration does not allow
+            continue
+    return urls

@@ -1,0 +1,286 @@
+"""One journal of a JournalNode: the promises it makes and the segment it writes (Journal).
+
+`rules` decides, and this makes the decision last: a promise and a writer's epoch are on disk before they count, a
+batch is written before it is acknowledged. Each is synced too, unless a majority is known to have it. A write that
+fails lets go of the open segment, so that no later batch can follow a hole. Calls of writers take the lock, readers
+do not.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import IllegalStateError, JavaIOError, JournalNotFormattedError
+from hadoop_rpc.qjournal_values import RequestInfo
+from journal_node.counters import JournalCounters, SyncTimes
+from journal_node.disk import Disk, Output
+from journal_node.edits_cache import EditsCache
+from journal_node.rules import (
+    Admission,
+    Epochs,
+    OpenSegment,
+    admit,
+    admit_write,
+    check_batch,
+    check_namespace,
+    check_size,
+    check_start,
+    promise,
+)
+from journal_node.segment_files import StoredSegment
+from journal_node.segment_scan import SegmentEnd
+from journal_node.storage import JournalStorage
+
+_LOG = logging.getLogger(__name__)
+
+_SLOW_SYNC_SECONDS = 1.0
+
+
+class HostedJournal:
+    """The journal in the folder `disk`, for one writer at a time and any number of readers, who never wait for it.
+
+    Methods raise RemoteError where they refuse, OSError and JournalError where the folder fails.
+
+    Args:
+        journal_id: its name, for logs.
+        cache: keeps the newest transactions in memory; None where readers get none of those.
+        clock: seconds, for how long a sync takes.
+        wall_clock: seconds since 1970, for when a batch came.
+
+    Attributes:
+        highest: newest transaction on disk.
+        failure: what went wrong with the folder, until a batch is written again.
+    """
+
+    def __init__(
+        self,
+        journal_id: str,
+        disk: Disk,
+        *,
+        cache: EditsCache | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.journal_id = journal_id
+        self.storage = JournalStorage(disk)
+        self.cache = cache
+        self.counters = JournalCounters()
+        self.sync_times = SyncTimes(clock)
+        self.lock = threading.RLock()
+        self.epochs = Epochs()
+        self.highest = 0
+        self.failure = ""
+        self._closed = False
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._open: OpenSegment | None = None
+        self._output: Output | None = None
+
+    def open(self) -> None:
+        """Read what is there."""
+        self.storage.open()
+        if self.storage.info is not None:
+            self.reload()
+
+    def close(self) -> None:
+        """Let go of the folder; the segment in progress stays as it is. Calls that come later are refused."""
+        with self.lock:
+            self._closed = True
+            self.abort()
+            self.storage.close()
+
+    # ---- state ---------------------------------------------------------------------------------------------
+
+    @property
+    def is_formatted(self) -> bool:
+        return self.storage.info is not None
+
+    def require_formatted(self) -> StorageInfo:
+        """Its namespace.
+
+        Raises:
+            JournalNotFormattedError: there is none.
+        """
+        self.require_open()
+        info = self.storage.info
+        if info is None:
+            raise JournalNotFormattedError(f"journal {self.journal_id} in {self.storage.location} is not formatted")
+        return info
+
+    def require_open(self) -> None:
+        """Raises JavaIOError where the folder was let go of, for another process may have it by now."""
+        if self._closed:
+            raise JavaIOError(f"journal {self.journal_id} is closed")
+
+    @property
+    def open_segment(self) -> OpenSegment | None:
+        """The segment that is written now."""
+        return self._open
+
+    @property
+    def lag(self) -> int:
+        """Committed transactions that are not here."""
+        return max(0, self.epochs.committed - self.highest)
+
+    def reload(self) -> None:
+        """Take epochs and the newest transaction from the folder, after it was changed as a whole."""
+        self.abort()
+        self.epochs = self.storage.load_epochs()
+        self.highest = 0
+        self._find_latest()
+        self.forget_cached()
+
+    def _find_latest(self) -> int | None:
+        """First txid of the newest segment that holds a transaction; emptier ones are moved aside."""
+        for segment in reversed(self.storage.segments.listed()):
+            end = self.end_of(segment)
+            if end.last is None and not end.damage:
+                self.storage.segments.set_aside(segment, ".empty")
+                continue
+            self.highest = segment.first - 1 if end.last is None else end.last
+            return segment.first
+        return None
+
+    def end_of(self, segment: StoredSegment) -> SegmentEnd:
+        """How far it reaches; damage is logged."""
+        end = self.storage.segments.end_of(segment)
+        if end.damage:
+            _LOG.error("%s in %s is damaged: %s", segment.name, self.storage.location, end.damage)
+        return end
+
+    def abort(self) -> None:
+        """Let go of the open segment, which stays in progress."""
+        output, self._output, self._open = self._output, None, None
+        if output is not None:
+            output.close()
+
+    def forget_cached(self) -> None:
+        """What is in memory need not be what a majority has: another writer has begun, or a copy was replaced."""
+        if self.cache is not None:
+            self.cache.clear()
+
+    def admit(self, admission: Admission) -> None:
+        """Let an admission count, durably where it has to be; raises its refusal."""
+        now, epochs = self.epochs, admission.epochs
+        if epochs.promised != now.promised:
+            _LOG.info("%s: epoch %d is promised, after %d", self.journal_id, epochs.promised, now.promised)
+            self.storage.save_promise(epochs.promised)
+        self.epochs = replace(epochs, committed=now.committed)
+        if epochs.committed != now.committed:
+            self.storage.save_committed(epochs.committed)
+        self.epochs = epochs
+        if admission.refusal is not None:
+            raise admission.refusal
+
+    def check_vote(self) -> None:
+        """Refuse to tell what segments there are where those of before are unknown.
+
+        Raises:
+            JavaIOError: this node formatted itself, and no segment was begun here since.
+        """
+        if self.storage.self_formatted:
+            problem = "was formatted from its peers and knows nothing of segments begun before"
+            raise JavaIOError(f"journal {self.journal_id} {problem}; it takes part once the next one begins")
+
+    # ---- a writer's calls ----------------------------------------------------------------------------------
+
+    def new_epoch(self, namespace: StorageInfo, epoch: int) -> int | None:
+        with self.lock:
+            check_namespace(self.require_formatted(), namespace, self.storage.location)
+            self.check_vote()
+            self.admit(Admission(promise(self.epochs, epoch)))
+            self.abort()
+            return self._find_latest()
+
+    def start_log_segment(self, request: RequestInfo, txid: int, layout_version: int) -> None:
+        with self.lock:
+            self.check(request)
+            check_start(txid, layout_version)
+            if self._open is not None:
+                _LOG.warning("%s: segment %d begins, but %d was not ended", self.journal_id, txid, self._open.first)
+                self.abort()
+            self._check_free(txid)
+            if self.epochs.writer != request.epoch:
+                self.storage.save_writer(request.epoch)
+                self.epochs = replace(self.epochs, writer=request.epoch)
+                self.forget_cached()
+            self.storage.segments.forget_accepted(txid)
+            self._output = self.storage.segments.start(txid, layout_version)
+            self._open = OpenSegment(txid, txid, layout_version, self._output.written)
+            if self.storage.self_formatted:
+                self.storage.forget_self_formatted()
+
+    def journal(self, request: RequestInfo, segment_txid: int, first_txid: int, count: int, records: bytes) -> None:
+        with self.lock:
+            self.require_formatted()
+            self.admit(admit_write(self.epochs, request))
+            if count == 0:
+                return  # it came for the sake of the committed txid
+            check_size(count, len(records))
+            verdict = check_batch(self._open, segment_txid, first_txid)
+            if verdict.abort:
+                self.abort()
+            if verdict.refusal is not None:
+                raise verdict.refusal
+            self._append(first_txid, count, records)
+
+    def heartbeat(self, request: RequestInfo) -> None:
+        with self.lock:
+            self.check(request)
+
+    def end_writing(self, first: int) -> int | None:
+        """Close the segment that begins with `first`; its last txid, None where it is not the open one."""
+        segment = self._open
+        if segment is None or segment.first != first:
+            return None
+        self.abort()
+        return segment.next_txid - 1
+
+    def purge_logs(self, request: RequestInfo, min_txid_to_keep: int) -> None:
+        with self.lock:
+            self.check(request)
+            open_first = None if self._open is None else self._open.first
+            self.storage.segments.purge(min_txid_to_keep, keep=open_first)
+
+    def check(self, request: RequestInfo) -> None:
+        """Listen to a writer, or raise why not."""
+        self.require_formatted()
+        self.admit(admit(self.epochs, request))
+
+    def _check_free(self, txid: int) -> None:
+        existing = self.storage.segments.find(txid)
+        if existing is None:
+            return
+        if not existing.in_progress:
+            raise IllegalStateError(f"{existing.name} is finalized already, no segment can begin with txid {txid}")
+        # A writer that stopped right after the start leaves START_LOG_SEGMENT alone, and was never ahead with it.
+        end = self.end_of(existing)
+        if end.damage or end.last != txid:
+            raise IllegalStateError(f"{existing.name} exists and holds not just transaction {txid}")
+
+    def _append(self, first_txid: int, count: int, records: bytes) -> None:
+        assert self._open is not None
+        assert self._output is not None
+        last = first_txid + count - 1
+        # What is committed is durable on a majority: this node is catching up, and need not slow that down.
+        lagging = last <= self.epochs.committed
+        began = self._clock()
+        try:
+            self._output.append(records, sync=not lagging)
+        except OSError:
+            self.abort()
+            raise
+        seconds = self._clock() - began
+        if seconds > _SLOW_SYNC_SECONDS:
+            _LOG.warning("%s: the sync of txid %d to %d took %.1f s", self.journal_id, first_txid, last, seconds)
+        self.counters.add_batch(count, len(records), seconds, lagging=lagging, at=self._wall_clock())
+        self.sync_times.add(seconds)
+        self.highest, self.failure = last, ""
+        self._open = replace(self._open, next_txid=last + 1, size=self._output.written)
+        if self.cache is not None:
+            self.cache.store(records, first_txid, last, self._open.layout_version)

@@ -1,0 +1,109 @@
+"""What a JournalNode tells of itself and its journals: one immutable value a question, for /status, /jmx, /metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.activity import RpcCounts
+from hadoop_rpc.qjournal_values import INVALID_TXID
+from journal_node.counters import WINDOWS, JournalCounters, SyncSummary
+from journal_node.hosted_journal import HostedJournal
+
+
+@dataclass(frozen=True, slots=True)
+class JournalFacts:
+    """A journal at one moment.
+
+    `info` is None while it is not formatted, `open_first` while nothing is written; `syncs` are by the seconds of the
+    window.
+    """
+
+    journal_id: str
+    location: str
+    info: StorageInfo | None
+    promised_epoch: int
+    writer_epoch: int
+    highest_txid: int
+    committed_txid: int | None
+    lag: int
+    open_first: int | None
+    counters: JournalCounters
+    syncs: Mapping[int, SyncSummary]
+
+
+@dataclass(frozen=True, slots=True)
+class RpcFacts:
+    """An RPC server: its port, what it counted, connections that are open and calls that wait for a handler."""
+
+    port: int
+    counts: RpcCounts
+    open_connections: int
+    queue_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class JournalNodeFacts:
+    """The process: host:port of its RPC server, start in seconds since the epoch, what peers were refused by reason.
+
+    `failing` says why journals are not served, or why their folder failed, by their id. `rpc` is None without a server.
+    """
+
+    address: str
+    version: str
+    started_at: float
+    journals: tuple[JournalFacts, ...]
+    refused: Mapping[str, int] = field(default_factory=dict)
+    failing: Mapping[str, str] = field(default_factory=dict)
+    rpc: RpcFacts | None = None
+
+
+def journal_facts(journal: HostedJournal) -> JournalFacts:
+    """The journal as it is now; waits for no writer."""
+    epochs, opened = journal.epochs, journal.open_segment
+    return JournalFacts(
+        journal_id=journal.journal_id,
+        location=journal.storage.location,
+        info=journal.storage.info,
+        promised_epoch=epochs.promised,
+        writer_epoch=epochs.writer,
+        highest_txid=journal.highest,
+        committed_txid=None if epochs.committed == INVALID_TXID else epochs.committed,
+        lag=journal.lag,
+        open_first=None if opened is None else opened.first,
+        counters=journal.counters.copy(),
+        syncs={window: journal.sync_times.summary(window) for window in WINDOWS},
+    )
+
+
+def node_status(facts: JournalNodeFacts) -> Mapping[str, Any]:
+    """GET /status of a JournalNode."""
+    return {
+        "role": "journalnode",
+        "address": facts.address,
+        "version": facts.version,
+        "startedAt": facts.started_at,
+        "failing": dict(facts.failing),
+        "journals": {journal.journal_id: _journal_status(journal) for journal in facts.journals},
+    }
+
+
+def _journal_status(journal: JournalFacts) -> dict[str, Any]:
+    counters = journal.counters
+    return {
+        "directory": journal.location,
+        "formatted": journal.info is not None,
+        "namespace": None if journal.info is None else journal.info.colon_string(),
+        "lastPromisedEpoch": journal.promised_epoch,
+        "lastWriterEpoch": journal.writer_epoch,
+        "highestTxid": journal.highest_txid,
+        "committedTxid": journal.committed_txid,
+        "lagTransactions": journal.lag,
+        "openSegment": journal.open_first,
+        "transactionsWritten": counters.transactions_written,
+        "bytesWritten": counters.bytes_written,
+        "segmentsSynced": counters.segments_synced,
+        "lastBatchAt": counters.last_journal_ms / 1000 or None,
+    }

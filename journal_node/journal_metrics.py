@@ -1,0 +1,106 @@
+"""GET /metrics of a JournalNode, for Prometheus."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from flask import Blueprint
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from journal_node.journal_facts import JournalFacts, JournalNodeFacts
+from servlets.metrics import collector_blueprint, login_families, refused_family, tls_families
+
+_PREFIX = "hdfs_journalnode"
+
+_GAUGES: tuple[tuple[str, str, Callable[[JournalFacts], float | None]], ...] = (
+    ("journal_formatted", "1 for a journal that is formatted.", lambda each: float(each.info is not None)),
+    ("promised_epoch", "Newest epoch that was promised to a writer.", lambda each: each.promised_epoch),
+    ("writer_epoch", "Epoch of the writer that began the last segment.", lambda each: each.writer_epoch),
+    ("highest_txid", "Newest transaction on disk.", lambda each: each.highest_txid),
+    ("committed_txid", "Newest transaction known to be on a majority.", lambda each: each.committed_txid),
+    ("lag_transactions", "Committed transactions that are missing here.", lambda each: each.lag),
+    ("segment_open", "1 while a segment is written.", lambda each: float(each.open_first is not None)),
+    (
+        "last_batch_timestamp_seconds",
+        "When the last batch came, in seconds since the epoch.",
+        lambda each: each.counters.last_journal_ms / 1000 or None,
+    ),
+)
+_COUNTERS: tuple[tuple[str, str, Callable[[JournalFacts], float]], ...] = (
+    ("batches", "Batches written.", lambda each: each.counters.batches_written),
+    ("lagging_batches", "Batches written without a sync.", lambda each: each.counters.batches_written_while_lagging),
+    ("transactions", "Transactions written.", lambda each: each.counters.transactions_written),
+    ("written_bytes", "Bytes of transactions written.", lambda each: each.counters.bytes_written),
+    ("sync_seconds", "Seconds spent in writes and syncs.", lambda each: each.counters.sync_seconds),
+    ("segments_synced", "Segments fetched from other nodes.", lambda each: each.counters.segments_synced),
+    ("rpc_transactions", "Transactions served from memory.", lambda each: each.counters.rpc_transactions),
+    ("rpc_misses", "Reads from memory that found nothing.", lambda each: each.counters.rpc_requests_missed),
+)
+
+
+def journal_metrics_blueprint(facts: Callable[[], JournalNodeFacts]) -> Blueprint:
+    """The blueprint of /metrics; `facts` is asked once a scrape, from any thread."""
+    return collector_blueprint(JournalNodeCollector(facts))
+
+
+class JournalNodeCollector(Collector):
+    """Turns the state of a JournalNode into metric families, with a label for the journal."""
+
+    def __init__(self, facts: Callable[[], JournalNodeFacts]) -> None:
+        self._facts = facts
+
+    def describe(self) -> Iterator[Metric]:
+        """Names nothing ahead, so that registering asks for no state."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        now = self._facts()
+        yield InfoMetricFamily(_PREFIX, "Version of the JournalNode.", {"version": now.version})
+        yield GaugeMetricFamily(
+            f"{_PREFIX}_start_time_seconds", "Start of the process, in seconds since the epoch.", value=now.started_at
+        )
+        for name, documentation, value in _GAUGES:
+            yield _family(GaugeMetricFamily, name, documentation, value, now)
+        for name, documentation, count in _COUNTERS:
+            yield _family(CounterMetricFamily, name, documentation, count, now)
+        yield _failing(now)
+        yield self._sync_times(now)
+        yield refused_family(_PREFIX, now.refused)
+        yield from tls_families(_PREFIX, time.time())
+        yield from login_families(_PREFIX)
+
+    def _sync_times(self, now: JournalNodeFacts) -> Metric:
+        family = GaugeMetricFamily(
+            f"{_PREFIX}_sync_quantile_seconds",
+            "Duration of a sync in the last minute, by the share of syncs that were faster.",
+            labels=("journal", "quantile"),
+        )
+        for journal in now.journals:
+            for part, seconds in journal.syncs[60].seconds.items():
+                family.add_metric((journal.journal_id, f"{part / 100:g}"), seconds)
+        return family
+
+
+def _failing(now: JournalNodeFacts) -> Metric:
+    text = "1 for a journal that is not served, or whose folder failed."
+    family = GaugeMetricFamily(f"{_PREFIX}_journal_failing", text, labels=("journal",))
+    for name in sorted({*now.failing, *(journal.journal_id for journal in now.journals)}):
+        family.add_metric((name,), float(name in now.failing))
+    return family
+
+
+def _family(
+    kind: type[GaugeMetricFamily] | type[CounterMetricFamily],
+    name: str,
+    documentation: str,
+    value: Callable[[JournalFacts], float | None],
+    now: JournalNodeFacts,
+) -> Metric:
+    family = kind(f"{_PREFIX}_{name}", documentation, labels=("journal",))
+    for journal in now.journals:
+        sample = value(journal)
+        if sample is not None:
+            family.add_metric((journal.journal_id,), sample)
+    return family

@@ -1,0 +1,121 @@
+"""The other JournalNodes of a journal, as one of them sees them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import NoSuchProtocolError, NotAuthorizedError
+from hadoop_rpc.qjournal_protocol import InterQJournalClient, QJournalClient
+from hadoop_rpc.qjournal_values import NodeManifest
+from journal.quorum.address import NodeAddress, http_base, segment_url
+from journal_node.peer_metrics import METRICS_AGE, promised_epoch
+
+_LOG = logging.getLogger(__name__)
+
+DEFAULT_TIMEOUT = 60.0
+
+T = TypeVar("T")
+
+
+class Peer(Protocol):
+    """Another node; every method raises RpcError where it does not answer, or refuses."""
+
+    @property
+    def name(self) -> str: ...
+
+    def manifest(self, journal_id: str) -> NodeManifest:
+        """The finalized segments it holds."""
+
+    def segment_url(self, journal_id: str, first: int, namespace: StorageInfo, manifest: NodeManifest) -> str:
+        """Where it serves one of them."""
+
+    def storage_info(self, journal_id: str) -> StorageInfo:
+        """Which namespace its journal is of; NoSuchRpcMethodError or NoSuchProtocolError before Hadoop 3.5."""
+
+    def promised_epoch(self, journal_id: str) -> int:
+        """The newest epoch it promised, up to the moment when the caller began to know it as a peer at least.
+
+        JournalNotFormattedError where it has no such journal.
+        """
+
+
+class RpcPeer:
+    """`Peer` over RPC, with a connection a call: calls are minutes apart.
+
+    Args:
+        user: whom it takes the caller for.
+        timeout: seconds for each call.
+        nameservice: of the journal, which a node of 3.x may need to find it.
+        clock, pause: seconds of a clock that only goes forward, and how to wait.
+    """
+
+    def __init__(
+        self,
+        address: NodeAddress,
+        *,
+        user: str,
+        timeout: float = DEFAULT_TIMEOUT,
+        nameservice: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._address = address
+        self._user = user
+        self._timeout = timeout
+        self._nameservice = nameservice
+        self._clock = clock
+        self._pause = pause
+        self._made_at = clock()
+
+    @property
+    def name(self) -> str:
+        return str(self._address)
+
+    def manifest(self, journal_id: str) -> NodeManifest:
+        try:
+            return self._ask(lambda peer: peer.get_edit_log_manifest(journal_id, 0, in_progress_ok=False))
+        except NoSuchProtocolError:
+            # Hadoop 2: its nodes do not know each other, and answer what they would answer a NameNode.
+            with self._client() as client:
+                return client.get_edit_log_manifest(journal_id, 0, in_progress_ok=False)
+
+    def segment_url(self, journal_id: str, first: int, namespace: StorageInfo, manifest: NodeManifest) -> str:
+        return segment_url(http_base(self._address, manifest), journal_id, first, namespace)
+
+    def storage_info(self, journal_id: str) -> StorageInfo:
+        return self._ask(lambda peer: peer.get_storage_info(journal_id))
+
+    def promised_epoch(self, journal_id: str) -> int:
+        with self._client() as client:
+            try:
+                return client.get_journal_state(journal_id).last_promised_epoch
+            except NotAuthorizedError as refusal:
+                return self._epoch_in_metrics(journal_id, refusal)
+
+    def _epoch_in_metrics(self, journal_id: str, refusal: NotAuthorizedError) -> int:
+        """The promise as a principal of JournalNodes may learn it; raises `refusal` where there is no other way."""
+        try:
+            manifest = self._ask(lambda peer: peer.get_edit_log_manifest(journal_id, 0, in_progress_ok=False))
+        except NoSuchProtocolError:
+            raise refusal from None
+        left = self._made_at + METRICS_AGE - self._clock()
+        if left > 0:
+            # what this node promised before it was wiped is to be seen there
+            _LOG.info("%s: the metrics of %s are read in %.0f s", journal_id, self.name, left)
+            self._pause(left)
+        return promised_epoch(http_base(self._address, manifest), journal_id, timeout=self._timeout)
+
+    def _ask(self, call: Callable[[InterQJournalClient], T]) -> T:
+        host, port = self._address.host, self._address.port
+        with InterQJournalClient(
+            host, port, user=self._user, timeout=self._timeout, nameservice=self._nameservice
+        ) as client:
+            return call(client)
+
+    def _client(self) -> QJournalClient:
+        host, port = self._address.host, self._address.port
+        return QJournalClient(host, port, user=self._user, timeout=self._timeout, nameservice=self._nameservice)

@@ -1,0 +1,66 @@
+"""The JournalNode's process: signals and the service manager around its servers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import told
+from hadoop_common.process_control import Command, Control
+from hadoop_common.recurring_fault import with_next
+from hadoop_common.sd_notify import Notifier
+from hadoop_common.tls.process import look_at_files
+from journal_node.config import JournalNodeConfig
+from journal_node.server import JournalNodeServer
+
+_LOG = logging.getLogger(__name__)
+_STATUS_SECONDS = 5.0
+
+
+def run_journal_node(
+    config: JournalNodeConfig,
+    control: Control,
+    *,
+    reload: Callable[[], JournalNodeConfig],
+    notifier: Notifier | None = None,
+    heartbeat: float | None = None,
+) -> None:
+    """Run a JournalNode until `control` says stop.
+
+    Args:
+        reload: reads the configuration at SIGHUP.
+        notifier: the service manager, told when calls are taken.
+        heartbeat: seconds between two signs of life to it; None where it wants none.
+
+    Raises:
+        HdfsError: its directory or an address cannot be used.
+    """
+    notifier = notifier or Notifier("")
+    seconds = _STATUS_SECONDS if heartbeat is None else min(heartbeat, _STATUS_SECONDS)
+    with JournalNodeServer(config) as server:
+        notifier.ready(server.ready().message)
+        while not control.stopping():
+            if control.wait(seconds) is Command.RELOAD:
+                notifier.reloading()
+                _reload(server, reload)
+                notifier.ready()
+            notifier.watchdog()
+            if notifier.enabled:
+                notifier.status(server.ready().message)
+        _LOG.info("stopping")
+        notifier.stopping()
+
+
+def _reload(server: JournalNodeServer, reload: Callable[[], JournalNodeConfig]) -> None:
+    look_at_files()
+    try:
+        read = reload()
+        changed = server.use_lists_of(read)
+    except (HdfsError, OSError) as error:
+        fault = f"the configuration on disk is faulty, that of before stays in force: {told(error)}"
+        _LOG.error("%s", with_next(fault, "Correct it and reload again; a restart would fail."))
+        return
+    _LOG.info("who may call was read anew: %s", ", ".join(changed) or "nothing changed")
+    if server.needs_restart(read):
+        _LOG.warning("other settings changed too and need a restart")

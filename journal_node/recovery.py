@@ -1,0 +1,167 @@
+"""A node's part in the recovery of a segment: prepareRecovery, acceptRecovery, finalizeLogSegment (Journal)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import IllegalArgumentRemoteError, JavaIOError, JournalOutOfSyncError
+from hadoop_rpc.qjournal_values import PreparedRecovery, RequestInfo, SegmentState
+from journal.primitives import Buffer
+from journal_node import names
+from journal_node.hosted_journal import HostedJournal
+from journal_node.paxos import Accepted, Download, prepared, wants_download
+from journal_node.rules import check_end, check_range, may_finalize
+from journal_node.segment_scan import scan_end
+
+_LOG = logging.getLogger(__name__)
+
+
+class SegmentFetch(Protocol):
+    """Fetches a segment from another JournalNode."""
+
+    def __call__(self, url: str, namespace: StorageInfo) -> Iterator[bytes]:
+        """The whole file at `url`, piece by piece.
+
+        Raises:
+            HdfsError: it does not come, or not whole.
+        """
+
+
+def prepare_recovery(journal: HostedJournal, request: RequestInfo, segment_txid: int) -> PreparedRecovery:
+    """Tell what is here of a segment; from now on only the caller may write."""
+    with journal.lock:
+        journal.require_formatted()
+        journal.check_vote()
+        journal.check(request)
+        journal.abort()
+        accepted = _accepted(journal, segment_txid)
+        answer = prepared(_own_copy(journal, segment_txid), accepted, journal.epochs)
+        _LOG.info("%s: recovery of segment %d is prepared: %s", journal.journal_id, segment_txid, answer)
+        return answer
+
+
+def accept_recovery(
+    journal: HostedJournal,
+    request: RequestInfo,
+    wanted: SegmentState,
+    from_url: str,
+    fetch: SegmentFetch,
+    is_own: Callable[[str], bool],
+) -> None:
+    """Take `wanted` for the segment; a copy that is missing or differs is fetched from `from_url`.
+
+    What was fetched lies beside the own copy until the record of the acceptance is durable, and takes its place only
+    then: whenever this ends in between, either nothing was accepted, or `prepare_recovery` does the rest (HDFS-3955).
+
+    Args:
+        is_own: whether a URL is one of this node, whose copy then is the wanted one.
+
+    Raises:
+        HdfsError: nothing is accepted. So it is too where only a comparison fails: a copy that nobody looked at may
+            hold what no majority ever took, and a node that refuses is no worse than one that is down.
+    """
+    with journal.lock:
+        journal.check(request)
+        journal.abort()
+        segments, first = journal.storage.segments, wanted.first
+        before = _accepted(journal, first)
+        own = _own_copy(journal, first)
+        download = wants_download(wanted, own, before, request.epoch, journal.epochs.committed)
+        if download is Download.COMPARISON and is_own(from_url):
+            download = Download.NOTHING
+        replaces = False
+        if download is not Download.NOTHING:
+            _LOG.info("%s: segment %s is fetched from %s, here is %s", journal.journal_id, wanted, from_url, own)
+            chunks = fetch(from_url, journal.require_formatted())
+            segments.receive(names.download(first, request.epoch), chunks, checked_end(first, wanted.last))
+            replaces = download is Download.REPLACEMENT or not _is_needless(journal, wanted, request.epoch)
+        if not replaces:
+            segments.sync(first)
+        segments.save_accepted(Accepted(wanted, request.epoch))
+        if replaces:
+            segments.put_in_place(first, request.epoch)
+            _follow(journal, own, wanted)
+        _LOG.info("%s: recovery of segment %d is accepted: %s", journal.journal_id, first, wanted)
+
+
+def finalize_log_segment(journal: HostedJournal, request: RequestInfo, first: int, last: int) -> None:
+    """End a segment that the writer has open here, or one whose recovery was accepted."""
+    with journal.lock:
+        journal.check(request)
+        check_range(first, last)
+        segments = journal.storage.segments
+        written = journal.end_writing(first)
+        if written is not None:
+            check_end(first, last, written)
+        accepted = _accepted(journal, first)
+        segment = segments.find(first)
+        if segment is None:
+            raise JournalOutOfSyncError(f"there is no segment that begins with txid {first} to finalize")
+        if segment.in_progress:
+            if written is None:
+                check_end(first, last, journal.end_of(segment).last or first - 1)
+                accepted_in = None if accepted is None else accepted.epoch
+                may_finalize(first, request.epoch, accepted_in, journal.epochs.writer, segments.listed()[-1].first)
+            segments.finalize(first, last)
+        elif segment.last != last:
+            problem = f"segment {first} was finalized with txid {segment.last} already, not with {last}"
+            raise IllegalArgumentRemoteError(problem)
+        segments.forget_accepted(first)
+
+
+def checked_end(first: int, last: int) -> Callable[[Buffer], None]:
+    """A check that a file holds transactions `first` to `last`, undamaged; it raises JavaIOError."""
+
+    def check(content: Buffer) -> None:
+        end = scan_end(content, first)
+        if end.last != last or end.damage:
+            found = end.damage or f"it ends with txid {end.last}"
+            raise JavaIOError(f"what was fetched is not segment {first} up to txid {last}: {found}")
+
+    return check
+
+
+def _accepted(journal: HostedJournal, first: int) -> Accepted | None:
+    """What was accepted of a segment; a replacement that was interrupted is completed first."""
+    segments = journal.storage.segments
+    accepted = segments.accepted(first)
+    if accepted is not None and segments.put_in_place(first, accepted.epoch):
+        _LOG.warning("%s: the acceptance of %s was interrupted and is completed", journal.journal_id, accepted)
+        _follow(journal, None, accepted.segment)
+    return accepted
+
+
+def _is_needless(journal: HostedJournal, wanted: SegmentState, epoch: int) -> bool:
+    """Whether what was fetched holds the own copy's transactions; it is removed then."""
+    segments = journal.storage.segments
+    if not segments.same_as_fetched(wanted.first, wanted.last, epoch):
+        _LOG.warning("%s: the own copy of %s holds other transactions and is replaced", journal.journal_id, wanted)
+        return False
+    segments.drop_fetched(wanted.first, epoch)
+    return True
+
+
+def _follow(journal: HostedJournal, own: SegmentState | None, wanted: SegmentState) -> None:
+    """After the copy was replaced: what is newest here, and what is in memory."""
+    if own is not None and own.first <= journal.highest <= own.last:
+        journal.highest = wanted.last
+    else:
+        journal.highest = max(journal.highest, wanted.last)
+    journal.forget_cached()
+
+
+def _own_copy(journal: HostedJournal, first: int) -> SegmentState | None:
+    """What is here of a segment; a file without a transaction is moved aside (Journal.getSegmentInfo)."""
+    segment = journal.storage.segments.find(first)
+    if segment is None:
+        return None
+    end = journal.end_of(segment)
+    if end.damage:
+        raise JavaIOError(f"{segment.name} in {journal.storage.location} is damaged: {end.damage}")
+    if end.last is None:
+        journal.storage.segments.set_aside(segment, ".empty")
+        return None
+    return SegmentState(first, end.last, segment.in_progress)

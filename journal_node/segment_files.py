@@ -1,0 +1,209 @@
+"""The segments of a journal on a JournalNode, and the records of their recoveries (FileJournalManager, JNStorage)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from struct import Struct
+from typing import BinaryIO
+
+from hadoop_common.names import parse_segment
+from hadoop_rpc.errors import IllegalStateError
+from journal.primitives import Buffer
+from journal.quorum.agreement import same_transactions
+from journal_node import names
+from journal_node.disk import Disk, Output
+from journal_node.paxos import Accepted, decode_accepted, encode_accepted
+from journal_node.segment_scan import SegmentEnd, scan_end
+
+_LOG = logging.getLogger(__name__)
+
+_HEADER = Struct(">ii")
+_TEMPORARY = ".tmp"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSegment:
+    """A segment file by its name: txids `first` to `last`, `last` None while it is in progress."""
+
+    name: str
+    first: int
+    last: int | None
+
+    @property
+    def in_progress(self) -> bool:
+        return self.last is None
+
+
+class SegmentFiles:
+    """Segment files in `current` of the folder `disk`. One thread at a time changes them, any may list and read.
+
+    Methods raise OSError, and RemoteError where what is found there forbids them.
+
+    Attributes:
+        naming: held while names change, and while they are listed.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self.naming = threading.Lock()
+
+    def listed(self) -> list[StoredSegment]:
+        """Segments by their first txid; of one that is finalized, nothing that is in progress."""
+        with self.naming:
+            return self._listed()
+
+    def find(self, first: int) -> StoredSegment | None:
+        """The segment that begins with `first`; raises IllegalStateError where there are several."""
+        return self._only(first, self.listed())
+
+    def open(self, first: int, *, in_progress_ok: bool) -> tuple[StoredSegment, BinaryIO] | None:
+        """The segment that begins with `first`, to read; it may be renamed meanwhile."""
+        with self.naming:
+            segment = self._only(first, self._listed())
+            if segment is None or (segment.in_progress and not in_progress_ok):
+                return None
+            return segment, self._disk.open(segment.name)
+
+    def _listed(self) -> list[StoredSegment]:
+        found = [
+            StoredSegment(f"{names.CURRENT}/{name}", parsed.first, parsed.last)
+            for name in self._disk.names(names.CURRENT)
+            if (parsed := parse_segment(name)) is not None
+        ]
+        ended = {segment.first for segment in found if not segment.in_progress}
+        kept = [segment for segment in found if not segment.in_progress or segment.first not in ended]
+        return sorted(kept, key=lambda segment: (segment.first, segment.last or 0))
+
+    def _only(self, first: int, segments: list[StoredSegment]) -> StoredSegment | None:
+        found = [segment for segment in segments if segment.first == first]
+        if len(found) > 1:
+            listed = ", ".join(segment.name for segment in found)
+            problem = f"{self._disk.location} holds several segments that begin with txid {first}: {listed}"
+            raise IllegalStateError(problem)
+        return found[0] if found else None
+
+    def end_of(self, segment: StoredSegment) -> SegmentEnd:
+        """Its last transaction; that of one in progress is looked for."""
+        if segment.last is not None:
+            return SegmentEnd(segment.last)
+        with self._disk.content(segment.name) as content:
+            return scan_end(content, segment.first)
+
+    def start(self, first: int, layout_version: int) -> Output:
+        """`edits_inprogress_FIRST` with a header alone, durable; one of that name is replaced."""
+        name = names.in_progress(first)
+        output = self._disk.create(name + _TEMPORARY)
+        try:
+            output.append(_HEADER.pack(layout_version, 0), sync=True)
+            self._rename(name + _TEMPORARY, name)
+        except Exception:
+            output.close()
+            raise
+        return output
+
+    def finalize(self, first: int, last: int) -> None:
+        """Name a segment in progress by its end, once all of it is durable."""
+        target = names.finalized(first, last)
+        if self._disk.exists(target):
+            raise IllegalStateError(f"{target} exists already in {self._disk.location}")
+        self._disk.sync(names.in_progress(first))
+        self._rename(names.in_progress(first), target)
+
+    def set_aside(self, segment: StoredSegment, suffix: str) -> None:
+        """Rename a segment that does not count any more, as `.empty` or `.trash`."""
+        _LOG.warning("%s: %s becomes %s%s", self._disk.location, segment.name, segment.name, suffix)
+        self._rename(segment.name, segment.name + suffix)
+
+    def purge(self, min_txid_to_keep: int, *, keep: int | None) -> None:
+        """Remove what lies before `min_txid_to_keep`, but the segment in progress that begins with `keep`.
+
+        What cannot be removed is logged and stays.
+        """
+        open_name = None if keep is None else names.in_progress(keep)
+        doomed = [f"{names.CURRENT}/{name}" for name in self._disk.names(names.CURRENT)]
+        doomed = [name for name in doomed if names.is_obsolete(name.rpartition("/")[2], min_txid_to_keep)]
+        records = [name for name in self._disk.names(names.PAXOS) if name.isdecimal() and int(name) < min_txid_to_keep]
+        for name in [*doomed, *(f"{names.PAXOS}/{record}" for record in records)]:
+            if name == open_name:
+                continue
+            try:
+                with self.naming:
+                    self._disk.remove(name)
+            except OSError as error:
+                _LOG.warning(
+                    "%s: %s is not needed any more and cannot be removed: %s", self._disk.location, name, error
+                )
+
+    def move_in(self, source: str, first: int, last: int) -> bool:
+        """Take over a finalized segment that was fetched; whether it supersedes an own one in progress.
+
+        That one is set aside.
+        """
+        own = self.find(first)
+        superseded = own is not None and own.in_progress
+        if own is not None and superseded:
+            self.set_aside(own, ".stale")
+        self._rename(source, names.finalized(first, last))
+        return superseded
+
+    def _rename(self, source: str, target: str) -> None:
+        with self.naming:
+            self._disk.rename(source, target)
+
+    # ---- recovery of a segment -----------------------------------------------------------------------------
+
+    def accepted(self, first: int) -> Accepted | None:
+        """The recovery that was accepted of the segment that begins with `first`."""
+        name = names.paxos(first)
+        return decode_accepted(self._disk.read(name), first) if self._disk.exists(name) else None
+
+    def save_accepted(self, accepted: Accepted) -> None:
+        self._disk.make_directory(names.PAXOS)
+        self._disk.write(names.paxos(accepted.segment.first), encode_accepted(accepted))
+
+    def forget_accepted(self, first: int) -> None:
+        if self._disk.exists(names.paxos(first)):
+            self._disk.remove(names.paxos(first))
+
+    def receive(self, target: str, chunks: Iterable[bytes], check: Callable[[Buffer], None]) -> None:
+        """Write what is fetched from another node to `target`, durable, once `check` of the whole raised nothing."""
+        output = self._disk.create(target + _TEMPORARY)
+        try:
+            for chunk in chunks:
+                output.append(chunk, sync=False)
+            output.sync()
+            output.close()
+            with self._disk.content(target + _TEMPORARY) as content:
+                check(content)
+        except Exception:
+            output.close()
+            self._disk.remove(target + _TEMPORARY)
+            raise
+        self._rename(target + _TEMPORARY, target)
+
+    def sync(self, first: int) -> None:
+        """Make all of the segment that begins with `first` durable, whoever wrote it."""
+        segment = self.find(first)
+        if segment is not None:
+            self._disk.sync(segment.name)
+
+    def same_as_fetched(self, first: int, last: int, epoch: int) -> bool:
+        """Whether the copy in progress and what the recovery of `epoch` fetched hold the same up to `last`."""
+        own, fetched = names.in_progress(first), names.download(first, epoch)
+        with self._disk.content(own) as one, self._disk.content(fetched) as other:
+            return same_transactions(one, other, first, last)
+
+    def drop_fetched(self, first: int, epoch: int) -> None:
+        """Remove what the recovery of `epoch` fetched."""
+        self._disk.remove(names.download(first, epoch))
+
+    def put_in_place(self, first: int, epoch: int) -> bool:
+        """Let what the recovery of `epoch` fetched take the place of the own copy, if it is still to do."""
+        fetched = names.download(first, epoch)
+        if not self._disk.exists(fetched):
+            return False
+        self._rename(fetched, names.in_progress(first))
+        return True

@@ -1,0 +1,158 @@
+"""A new or wiped JournalNode takes the namespace of its journal from its peers (HDFS-16690)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import ClassVar
+
+from hadoop_common.errors import EXIT_TRANSFER
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import (
+    AccessControlError,
+    AuthenticationRequiredError,
+    JournalNotFormattedError,
+    NoSuchProtocolError,
+    NoSuchRpcMethodError,
+    NotAuthorizedError,
+    RpcError,
+)
+from journal.errors import JournalError
+from journal_node.disk import Disk
+from journal_node.hosted_journal import HostedJournal
+from journal_node.peers import Peer
+from journal_node.rules import Epochs
+from journal_node.storage import JournalStorage
+from journal_node.upkeep import self_format
+
+_LOG = logging.getLogger(__name__)
+
+
+# a server that answers in this way runs
+_REFUSALS = (NotAuthorizedError, AccessControlError, AuthenticationRequiredError)
+_OLD_HINT = "JournalNodes before Hadoop 3.5 do not report it: use `checkpointer journalnode format --from-namenode`."
+
+
+class SelfFormatError(JournalError):
+    """The peers do not say enough for a journal to be formatted as theirs."""
+
+    exit_code: ClassVar[int] = EXIT_TRANSFER
+    default_hint = "Start the other JournalNodes of the journal, then try again."
+
+
+def needed_answers(nodes: int) -> int:
+    """How many of the other nodes have to tell what they promised, of `nodes` in all.
+
+    Every majority that this node was part of then has one of them in it, so no promise of its own is forgotten.
+    """
+    return nodes - (nodes // 2 + 1) + 1
+
+
+def format_from_peers(journal: HostedJournal, peers: Sequence[Peer], namespace: StorageInfo | None = None) -> None:
+    """Format `journal`, which is not, as its peers are, with the newest of their promises.
+
+    Until a segment begins the node tells no writer what it holds, for it may have held more before it was wiped.
+
+    Args:
+        namespace: where it is known already, for peers before Hadoop 3.5 do not tell.
+
+    Raises:
+        SelfFormatError: too few peers answer, none is formatted, or they do not agree.
+        RemoteError, OSError: the folder cannot be formatted.
+    """
+    self_format(journal, *_as_peers_have_it(journal.journal_id, peers, namespace))
+
+
+def replace_from_peers(
+    journal_id: str, disk: Disk, peers: Sequence[Peer], namespace: StorageInfo | None = None
+) -> str | None:
+    """Format a journal whose files are damaged as its peers are; where its files are now, None where it is not damaged.
+
+    Nothing is deleted: transactions that were acknowledged are on a majority of the nodes, of which those that have to
+    answer here hold some, and what this node held stays next to the journal.
+
+    Args:
+        disk: the folder of the journal, which is locked meanwhile.
+
+    Raises:
+        SelfFormatError: as `format_from_peers`; nothing was changed.
+        RemoteError, HdfsError, OSError: the folder cannot be used.
+    """
+    storage = JournalStorage(disk)
+    disk.lock()
+    try:
+        damage = storage.damage()
+        if not damage:
+            return None
+        info, promised = _as_peers_have_it(journal_id, peers, namespace)
+        aside, own = storage.set_damaged_aside()
+        _LOG.warning("%s: %s: its files were moved to %s", journal_id, damage, aside)
+        storage.format(info, force=False, epochs=Epochs(promised=max(promised, own)))
+        return aside
+    finally:
+        storage.close()
+
+
+def _as_peers_have_it(journal_id: str, peers: Sequence[Peer], namespace: StorageInfo | None) -> tuple[StorageInfo, int]:
+    """The namespace of a journal, and the newest epoch that one of the peers promised."""
+    promises = _promises(journal_id, peers)
+    if namespace is None:
+        namespace = _namespace(journal_id, [peer for peer in peers if promises.get(peer.name) is not None])
+    promised = max(epoch for epoch in promises.values() if epoch is not None)
+    _LOG.info("%s: formatted as %s, with epoch %d promised", journal_id, ", ".join(promises), promised)
+    return namespace, promised
+
+
+def _promises(journal_id: str, peers: Sequence[Peer]) -> dict[str, int | None]:
+    """The newest promise of each peer that answers, None where it has no such journal."""
+    found: dict[str, int | None] = {}
+    missing: list[str] = []
+    hint = ""
+    for peer in peers:
+        try:
+            found[peer.name] = peer.promised_epoch(journal_id)
+        except JournalNotFormattedError:
+            found[peer.name] = None
+        except _REFUSALS as error:
+            missing.append(f"{peer.name} refuses ({error})")
+            hint = hint or error.hint
+        except RpcError as error:
+            missing.append(f"{peer.name} ({error})")
+    needed = needed_answers(len(peers) + 1)
+    if not peers or len(found) < needed:
+        who = "; ".join(missing) or "none is configured"
+        problem = f"journal {journal_id}: {needed} of the other JournalNodes have to answer, {len(found)} do: {who}"
+        raise SelfFormatError(problem, hint=hint)
+    if all(epoch is None for epoch in found.values()):
+        problem = f"journal {journal_id} is formatted on none of {', '.join(found)}"
+        raise SelfFormatError(
+            problem,
+            hint="See that their disks are mounted. Only where the journal is new, the NameNode formats it "
+            "(`hdfs namenode -initializeSharedEdits`).",
+        )
+    return found
+
+
+def _namespace(journal_id: str, peers: Sequence[Peer]) -> StorageInfo:
+    told: dict[str, StorageInfo] = {}
+    faults: list[RpcError] = []
+    for peer in peers:
+        try:
+            told[peer.name] = peer.storage_info(journal_id)
+        except (NoSuchRpcMethodError, NoSuchProtocolError):
+            continue
+        except RpcError as error:
+            _LOG.warning("%s: %s does not report its namespace: %s", journal_id, peer.name, error)
+            faults.append(error)
+    if not told:
+        problem = f"journal {journal_id}: none of {', '.join(peer.name for peer in peers)} reports its namespace"
+        hint = next((error.hint for error in faults if isinstance(error, _REFUSALS)), _OLD_HINT)
+        raise SelfFormatError(problem, hint=hint)
+    if len({(info.namespace_id, info.cluster_id) for info in told.values()}) > 1:
+        listed = "; ".join(f"{name}: {info.colon_string()}" for name, info in told.items())
+        problem = f"journal {journal_id}: its JournalNodes are of several namespaces: {listed}"
+        raise SelfFormatError(
+            problem,
+            hint="Check dfs.namenode.shared.edits.dir on each of them; move the journals that do not belong away.",
+        )
+    return max(told.values(), key=lambda info: info.c_time)

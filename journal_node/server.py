@@ -1,0 +1,274 @@
+"""A JournalNode with its RPC and HTTP servers (JournalNode, JournalNodeHttpServer)."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import os
+import time
+from pathlib import Path
+from typing import Self
+
+from hadoop_common.access import ANYBODY, AccessControl, AccessRules, Door
+from hadoop_common.durable import make_with_mode
+from hadoop_common.errors import StorageError
+from hadoop_common.local_address import is_local
+from hadoop_common.port_limits import Refusals
+from hadoop_common.storage_lock import StorageInUseError
+from hadoop_rpc.access import guarded
+from hadoop_rpc.errors import RemoteError
+from hadoop_rpc.qjournal_protocol import inter_qjournal_service, qjournal_service, right_of
+from hadoop_rpc.server import RpcServer
+from journal_node.config import ConfiguredJournal, JournalNodeConfig
+from journal_node.fetch import HttpFetch
+from journal_node.get_journal import get_journal_blueprint
+from journal_node.journal_beans import journal_node_beans
+from journal_node.journal_facts import JournalNodeFacts, RpcFacts, journal_facts, node_status
+from journal_node.journal_metrics import journal_metrics_blueprint
+from journal_node.membership import others
+from journal_node.node import JournalNode
+from journal_node.peers import RpcPeer
+from journal_node.places import JournalPlaces
+from journal_node.sync import SyncThread
+from servlets.access import restrict
+from servlets.application import create_application
+from servlets.jmx import jmx_blueprint
+from servlets.status import Health, health_blueprint
+from servlets.throttle import Throttle
+from servlets.web_servers import WebServers
+from site_config.kerberos import open_doors
+
+_LOG = logging.getLogger(__name__)
+
+_PACKAGE = "hdfs-checkpointer"
+_STOP_SECONDS = 5.0
+
+
+def peers_of(config: JournalNodeConfig, journal: ConfiguredJournal) -> list[RpcPeer]:
+    """The other JournalNodes of a journal."""
+    found = others(journal.nodes, config.rpc_port, is_local)
+    return [RpcPeer(node, user=config.rpc_user, nameservice=journal.nameservice) for node in found]
+
+
+def _peers(config: JournalNodeConfig) -> AccessRules:
+    """From where segments may be fetched: from any host where no JournalNodes are configured."""
+    nodes = {node.host for journal in config.journals for node in journal.nodes}
+    hosts = (nodes | set(config.access.hosts)) - {ANYBODY} if nodes else {ANYBODY}
+    return AccessRules(tuple(sorted(hosts)))
+
+
+class JournalNodeServer:
+    """Serves the journals of `config`; a context manager that starts and stops."""
+
+    def __init__(self, config: JournalNodeConfig) -> None:
+        self._config = config
+        throttle = Throttle(config.transfer_bandwidth)
+        self._refusals = Refusals()
+        doors = self._doors = open_doors(config.access, config.kerberos, self._refusals)
+        self._access = doors.access
+        self._peers = AccessControl(_peers(config))
+        self._fetch = HttpFetch(config.transfer_timeout, throttle.acquire, self._peers.may_be_asked)
+        self._places = JournalPlaces(config)
+        self.node = JournalNode(
+            self._places,
+            fetch=self._fetch,
+            cache_bytes=config.cache_bytes,
+            known=self._found_journals() | {each.journal_id for each in config.journals},
+            most=config.most_others,
+            format_not_empty=config.format_not_empty,
+        )
+        heard = self._places.heard
+        services = [
+            guarded(service, self._access, right_of)
+            for service in (qjournal_service(self.node, heard), inter_qjournal_service(self.node, heard))
+        ]
+        self._rpc = RpcServer(
+            services,
+            *config.rpc_address,
+            handlers=config.handlers,
+            limits=config.port_limits,
+            refusals=self._refusals,
+            security=doors.security,
+        )
+        segments = get_journal_blueprint(self.node, Throttle(config.transfer_bandwidth))
+        state = (
+            health_blueprint(status=lambda: node_status(self.facts()), live=self.live, ready=self.ready),
+            jmx_blueprint(lambda: journal_node_beans(self.facts())),
+            journal_metrics_blueprint(self.facts),
+        )
+        application = create_application(
+            restrict(segments, self._access, Door.JOURNAL),
+            *(restrict(each, self._access, Door.STATE) for each in state),
+            entrance=doors.entrance,
+        )
+        self._http = WebServers(
+            application, config.web, limits=config.port_limits, refusals=self._refusals, header_bytes=doors.header_bytes
+        )
+        self._syncs: list[SyncThread] = []
+        self._started_at = time.time()
+
+    def start(self) -> None:
+        """Take calls and serve segments; journals that are there already are opened before.
+
+        Raises:
+            StorageError: the directory of the journals cannot be used.
+            HdfsError: an address cannot be used.
+        """
+        self._access.warn_if_open()
+        self._check_directories()
+        self._open_journals()
+        self._http.start()
+        self.node.announce(self._http.address[1], self._http.url)
+        self._rpc.start()
+        self._start_syncs()
+        _LOG.info("JournalNode on %s:%d, segments at %s", *self.rpc_address, self._http.url)
+
+    def stop(self) -> None:
+        """Take no more calls, end those that run, let go of the journals. A second call does nothing.
+
+        Writers come first: they are to know at once that nothing is taken here any more.
+        """
+        for sync in self._syncs:
+            sync.stop()
+        self._rpc.stop()
+        self._http.stop()
+        deadline = time.monotonic() + _STOP_SECONDS
+        for sync in self._syncs:
+            sync.join(max(0.0, deadline - time.monotonic()))
+        self._syncs = []
+        self.node.close()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def rpc_address(self) -> tuple[str, int]:
+        return self._rpc.address
+
+    @property
+    def url(self) -> str:
+        """`http://host:port` of the HTTP server."""
+        return self._http.url
+
+    def use_lists_of(self, read: JournalNodeConfig) -> list[str]:
+        """Let in whom `read` says from now on; a line for each list that is another one.
+
+        Raises:
+            KerberosSetupError: logins could not be taken then; nothing changed.
+        """
+        config = self._config.with_lists_of(read)
+        changed = self._doors.take_over(config.access, None if config.kerberos is None else config.kerberos.server)
+        self._config = config
+        self._peers.take_over(_peers(config))
+        return changed
+
+    def needs_restart(self, read: JournalNodeConfig) -> bool:
+        """Whether more than its lists is another one."""
+        return self._config.with_lists_of(read) != read
+
+    # ---- what it tells -------------------------------------------------------------------------------------
+
+    def facts(self) -> JournalNodeFacts:
+        host, port = self.rpc_address
+        return JournalNodeFacts(
+            address=f"{host}:{port}",
+            version=importlib.metadata.version(_PACKAGE),
+            started_at=self._started_at,
+            journals=tuple(map(journal_facts, self.node.journals())),
+            failing=self.node.failures(),
+            refused=self._refusals.counts(),
+            rpc=RpcFacts(port, self._rpc.activity.counts(), self._rpc.open_connections, self._rpc.queue_length),
+        )
+
+    def live(self) -> Health:
+        return Health(True, "the JournalNode answers")
+
+    def ready(self) -> Health:
+        """Whether all journals that were asked for can be worked with, and there is one."""
+        failing = self.node.failures()
+        if failing:
+            return Health(False, "; ".join(f"journal {name}: {text}" for name, text in failing.items()))
+        formatted = sum(journal.is_formatted for journal in self.node.journals())
+        if not formatted:
+            return Health(False, "no journal is formatted here: a NameNode formats it, or `journalnode format`")
+        return Health(True, f"{formatted} journals are served", {"journals": formatted})
+
+    # ---- parts ---------------------------------------------------------------------------------------------
+
+    def _check_directories(self) -> None:
+        for directory in {self._config.edits_directory, *self._config.edits_directories.values()}:
+            try:
+                directory.parent.mkdir(parents=True, exist_ok=True)
+                make_with_mode(directory, self._config.directory_permission)
+                usable = os.access(directory, os.R_OK | os.W_OK | os.X_OK)
+            except OSError as fault:
+                raise _unusable(directory, fault.strerror or str(fault)) from fault
+            if not usable:
+                raise _unusable(directory, "reading, writing and listing is not permitted")
+
+    def _open_journals(self) -> None:
+        """Open the journals that are there; one that is damaged does not keep the others from being served.
+
+        Raises:
+            StorageError: another process works in the folder of one that is configured.
+        """
+        configured = {each.journal_id for each in self._config.journals}
+        for journal_id in sorted(self._found_journals()):
+            try:
+                self.node.open_journal(journal_id)
+            except RemoteError as fault:
+                if journal_id in configured and isinstance(fault.__cause__, StorageInUseError):
+                    hint = "Find out which process works in the folder of this journal: only one JournalNode may."
+                    raise StorageError(fault.text, hint=hint) from fault
+                _LOG.error("journal %s is not served: %s", journal_id, fault.text)
+
+    def _found_journals(self) -> set[str]:
+        """Ids of the journals that have a folder."""
+        config = self._config
+        found = {
+            each.journal_id
+            for each in config.journals
+            if (config.directory_of(each.nameservice) / each.journal_id).is_dir()
+        }
+        services = {directory: name for name, directory in config.edits_directories.items()}
+        for directory in {config.edits_directory, *services}:
+            for version in directory.glob("*/current/VERSION"):
+                journal_id = version.parent.parent.name
+                if directory in services:
+                    self._places.heard(journal_id, services[directory])
+                found.add(journal_id)
+        return found
+
+    def _start_syncs(self) -> None:
+        interval = self._config.sync_interval
+        for journal in self._config.journals if interval is not None else ():
+            assert interval is not None
+            peers = peers_of(self._config, journal)
+            if not peers:
+                _LOG.warning("%s: no other JournalNode is known, nothing is synced", journal.journal_id)
+                continue
+            sync = SyncThread(
+                self.node,
+                journal.journal_id,
+                peers,
+                self._fetch,
+                interval=interval,
+                may_format=self._config.sync_format,
+            )
+            self._syncs.append(sync)
+            sync.start()
+
+
+def _unusable(directory: Path, reason: str) -> StorageError:
+    return StorageError(
+        f"{directory} cannot be used for journals: {reason}",
+        hint="Check dfs.journalnode.edits.dir, the permissions of that directory, and its disk.",
+    )

@@ -1,0 +1,222 @@
+"""A journal's folder as a JournalNode works with it: VERSION, the numbers it keeps, and upgrades (JNStorage)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from struct import Struct
+
+from hadoop_common.errors import HdfsError
+from hadoop_common.names import VERSION
+from hadoop_common.storage_info import JOURNAL_NODE, StorageInfo, format_version, parse_version
+from hadoop_rpc.errors import InconsistentStorageError, JavaIOError, RemoteError
+from hadoop_rpc.qjournal_values import INVALID_TXID
+from journal_node import names, upgrades
+from journal_node.disk import Disk
+from journal_node.rules import Epochs
+from journal_node.segment_files import SegmentFiles
+
+_LONG = Struct(">q")
+
+
+class JournalStorage:
+    """Works in the folder `disk`. One thread at a time changes it; any may list and read segments meanwhile.
+
+    Methods raise OSError, and RemoteError where what is found there forbids them.
+
+    Args:
+        now: the date that VERSION tells.
+
+    Attributes:
+        info: what VERSION says, None where the folder is not formatted.
+        segments: its segments.
+    """
+
+    def __init__(self, disk: Disk, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self.disk = disk
+        self._now = now
+        self.segments = SegmentFiles(disk)
+        self.info: StorageInfo | None = None
+
+    @property
+    def location(self) -> str:
+        return self.disk.location
+
+    def open(self) -> None:
+        """Lock the folder, deal with an interrupted upgrade and read VERSION; `info` is None without one."""
+        self.disk.lock()
+        upgrades.recover(self.disk)
+        self.info = self._version(names.VERSION_FILE)
+
+    def close(self) -> None:
+        self.disk.unlock()
+
+    def damage(self) -> str:
+        """Return why VERSION or a promise cannot be read, "" if they can, or while an upgrade is unfinished.
+
+        An unfinished upgrade has no VERSION yet; `open` completes or undoes it.
+        """
+        if upgrades.is_unfinished(self.disk):
+            return ""
+        current = self.disk.names(names.CURRENT)
+        if VERSION not in current and any(name.startswith("edits") for name in current):
+            return f"{self.location}/{names.VERSION_FILE} is missing, but there are edits"
+        try:
+            self._version(names.VERSION_FILE)
+            for name in (names.LAST_PROMISED_EPOCH, names.LAST_WRITER_EPOCH):
+                self._number(f"{names.CURRENT}/{name}")
+        except RemoteError as error:
+            return error.text
+        return ""
+
+    def set_damaged_aside(self) -> tuple[str, int]:
+        """Move a damaged journal to a folder next to it, so that it can be formatted; where it is, and its promise.
+
+        The promise is 0 where the file that tells it is the damaged one.
+        """
+        try:
+            promised = self._number(f"{names.CURRENT}/{names.LAST_PROMISED_EPOCH}")
+        except JavaIOError:
+            promised = 0
+        target = f"{names.DAMAGED}/{self._now():%Y%m%dT%H%M%S.%fZ}"
+        with self.segments.naming:
+            self.disk.make_directory(names.DAMAGED)
+            self.disk.rename(names.CURRENT, target)
+        self.info = None
+        return f"{self.location}/{target}", promised
+
+    # ---- formatting and upgrades ---------------------------------------------------------------------------
+
+    def format(self, namespace: StorageInfo, *, force: bool, epochs: Epochs | None = None) -> None:
+        """Start over; without VERSION, which comes last, the folder does not count as formatted.
+
+        Args:
+            epochs: of a node that formats itself: what it knows of promises made before.
+
+        Raises:
+            InconsistentStorageError: there is something, and `force` is not set.
+        """
+        disk = self.disk
+        if not force and self._holds_data():
+            raise InconsistentStorageError(f"{self.location} is in use as a journal already, and force is not set")
+        self.info = None
+        disk.make_directory("")
+        disk.lock()
+        if disk.exists(names.VERSION_FILE):
+            disk.remove(names.VERSION_FILE)
+        with self.segments.naming:
+            disk.remove_tree(names.CURRENT)
+            disk.make_directory(names.PAXOS)
+        if epochs is not None:
+            disk.write(names.SELF_FORMATTED, b"")
+            self.save_promise(epochs.promised)
+        self._write_version(namespace)
+
+    def pre_upgrade(self) -> None:
+        with self.segments.naming:
+            upgrades.pre_upgrade(self.disk)
+
+    def upgrade(self, namespace: StorageInfo) -> None:
+        """End an upgrade; the promises are those of before, or newer ones."""
+        assert self.info is not None
+        before, now = self.load_epochs(upgrades.PREVIOUS_TMP), self.load_epochs()
+        files = {
+            names.LAST_PROMISED_EPOCH: _decimal(max(before.promised, now.promised)),
+            names.LAST_WRITER_EPOCH: _decimal(max(before.writer, now.writer)),
+            names.COMMITTED_TXID: _LONG.pack(max(before.committed, now.committed)),
+        }
+        info = replace(self.info, layout_version=namespace.layout_version, c_time=namespace.c_time)
+        upgrades.upgrade(self.disk, files, format_version(info, self._now()))
+        self.info = info
+
+    def finalize_upgrade(self) -> None:
+        upgrades.finalize(self.disk)
+
+    def can_roll_back(self, storage: StorageInfo, previous: StorageInfo, target_layout_version: int) -> bool:
+        found = self._version(f"{upgrades.PREVIOUS}/{VERSION}")
+        if found is None:
+            assert self.info is not None
+            upgrades.check_same(self.info, storage, self.location)
+            return False
+        return upgrades.can_roll_back(found, previous, target_layout_version, self.location)
+
+    def roll_back(self) -> None:
+        """Go back to before the upgrade, but for the promises; without one there is nothing to do."""
+        if not self.disk.exists(upgrades.PREVIOUS):
+            return
+        self.disk.write(f"{upgrades.PREVIOUS}/{names.LAST_PROMISED_EPOCH}", _decimal(self.load_epochs().promised))
+        with self.segments.naming:
+            upgrades.roll_back(self.disk)
+        self.info = self._version(names.VERSION_FILE)
+
+    # ---- numbers -------------------------------------------------------------------------------------------
+
+    def load_epochs(self, directory: str = names.CURRENT) -> Epochs:
+        """What is kept of promises and commits; what is missing has its default."""
+        return Epochs(
+            promised=self._number(f"{directory}/{names.LAST_PROMISED_EPOCH}"),
+            writer=self._number(f"{directory}/{names.LAST_WRITER_EPOCH}"),
+            committed=self._committed(f"{directory}/{names.COMMITTED_TXID}"),
+        )
+
+    def save_promise(self, epoch: int) -> None:
+        self.disk.write(f"{names.CURRENT}/{names.LAST_PROMISED_EPOCH}", _decimal(epoch))
+
+    def save_writer(self, epoch: int) -> None:
+        self.disk.write(f"{names.CURRENT}/{names.LAST_WRITER_EPOCH}", _decimal(epoch))
+
+    def save_committed(self, txid: int) -> None:
+        """Not durable: a bound that may lag (BestEffortLongFile)."""
+        self.disk.overwrite(f"{names.CURRENT}/{names.COMMITTED_TXID}", _LONG.pack(txid))
+
+    @property
+    def self_formatted(self) -> bool:
+        """Whether no segment was begun here since this node formatted itself."""
+        return self.disk.exists(names.SELF_FORMATTED)
+
+    def forget_self_formatted(self) -> None:
+        self.disk.remove(names.SELF_FORMATTED)
+
+    # ---- small files ---------------------------------------------------------------------------------------
+
+    def _holds_data(self) -> bool:
+        # Neither what a format leaves that was killed counts, nor what this node began by itself.
+        found = self.disk.names(names.CURRENT)
+        begun = VERSION in found and not self.self_formatted
+        return begun or any(name.startswith("edits") for name in found)
+
+    def _write_version(self, namespace: StorageInfo) -> None:
+        info = replace(namespace, blockpool_id="", storage_type=JOURNAL_NODE)
+        self.disk.write(names.VERSION_FILE, format_version(info, self._now()))
+        self.info = info
+
+    def _version(self, name: str) -> StorageInfo | None:
+        if not self.disk.exists(name):
+            return None
+        source = f"{self.location}/{name}"
+        try:
+            info = parse_version(self.disk.read(name), source)
+        except HdfsError as error:
+            raise InconsistentStorageError(error.message) from error
+        if info.storage_type != JOURNAL_NODE:
+            raise InconsistentStorageError(f"{source} is of a {info.storage_type}, not of a {JOURNAL_NODE}")
+        return info
+
+    def _number(self, name: str) -> int:
+        if not self.disk.exists(name):
+            return 0
+        line = self.disk.read(name).split(b"\n")[0]
+        if not line.isdigit():
+            raise JavaIOError(f"{self.location}/{name} does not hold a number: {line[:40]!r}")
+        return int(line)
+
+    def _committed(self, name: str) -> int:
+        data = self.disk.read(name) if self.disk.exists(name) else b""
+        if len(data) not in (0, _LONG.size):
+            raise JavaIOError(f"{self.location}/{name} has {len(data)} bytes instead of {_LONG.size}; remove it")
+        return int(_LONG.unpack(data)[0]) if data else INVALID_TXID
+
+
+def _decimal(number: int) -> bytes:
+    return b"%d\n" % number

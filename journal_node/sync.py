@@ -1,0 +1,86 @@
+"""Keeps a journal of this node as complete as its peers' (JournalNodeSyncer): one thread a journal."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+
+from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import told
+from journal_node.node import JournalNode
+from journal_node.peers import Peer
+from journal_node.recovery import SegmentFetch
+from journal_node.self_format import format_from_peers
+from journal_node.syncer import JournalSyncer
+
+_LOG = logging.getLogger(__name__)
+
+
+class SyncThread:
+    """Syncs journal `journal_id` of `node` with `peers` every `interval` seconds.
+
+    Args:
+        may_format: whether the journal is formatted as the peers are where it is not.
+    """
+
+    def __init__(
+        self,
+        node: JournalNode,
+        journal_id: str,
+        peers: Sequence[Peer],
+        fetch: SegmentFetch,
+        *,
+        interval: float,
+        may_format: bool,
+    ) -> None:
+        self._node = node
+        self._journal_id = journal_id
+        self._peers = peers
+        self._fetch = fetch
+        self._interval = interval
+        self._may_format = may_format
+        self._syncer: JournalSyncer | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"sync-{journal_id}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the segment that is being fetched."""
+        self._stopping.set()
+
+    def join(self, seconds: float) -> None:
+        """Wait for the end, no longer than that."""
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        last = ""
+        while not self._stopping.is_set():
+            try:
+                self.round()
+            except (HdfsError, OSError) as error:
+                # What stays wrong is worth one line, not one a round.
+                reason = told(error)
+                level = logging.DEBUG if reason == last else logging.WARNING
+                _LOG.log(level, "%s: no sync now: %s", self._journal_id, reason)
+                last = reason
+            except Exception:
+                # Without this thread nothing that was missed would ever come, and nobody would say so.
+                _LOG.exception("%s: a fault of the JournalNode itself, the sync continues", self._journal_id)
+            self._stopping.wait(self._interval)
+
+    def round(self) -> int:
+        """One round: format if need be, then fetch what one peer has; returns how many segments that were.
+
+        Raises:
+            HdfsError, OSError: the journal cannot be worked with.
+        """
+        journal = self._node.open_journal(self._journal_id)
+        if not journal.is_formatted and self._may_format:
+            format_from_peers(journal, self._peers)
+        if self._syncer is None and journal.is_formatted:
+            self._syncer = JournalSyncer(journal, self._peers, self._fetch)
+            self._syncer.begin()
+        return 0 if self._syncer is None else self._syncer.sync()

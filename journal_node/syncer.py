@@ -1,0 +1,118 @@
+"""Fetches finalized segments that a node missed from its peers (JournalNodeSyncer).
+
+A segment is missing, then fetched to a folder of its own (checked as a whole, durable), then taken over under the
+journal's lock, or removed. The events are a round (`sync`, one peer in turn), the end of a fetch, and what the writer
+does meanwhile: it begins or finalizes segments, recovers, or formats the journal anew. A restart (`begin`) removes what
+was fetched and not taken over.
+
+What can never happen, and why:
+
+- A transaction that no majority has becomes one of this node: only segments up to the committed txid that the writer
+  told are asked for, and `take_over` looks at it again. Those have one content in every finalized copy.
+- What the writer has open is replaced: it is not missing when the round begins, nor taken over, under the lock that the
+  writer's calls hold. A copy in progress that nobody writes is set aside; one that was finalized meanwhile has the same
+  content.
+- A damaged or short segment gets a name that is served: the whole file is checked before it leaves its temporary name.
+- A slow peer holds up the writer: the lock is not held while a segment is fetched.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import told
+from hadoop_rpc.namenode_values import RemoteEditLog
+from hadoop_rpc.qjournal_values import NodeManifest
+from journal_node import names
+from journal_node.hosted_journal import HostedJournal
+from journal_node.peers import Peer
+from journal_node.recovery import SegmentFetch, checked_end
+from journal_node.segment_files import StoredSegment
+from journal_node.upkeep import take_over
+
+_LOG = logging.getLogger(__name__)
+
+
+class JournalSyncer:
+    """Syncs `journal` with one of `peers` at a time, in turn. For one thread."""
+
+    def __init__(self, journal: HostedJournal, peers: Sequence[Peer], fetch: SegmentFetch) -> None:
+        self._journal = journal
+        self._peers = peers
+        self._fetch = fetch
+        self._turn = 0
+        self._told: dict[str, str] = {}
+
+    def begin(self) -> None:
+        """Remove what an earlier life left half-fetched; raises OSError."""
+        self._journal.storage.disk.remove_tree(names.EDITS_SYNC)
+
+    def sync(self) -> int:
+        """Fetch what the next peer has and this node lacks; returns how many segments that were.
+
+        What goes wrong is logged, and ends the round.
+        """
+        if not self._peers or not self._journal.is_formatted:
+            return 0
+        peer = self._peers[self._turn % len(self._peers)]
+        self._turn += 1
+        taken = 0
+        try:
+            manifest = peer.manifest(self._journal.journal_id)
+            for log in self._missing(manifest):
+                if not self._take(peer, manifest, log):
+                    break
+                taken += 1
+        except (HdfsError, OSError) as error:
+            # A peer that stays away is worth one line, not one a round.
+            reason = told(error)
+            level = logging.DEBUG if self._told.get(peer.name) == reason else logging.WARNING
+            _LOG.log(level, "%s: no sync with %s: %s", self._journal.journal_id, peer.name, reason)
+            self._told[peer.name] = reason
+        else:
+            self._told.pop(peer.name, None)
+        return taken
+
+    def _missing(self, manifest: NodeManifest) -> list[RemoteEditLog]:
+        journal = self._journal
+        opened = journal.open_segment
+        return missing_segments(
+            journal.storage.segments.listed(),
+            manifest.manifest.logs,
+            committed=journal.epochs.committed,
+            open_first=None if opened is None else opened.first,
+        )
+
+    def _take(self, peer: Peer, manifest: NodeManifest, log: RemoteEditLog) -> bool:
+        journal = self._journal
+        namespace = journal.require_formatted()
+        target = names.synced(log.first, log.last)
+        url = peer.segment_url(journal.journal_id, log.first, namespace, manifest)
+        _LOG.info("%s: segment %d-%d is missing and is fetched from %s", journal.journal_id, log.first, log.last, url)
+        journal.storage.disk.make_directory(names.EDITS_SYNC)
+        segments = journal.storage.segments
+        segments.receive(target, self._fetch(url, namespace), checked_end(log.first, log.last))
+        taken = take_over(journal, target, log.first, log.last)
+        if not taken:
+            journal.storage.disk.remove(target)
+        return taken
+
+
+def missing_segments(
+    own: Sequence[StoredSegment], theirs: Sequence[RemoteEditLog], *, committed: int, open_first: int | None
+) -> list[RemoteEditLog]:
+    """Finalized segments of a peer that are wholly committed and of which this node has nothing finalized.
+
+    Args:
+        open_first: first txid of the segment that is written here, which its writer will finalize.
+    """
+    return [
+        log
+        for log in theirs
+        if not log.in_progress
+        and log.last <= committed
+        and log.first != open_first
+        and not any(each.last is not None and each.first <= log.last and log.first <= each.last for each in own)
+    ]

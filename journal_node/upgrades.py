@@ -1,0 +1,149 @@
+"""Upgrade, rollback and their recovery in the folder of a journal (NNUpgradeUtil, Storage.analyzeStorage).
+
+What may stand beside `current`, and what `recover` makes of it after a kill:
+
+    `previous`                                    an upgrade that may be rolled back or finalized; it stays.
+    `previous.tmp`, `current` without VERSION     an upgrade that was begun: undone.
+    `previous.tmp`, `current` with VERSION        an upgrade that lacks its last rename: completed.
+    `removed.tmp` and `previous`, no `current`    a rollback that was begun: undone.
+    `removed.tmp` and `current`                   a rollback that is done: `removed.tmp` goes.
+    `finalized.tmp`                               a finalization: completed.
+
+A kill leaves nothing else, for each change begins or ends with a rename. Any other state is an error that names it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import IllegalStateError, InconsistentStorageError, JavaIOError
+from journal_node.disk import Disk
+from journal_node.names import CURRENT, PAXOS, VERSION_FILE
+
+_LOG = logging.getLogger(__name__)
+
+PREVIOUS: Final = "previous"
+PREVIOUS_TMP: Final = "previous.tmp"
+_REMOVED_TMP: Final = "removed.tmp"
+_FINALIZED_TMP: Final = "finalized.tmp"
+
+
+def recover(disk: Disk) -> None:
+    """Complete or undo what a kill interrupted (Storage.StorageDirectory.doRecover).
+
+    Raises:
+        InconsistentStorageError: the folder is in a state that no step leaves.
+    """
+    leftovers = _leftovers(disk)
+    has_current, has_previous = disk.exists(VERSION_FILE), disk.exists(PREVIOUS)
+    if len(leftovers) > 1:
+        raise _inconsistent(disk, f"{' and '.join(leftovers)} cannot both exist")
+    if not leftovers:
+        if has_previous and not has_current:
+            raise _inconsistent(disk, f"{PREVIOUS} exists, but not {VERSION_FILE}")
+        return
+    found = leftovers[0]
+    _LOG.warning("%s: an upgrade, a rollback or its end was interrupted, %s is dealt with", disk.location, found)
+    if found == _REMOVED_TMP:
+        if has_current == has_previous:
+            raise _inconsistent(disk, f"one of {VERSION_FILE} and {PREVIOUS} has to exist beside {found}")
+        _undo_or_drop(disk, found, keep=not has_current)
+        return
+    if has_previous:
+        raise _inconsistent(disk, f"{PREVIOUS} and {found} cannot both exist")
+    if found == _FINALIZED_TMP:
+        disk.remove_tree(found)
+    elif has_current:
+        disk.rename(found, PREVIOUS)
+    else:
+        _undo_or_drop(disk, found, keep=True)
+
+
+def is_unfinished(disk: Disk) -> bool:
+    """Whether an upgrade, a rollback or a finalization goes on, or was interrupted so that `recover` has work."""
+    return bool(_leftovers(disk))
+
+
+def pre_upgrade(disk: Disk) -> None:
+    """Put `current` aside as `previous.tmp`, and begin a new one with the same segments."""
+    for name in (PREVIOUS, PREVIOUS_TMP):
+        _require(not disk.exists(name), f"{name} exists already, finish or undo that upgrade first")
+    _require(disk.exists(CURRENT), f"there is no {CURRENT} to upgrade")
+    disk.rename(CURRENT, PREVIOUS_TMP)
+    disk.make_directory(CURRENT)
+    for name in disk.names(PREVIOUS_TMP):
+        if name.startswith("edits"):
+            disk.link(f"{PREVIOUS_TMP}/{name}", f"{CURRENT}/{name}")
+
+
+def upgrade(disk: Disk, files: dict[str, bytes], version: bytes) -> None:
+    """Make the new `current` count: `files` of it (by name) and its VERSION; the old one becomes `previous`."""
+    _require(not disk.exists(PREVIOUS), f"{PREVIOUS} exists already")
+    _require(disk.exists(PREVIOUS_TMP), f"there is no {PREVIOUS_TMP}, the upgrade was not prepared")
+    disk.make_directory(PAXOS)
+    for name, data in files.items():
+        disk.write(f"{CURRENT}/{name}", data)
+    disk.write(VERSION_FILE, version)
+    disk.rename(PREVIOUS_TMP, PREVIOUS)
+
+
+def finalize(disk: Disk) -> None:
+    """Give up the way back; without `previous` there is nothing to do."""
+    if disk.exists(PREVIOUS):
+        _require(disk.exists(CURRENT), f"there is no {CURRENT}")
+        disk.rename(PREVIOUS, _FINALIZED_TMP)
+        disk.remove_tree(_FINALIZED_TMP)
+
+
+def can_roll_back(previous: StorageInfo, asked: StorageInfo, target_layout_version: int, location: str) -> bool:
+    """Whether the state before the upgrade is one that the release of `target_layout_version` can work with.
+
+    Raises:
+        JavaIOError: it is of another layout.
+        InconsistentStorageError: it belongs to another namespace than `asked`.
+    """
+    check_same(previous, asked, location)
+    if previous.layout_version != target_layout_version:
+        problem = f"the state before the upgrade has layout {previous.layout_version}, not {target_layout_version}"
+        raise JavaIOError(f"{location} cannot be rolled back: {problem}; use the release that wrote it")
+    return True
+
+
+def check_same(own: StorageInfo, other: StorageInfo, location: str) -> None:
+    """Raises InconsistentStorageError where both name a namespace or cluster, and not the same."""
+    pairs = (("namespaceID", own.namespace_id, other.namespace_id), ("clusterID", own.cluster_id, other.cluster_id))
+    for name, ours, theirs in pairs:
+        if ours and theirs and ours != theirs:
+            raise InconsistentStorageError(f"the {name} of {location} is {ours}, the caller's is {theirs}")
+
+
+def roll_back(disk: Disk) -> None:
+    """Put the state before the upgrade back in place."""
+    _require(not disk.exists(_REMOVED_TMP), f"{_REMOVED_TMP} exists already, restart to have it dealt with")
+    _require(disk.exists(CURRENT), f"there is no {CURRENT}")
+    disk.rename(CURRENT, _REMOVED_TMP)
+    disk.rename(PREVIOUS, CURRENT)
+    disk.remove_tree(_REMOVED_TMP)
+
+
+def _undo_or_drop(disk: Disk, found: str, *, keep: bool) -> None:
+    if keep:
+        disk.remove_tree(CURRENT)
+        disk.rename(found, CURRENT)
+    else:
+        disk.remove_tree(found)
+
+
+def _require(condition: bool, problem: str) -> None:
+    if not condition:
+        raise IllegalStateError(problem)
+
+
+def _inconsistent(disk: Disk, problem: str) -> InconsistentStorageError:
+    return InconsistentStorageError(f"{disk.location}: {problem}")
+
+
+def _leftovers(disk: Disk) -> list[str]:
+    return [name for name in (PREVIOUS_TMP, _REMOVED_TMP, _FINALIZED_TMP) if disk.exists(name)]

@@ -1,0 +1,122 @@
+"""What changes a journal as a whole: formatting, upgrades, segments that are given up or taken over (Journal)."""
+
+from __future__ import annotations
+
+import logging
+
+from hadoop_common.quantities import counted
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import IllegalStateError
+from hadoop_rpc.qjournal_values import INVALID_TXID
+from journal_node.hosted_journal import HostedJournal
+from journal_node.rules import Epochs
+
+_LOG = logging.getLogger(__name__)
+
+
+def format_journal(journal: HostedJournal, namespace: StorageInfo, *, force: bool, not_empty: bool = True) -> None:
+    """Begin an empty journal.
+
+    Args:
+        not_empty: whether `force` counts where there are segments.
+
+    Raises:
+        InconsistentStorageError: there is one, and `force` is not set.
+        IllegalStateError: it holds segments, and `not_empty` is not set.
+    """
+    location = journal.storage.location
+    with journal.lock:
+        journal.require_open()
+        if not namespace.namespace_id:
+            raise IllegalStateError("a journal cannot be formatted for the namespaceID 0")
+        if not not_empty and (segments := journal.storage.segments.listed()):
+            raise IllegalStateError(
+                f"journal {journal.journal_id} holds {counted(len(segments), 'segment')} and is not formatted: "
+                "set checkpointer.journalnode.format.not-empty on this node to allow it, or move its folder away"
+            )
+        _LOG.warning("%s: %s is formatted for %s", journal.journal_id, location, namespace.colon_string())
+        journal.abort()
+        journal.storage.format(namespace, force=force)
+        journal.reload()
+
+
+def self_format(journal: HostedJournal, namespace: StorageInfo, promised: int) -> None:
+    """Begin an empty journal as peers have it, with the newest epoch that one of them promised.
+
+    This node may have held transactions before: it tells nobody what segments there are until one begins.
+    """
+    location = journal.storage.location
+    with journal.lock:
+        journal.require_open()
+        if not journal.is_formatted:
+            _LOG.warning("%s: %s formats itself for %s", journal.journal_id, location, namespace.colon_string())
+            journal.storage.format(namespace, force=False, epochs=Epochs(promised=promised))
+            journal.reload()
+
+
+def discard_segments(journal: HostedJournal, first_txid: int) -> None:
+    """Set all segments from `first_txid` on aside; one that holds it and what is before is refused."""
+    with journal.lock:
+        journal.require_formatted()
+        segments = journal.storage.segments
+        doomed = []
+        for segment in segments.listed():
+            if segment.first >= first_txid:
+                doomed.append(segment)
+            elif (journal.end_of(segment).last or INVALID_TXID) >= first_txid:
+                raise IllegalStateError(f"txid {first_txid} is within {segment.name}, which is not cut")
+        journal.abort()
+        for segment in doomed:
+            segments.set_aside(segment, ".trash")
+        journal.storage.save_committed(first_txid - 1)
+        journal.reload()
+
+
+def take_over(journal: HostedJournal, source: str, first: int, last: int) -> bool:
+    """Add a finalized segment that was fetched to `source`; False where it is not known to be committed, or open."""
+    with journal.lock:
+        journal.require_formatted()
+        segment = journal.open_segment
+        if last > journal.epochs.committed or (segment is not None and segment.first == first):
+            return False
+        if journal.storage.segments.move_in(source, first, last):
+            journal.forget_cached()
+        journal.highest = max(journal.highest, last)
+        journal.counters.segments_synced += 1
+        return True
+
+
+def do_pre_upgrade(journal: HostedJournal) -> None:
+    with journal.lock:
+        journal.require_formatted()
+        journal.abort()
+        journal.storage.pre_upgrade()
+
+
+def do_upgrade(journal: HostedJournal, namespace: StorageInfo) -> None:
+    with journal.lock:
+        journal.require_formatted()
+        journal.storage.upgrade(namespace)
+        journal.reload()
+
+
+def do_finalize(journal: HostedJournal) -> None:
+    with journal.lock:
+        journal.require_formatted()
+        journal.storage.finalize_upgrade()
+
+
+def can_roll_back(
+    journal: HostedJournal, storage: StorageInfo, previous: StorageInfo, target_layout_version: int
+) -> bool:
+    with journal.lock:
+        journal.require_formatted()
+        return journal.storage.can_roll_back(storage, previous, target_layout_version)
+
+
+def do_rollback(journal: HostedJournal) -> None:
+    with journal.lock:
+        journal.require_formatted()
+        journal.abort()
+        journal.storage.roll_back()
+        journal.reload()

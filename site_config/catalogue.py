@@ -1,0 +1,245 @@
+"""Every key of Hadoop's checkpointing: those of `config.keys`, and those that the checkpointer ignores or refuses.
+
+Names and defaults are those of hdfs-default.xml and core-default.xml of Hadoop 3.4.1, and of 2.7.3 where they differ.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from hadoop_common.config_key import ABSENT, ConfigKey, KeyStatus, text
+from hadoop_common.configuration import Configuration, ConfigurationFault
+from journal.bookkeeper.settings import WRITER_KEYS as BOOKKEEPER_WRITER_KEYS
+from journal.quorum.settings import WRITER_KEYS
+from journal.shared_edits import RESOLUTION
+from site_config.keys import KEYS
+from site_config.namenode_keys import (
+    BUILD_VERSION,
+    EDITS_DIR,
+    EDITS_MINIMUM,
+    EDITS_REQUIRED,
+    HADOOP_VERSION,
+    ROLL_SHARE,
+    RPC_BIND_HOST,
+)
+
+# name and default, and Hadoop 2.7's default where it is another one
+_Row = tuple[str, str] | tuple[str, str, str]
+
+
+_UNTOLD = text("")
+
+
+def _ignored(meaning: str, reason: str, *rows: _Row) -> list[ConfigKey[str]]:
+    return [
+        ConfigKey(row[0], row[1], _UNTOLD, meaning, KeyStatus.IGNORED, reason, row[2] if len(row) > 2 else None)
+        for row in rows
+    ]
+
+
+def _unread(reason: str, *keys: ConfigKey[Any]) -> list[ConfigKey[Any]]:
+    """Keys that others declare, as they read them."""
+    return [replace(key, status=KeyStatus.IGNORED, reason=reason) for key in keys]
+
+
+_LIVE = "it decides what the NameNode logs; replay takes from the edits what happened"
+_QUORUM = "it concerns who writes to the JournalNodes; the checkpointer only reads"
+_BOOKKEEPER = "it concerns who writes to the bookies; the checkpointer only reads"
+_NO_EDITS = "the checkpointer writes no edits; it gets them from the NameNode or from dfs.namenode.shared.edits.dir"
+_ROLLS = "it concerns the active alone; dfs.ha.log-roll.period says when we ask for it"
+_ADDRESSES = "the checkpointer connects to the addresses themselves"
+
+_NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
+    *_ignored(
+        "Limit on uploads at once.",
+        "no release of Hadoop has it; checkpointer.upload.parallelism is the limit here",
+        ("dfs.namenode.checkpoint.parallel.upload.max-threads", "", ABSENT),
+    ),
+    *_ignored(
+        "Whether an image is sent to several NameNodes at once.",
+        "checkpointer.upload.parallelism says to how many",
+        ("dfs.namenode.checkpoint.parallel.upload.enabled", "false", ABSENT),
+    ),
+    *_ignored(
+        "Size of edits that made a checkpoint due.",
+        "Hadoop itself has ignored it since 2.0; use dfs.namenode.checkpoint.txns",
+        ("fs.checkpoint.size", ""),
+        ("dfs.namenode.checkpoint.size", ""),
+    ),
+    *_ignored(
+        "Where an image in the format before 2.4 is written too.",
+        "that format is not written; `checkpointer image dump` makes text of an image",
+        ("dfs.namenode.legacy-oiv-image.dir", ""),
+    ),
+    *_ignored(
+        "When the NameNode saves its namespace as it stops.",
+        "it concerns the NameNode alone",
+        ("dfs.namenode.missing.checkpoint.periods.before.shutdown", "3", ABSENT),
+    ),
+    *_unread("the stub alone passes for a NameNode", HADOOP_VERSION, BUILD_VERSION),
+    *_unread(_NO_EDITS, EDITS_DIR, EDITS_REQUIRED, EDITS_MINIMUM),
+    *_unread(_ROLLS, ROLL_SHARE),
+    *_unread(_ADDRESSES, RPC_BIND_HOST),
+    *_ignored(
+        "The NameNode's edits directories and how it writes them.",
+        _NO_EDITS,
+        ("dfs.namenode.edits.asynclogging", "true", ABSENT),
+        ("dfs.namenode.edits.asynclogging.pending.queue.size", "4096", ABSENT),
+        ("dfs.namenode.edits.noeditlogchannelflush", "false"),
+    ),
+    *_ignored(
+        "When the active ends a segment by itself.",
+        _ROLLS,
+        ("dfs.namenode.edit.log.autoroll.check.interval.ms", "300000"),
+    ),
+    *_ignored(
+        "The NameNode's guard against full disks.",
+        "it puts the NameNode into safe mode; `checkpointer check` looks at our own disks",
+        ("dfs.namenode.resource.check.interval", "5000"),
+        ("dfs.namenode.resource.checked.volumes", ""),
+        ("dfs.namenode.resource.checked.volumes.minimum", "1"),
+    ),
+    *_ignored(
+        "Whether a NameNode may be formatted.",
+        "the checkpointer formats its own directories only, and only empty ones",
+        ("dfs.reformat.disabled", "false", ABSENT),
+        ("dfs.namenode.support.allow.format", "true"),
+    ),
+    *_ignored(
+        "Limits and switches of live operations.",
+        _LIVE,
+        ("dfs.namenode.accesstime.precision", "3600000"),
+        ("dfs.namenode.acls.enabled", "true", "false"),
+        ("dfs.namenode.posix.acl.inheritance.enabled", "true", ABSENT),
+        ("dfs.quota.by.storage.type.enabled", "true"),
+        ("dfs.namenode.snapshot.max.limit", "65536", ABSENT),
+        ("dfs.namenode.snapshot.filesystem.limit", "65536", ABSENT),
+    ),
+    *_ignored(
+        "How a NameNode keeps snapshots in memory and compares them.",
+        "it changes no byte of an image",
+        ("dfs.namenode.snapshot.skiplist.interval", "10", ABSENT),
+        ("dfs.namenode.snapshot.skiplist.max.levels", "0", ABSENT),
+        ("dfs.namenode.snapshotdiff.allow.snap-root-descendant", "true", ABSENT),
+        ("dfs.namenode.snapshotdiff.listing.limit", "1000", ABSENT),
+    ),
+    *_ignored(
+        "Threads that load an image.", "the number of processors decides", ("dfs.image.parallel.threads", "4", ABSENT)
+    ),
+    *_ignored(
+        "Limits on asking the active for a roll.",
+        "ipc.client.rpc-timeout.ms limits this call as every other",
+        ("dfs.ha.tail-edits.rolledits.timeout", "60", ABSENT),
+        ("dfs.ha.log-roll.rpc.timeout", "20000"),
+    ),
+    *_ignored(
+        "What a NameNode is asked for in HA.",
+        "it concerns the NameNode alone",
+        ("dfs.ha.nn.not-become-active-in-safemode", "false", ABSENT),
+        ("dfs.ha.allow.stale.reads", "false"),
+    ),
+    *_ignored(
+        "Journals that are Java classes.",
+        "Java classes are not loaded; which journal is read follows from dfs.namenode.shared.edits.dir alone",
+        ("dfs.namenode.edits.journal-plugin", ""),
+        ("dfs.namenode.edits.journal-plugin.qjournal", "org.apache.hadoop.hdfs.qjournal.client.QuorumJournalManager"),
+    ),
+    *_unread(_QUORUM, *WRITER_KEYS),
+    RESOLUTION,
+    *_ignored(RESOLUTION.meaning, RESOLUTION.reason, ("dfs.namenode.edits.qjournals.resolver.impl", "", ABSENT)),
+    *_ignored(
+        "Segments that a NameNode reads at once from JournalNodes.",
+        "edits are replayed in their order, one segment after the other",
+        ("dfs.qjournal.parallel-read.num-threads", "5", ABSENT),
+    ),
+    *_unread(_BOOKKEEPER, *BOOKKEEPER_WRITER_KEYS),
+    *_ignored(
+        "Servers of the NameNode that a checkpointer does not call, and what they bind to.",
+        _ADDRESSES,
+        ("dfs.namenode.lifeline.rpc-bind-host", "", ABSENT),
+        ("dfs.namenode.rpc-address.auxiliary-ports", "", ABSENT),
+    ),
+    *_ignored(
+        "The BackupNode's RPC server for DataNodes.",
+        "the backup role serves no DataNodes",
+        ("dfs.namenode.backup.dnrpc-address", ""),
+    ),
+    *_ignored(
+        "Files of stores for other programs of Hadoop.",
+        "HDFS' own servers and transfers go by dfs.https.server.keystore.resource and hadoop.ssl.client.conf",
+        ("hadoop.ssl.server.conf", "ssl-server.xml"),
+        ("dfs.client.https.keystore.resource", "ssl-client.xml"),
+    ),
+    *_ignored(
+        "Java classes that read the stores.",
+        "Java classes are not loaded; the stores are read here",
+        ("hadoop.ssl.keystores.factory.class", "org.apache.hadoop.security.ssl.FileBasedKeyStoresFactory"),
+    ),
+    ConfigKey(
+        "hadoop.rpc.socket.factory.class.default",
+        "org.apache.hadoop.net.StandardSocketFactory",
+        text("class"),
+        "How connections to RPC servers are made.",
+        KeyStatus.REFUSED,
+        "Java classes are not loaded, and a proxy that it stands for would be bypassed silently",
+    ),
+)
+
+CATALOGUE: tuple[ConfigKey[Any], ...] = (*KEYS, *_NOT_SUPPORTED)
+
+# a key of a file that begins so belongs to checkpointing; where the catalogue does not have it, it is unknown
+PREFIXES = (
+    "checkpointer.",
+    "dfs.edit.log.",
+    "dfs.ha.",
+    "dfs.image.",
+    "dfs.journalnode.",
+    "dfs.namenode.backup.",
+    "dfs.namenode.bookkeeperjournal.",
+    "dfs.namenode.checkpoint.",
+    "dfs.namenode.edit.log.",
+    "dfs.namenode.edits.",
+    "dfs.namenode.name.dir",
+    "dfs.namenode.num.checkpoints",
+    "dfs.namenode.num.extra",
+    "dfs.namenode.max.extra",
+    "dfs.namenode.secondary.",
+    "dfs.namenode.shared.edits.",
+    "dfs.qjm.",
+    "dfs.qjournal.",
+    "dfs.secondary.namenode.",
+    "fs.checkpoint.",
+    "ha.failover-controller.",
+    "ha.health-monitor.",
+    "ha.zookeeper.",
+)
+
+_BY_NAME = {key.name: key for key in CATALOGUE}
+
+
+def entry_of(name: str, suffixes: Sequence[str] = ()) -> ConfigKey[Any] | None:
+    """The catalogue's key that `name` is, itself or with `.NAMESERVICE`, `.NAMESERVICE.NAMENODE` behind it."""
+    found = _BY_NAME.get(name)
+    for suffix in suffixes:
+        if found is None and name.endswith(f".{suffix}"):
+            found = _BY_NAME.get(name.removesuffix(f".{suffix}"))
+    if found is None and name.startswith("dfs.namenode.edits.journal-plugin."):
+        return _BY_NAME["dfs.namenode.edits.journal-plugin"]
+    return found
+
+
+def closest(name: str) -> str:
+    """The known key that `name` may be a misspelling of, or ""."""
+    return next(iter(difflib.get_close_matches(name, _BY_NAME, n=1, cutoff=0.85)), "")
+
+
+def refusals(configuration: Configuration) -> list[ConfigurationFault]:
+    """A fault for each REFUSED key that a file sets to another value than the default."""
+    return [
+        configuration.fault(key.name, f"is refused: {key.reason}")
+        for key in CATALOGUE
+        if key.status is KeyStatus.REFUSED and configuration.get(key.name, key.default) not in ("", key.default)
+    ]

@@ -1,0 +1,44 @@
+"""The keys of the configuration files whose values changed, as lines for the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from hadoop_common.configuration import Configuration, FaultCollector
+from hadoop_common.configuration_errors import HIDDEN, is_secret
+from site_config.catalogue import entry_of
+
+_UNSET = "(unset)"
+
+
+def texts(settings: Configuration) -> dict[str, str]:
+    """The values of the keys that files set, by name; "" where variables refer to each other."""
+    faults = FaultCollector()
+    return {name: faults.take(partial(_text, settings, name), "") for name in settings.keys()}  # noqa: SIM118
+
+
+def changed_keys(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """`KEY OLD → NEW` by key, for each that the catalogue has; a password is not shown."""
+    names = [name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
+    known = [name for name in names if _default(name) is not None]
+    return {name: f"{name} {_shown(name, before)} → {_shown(name, now)}" for name in known}
+
+
+def _shown(name: str, values: Mapping[str, str]) -> str:
+    if is_secret(name):
+        return HIDDEN
+    return values.get(name, "") or _default(name) or _UNSET
+
+
+def _default(name: str) -> str | None:
+    """The default of a key, or of the key of which this is the form for a nameservice or a NameNode."""
+    for suffixes in range(3):
+        base = ".".join(name.split(".")[: -suffixes or None])
+        if (entry := entry_of(base)) is not None:
+            return entry.default
+    return None
+
+
+def _text(settings: Configuration, name: str) -> str:
+    return settings.get(name, "")

@@ -1,0 +1,85 @@
+"""Which engine makes checkpoints, as configured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from hadoop_common.config_key import bound, take_bound
+from hadoop_common.configuration import Configuration
+from hadoop_common.configuration_errors import ConfigurationError, FaultCollector
+from site_config import keys
+
+_CONF = keys.ENGINE_SPARK_CONF.of("")
+
+
+class EngineChoice(Enum):
+    """Values of `checkpoint.engine`."""
+
+    AUTO = "auto"
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """How the Spark engine runs.
+
+    Attributes:
+        master: "" for all cores of this machine, or what `spark-submit` was told.
+        driver_memory: heap of the driver's JVM.
+        shared_storage: whether executors see image, edits and storage directory under the driver's paths; None for
+            yes with a local master and no with any other.
+        partitions: parts that each large section is merged in, 0 for about one for each 32 MiB.
+        conf: further settings of Spark's.
+    """
+
+    master: str = bound(keys.ENGINE_SPARK_MASTER)
+    driver_memory: str = bound(keys.ENGINE_SPARK_DRIVER_MEMORY)
+    shared_storage: bool | None = bound(keys.ENGINE_SPARK_SHARED_STORAGE)
+    partitions: int = bound(keys.ENGINE_SPARK_PARTITIONS)
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """Which engine, and from what image size on in bytes `auto` takes Spark."""
+
+    choice: EngineChoice = EngineChoice.LOCAL
+    spark_from: int = bound(keys.ENGINE_SPARK_MIN_SIZE)
+    spark: SparkSettings = SparkSettings()
+
+
+def engine_settings(configuration: Configuration) -> EngineSettings:
+    """What the `checkpoint.engine` keys say.
+
+    Raises:
+        ConfigurationError: keys hold no value that makes sense; it names all of them.
+    """
+    settings = configuration.with_defaults(keys.DEFAULTS)
+    faults = FaultCollector()
+    found = EngineSettings(
+        choice=faults.take(lambda: _choice(settings), EngineChoice.LOCAL),
+        spark=SparkSettings(
+            conf=faults.take(lambda: _conf(settings), {}), **take_bound(SparkSettings, settings, faults)
+        ),
+        **take_bound(EngineSettings, settings, faults),
+    )
+    faults.raise_if_any()
+    return found
+
+
+def _conf(settings: Configuration) -> dict[str, str]:
+    names = [key for key in settings.keys() if key.startswith(_CONF)]  # noqa: SIM118 - no mapping
+    if _CONF in names:
+        raise ConfigurationError([settings.fault(_CONF, "names no setting of Spark's")])
+    return {key.removeprefix(_CONF): settings.get(key, "") for key in names}
+
+
+def _choice(settings: Configuration) -> EngineChoice:
+    text = keys.ENGINE.read(settings)
+    try:
+        return EngineChoice(text)
+    except ValueError:
+        raise ConfigurationError([settings.fault(keys.ENGINE.name, "is not an engine: local, spark or auto")]) from None

@@ -1,0 +1,370 @@
+"""Who this process is on a kerberized cluster, whom the NameNodes take images from, and who may call us."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hadoop_common.access import AccessRules, Acl, Admission, Door, HostList
+from hadoop_common.config_key import ConfigKey
+from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from hadoop_common.port_limits import Refusals
+from hadoop_rpc import login_keys
+from hadoop_rpc.auth_to_local import NameRules
+from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
+from hadoop_rpc.errors import KerberosSetupError
+from hadoop_rpc.ha_protocol import HA_PROTOCOL
+from hadoop_rpc.journal_protocol import JOURNAL_PROTOCOL
+from hadoop_rpc.kerberos import KerberosLogin, ServiceKey
+from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL
+from hadoop_rpc.principals import ServerPrincipal, names_host, with_host
+from hadoop_rpc.qjournal_protocol import INTER_QJOURNAL_PROTOCOL, QJOURNAL_PROTOCOL
+from hadoop_rpc.security import Protection
+from hadoop_rpc.server_kerberos import ServerKerberos
+from hadoop_rpc.user import AUTHENTICATION
+from hadoop_rpc.zkfc_protocol import ZKFC_PROTOCOL
+from site_config import journal_node_keys as node
+from site_config import keys
+from site_config import security_keys as own_keys
+from site_config.addresses import WILDCARDS, Identity, address, default_fs, namenode_ids, namenode_rpc, scoped_key
+
+if TYPE_CHECKING:
+    from servlets.doors import Doors
+
+_KERBEROS = "kerberos"
+
+
+_RESOLVER = "hadoop.security.saslproperties.resolver.class"
+
+
+class Part(Enum):
+    """What a process is on the cluster: the keys of its principal, its keytab and its web server's principal."""
+
+    SECONDARY = ("secondary", keys.SECONDARY_PRINCIPAL, keys.SECONDARY_KEYTAB, own_keys.SECONDARY_SPNEGO)
+    STANDBY = ("standby", login_keys.NAMENODE_PRINCIPAL, login_keys.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
+    BACKUP = ("backup", login_keys.NAMENODE_PRINCIPAL, login_keys.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
+    FAILOVER = ("zkfc", login_keys.NAMENODE_PRINCIPAL, login_keys.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
+    NAMENODE = ("namenode", login_keys.NAMENODE_PRINCIPAL, login_keys.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
+    JOURNALNODE = (
+        "journalnode",
+        login_keys.JOURNALNODE_PRINCIPAL,
+        own_keys.JOURNALNODE_KEYTAB,
+        own_keys.JOURNALNODE_SPNEGO,
+    )
+
+    def __init__(self, word: str, principal: ConfigKey[str], keytab: ConfigKey[str], spnego: ConfigKey[str]) -> None:
+        self.word = word
+        self.principal = principal
+        self.keytab = keytab
+        self.spnego = spnego
+
+
+@dataclass(frozen=True, slots=True)
+class KerberosSettings:
+    """Our login, what the NameNodes make of it, and who may log in at our servers.
+
+    Attributes:
+        takes_images: the principals whose images a NameNode takes, by the key that says so (ImageServlet).
+        administrators: dfs.cluster.administrators, whose images it takes too, "" for nobody's.
+        server: None without a keytab, for servers need one.
+    """
+
+    login: KerberosLogin
+    takes_images: Mapping[str, str]
+    administrators: str
+    server: ServerKerberos | None
+
+    def require_server(self) -> ServerKerberos:
+        """How others log in here.
+
+        Raises:
+            KerberosSetupError: there is no keytab, and so no key for them.
+        """
+        if self.server is None:
+            raise KerberosSetupError(
+                "our own servers need a keytab, for hadoop.security.authentication is kerberos",
+                hint="Set the keytab of this role (dfs.secondary.namenode.keytab.file or dfs.namenode.keytab.file).",
+            )
+        return self.server
+
+    def with_lists_of(self, other: KerberosSettings) -> KerberosSettings:
+        """The same login, with what `other` says of who may log in here, and how: this alone changes while a process
+        runs.
+        """
+        server = self.server
+        if server is not None and other.server is not None:
+            read = other.server
+            server = replace(
+                server,
+                doors=read.doors,
+                rules=read.rules,
+                secret_file=read.secret_file,
+                validity=read.validity,
+                open_paths=read.open_paths,
+            )
+        return replace(self, takes_images=other.takes_images, administrators=other.administrators, server=server)
+
+    @property
+    def refused(self) -> str:
+        """Why a NameNode refuses our images, "" where it takes them."""
+        if self.login.principal in self.takes_images or not self.login.principal:
+            return ""
+        taken = ", ".join(f"{name} ({key})" for name, key in self.takes_images.items())
+        others = self.administrators or "nobody"
+        return (
+            f"NameNodes take images from {taken} and from dfs.cluster.administrators ({others}), and not from "
+            f"{self.login.principal}"
+        )
+
+
+def kerberos_settings(settings: Configuration, who: Identity, part: Part) -> KerberosSettings | None:
+    """How a process logs in and is logged in at; None on a cluster without Kerberos.
+
+    Raises:
+        ConfigurationError: all that is wrong.
+    """
+    if AUTHENTICATION.read(settings).lower() != _KERBEROS:
+        return None
+    faults = FaultCollector()
+    of_namenodes = _principal(settings, login_keys.NAMENODE_PRINCIPAL, who, faults)
+    principal = _principal(settings, part.principal, who, faults)
+    none: tuple[Protection, ...] = ()
+    protections = faults.take(lambda: login_keys.RPC_PROTECTION.read(settings), none)
+    fallback = faults.take(lambda: login_keys.FALLBACK_TO_SIMPLE.read(settings), False)
+    sends_user_name = faults.take(lambda: login_keys.SENDS_USER_NAME.read(settings), False)
+    host, web_host = faults.take(lambda: _own_hosts(settings, who, part), ("", ""))
+    takes = faults.take(lambda: dict(_takes_images(settings, who, of_namenodes)), dict[str, str]())
+    scoped_keytab = scoped_key(settings, part.keytab.name, who.nameservice, who.own_id)
+    file = part.keytab.read(settings, scoped_keytab)
+    if not file and part not in (Part.SECONDARY, Part.STANDBY):
+        faults.add(settings.fault(scoped_keytab, "is needed, for hadoop.security.authentication is kerberos"))
+    principal = with_host(principal, _named(host) if names_host(principal) else "")
+    server = None
+    if file:
+        key = ServiceKey(principal, Path(file))
+        server = faults.take(lambda: _server_kerberos(settings, who, part, key, web_host, protections, takes), None)
+    faults.raise_if_any()
+    login = KerberosLogin(
+        # the default cache of tickets may be of anybody
+        principal=principal if file else "",
+        keytab=Path(file) if file else None,
+        namenode=_server(settings, login_keys.NAMENODE_PRINCIPAL, of_namenodes, login_keys.NAMENODE_PATTERN),
+        journalnode=_server(
+            settings,
+            login_keys.JOURNALNODE_PRINCIPAL,
+            login_keys.JOURNALNODE_PRINCIPAL.read(settings),
+            login_keys.JOURNALNODE_PATTERN,
+        ),
+        protections=protections,
+        fallback=fallback,
+        sends_user_name=sends_user_name,
+    )
+    return KerberosSettings(login, takes, keys.CLUSTER_ADMINISTRATORS.read(settings).strip(), server)
+
+
+def open_doors(rules: AccessRules, kerberos: KerberosSettings | None, refusals: Refusals) -> Doors:
+    """What decides at the servers of this process.
+
+    Raises:
+        KerberosSetupError: see `Doors` and `KerberosSettings.require_server`.
+    """
+    # commands that serve nothing start without it
+    from servlets.doors import Doors
+
+    return Doors(rules, None if kerberos is None else kerberos.require_server(), refusals)
+
+
+def for_operator(login: KerberosLogin) -> KerberosLogin:
+    """The login of a command: an operator who may not read the keytab uses his own tickets (kinit)."""
+    if login.keytab is None or os.access(login.keytab, os.R_OK):
+        return login
+    return replace(login, principal="", keytab=None)
+
+
+def _principal(settings: Configuration, key: ConfigKey[str], who: Identity, faults: FaultCollector) -> str:
+    def read() -> str:
+        name = scoped_key(settings, key.name, who.nameservice, who.own_id)
+        found = key.read(settings, name)
+        if "@" not in found:
+            problem = "names no realm" if found else "is needed, for hadoop.security.authentication is kerberos"
+            raise ConfigurationError([settings.fault(name, problem)])
+        return found
+
+    return faults.take(read, "")
+
+
+def _server(settings: Configuration, key: ConfigKey[str], principal: str, pattern: ConfigKey[str]) -> ServerPrincipal:
+    return ServerPrincipal(key.name, principal, pattern.read(settings))
+
+
+def _named(host: str) -> str:
+    """What stands for _HOST: asked of the system where no address names this host."""
+    return socket.getfqdn() if host in WILDCARDS else host
+
+
+def _own_hosts(settings: Configuration, who: Identity, part: Part) -> tuple[str, str]:
+    """Hosts of our own principal, and of our web server's; "" where no address names them."""
+
+    def of(key: ConfigKey[str]) -> str:
+        return address(settings, scoped_key(settings, key.name, who.nameservice, who.own_id), 0)[0]
+
+    if part is Part.SECONDARY:
+        return _secondary_host(settings, who), _secondary_host(settings, who)
+    if part is Part.JOURNALNODE:
+        return of(node.JOURNALNODE_RPC_ADDRESS), of(node.JOURNALNODE_HTTP_ADDRESS)
+    if part is Part.BACKUP:
+        return of(keys.BACKUP_ADDRESS), of(keys.BACKUP_HTTP_ADDRESS)
+    if part is Part.STANDBY and not who.own_id:
+        return "", _secondary_host(settings, who)
+    rpc = _namenode_hosts(settings, who).get(who.own_id, "") or default_fs(settings)[0]
+    web = of(keys.HTTP_ADDRESS)
+    return rpc, rpc if web in WILDCARDS else web
+
+
+def _takes_images(settings: Configuration, who: Identity, of_namenodes: str) -> list[tuple[str, str]]:
+    hosts = _namenode_hosts(settings, who).values()
+    found = [(with_host(of_namenodes, host), login_keys.NAMENODE_PRINCIPAL.name) for host in hosts]
+    theirs, host = keys.SECONDARY_PRINCIPAL.read(settings), _secondary_host(settings, who)
+    if theirs and (host not in WILDCARDS or not names_host(theirs)):
+        found.append((with_host(theirs, host), keys.SECONDARY_PRINCIPAL.name))
+    return found
+
+
+def _namenode_hosts(settings: Configuration, who: Identity) -> dict[str, str]:
+    """Host of each NameNode's RPC server, ours included, by its id; none where that is not clear."""
+    none: tuple[tuple[str, int], ...] = ()
+    found = FaultCollector().take(lambda: namenode_rpc(settings, replace(who, own_id="")), none)
+    return {name: host for name, (host, _) in zip(who.namenodes or ("",), found, strict=False)}
+
+
+def _secondary_host(settings: Configuration, who: Identity) -> str:
+    return address(settings, scoped_key(settings, keys.SECONDARY_HTTP_ADDRESS.name, who.nameservice, ""), 0)[0]
+
+
+# ---- who may log in at our servers ----
+
+_SERVED: Mapping[Part, tuple[tuple[str, ConfigKey[str], ConfigKey[str] | None], ...]] = {
+    Part.NAMENODE: (
+        (CLIENT_PROTOCOL.name, own_keys.CLIENT_ACL, None),
+        (NAMENODE_PROTOCOL.name, own_keys.NAMENODE_ACL, None),
+        (HA_PROTOCOL.name, own_keys.HA_SERVICE_ACL, None),
+    ),
+    Part.JOURNALNODE: (
+        (QJOURNAL_PROTOCOL.name, own_keys.QJOURNAL_ACL, login_keys.NAMENODE_PRINCIPAL),
+        (INTER_QJOURNAL_PROTOCOL.name, own_keys.INTERQJOURNAL_ACL, login_keys.JOURNALNODE_PRINCIPAL),
+    ),
+    Part.FAILOVER: ((ZKFC_PROTOCOL.name, own_keys.ZKFC_ACL, None),),
+    Part.BACKUP: ((JOURNAL_PROTOCOL.name, own_keys.DEFAULT_ACL, login_keys.NAMENODE_PRINCIPAL),),
+}
+"""Protocols with the key of their list, and that of the principal which clients have to have."""
+
+
+def _server_kerberos(
+    settings: Configuration,
+    who: Identity,
+    part: Part,
+    key: ServiceKey,
+    web_host: str,
+    protections: tuple[Protection, ...],
+    takes_images: Mapping[str, str],
+) -> ServerKerberos:
+    if settings.get(_RESOLVER, "").rpartition(".")[2] not in ("", "SaslPropertiesResolver"):
+        problem = "is a Java class, which is not loaded: our servers offer hadoop.rpc.protection to all"
+        raise ConfigurationError([settings.fault(_RESOLVER, problem)])
+    spnego = part.spnego.read(settings, scoped_key(settings, part.spnego.name, who.nameservice, who.own_id))
+    realm = key.principal.rpartition("@")[2]
+    if not spnego or spnego.startswith("${"):
+        spnego = f"HTTP/_HOST@{realm}"
+    web = "HTTP/*" if spnego == "*" else with_host(spnego, _named(web_host) if names_host(spnego) else "")
+    secret = own_keys.SIGNATURE_SECRET.read(settings)
+    return ServerKerberos(
+        rpc=key,
+        http=ServiceKey(web, Path(own_keys.WEB_KEYTAB.read(settings) or key.keytab)),
+        protections=protections,
+        rules=_name_rules(settings),
+        doors=_doors(settings, part, takes_images),
+        secret_file=Path(secret) if secret else None,
+        validity=own_keys.TOKEN_VALIDITY.read(settings),
+        open_paths=frozenset(own_keys.ENDPOINT_WHITELIST.read(settings)),
+    )
+
+
+def _name_rules(settings: Configuration) -> NameRules:
+    mechanism = own_keys.AUTH_TO_LOCAL_MECHANISM.read(settings).lower()
+    rules = own_keys.AUTH_TO_LOCAL.read(settings)
+    try:
+        return NameRules(rules, "", mechanism)
+    except ValueError as fault:
+        raise ConfigurationError([settings.fault(own_keys.AUTH_TO_LOCAL.name, str(fault))]) from fault
+
+
+def _doors(settings: Configuration, part: Part, takes_images: Mapping[str, str]) -> dict[str, Admission]:
+    administrators = Acl.parse(keys.CLUSTER_ADMINISTRATORS.name, keys.CLUSTER_ADMINISTRATORS.read(settings))
+    state = Admission()
+    if own_keys.REQUIRES_ADMIN.read(settings):
+        refusal = f"Only administrators may see this ({own_keys.REQUIRES_ADMIN.name})"
+        state = Admission(lists=(administrators,), refusal=refusal)
+    protocols = {
+        protocol: _protocol(settings, protocol, acl, principal) for protocol, acl, principal in _SERVED.get(part, ())
+    }
+    if part is Part.FAILOVER:
+        found = protocols[ZKFC_PROTOCOL.name]
+        protocols[ZKFC_PROTOCOL.name] = replace(found, own=True, lists=(administrators,))
+    return {
+        Door.IMAGES: Admission(
+            takes_images,
+            lists=(administrators,),
+            refusal="Only Namenode, Secondary Namenode, and administrators may access this servlet",
+        ),
+        Door.JOURNAL: Admission(
+            dict(_readers(settings)), own=True, refusal="Only Namenode and another JournalNode may access this servlet"
+        ),
+        Door.STATE: state,
+        Door.CONTROL: Admission(own=True, lists=(administrators,), refusal="Only administrators may ask for changes"),
+        **protocols,
+    }
+
+
+def _protocol(
+    settings: Configuration, protocol: str, acl: ConfigKey[str], principal: ConfigKey[str] | None
+) -> Admission:
+    """Stricter than Hadoop: whose principal is asked for has to have it without authorization too."""
+    wanted = "" if principal is None else principal.read(settings)
+    refusal = f"Not authorized for protocol interface {protocol}"
+    principals = {wanted: principal.name} if wanted and principal is not None else {}
+    if not own_keys.AUTHORIZATION.read(settings):
+        return Admission(principals, refusal=refusal)
+
+    def lists(blocked: str) -> Iterator[Acl | HostList]:
+        parsers: tuple[tuple[str, Callable[[str, str], Acl | HostList]], ...] = (
+            (acl.name, Acl.parse),
+            (f"{acl.name.removesuffix('.acl')}.hosts", HostList.parse),
+        )
+        for name, parse in parsers:
+            found = next(
+                (each for each in (f"{name}{blocked}", _default(name) + blocked) if settings.get(each, "").strip()), ""
+            )
+            if found:
+                yield parse(found, settings.get(found, ""))
+
+    return Admission(principals, needed=tuple(lists("")), blocked=tuple(lists(".blocked")), refusal=refusal)
+
+
+def _default(name: str) -> str:
+    return f"{own_keys.DEFAULT_ACL.name.removesuffix('.acl')}.{name.rpartition('.')[2]}"
+
+
+def _readers(settings: Configuration) -> Iterator[tuple[str, str]]:
+    """The NameNodes of all nameservices, and the secondary (GetJournalEditServlet)."""
+    services = [*keys.INTERNAL_NAMESERVICES.read(settings), *keys.NAMESERVICES.read(settings)]
+    for service in services or [""]:
+        who = Identity(service, tuple(namenode_ids(settings, service)) if service else ())
+        principal = login_keys.NAMENODE_PRINCIPAL.read(
+            settings, scoped_key(settings, login_keys.NAMENODE_PRINCIPAL.name, service, "")
+        )
+        yield from _takes_images(settings, who, principal)

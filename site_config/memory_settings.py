@@ -1,0 +1,38 @@
+"""How much memory merges may take, as configured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hadoop_common.configuration import Configuration
+from hadoop_common.configuration_errors import ConfigurationError, FaultCollector
+from image_format.memory_limit import LEAST_MEMORY, TOO_LITTLE, MemoryLimit
+from site_config import keys
+
+
+def memory_limit(configuration: Configuration) -> MemoryLimit:
+    """What the `checkpointer.memory` keys say.
+
+    Raises:
+        ConfigurationError: a key holds no size that makes sense, or no local folder; it names both.
+    """
+    settings = configuration.with_defaults(keys.DEFAULTS)
+    faults = FaultCollector()
+    size = faults.take(lambda: _size(settings), None)
+    folder = faults.take(lambda: _folder(settings), None)
+    faults.raise_if_any()
+    return MemoryLimit(size, folder)
+
+
+def _size(settings: Configuration) -> int | None:
+    size = keys.MEMORY.read(settings)
+    if size is not None and size < LEAST_MEMORY:
+        raise ConfigurationError([settings.fault(keys.MEMORY.name, TOO_LITTLE)])
+    return size
+
+
+def _folder(settings: Configuration) -> Path | None:
+    folders = keys.MEMORY_DIR.read(settings)
+    if len(folders) > 1:
+        raise ConfigurationError([settings.fault(keys.MEMORY_DIR.name, "must be one folder")])
+    return folders[0] if folders else None

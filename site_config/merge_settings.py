@@ -1,0 +1,71 @@
+"""How edits are replayed and images are written, as configured."""
+
+from __future__ import annotations
+
+from engine.replay_rules import ReplayRules
+from hadoop_common.configuration import Configuration, ConfigurationError
+from image_format.sub_sections import SubSectionRule
+from site_config import keys
+
+
+def image_codec(configuration: Configuration) -> str:
+    """Class name of the codec that images are to be written with, "" for none.
+
+    Raises:
+        ConfigurationError: dfs.image.compress is no switch, or the codec is unknown.
+    """
+    settings = configuration.with_defaults(keys.DEFAULTS)
+    if not keys.IMAGE_COMPRESS.read(settings):
+        return ""
+    # most commands need none of their libraries
+    from image_format.codecs import CODECS
+
+    name = keys.IMAGE_COMPRESSION_CODEC.read(settings)
+    if not name or name not in CODECS:
+        known = ", ".join(filter(None, CODECS))
+        problem = f"is a codec that this program lacks; set {keys.IMAGE_COMPRESS.name} to false, or one of {known}"
+        raise ConfigurationError([settings.fault(keys.IMAGE_COMPRESSION_CODEC.name, problem)])
+    return name
+
+
+def max_op_size(configuration: Configuration) -> int:
+    """Bytes of the largest operation that is replayed.
+
+    Raises:
+        ConfigurationError: the key holds no size.
+    """
+    return keys.MAX_OP_SIZE.read(configuration)
+
+
+def sub_section_rule(configuration: Configuration) -> SubSectionRule | None:
+    """When new images get sub-sections (`dfs.image.parallel.*`), None where parallel loading is off.
+
+    Raises:
+        ConfigurationError: a key holds no switch, or no number that makes sense.
+    """
+    settings = configuration.with_defaults(keys.DEFAULTS)
+    if not keys.IMAGE_PARALLEL_LOAD.read(settings):
+        return None
+    return SubSectionRule(
+        keys.IMAGE_PARALLEL_TARGET_SECTIONS.read(settings),
+        keys.IMAGE_PARALLEL_INODE_THRESHOLD.read(settings),
+        keys.IMAGE_PARALLEL_COMPRESSED.read(settings),
+    )
+
+
+def replay_rules(configuration: Configuration) -> ReplayRules:
+    """What of the configuration decides how edits are replayed.
+
+    Raises:
+        ConfigurationError: a key holds no switch, or no number that makes sense.
+    """
+    settings = configuration.with_defaults(keys.DEFAULTS)
+    older = keys.SNAPSHOT_DELETION_ORDERED_IN_OLDER_LAYOUTS
+    return ReplayRules(
+        min_replication=keys.REPLICATION_MIN.read(settings),
+        max_replication=keys.REPLICATION_MAX.read(settings),
+        capture_open_files=keys.SNAPSHOT_CAPTURE_OPENFILES.read(settings),
+        skip_access_time_changes=keys.SNAPSHOT_SKIP_CAPTURE_ACCESSTIME_ONLY_CHANGE.read(settings),
+        ordered_snapshot_deletion=keys.SNAPSHOT_DELETION_ORDERED.read(settings),
+        ordered_deletion_in_older_layouts=older.read(settings) if older.name in settings else None,
+    )

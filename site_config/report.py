@@ -1,0 +1,184 @@
+"""What the checkpointer makes of a configuration: every key, its value in force, where it is from, and all faults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hadoop_common.config_key import ABSENT, ConfigKey, KeyStatus
+from hadoop_common.configuration import Configuration, ConfigurationFault, FaultCollector
+from hadoop_common.configuration_errors import HIDDEN, is_secret
+from site_config.addresses import Identity, identity, namenode_ids, nameservices, scoped_key
+from site_config.catalogue import CATALOGUE, PREFIXES, closest, entry_of
+from site_config.checkpoint_config import CheckpointConfig, Role, identity_of
+from site_config.keys import DEFAULTS, HA_NAMENODES, INTERNAL_NAMESERVICES, NAMESERVICES, SHARED_EDITS_DIR
+
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class KeySetting:
+    """One key as it is set, or as it is by default.
+
+    Attributes:
+        name: with the suffix of nameservice and NameNode it was set with.
+        status: supported, ignored, refused or unknown.
+        value: in force, variables replaced; "" for unset.
+        source: the file, or `(default)`.
+        alias: the deprecated name that the file uses, "" where it is the key's own.
+        overridden_by: the more specific key whose value counts instead, "" where this one counts.
+        reason: why it is ignored or refused, or what an unknown key may be a misspelling of.
+        default, release2_default: of Hadoop 3.4 and of 2.7; None where 2.7 has no such key.
+    """
+
+    name: str
+    status: str
+    value: str
+    source: str
+    alias: str = ""
+    overridden_by: str = ""
+    reason: str = ""
+    unit: str = ""
+    meaning: str = ""
+    default: str = ""
+    release2_default: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigReport:
+    """All keys, and everything that is wrong for `role`; `warnings` are deprecated keys and overridden final ones."""
+
+    role: Role
+    settings: tuple[KeySetting, ...]
+    faults: tuple[ConfigurationFault, ...]
+    warnings: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "role": self.role.value,
+            "valid": not self.faults,
+            "keys": [_setting_dict(each) for each in self.settings],
+            "faults": [
+                {"key": each.key, "value": each.value, "source": each.source, "problem": each.problem}
+                for each in self.faults
+            ],
+            "warnings": list(self.warnings),
+        }
+
+
+def likely_role(configuration: Configuration) -> Role:
+    """The role a configuration speaks of: standby where there is HA or a shared edits directory, else secondary.
+
+    Hadoop's own secondary refuses to start in HA, and a standby without shared edits has nothing to read.
+    """
+    services = nameservices(configuration)
+    none = Identity()
+    who = FaultCollector().take(lambda: identity(configuration), none)
+    if who is not none:
+        services = [who.nameservice]
+    has_ha = any(namenode_ids(configuration, each) for each in services if each)
+    shared = [scoped_key(configuration, SHARED_EDITS_DIR.name, each, who.own_id) for each in services or [""]]
+    return Role.STANDBY if has_ha or any(each in configuration for each in shared) else Role.SECONDARY
+
+
+def report(configuration: Configuration, role: Role) -> ConfigReport:
+    """Look at every key of the catalogue and of the files, and check all that `role` needs."""
+    settings = configuration.with_defaults(DEFAULTS)
+    collector = FaultCollector()
+    collector.take(lambda: CheckpointConfig.from_configuration(configuration, role), None)
+    faulty = {fault.key: fault for fault in collector.faults}
+    who = FaultCollector().take(lambda: identity_of(role, settings), Identity())
+    suffixes = _suffixes(settings)
+    written: dict[str, list[str]] = {}
+    unknown = []
+    names = settings.keys()
+    for name in names:
+        entry = entry_of(name, suffixes)
+        if entry is not None:
+            written.setdefault(entry.name, []).append(name)
+        elif name.startswith(PREFIXES):
+            unknown.append(_unknown(settings, name))
+    rows = [
+        _row(settings, entry, name, who, faulty)
+        for entry in CATALOGUE
+        for name in _names(settings, entry.name, written.get(entry.name, []), who)
+    ]
+    return ConfigReport(role, (*rows, *unknown), tuple(dict.fromkeys(collector.faults)), settings.warnings)
+
+
+def _suffixes(settings: Configuration) -> list[str]:
+    """`NS.NN` and `NS` of every nameservice, the longer ones first."""
+    services = [*NAMESERVICES.read(settings), *INTERNAL_NAMESERVICES.read(settings)]
+    nodes = [f"{each}.{node}" for each in services for node in namenode_ids(settings, each)]
+    return [*nodes, *services]
+
+
+def _names(settings: Configuration, key: str, written: list[str], who: Identity) -> list[str]:
+    """The forms of `key` that files set, and its plain name where none of them is ours."""
+    in_force = scoped_key(settings, key, who.nameservice, who.own_id)
+    of_each_namenode = key.endswith("-address") or key == HA_NAMENODES.name
+    return written if written and (of_each_namenode or in_force in settings) else [*written, key]
+
+
+def _row(
+    settings: Configuration, entry: ConfigKey[Any], name: str, who: Identity, faulty: dict[str, ConfigurationFault]
+) -> KeySetting:
+    status, reason = _status(entry, faulty=name in faulty)
+    in_force = scoped_key(settings, entry.name, who.nameservice, who.own_id)
+    written = settings.written_name(name)
+    value = _value(settings, name, entry.default)
+    return KeySetting(
+        name=name,
+        status=status,
+        value=value,
+        source=settings.source(name),
+        alias="" if written == name else written,
+        # a key of another NameNode is in force for that one
+        overridden_by=in_force if in_force != name and in_force.startswith(f"{name}.") else "",
+        reason=reason,
+        unit=entry.kind.unit,
+        meaning=entry.meaning,
+        default=entry.default,
+        release2_default=None
+        if entry.release2 == ABSENT
+        else entry.default
+        if entry.release2 is None
+        else entry.release2,
+    )
+
+
+def _status(entry: ConfigKey[Any], *, faulty: bool) -> tuple[str, str]:
+    """Status and reason; a key of which only the default is taken is supported while it has that."""
+    if faulty and entry.reason:
+        return KeyStatus.REFUSED.value, entry.reason
+    ignored = entry.status is KeyStatus.IGNORED
+    return (entry.status.value, entry.reason) if ignored else (KeyStatus.SUPPORTED.value, "")
+
+
+def _unknown(settings: Configuration, name: str) -> KeySetting:
+    near = closest(name)
+    reason = "the checkpointer does not know it" + (f"; did you mean {near}?" if near else "")
+    return KeySetting(name, UNKNOWN, _value(settings, name, ""), settings.source(name), reason=reason)
+
+
+def _value(settings: Configuration, name: str, default: str) -> str:
+    # a value whose variables run in a circle is reported as a fault where the key is one we read
+    text = FaultCollector().take(lambda: settings.get(name, default), "(variables refer to each other)")
+    return HIDDEN if text and is_secret(name) else text
+
+
+def _setting_dict(setting: KeySetting) -> dict[str, Any]:
+    return {
+        "key": setting.name,
+        "status": setting.status,
+        "value": setting.value,
+        "source": setting.source,
+        "alias": setting.alias,
+        "overriddenBy": setting.overridden_by,
+        "reason": setting.reason,
+        "unit": setting.unit,
+        "meaning": setting.meaning,
+        "default": setting.default,
+        "defaultHadoop2": setting.release2_default,
+    }
