@@ -1,4 +1,4 @@
-"""Errors of a node beside those of its merge; each kind has the exit status of the process that ends because of it."""
+"""Errors of a daemon that are not errors of its merge; each class has the exit code of the process that it ends."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hadoop_common.errors import EXIT_TRANSFER
 
 
 class TransferError(CheckpointError):
-    """An image or a segment did not get across.
+    """A failed transfer of an image or a segment.
 
-    `target` is the other side's address, `status` its HTTP status, None where no answer came.
+    `target` is the server's address, `status` the HTTP status of its answer, None without an answer.
     """
 
     exit_code: ClassVar[int] = EXIT_TRANSFER
@@ -24,4 +24,4 @@ class TransferError(CheckpointError):
 
 
 class RoleGaveUpError(CheckpointError):
-    """A role failed so often, or in such a way, that its daemon has to end."""
+    """A failure of a role that ends its daemon: it recurred too often, or cannot be repaired at run time."""

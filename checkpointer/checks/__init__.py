@@ -1,1 +1,1 @@
-"""Named checks of a checkpointer and what is around it: facts gathered at the edge, decisions as pure functions."""
+"""Named checks of a checkpointer and its cluster: the facts are gathered first, then pure functions decide."""

@@ -1,4 +1,4 @@
-"""Looks at the shared edits of a standby, in a directory or on JournalNodes, without changing anything."""
+"""Read-only questions about the shared edits of a standby: in a directory, on JournalNodes or in another journal."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from journal.quorum.node_answers import NodeAnswer, QuestionToNodes, ask_nodes
 from journal.quorum.tally import majority
 from site_config.checkpoint_config import CheckpointConfig
 
-# Questions to a JournalNode, one after the other.
+# questions to a JournalNode, one after the other
 _QUESTIONS = 3
 
 
 def ask_journal(config: CheckpointConfig, namespace: StorageInfo | None, limit: float) -> JournalFacts | None:
-    """What there is of the shared edits; None where the role has none.
+    """Return the facts of the shared edits; None if the role has none.
 
     Args:
-        namespace: JournalNodes are asked whether they keep the journal for it; None asks them nothing of that.
-        limit: seconds for all of it.
+        namespace: each JournalNode is asked whether its journal belongs to this namespace; None skips that question.
+        limit: seconds for all questions.
     """
     if not config.shared_edits:
         return None
@@ -66,7 +66,7 @@ def _quorum(config: CheckpointConfig, namespace: StorageInfo | None, limit: floa
 
 
 def _held(nodes: Iterable[NodeAnswer]) -> Answer[tuple[TxidRange, ...]]:
-    """What the nodes hold together; fewer than a majority may not know of what others finalized."""
+    """Return the union of the nodes' segments; fewer than a majority may lack finalized segments."""
     asked = list(nodes)
     answering = [node for node in asked if not node.fault]
     if len(answering) < majority(len(asked)):
@@ -74,7 +74,7 @@ def _held(nodes: Iterable[NodeAnswer]) -> Answer[tuple[TxidRange, ...]]:
     logs = {log for node in answering for log in node.logs}
     ranges = {TxidRange(log.first, None if log.in_progress else log.last) for log in logs}
     finalized = {each.first for each in ranges if each.last is not None}
-    # A node that missed the end of a segment has it in progress for ever.
+    # a node that missed the end of a segment keeps it in progress for ever
     kept = (each for each in ranges if each.last is not None or each.first not in finalized)
     return Answer(tuple(sorted(kept, key=lambda each: (each.first, each.last is None, each.last or 0))))
 
@@ -94,7 +94,7 @@ def _journal(config: CheckpointConfig, limit: float) -> JournalFacts:
 
 
 def _behind_the_gaps(journal: Journal) -> Sequence[ReadableSegment]:
-    """Its newest segments; older ones, if there are any, were purged or are missing."""
+    """Return the segments after the last gap; earlier ones were purged or are missing."""
     first = 1
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Tries each step of a login by Kerberos at each NameNode, so that the one that fails has a name."""
+"""Tests of each step of a Kerberos login at each NameNode, so that the failing step can be named."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from site_config.kerberos import for_operator
 
 
 def ask_kerberos(config: CheckpointConfig, timeout: float) -> tuple[LoginStep, ...]:
-    """The steps in their order; of each NameNode none follows the one that fails. None without Kerberos."""
+    """Return the tested steps in order, empty without Kerberos; a failed step ends those of its NameNode."""
     if config.kerberos is None:
         return ()
     login = for_operator(config.kerberos.login)
@@ -73,7 +73,7 @@ def _rpc_steps(login: KerberosLogin, host: str, port: int, timeout: float) -> It
 
 
 def _of_the_call(fault: RpcError) -> bool:
-    """Whether the server knew us by then."""
+    """Return whether the fault came after the login: the server had identified us."""
     return isinstance(fault, AccessControlError | NotAuthorizedError | StandbyError)
 
 
@@ -83,20 +83,24 @@ def _http_steps(login: KerberosLogin, url: str, timeout: float) -> Iterator[Logi
     yield _tried(f"service ticket for HTTP/{host}@{login.namenode.realm}", lambda: made.append(Spnego(host)))
 
     def get() -> None:
-        # without a query: who is let in is told that it lacks one
+        # without a query, an accepted client gets an error about the missing query
         try:
             answer = ask("GET", made[0].named(url + IMAGE_SERVLET), headers=made[0].headers, timeout=timeout)
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as fault:
             raise RpcError(
-                f"no answer: {network_reason(fault)}", hint="Check that it runs and listens there."
+                f"no answer: {network_reason(fault)}", hint="Check that the server runs and listens there."
             ) from fault
         made[0].check(answer.status, [answer.challenge])
         if made[0].hint:
-            raise RpcError(f"HTTP {answer.status}: it takes no Kerberos logins", hint=made[0].hint)
+            raise RpcError(f"HTTP {answer.status}: the server does not use Kerberos", hint=made[0].hint)
         if answer.status == HTTPStatus.UNAUTHORIZED:
-            raise RpcError("the token is refused (HTTP 401)", hint="Its log says why: often its clock, or its keytab.")
+            hint = "Check the server's log for the reason: often its clock or its keytab is wrong."
+            raise RpcError("the server refused the token (HTTP 401)", hint=hint)
         if answer.status == HTTPStatus.FORBIDDEN:
-            hint = "It takes images from NameNodes, the secondary, host included, and dfs.cluster.administrators only."
+            hint = (
+                "A NameNode accepts images only from the principals of NameNodes, of the secondary with its configured "
+                "host, and from dfs.cluster.administrators."
+            )
             raise RpcError(f"HTTP 403: {answer.text[:300]}", hint=hint)
 
     yield _tried(f"GET {url}{IMAGE_SERVLET}", get)

@@ -1,4 +1,4 @@
-"""Asks NameNodes and the daemon what the checks want to know, over RPC and HTTP."""
+"""Questions to NameNodes and to the daemon, over RPC and HTTP."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BEAN = "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystem"
 
 
 def ask_rpc(facts: NameNodeFacts, address: tuple[str, int], *, user: str, timeout: float) -> NameNodeFacts:
-    """`facts` with what the NameNode's RPC server says; each call that fails leaves its error."""
+    """Return `facts` with the answers of the NameNode's RPC server; each failed call leaves its error."""
     unreachable = ""
 
     def call(question: Callable[[], T]) -> Answer[T]:
@@ -41,7 +41,7 @@ def ask_rpc(facts: NameNodeFacts, address: tuple[str, int], *, user: str, timeou
         try:
             return Answer(question())
         except (RpcConnectionError, AuthenticationRequiredError, KerberosError) as fault:
-            # the other calls would fail in the same way, each after its own timeout
+            # the other calls would fail like this one, each after its own timeout
             unreachable = fault.message
             return Answer(error=fault.message)
         except RpcError as fault:
@@ -74,10 +74,10 @@ def _segments(client: NamenodeClient, checkpoint: Answer[int]) -> tuple[TxidRang
 
 
 def ask_http(base: str, *, timeout: float) -> dict[str, Any]:
-    """The FSNamesystem bean of a NameNode's /jmx, empty where it answers but has none.
+    """Return the FSNamesystem bean of a NameNode's /jmx, empty if the answer lacks it.
 
     Raises:
-        TransferError: there is no answer, or it asks for a login that we cannot make.
+        TransferError: there is no answer, or the server requires a login that fails.
     """
     url = base + _BEAN
     answer = _logged_in(url, timeout)
@@ -88,7 +88,7 @@ def ask_http(base: str, *, timeout: float) -> dict[str, Any]:
 
 
 def ask_daemon(url: str, *, timeout: float) -> DaemonFacts:
-    """What the daemon at `url` says of itself."""
+    """Return the facts that the daemon at `url` reports about itself."""
     live = _probe(f"{url}/health/live", timeout)
     if live.value is None:
         return DaemonFacts(url=url, live=live)
@@ -104,7 +104,7 @@ def _probe(url: str, timeout: float) -> Answer[tuple[bool, str]]:
         return Answer(error=fault.message)
     content = answer.json
     if not isinstance(content, dict) or "message" not in content:
-        return Answer(error=f"{url} (HTTP {answer.status}): the answer is not a checkpoint daemon's")
+        return Answer(error=f"{url} (HTTP {answer.status}): this is not the answer of a checkpoint daemon")
     return Answer((answer.status == HTTPStatus.OK, str(content["message"])))
 
 
@@ -115,14 +115,14 @@ def _status(url: str, timeout: float) -> Answer[NodeState]:
     except TransferError as fault:
         return Answer(error=fault.message)
     except ValueError as fault:
-        return Answer(error=f"{url} (HTTP {answer.status}): the answer is not a checkpoint daemon's: {fault}")
+        return Answer(error=f"{url} (HTTP {answer.status}): this is not the answer of a checkpoint daemon: {fault}")
 
 
 def _logged_in(url: str, timeout: float) -> HttpAnswer:
-    """The answer without a login, or with ours where one is asked for: most clusters leave /jmx open.
+    """Return the answer, after a login if the server requires one: most clusters leave /jmx open.
 
     Raises:
-        TransferError: there is none, or it is refused.
+        TransferError: there is no answer, or the server refuses the request.
     """
     answer = _get(url, timeout)
     if answer.status not in _LOGIN_WANTED:
@@ -145,5 +145,5 @@ def _get(url: str, timeout: float, headers: Mapping[str, str] | None = None) -> 
         raise TransferError(
             url,
             f"no answer: {network_reason(fault)}",
-            hint="Look at the NameNode that does not answer; dfs.namenode.http-address says where it should be.",
+            hint="Check the NameNode that does not answer; dfs.namenode.http-address names its address.",
         ) from fault

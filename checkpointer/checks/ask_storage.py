@@ -1,4 +1,4 @@
-"""Looks at storage directories and images, without changing anything."""
+"""Read-only questions about storage directories and images."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MAX_HOLDER = 256
 
 
 def ask_directories(roots: Sequence[Path], limit: float) -> tuple[DirectoryFacts, ...]:
-    """State of each directory; one on a dead mount does not keep the others from answering."""
+    """Return the facts of each directory; a directory on a dead mount does not delay the others."""
     answers = ask_all({root: lambda root=root: _directory(root) for root in roots}, limit)  # type: ignore[misc]
     return tuple(
         answer.value or DirectoryFacts(root=root, listing=Answer(error=answer.error))
@@ -52,11 +52,11 @@ def _directory(root: Path) -> DirectoryFacts:
 
 
 def lock_holder(root: Path) -> str:
-    """Who holds the lock of a storage directory, "" for nobody; the lock itself is not touched."""
+    """Return the holder of a storage directory's lock, "" if it is free; the lock itself is not touched."""
     try:
         descriptor = os.open(root / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
-        # no lock file, or one that only its owner may open: then the listing says what is wrong, if anything is
+        # without a lock file, or without the right to open it, the listing reports the fault, if any
         return ""
     try:
         asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
@@ -69,9 +69,9 @@ def lock_holder(root: Path) -> str:
 
 
 def ask_image(directories: Sequence[DirectoryFacts], limit: float, *, content: bool, deep: bool) -> Answer[ImageFacts]:
-    """The newest image of the directories; with `content` every copy is read, with `deep` one copy's records too.
+    """Return the newest image of the directories. `content` reads every copy, `deep` also the records of one copy.
 
-    Files that cannot be used count only where there is no other image.
+    Unusable files count only if there is no other image.
     """
     listings = [each.listing.value for each in directories if each.listing.value is not None]
     usable = [with_usable_images(each) for each in listings]
@@ -108,7 +108,7 @@ def _image(listings: Sequence[StorageDirectory], limit: float, *, content: bool,
 
 
 def _format(path: Path) -> tuple[str, int] | tuple[None, None]:
-    """Codec and layout version of an image; None for both where its summary cannot be read."""
+    """Return codec and layout version of an image; None for both if its summary cannot be read."""
     try:
         with ImageFile.open(path, verify_md5=False, allow_unknown_layout=True) as image:
             return image.codec, image.layout_version
@@ -117,15 +117,15 @@ def _format(path: Path) -> tuple[str, int] | tuple[None, None]:
 
 
 def _way_out(listings: Sequence[StorageDirectory], unreadable_txid: int) -> str:
-    """How an image before the unreadable one can take its place, "" where none is whole with all edits after it."""
+    """Describe how an earlier image can replace the unreadable one; "" if no earlier image has all edits after it."""
     for each in listings:
         segments = [EditLogSegment(segment.first, segment.last, segment.path) for segment in each.segments]
         older = older_image(each.images, segments, unreadable_txid)
         if older is not None:
             damaged = [image.path for image in each.images if image.txid > older.txid]
             return (
-                f"In {each.root} {sentence(older)}. A daemon that runs makes its next image without the unreadable "
-                f"one; without a daemon: {set_aside_command(each.root, damaged)}"
+                f"In {each.root} {sentence(older)}. A running daemon makes its next image without the unreadable "
+                f"one. Without a daemon, run: {set_aside_command(each.root, damaged)}"
             )
     return ""
 

@@ -1,4 +1,4 @@
-"""Tries each step of TLS: the files, the key and its certificate, whom it convinces, and each server that we call."""
+"""Tests of each part of TLS: the files, the key and its certificate, its trust, and each server that we call."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OTHERS_READ = stat.S_IRGRP | stat.S_IROTH
 
 
 def ask_files(config: CheckpointConfig, now: float) -> tuple[TlsStep, ...]:
-    """What our own two files of TLS come to; a step that fails ends those that rest on it. `now` is in seconds."""
+    """Test our server and client files; a failed step ends those that depend on it. `now` is in seconds."""
     return tuple(_files(config, now))
 
 
@@ -66,13 +66,17 @@ def _dates(side: str, path: Path, material: Material, now: float) -> Iterator[Tl
             name, end = each.subject.rfc4514_string(), each.not_valid_after_utc
             what = f"{side}: the {kind} certificate of {name}"
             ends = end.timestamp()
-            problem = f"{what} ended on {end.date()}" if ends <= now else ""
+            problem = f"{what} expired on {end.date()}" if ends <= now else ""
             if each.not_valid_before_utc.timestamp() > now:
-                problem = f"{what} begins on {each.not_valid_before_utc.date()}"
-            hint = f"Renew it in the store that {path} names, or correct this host's clock."
-            # a trusted one that ended hurts only who needs it
+                problem = f"{what} is not valid before {each.not_valid_before_utc.date()}"
+            hint = f"Renew the certificate in the store that {path} names, or correct this host's clock."
+            # an expired trusted certificate affects only its own peers
             yield TlsStep(
-                f"{what} ends on {end.date()}", problem, hint, ends=ends if kind == "our" else None, minor=kind != "our"
+                f"{what} expires on {end.date()}",
+                problem,
+                hint,
+                ends=ends if kind == "our" else None,
+                minor=kind != "our",
             )
 
 
@@ -83,13 +87,13 @@ def _modes(side: str, material: Material) -> Iterator[TlsStep]:
 
 
 def _convinces(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> TlsStep:
-    """A handshake in memory, as others of this configuration do it with our servers by the name of this host."""
+    """Test a handshake in memory, as a peer with this configuration makes with our servers by this host's name."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     sides = [
         client.wrap_bio(to_client, to_server, server_hostname=host),
         server.wrap_bio(to_server, to_client, server_side=True),
     ]
-    what = f"our certificate convinces who trusts as we do, by the name {host}"
+    what = f"a client with our trust store accepts our certificate for {host}"
     while sides:
         for each in list(sides):
             try:
@@ -98,18 +102,19 @@ def _convinces(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> Tls
                 continue
             except ssl.SSLError as fault:
                 hint = "Compare the chain and the names of our certificate with the trust store (keytool -list -v)."
-                return TlsStep(what, f"our own certificate does not convince by {host}: {tls_reason(fault)}", hint)
+                problem = f"a client with our trust store rejects our certificate for {host}: {tls_reason(fault)}"
+                return TlsStep(what, problem, hint)
             sides.remove(each)
     return TlsStep(what)
 
 
 def peers(config: CheckpointConfig) -> list[str]:
-    """Base URLs of the NameNodes that we call over TLS; those of JournalNodes are known to the nodes alone."""
+    """Return the base URLs of the NameNodes that we call over TLS; only JournalNodes know their own URLs."""
     return [each for each in config.namenode_http_addresses if each.startswith("https:")]
 
 
 def ask_peer(url: str, *, timeout: float) -> TlsStep:
-    """A handshake with the server at `url`, then a GET."""
+    """Test a handshake with the server at `url`, then a GET."""
     parts = urlsplit(url)
     connection = connection_for(parts, timeout, lambda: False)
     what = f"handshake with {parts.netloc}"
@@ -119,11 +124,9 @@ def ask_peer(url: str, *, timeout: float) -> TlsStep:
         connection.request("GET", _PROBE, headers={"Connection": "close"})
         with connection.getresponse() as answer:
             if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                return TlsStep(
-                    what, f"{what}: it is answered with status {answer.status}", "Look at that server's log."
-                )
+                return TlsStep(what, f"{what}: the answer has status {answer.status}", "Check that server's log.")
     except (OSError, http.client.HTTPException) as fault:
-        return TlsStep(what, f"{what} fails: {network_reason(fault)}", "Look at the certificate and the trust store.")
+        return TlsStep(what, f"{what} fails: {network_reason(fault)}", "Check the certificate and the trust store.")
     finally:
         connection.close()
     return TlsStep(what)

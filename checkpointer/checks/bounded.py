@@ -1,4 +1,4 @@
-"""Questions that may never be answered: each in its own thread, all with one limit."""
+"""Questions that may never be answered: each runs in its own thread, all within one time limit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ K = TypeVar("K")
 
 
 def ask(question: Callable[[], T]) -> Answer[T]:
-    """The answer, or the error in its place."""
+    """Return the answer, or the error in its place."""
     try:
         return Answer(question())
     except HdfsError as fault:
@@ -27,10 +27,10 @@ def ask(question: Callable[[], T]) -> Answer[T]:
 
 
 def ask_all(questions: Mapping[K, Callable[[], T]], limit: float) -> dict[K, Answer[T]]:
-    """Ask everything at once; what has no answer within `limit` seconds has an error instead.
+    """Ask all questions at once; a question without an answer within `limit` seconds gets an error.
 
-    A thread that hangs, on a dead NFS mount for instance, is left behind and ends with the process. A fault that is
-    no HdfsError and no OSError is raised here.
+    A thread that hangs, for instance on a dead NFS mount, is abandoned and ends with the process. Exceptions other
+    than HdfsError and OSError propagate.
     """
     answers: queue.SimpleQueue[tuple[K, Answer[T] | BaseException]] = queue.SimpleQueue()
 

@@ -1,4 +1,4 @@
-"""Checks of the work itself: age of the last checkpoint, transactions since, edits without a gap, the daemon."""
+"""Checks of the checkpointing: age of the last checkpoint, transactions since, gaps in the edits, the daemon."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from checkpointer.checks.verdict import Metric, State, Verdict, worst
 from hadoop_common.quantities import counted, duration
 from servlets.node_state import Cancelled, Record
 
-# as the daemon's readiness: three periods without a checkpoint are an alarm
+# the daemon's readiness alarms after three periods, too
 _WARNING_PERIODS, _CRITICAL_PERIODS = 2, 3
 _WARNING_TRANSACTIONS = 2
 _LISTED = 5
 
 
 def check_age(facts: Facts, thresholds: Thresholds) -> Verdict:
-    """The last checkpoint is not long ago; one that nothing was written after does not age."""
+    """Check that the last checkpoint is recent; without new transactions it does not age."""
     limits = thresholds.limits("age", _WARNING_PERIODS * facts.period, _CRITICAL_PERIODS * facts.period)
     at, details = _last_checkpoint(facts)
     if at is None:
@@ -26,14 +26,14 @@ def check_age(facts: Facts, thresholds: Thresholds) -> Verdict:
     age = max(0.0, facts.now - at)
     metric = Metric("age", round(age), "s", limits.warning, limits.critical)
     if _transactions_since(facts) == 0:
-        return Verdict(State.OK, f"{duration(age)}, and nothing was written since", tuple(details), (metric,))
+        return Verdict(State.OK, f"{duration(age)}, without a transaction since", tuple(details), (metric,))
     return Verdict(metric.state(), f"last checkpoint {duration(age)} ago", tuple(details), (metric,))
 
 
 def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
-    """When the NameNode got its newest image, else when ours was written, in seconds since the epoch.
+    """Return when the NameNode got its newest image, else when ours was written, in seconds since the epoch.
 
-    A NameNode keeps what /jmx reports for a while: the daemon knows at once what that one took from it.
+    A NameNode caches its /jmx values for a while; the daemon knows at once that an upload was accepted.
     """
     details = []
     node = active_of(facts)
@@ -42,7 +42,7 @@ def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
         milliseconds = node.beans.value.get("LastCheckpointTime")
         if isinstance(milliseconds, int) and milliseconds > 0:
             known = milliseconds / 1000
-            details.append(f"{node.http} says {duration(facts.now - known)} ago")
+            details.append(f"{node.http} reports {duration(facts.now - known)} ago")
     image = facts.image.value
     if image is not None:
         details.append(f"our image at txid {image.txid} was written {duration(facts.now - image.modified)} ago")
@@ -56,7 +56,7 @@ def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
 
 
 def check_transactions(facts: Facts, thresholds: Thresholds) -> Verdict:
-    """Not many more transactions than make a checkpoint due are in no image of the NameNode."""
+    """Check that the transactions since the NameNode's newest image are not far above the configured count."""
     limits = thresholds.limits("transactions", _WARNING_TRANSACTIONS * facts.transactions, None)
     since = _transactions_since(facts)
     if since is None:
@@ -74,14 +74,14 @@ def _transactions_since(facts: Facts) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Which transactions segments lack: `gaps` between them, `tail` after the last one; first and last txid each."""
+    """Transactions that segments lack: `gaps` between them, `tail` after the last one, as (first, last) txids."""
 
     gaps: tuple[tuple[int, int], ...]
     tail: tuple[int, int] | None
 
 
 def coverage(base: int, segments: Iterable[TxidRange], last: int) -> Coverage:
-    """What `segments` lack of the transactions after `base` up to `last`; an open one reaches as far as it has to."""
+    """Return the transactions after `base` up to `last` that `segments` lack; an open segment reaches to `last`."""
     expected, gaps = base + 1, []
     for segment in sorted(segments, key=lambda each: (each.first, each.last is None, each.last or 0)):
         end = max(last, segment.first) if segment.last is None else segment.last
@@ -94,12 +94,12 @@ def coverage(base: int, segments: Iterable[TxidRange], last: int) -> Coverage:
 
 
 def check_edits(facts: Facts, thresholds: Thresholds) -> Verdict:
-    """From the image that the next checkpoint starts from, the edits reach the NameNode's last txid without a gap."""
+    """Check that the edits reach from the next checkpoint's base image to the NameNode's last txid without a gap."""
     node = active_of(facts)
     if node is None or node.last_txid.value is None:
         return Verdict(State.UNKNOWN, "no NameNode reports its last transaction")
     last = node.last_txid.value
-    # a standby goes on from its own image and the shared edits, others fetch the NameNode's image and its edits
+    # a standby starts from its own image and the shared edits, other roles fetch the NameNode's image and edits
     if facts.journal is not None:
         where, segments = facts.journal.place, facts.journal.segments
         base = None if facts.image.value is None else facts.image.value.txid
@@ -108,7 +108,7 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> Verdict:
         base = node.checkpoint_txid.value
     if segments.value is None or base is None:
         reason = segments.error or facts.image.error or "there is no image yet"
-        return Verdict(State.UNKNOWN, f"edits at {where} cannot be followed: {reason}")
+        return Verdict(State.UNKNOWN, f"edits at {where} cannot be checked: {reason}")
     details = (
         f"image at txid {base}, the NameNode is at {last}",
         f"{counted(len(segments.value), 'segment')} at {where}",
@@ -118,8 +118,8 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> Verdict:
             State.CRITICAL,
             stranger,
             details,
-            hint="The NameNode was restored from an older state, or is another one: compare them. The daemon offers "
-            "it nothing of another past (docs/lost-past.md).",
+            hint="The NameNode was restored from an older state, or it is another NameNode: compare them. The daemon "
+            "does not offer it images of another past (docs/lost-past.md).",
         )
     found = coverage(base, segments.value, last)
     metric = Metric("missing", sum(end - first + 1 for first, end in found.gaps))
@@ -129,26 +129,26 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> Verdict:
         return Verdict(State.CRITICAL, f"missing between image and NameNode: {listed}{more}", details, (metric,))
     if found.tail is not None and facts.journal is not None:
         first, end = found.tail
-        return Verdict(State.WARNING, f"{first}-{end} are not in {where} (yet)", details, (metric,))
+        return Verdict(State.WARNING, f"{first}-{end} are not yet in {where}", details, (metric,))
     return Verdict(State.OK, f"without a gap from txid {base} to {last}", details, (metric,))
 
 
 def _stranger(facts: Facts, base: int, segments: tuple[TxidRange, ...], last: int) -> str:
-    """What says that an image is not of the NameNode's past, "" where nothing does."""
+    """Describe why an image cannot belong to the NameNode's past; "" if nothing contradicts it."""
     ours = base if facts.image.value is None else facts.image.value.txid
     newest = max(base, ours)
     if newest > last:
         return f"the image at txid {newest} is ahead of the NameNode, which is at {last}"
-    # a standby's image may end within a segment, that of the other roles is made of whole ones
+    # a standby's image may end within a segment, the other roles merge whole segments
     if facts.journal is None and ours > base and not any(each.last == ours for each in segments):
-        return f"our image at txid {ours} is not of the NameNode's past: none of its segments ends there"
+        return f"our image at txid {ours} does not belong to the NameNode's past: no segment ends there"
     return ""
 
 
 def check_daemon(facts: Facts, thresholds: Thresholds) -> Verdict:
-    """The daemon answers, is ready, has no alarm, its last attempt did not fail, and nothing holds checkpoints back."""
+    """Check that the daemon answers, is ready, has no alarm, did not fail last, and may make checkpoints."""
     daemon = facts.daemon
-    assert daemon is not None, "the daemon is among this check's needs"
+    assert daemon is not None, "this check needs the daemon's facts"
     if daemon.live.value is None:
         return Verdict(State.CRITICAL, f"{daemon.url} does not answer", (daemon.live.error,))
     states, problems, details = [State.OK], [], []
@@ -181,15 +181,15 @@ def check_daemon(facts: Facts, thresholds: Thresholds) -> Verdict:
 
 
 def _cancellation(held: Cancelled | None) -> str:
-    """That checkpoints are held back, "" where they are not."""
+    """Report that checkpoints are blocked by a cancellation, "" if they are not."""
     if held is None:
         return ""
     reason = held.reason or "no reason was given"
-    return f"no checkpoint may begin for {duration(held.seconds_left)}, cancelled: {reason}"
+    return f"checkpoints are cancelled and blocked for {duration(held.seconds_left)}: {reason}"
 
 
 def _last_error(now: float, record: Record) -> str:
-    """The daemon's newest error, "" if a checkpoint or an upload succeeded after it."""
+    """Return the daemon's newest error, "" if a checkpoint or an upload succeeded after it."""
     at = record.last_error_at
     if not record.last_error or at is None:
         return ""

@@ -1,4 +1,4 @@
-"""Checks of the NameNodes and JournalNodes: reachable, one active, a majority that is near, and of our namespace."""
+"""Checks of NameNodes and JournalNodes: reachable, one active, a majority up to date, all of our namespace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ACTIVE = "ACTIVE"
 
 
 def check_namenode(facts: Facts, thresholds: Thresholds) -> Verdict:
-    """Every NameNode answers getTransactionId over RPC, and HTTP; one of several may be away for maintenance."""
+    """Check that NameNodes answer getTransactionId over RPC, and HTTP; one of several may be down for maintenance."""
     well = [node for node in facts.namenodes if node.last_txid.value is not None and node.beans.value is not None]
     total = len(facts.namenodes)
     details = [line for node in facts.namenodes for line in _reachability(node)]
@@ -34,7 +34,7 @@ def _reachability(node: NameNodeFacts) -> list[str]:
 
 
 def check_ha(facts: Facts, thresholds: Thresholds) -> Verdict:
-    """Exactly one NameNode of an HA pair is active."""
+    """Check that exactly one NameNode of an HA pair is active."""
     if not facts.is_ha:
         return Verdict(State.OK, "no HA is configured")
     details = tuple(f"{node.rpc}: {node.state.value or node.state.error}" for node in facts.namenodes)
@@ -45,22 +45,22 @@ def check_ha(facts: Facts, thresholds: Thresholds) -> Verdict:
     if active:
         return Verdict(
             State.CRITICAL,
-            f"{len(active)} NameNodes say they are active",
+            f"{len(active)} NameNodes report that they are active",
             details,
-            hint="Two writers of one namespace lose edits: fence one of them now (hdfs haadmin -failover).",
+            hint="Two active NameNodes of one namespace lose edits: fence one of them now (hdfs haadmin -failover).",
         )
     if silent:
-        return Verdict(State.UNKNOWN, f"none says it is active, {len(silent)} do not answer", details)
+        return Verdict(State.UNKNOWN, f"no NameNode reports that it is active, {len(silent)} do not answer", details)
     return Verdict(State.CRITICAL, "no NameNode is active", details)
 
 
 def check_kerberos(facts: Facts, thresholds: Thresholds) -> Verdict:
-    """Every step of a login by Kerberos goes well."""
+    """Check that every step of the Kerberos login succeeds."""
     steps = facts.login.value
     if facts.login.error:
-        return Verdict(State.CRITICAL, f"the login was not tried to its end: {facts.login.error}")
+        return Verdict(State.CRITICAL, f"the test of the login was not completed: {facts.login.error}")
     if not steps:
-        return Verdict(State.OK, "no Kerberos is configured")
+        return Verdict(State.OK, "Kerberos is not configured")
     details = tuple(f"{step.name}: {step.error or 'works'}" for step in steps)
     failed = [step for step in steps if step.error]
     if not failed:
@@ -70,7 +70,7 @@ def check_kerberos(facts: Facts, thresholds: Thresholds) -> Verdict:
 
 
 def check_version(facts: Facts, thresholds: Thresholds) -> Verdict:
-    """NameNodes, our storage and the journal are of one namespace, in a layout that can be merged."""
+    """Check that NameNodes, storage and journal belong to one namespace, in a layout that can be merged."""
     known = _storage_infos(facts)
     errors = [f"{node.rpc}: {node.storage_info.error}" for node in facts.namenodes if node.storage_info.error]
     if facts.journal is not None and facts.journal.storage_info.error:
@@ -78,14 +78,14 @@ def check_version(facts: Facts, thresholds: Thresholds) -> Verdict:
     details = [f"{where}: {info.colon_string()}" for where, info in known] + errors
     details += [f"{node.rpc}: Hadoop {node.software}" for node in facts.namenodes if node.software]
     if not known:
-        return Verdict(State.UNKNOWN, "none reports which namespace it holds", tuple(details))
+        return Verdict(State.UNKNOWN, "no node or directory reports its namespace", tuple(details))
     states, problems = [State.OK], []
     for state, problem in (_identity(known), _layouts(known), _upgrades(known)):
         states.append(state)
         problems += [problem] if problem else []
     if errors:
         states.append(State.UNKNOWN)
-        problems.append(f"{len(errors)} of them cannot be asked")
+        problems.append(f"{len(errors)} of them cannot be read")
     first = known[0][1]
     summary = "; ".join(problems) or f"layout {first.layout_version}, cluster {first.cluster_id}"
     return Verdict(worst(states), summary, tuple(details))
@@ -106,7 +106,7 @@ def _identity(known: list[tuple[str, StorageInfo]]) -> tuple[State, str]:
     for other, info in known[1:]:
         for name in ("cluster_id", "namespace_id", "blockpool_id"):
             ours, theirs = getattr(first, name), getattr(info, name)
-            # VERSION of a JournalNode or a shared directory may have no block pool
+            # VERSION of a JournalNode or a shared directory may lack the block pool
             if ours and theirs and ours != theirs:
                 return State.CRITICAL, f"{name} is {ours} at {where}, but {theirs} at {other}"
     return State.OK, ""
@@ -125,12 +125,12 @@ def _upgrades(known: list[tuple[str, StorageInfo]]) -> tuple[State, str]:
     where, first = known[0]
     for other, info in known[1:]:
         if (info.layout_version, info.c_time) != (first.layout_version, first.c_time):
-            return State.WARNING, f"layout or cTime differ between {where} and {other}, as during an upgrade"
+            return State.WARNING, f"layout or cTime of {where} and {other} differ, as during an upgrade"
     return State.OK, ""
 
 
 def check_journal_nodes(facts: Facts, thresholds: Thresholds) -> Verdict:
-    """Every JournalNode answers by RPC and HTTP; without a majority nothing can be read, or written."""
+    """Check that JournalNodes answer by RPC and HTTP; edits can be read and written only with a majority."""
     nodes = () if facts.journal is None else facts.journal.nodes
     if not nodes:
         return Verdict(State.OK, "the edits are not on JournalNodes")
@@ -148,9 +148,9 @@ def check_journal_nodes(facts: Facts, thresholds: Thresholds) -> Verdict:
 
 def _leftover_hint(node: NodeAnswer) -> str:
     return (
-        f"{node.address} lists no segments because of {node.leftover}, whose transactions it also has in a finalized "
-        "segment: a syncer of Hadoop leaves such a file. While the other JournalNodes answer, end this one's process, "
-        "move the file out of `current`, and start the process again."
+        f"{node.address} cannot list its segments because of {node.leftover}, whose transactions are also in a "
+        "finalized segment: Hadoop's JournalNode syncer leaves such files. While the other JournalNodes answer, stop "
+        "this JournalNode, move the file out of `current`, and start the JournalNode again."
     )
 
 
@@ -162,7 +162,7 @@ def _state(well: int, total: int) -> State:
 
 def _fault(node: NodeAnswer) -> str:
     if node.same_namespace is False:
-        return "it keeps this journal for another namespace"
+        return "its journal belongs to another namespace"
     return node.fault or node.http_fault
 
 

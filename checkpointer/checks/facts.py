@@ -1,4 +1,4 @@
-"""What the checks look at: immutable values, gathered at one moment."""
+"""The facts that the checks examine: immutable values, gathered at one moment."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T_co]):
-    """What was learned, or why it was not; neither where it was not asked for.
+    """A value, or the error that prevented it; neither if the question was not asked.
 
     Attributes:
-        late: it may yet be well.
-        hint: what to do about `error`, "" where nobody said.
+        late: the error is a timeout, so the subject may be well.
+        hint: the next step for `error`, "" if unknown.
     """
 
     value: T_co | None = None
@@ -43,11 +43,11 @@ class TxidRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameNodeFacts:
-    """A NameNode, as its RPC and HTTP servers tell.
+    """A NameNode, as its RPC and HTTP servers describe it.
 
     Attributes:
         state: name of its HAState.
-        beans: of its FSNamesystem in /jmx; empty where it answers but has none.
+        beans: attributes of the FSNamesystem bean in /jmx; empty if the server answers without that bean.
         segments: its finalized segments after its newest image.
     """
 
@@ -68,9 +68,9 @@ class DirectoryFacts:
 
     Attributes:
         free: in bytes.
-        holder: of its lock, "" for nobody.
-        lost_pasts: that were set aside.
-        unusable: a line for each file that is named like an image and cannot be used.
+        holder: process that holds its lock, "" if the lock is free.
+        lost_pasts: folders of set-aside histories.
+        unusable: a line for each unusable file with the name of an image.
     """
 
     root: Path
@@ -84,11 +84,16 @@ class DirectoryFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageFacts:
-    """The newest image here; `size` in bytes, `modified` in seconds since the epoch.
+    """The newest image in our storage directories.
 
-    `copies` tells for each copy whether it is whole: its digest, or what is wrong. `deep` counts errors in its records.
-    `way_out` tells how an older image can take its place, "" where it is whole or none can. `codec` (class name,
-    "" for none) and `layout_version` are None where its summary cannot be read.
+    Attributes:
+        size: in bytes.
+        modified: in seconds since the epoch.
+        copies: for each copy its digest, or its fault.
+        deep: number of errors in its records.
+        way_out: how an older image can replace it; "" if it is intact or if there is no replacement.
+        codec: class name, "" for uncompressed, None if the summary cannot be read.
+        layout_version: None if the summary cannot be read.
     """
 
     txid: int
@@ -107,8 +112,8 @@ class JournalFacts:
 
     Attributes:
         place: the folder, or the URI.
-        storage_info: neither value nor error where the journal has no VERSION that can be read.
-        nodes: the JournalNodes, where it is kept on some.
+        storage_info: neither value nor error if this kind of journal has no readable VERSION.
+        nodes: the JournalNodes, empty for other kinds of journal.
     """
 
     place: str
@@ -119,7 +124,7 @@ class JournalFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonFacts:
-    """The daemon; `live` and `ready` are its health probes, with what they say."""
+    """The daemon; `live` and `ready` are the result and the message of its health probes."""
 
     url: str
     live: Answer[tuple[bool, str]] = Answer()
@@ -129,13 +134,13 @@ class DaemonFacts:
 
 @dataclass(frozen=True, slots=True)
 class TlsStep:
-    """One thing that TLS needs.
+    """One tested requirement of TLS.
 
     Attributes:
-        what: was tried.
-        error: why it does not work, "" where it does; `hint` says what to do then.
-        ends: when our own certificate ends, seconds since the epoch; None for another step.
-        minor: whether others work without it.
+        what: the test.
+        error: why it fails, "" if it succeeds; `hint` is the next step.
+        ends: when our own certificate expires, in seconds since the epoch; None for other steps.
+        minor: whether HTTPS works without it.
     """
 
     what: str
@@ -147,7 +152,7 @@ class TlsStep:
 
 @dataclass(frozen=True, slots=True)
 class LoginStep:
-    """A step of a login by Kerberos; `error` and what to do are "" where it went well."""
+    """A step of a Kerberos login; `error` and `hint` are "" if it succeeded."""
 
     name: str
     error: str = ""
@@ -156,13 +161,13 @@ class LoginStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockFacts:
-    """The lock by which daemons agree on the one that makes the checkpoints.
+    """The lock by which several daemons elect the one that makes checkpoints.
 
     Attributes:
-        lock: what keeps it.
-        required: whether no checkpoint is made without it.
-        host: this one; `address`: of our own daemon's HTTP server. Both are in the lock where that one leads.
-        holding: who has it, None where nobody has.
+        lock: file or ensemble that stores the lock.
+        required: whether checkpoints need the lock.
+        host, address: this host, and the HTTP address of its daemon. The lock contains both if that daemon leads.
+        holding: the holder, None if the lock is free.
     """
 
     lock: str
@@ -174,11 +179,16 @@ class LockFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Everything the checks may look at; what no chosen check needs is left out.
+    """The facts of all chosen checks; those that no chosen check needs keep their defaults.
 
-    `now` is in seconds since the epoch, `period` in seconds, `reserved` in bytes. `codec` is the class name configured
-    for new images, "" for none. `edits_directories` are those that hold edits only; `tls` is None where HTTPS is not
-    used, `lock` where every daemon is for itself.
+    Attributes:
+        now: in seconds since the epoch.
+        period: in seconds.
+        reserved: in bytes.
+        codec: class name configured for new images, "" for uncompressed.
+        edits_directories: directories for edits only.
+        tls: None if HTTPS is not used.
+        lock: None if no lock is configured.
     """
 
     role: Role
@@ -200,6 +210,6 @@ class Facts:
 
 
 def active_of(facts: Facts) -> NameNodeFacts | None:
-    """The NameNode to believe: the active one, else the one that is furthest; None where none answers."""
+    """Return the active NameNode, else the one with the highest transaction id; None if none answers."""
     answering = [node for node in facts.namenodes if node.last_txid.value is not None]
     return max(answering, key=lambda node: (node.state.value == "ACTIVE", node.last_txid.value or 0), default=None)

@@ -1,4 +1,4 @@
-"""Gathers the facts that the chosen checks need, at one moment and within one limit of time."""
+"""Gathers the facts that the chosen checks need, at one moment and within one time limit."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from hadoop_common.storage_info import StorageInfo
 from site_config.checkpoint_config import CheckpointConfig, Role, identity_of
 from site_config.keys import DEFAULTS, RESOURCE_DU_RESERVED
 
-# a question is up to three calls in a row, and what the first ones said is not to be lost by the last
+# a question makes up to three calls in a row; a slow last call must not lose the answers of the first ones
 _CALLS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What of a configuration the checks use; `reserved` is dfs.namenode.resource.du.reserved in bytes."""
+    """The settings that the checks use; `reserved` is dfs.namenode.resource.du.reserved in bytes."""
 
     config: CheckpointConfig
     is_ha: bool
@@ -39,12 +39,12 @@ class Cluster:
 
     @classmethod
     def of(cls, configuration: Configuration, role: Role, parts: Collection[Part]) -> Cluster:
-        """Read it for `role`, as far as it takes to gather `parts`.
+        """Read the settings of `role` that gathering `parts` needs.
 
         Raises:
-            ConfigurationError: all that is wrong.
+            ConfigurationError: names all faulty keys.
         """
-        # Without HA the lock has the name of the NameNode.
+        # without HA, the lock is named after the NameNode
         calls = not {Part.NAMENODES, Part.TLS, Part.LOCK}.isdisjoint(parts)
         config = CheckpointConfig.from_configuration(configuration, role, namenodes=calls)
         settings = configuration.with_defaults(DEFAULTS)
@@ -59,9 +59,9 @@ def gather(
     deep: bool = False,
     clock: Callable[[], float] = time.time,
 ) -> Facts:
-    """Ask everything that `parts` name; no question takes longer than `limit` seconds.
+    """Gather the facts of `parts`; each question takes at most `limit` seconds.
 
-    NameNodes are asked before the journal is listed, so that what they had written by then has to be in it.
+    The NameNodes are asked before the journal is listed, so the journal must contain the transactions they report.
     """
     config = cluster.config
     questions: dict[str, Callable[[], Any]] = {}
@@ -122,13 +122,13 @@ def _namenodes(config: CheckpointConfig, answers: Mapping[str, Answer[Any]]) -> 
 
 
 def _tls(answers: Mapping[str, Answer[Any]], peers: Sequence[str]) -> tuple[TlsStep, ...]:
-    late = {f"tls {url}": TlsStep(f"handshake with {url}", f"{url} does not answer in time") for url in peers}
+    late = {f"tls {url}": TlsStep(f"handshake with {url}", f"{url} did not answer in time") for url in peers}
     found = list(answers["tls"].value or (TlsStep("files", answers["tls"].error),))
     return (*found, *(answers[name].value or step for name, step in late.items()))
 
 
 def _silent(http: str, rpc: str, error: str) -> NameNodeFacts:
-    """A NameNode whose RPC server did not answer in time."""
+    """Return the facts of a NameNode whose RPC server did not answer in time."""
     no: Answer[Any] = Answer(error=error)
     return NameNodeFacts(http=http, rpc=rpc, last_txid=no, checkpoint_txid=no, state=no, storage_info=no, segments=no)
 

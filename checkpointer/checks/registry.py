@@ -1,4 +1,4 @@
-"""The checks as data: name, what they need to know, whether they may be CRITICAL, and what to do when they are."""
+"""The table of checks: name, purpose, hint, the facts they need, and whether they may be CRITICAL."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from checkpointer.checks.verdict import State, Verdict, worst
 
 
 class Part(Enum):
-    """A part of the facts that is gathered only where a check needs it; IMAGE_CONTENT reads whole images."""
+    """A group of facts that is gathered only if a chosen check needs it; IMAGE_CONTENT reads whole images."""
 
     NAMENODES = "namenodes"
     STORAGE = "storage"
@@ -37,10 +37,10 @@ class Part(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check. Unless `critical`, it is a WARNING at most, as long as no critical threshold was asked for.
+    """One check. Unless `critical`, its state is at most WARNING, except with a threshold of --critical.
 
     Attributes:
-        acts: whether the hint advises to change something, which must not be advised where nothing is known.
+        acts: whether the hint advises a change. Such a hint must not be given while the state is UNKNOWN.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a check said, and what to do next; "" where there is nothing to do."""
+    """The verdict of a check with its hint, "" if nothing needs to be done."""
 
     name: str
     verdict: Verdict
@@ -62,46 +62,46 @@ class Outcome:
 
 
 _UNKNOWN_HINT = (
-    "Nothing is known yet, so that nothing is to be changed: see why it could not be asked (checks namenode, storage "
-    "and daemon)."
+    "The state is not known, so do not change anything yet. Find out first why it could not be read: run the checks "
+    "namenode, storage and daemon."
 )
 
 CHECKS: tuple[Check, ...] = (
     Check(
         "namenode",
         "every NameNode answers by RPC and HTTP",
-        "Look at the NameNode that does not answer; dfs.namenode.rpc-address and http-address say where it should be.",
+        "Check the NameNode that does not answer; dfs.namenode.rpc-address and http-address name its addresses.",
         frozenset({Part.NAMENODES}),
         check_namenode,
     ),
     Check(
         "ha",
         "exactly one NameNode is active",
-        "Look at the failover controllers and at the logs of the NameNodes; where there are no controllers, `hdfs "
-        "haadmin -failover`, which fences, makes one active.",
+        "Check the failover controllers and the logs of the NameNodes. Without failover controllers, `hdfs haadmin "
+        "-failover`, which fences, makes one NameNode active.",
         frozenset({Part.NAMENODES}),
         check_ha,
         acts=True,
     ),
     Check(
         "version",
-        "NameNodes, storage and journal are of one namespace and a supported layout",
-        "Check that configuration and directories are of this cluster; never copy VERSION between clusters.",
+        "NameNodes, storage and journal belong to one namespace and have a supported layout",
+        "Check that the configuration and the directories belong to this cluster; never copy VERSION between clusters.",
         frozenset({Part.NAMENODES, Part.STORAGE, Part.JOURNAL}),
         check_version,
         acts=True,
     ),
     Check(
         "storage",
-        "storage directories work and agree, the newest image is whole",
-        "Look at the named directory; fetch a damaged image again with `checkpointer fetch-image`.",
+        "storage directories work and agree, and the newest image is intact",
+        "Check the named directory; fetch a damaged image again with `checkpointer fetch-image`.",
         frozenset({Part.STORAGE, Part.IMAGE_CONTENT}),
         check_storage,
         acts=True,
     ),
     Check(
         "space",
-        "room for two more images beside what is reserved",
+        "free space for two more images in addition to the reserve",
         "Free space on that disk, or lower dfs.namenode.num.checkpoints.retained.",
         frozenset({Part.STORAGE}),
         check_space,
@@ -109,16 +109,15 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "age",
-        "the last checkpoint is not long ago",
-        "Check the daemon's log; `checkpointer checkpoint --force` tries now and says what is wrong.",
+        "the last checkpoint is recent",
+        "Check the daemon's log; `checkpointer checkpoint --force` tries now and reports the error.",
         frozenset({Part.NAMENODES, Part.STORAGE, Part.DAEMON}),
         check_age,
     ),
     Check(
         "transactions",
-        "not many more transactions than make a checkpoint due",
-        "Look at the checks age and daemon; where checkpoints are made as they are due, lower "
-        "dfs.namenode.checkpoint.check.period.",
+        "the transactions since the last checkpoint are not far above dfs.namenode.checkpoint.txns",
+        "Run the checks age and daemon. If checkpoints are made on time, lower dfs.namenode.checkpoint.check.period.",
         frozenset({Part.NAMENODES}),
         check_transactions,
         critical=False,
@@ -126,46 +125,46 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "edits",
-        "no gap from the image to the NameNode's last transaction",
-        "Look for the missing segments in the NameNode's other edits directories, and do not restart the NameNode "
-        'before they are there or it has a newer image: docs/operations.md, "Gap in the edits".',
+        "the edits have no gap from the image to the NameNode's last transaction",
+        "Look for the missing segments in the NameNode's other edits directories. Do not restart the NameNode before "
+        'they are in place or it has a newer image: docs/operations.md, "Gap in the edits".',
         frozenset({Part.NAMENODES, Part.STORAGE, Part.JOURNAL}),
         check_edits,
         acts=True,
     ),
     Check(
         "journalnodes",
-        "every JournalNode answers by RPC and HTTP, and none lags far",
-        "Check the named JournalNode and its log. docs/operations.md says what to do about one that lost its disk, and "
-        "about a damaged journal.",
+        "every JournalNode answers by RPC and HTTP, and is nearly up to date",
+        "Check the named JournalNode and its log. docs/operations.md describes the repair of a JournalNode that lost "
+        "its disk, and of a damaged journal.",
         frozenset({Part.STORAGE, Part.JOURNAL}),
         check_journal_nodes,
     ),
     Check(
         "daemon",
-        "the daemon answers, is ready and met no error",
+        "the daemon answers, is ready and has no error",
         "Check `systemctl status` and the daemon's log.",
         frozenset({Part.DAEMON}),
         check_daemon,
     ),
     Check(
         "leader",
-        "of several daemons for one cluster one has the lock, and makes the checkpoints",
-        "Check what keeps the lock: the servers of ha.zookeeper.quorum, or the file of checkpointer.leader.lock.",
+        "one of several daemons for one cluster holds the lock and makes the checkpoints",
+        "Check the servers of ha.zookeeper.quorum, or the file of checkpointer.leader.lock.",
         frozenset({Part.LOCK}),
         check_leader,
     ),
     Check(
         "tls",
         "stores, passwords, certificates and handshakes of HTTPS work",
-        "Renew our certificate in its store; it counts without a restart.",
+        "Renew our certificate in its store; a running daemon loads it without a restart.",
         frozenset({Part.TLS}),
         check_tls,
     ),
     Check(
         "kerberos",
         "each step of the login at each NameNode works: keytab, ticket, service tickets, RPC, HTTP",
-        "Run with KRB5_TRACE=/dev/stderr to see what Kerberos does.",
+        "Run with KRB5_TRACE=/dev/stderr to trace the Kerberos library.",
         frozenset({Part.NAMENODES, Part.LOGIN}),
         check_kerberos,
     ),
@@ -173,7 +172,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def perform(checks: Iterable[Check], facts: Facts, thresholds: Thresholds) -> list[Outcome]:
-    """Decide every check over the same facts."""
+    """Decide all `checks` over the same facts."""
     return [_outcome(check, check.decide(facts, thresholds), thresholds) for check in checks]
 
 
@@ -185,7 +184,7 @@ def _outcome(check: Check, verdict: Verdict, thresholds: Thresholds) -> Outcome:
 
 
 def _hint(check: Check, verdict: Verdict) -> str:
-    """The check's own hint is for what it found: nothing is to be changed where nothing could be found out."""
+    """Return the hint for a verdict; an UNKNOWN state never gets a hint that advises a change."""
     if verdict.state is State.OK:
         return ""
     if verdict.hint:
@@ -194,5 +193,5 @@ def _hint(check: Check, verdict: Verdict) -> str:
 
 
 def state_of(outcomes: Iterable[Outcome]) -> State:
-    """The state of all checks together."""
+    """Return the worst state of `outcomes`."""
     return worst(outcome.verdict.state for outcome in outcomes)

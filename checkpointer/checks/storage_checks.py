@@ -1,4 +1,4 @@
-"""Checks of our storage directories: usable, of one VERSION, newest image whole, room for the next one."""
+"""Checks of our storage directories: usable, of one VERSION, newest image intact, free space for the next image."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from hadoop_common.quantities import counted
 from image_format.codec_choice import advice_on_codec, class_of, codec_to_write
 
 _UNUSABLE_HINT = (
-    "Checkpoints continue without the named files. Copy a missing .md5 file from where the image comes from; move the "
-    "rest out of `current` once the cause is known."
+    "Checkpoints continue without the named files. Copy a missing .md5 file from the image's origin; move the other "
+    "files out of `current` when you know the cause."
 )
 
 _LOST_PAST_HINT = (
-    "If the NameNode was set back by mistake, `lost_past` is the state that it lost: keep it. Otherwise move it away, "
-    'which ends this warning: docs/operations.md, "Restore, rollback or a second NameNode with the same ids".'
+    "If the NameNode was set back by mistake, `lost_past` is the state that it lost: keep it. Otherwise move "
+    "`lost_past` away, which ends this warning: docs/operations.md, "
+    '"Restore, rollback or a second NameNode with the same ids".'
 )
 
 
 def check_storage(facts: Facts, thresholds: Thresholds) -> Verdict:
-    """Every directory works, they agree, and the newest image is whole."""
+    """Check that every directory works, that all agree, and that the newest image is intact."""
     broken, broken_edits = _broken(facts.directories), _broken(facts.edits_directories)
     new = [each for each in facts.directories if each not in broken and _is_new(each)]
     details = [_line(each) for each in (*facts.directories, *facts.edits_directories)]
@@ -46,7 +47,7 @@ def check_storage(facts: Facts, thresholds: Thresholds) -> Verdict:
     if new and len(new) + len(broken) == len(facts.directories):
         states.append(State.WARNING)
         problems.append("no image yet")
-        hint = "Start the daemon: its start, or its first checkpoint, brings an image."
+        hint = "Start the daemon: its start or its first checkpoint creates an image."
         return Verdict(worst(states), "; ".join(problems), tuple(details), hint=hint)
     if new:
         states.append(State.WARNING)
@@ -59,13 +60,13 @@ def check_storage(facts: Facts, thresholds: Thresholds) -> Verdict:
     hint = _hint(facts) or (_LOST_PAST_HINT if lost and not problems else "")
     problems += [lost] if lost else []
     if other := _other_codec(facts):
-        # what needs an operator first keeps its hint
+        # a problem that needs an operator first keeps its hint
         hint = hint if problems else other.hint
         states.append(State.WARNING)
         problems.append(other.problem)
     image = facts.image.value
     metrics = () if image is None else (Metric("image", image.size, "B"),)
-    whole = "" if image is None else f"image at txid {image.txid} is whole"
+    whole = "" if image is None else f"the image at txid {image.txid} is intact"
     return Verdict(worst(states), "; ".join(problems) or whole, tuple(details), metrics, hint)
 
 
@@ -75,7 +76,7 @@ class _OtherCodec(NamedTuple):
 
 
 def _other_codec(facts: Facts) -> _OtherCodec | None:
-    """Report that new images have another codec than the configured one; None where they do not."""
+    """Report that new images get another codec than the configured one; None if they do not."""
     image = facts.image.value
     if image is None or image.codec is None or image.layout_version is None:
         return None
@@ -89,7 +90,7 @@ def _other_codec(facts: Facts) -> _OtherCodec | None:
 
 
 def _hint(facts: Facts) -> str:
-    """What to do where the check's own hint does not fit, or ""."""
+    """Return the hint that replaces the check's own, or ""."""
     if facts.image.value is not None and facts.image.value.way_out:
         return facts.image.value.way_out
     return _UNUSABLE_HINT if any(each.unusable for each in facts.directories) else ""
@@ -116,7 +117,7 @@ def _agreement(facts: Facts) -> tuple[State, str]:
     listings = [each.listing.value for each in facts.directories if each.listing.value is not None]
     half = [each for each in listings if each.state is StorageState.HALF_FORMATTED]
     if half:
-        return State.CRITICAL, f"{half[0].root} is half-formatted: VERSION or image is missing"
+        return State.CRITICAL, f"{half[0].root} is half-formatted: VERSION or the image is missing"
     try:
         edits = [each.listing.value for each in facts.edits_directories if each.listing.value is not None]
         agree_on_version([*listings, *edits])
@@ -134,9 +135,9 @@ def _image(facts: Facts, details: list[str]) -> tuple[State, str]:
     details += [f"{path}: {error}" for path, error in (*damaged, *late)]
     details += [f"{path}: MD5 {answer.value}" for path, answer in image.copies if answer.value]
     if len(damaged) == len(image.copies):
-        return State.CRITICAL, f"no copy of the image at txid {image.txid} is whole"
+        return State.CRITICAL, f"every copy of the image at txid {image.txid} is damaged"
     if len(damaged) + len(late) == len(image.copies):
-        return State.UNKNOWN, f"the image at txid {image.txid} could not be read in time, --timeout allows more"
+        return State.UNKNOWN, f"the image at txid {image.txid} could not be read in time; raise --timeout"
     if image.deep.error:
         return State.UNKNOWN, f"its records could not be checked: {image.deep.error}"
     if image.deep.value:
@@ -149,20 +150,22 @@ def _image(facts: Facts, details: list[str]) -> tuple[State, str]:
 
 
 def _unusable(facts: Facts, details: list[str]) -> tuple[State, str]:
-    """What is named like an image and is none is left out by the daemon, too."""
+    """Report files that have the name of an image and are not one; the daemon leaves them out, too."""
     lines = [line for each in facts.directories for line in each.unusable]
     details += lines
     return (
-        (State.WARNING, f"{counted(len(lines), 'file')} named like images cannot be used") if lines else (State.OK, "")
+        (State.WARNING, f"{counted(len(lines), 'file')} with the name of an image cannot be used")
+        if lines
+        else (State.OK, "")
     )
 
 
 def _lost_past(facts: Facts, details: list[str]) -> tuple[State, str]:
-    """What was set aside when this node started over waits for an operator to check it."""
+    """Report the set-aside pasts, which an operator has to examine."""
     folders = [folder for each in (*facts.directories, *facts.edits_directories) for folder in each.lost_pasts]
     details += [
-        f"{folder}: of a past that the NameNode has lost, or that could not be compared with it; "
-        "remove it when it is no longer needed"
+        f"{folder}: files of a past that the NameNode has lost, or that could not be compared with the NameNode; "
+        "remove the folder when it is no longer needed"
         for folder in folders
     ]
     were = "1 lost past was" if len(folders) == 1 else f"{len(folders)} lost pasts were"
@@ -170,13 +173,12 @@ def _lost_past(facts: Facts, details: list[str]) -> tuple[State, str]:
 
 
 def check_space(facts: Facts, thresholds: Thresholds) -> Verdict:
-    """Room for two images like the newest beside `dfs.namenode.resource.du.reserved` on every disk.
+    """Check for space for two images like the newest besides `dfs.namenode.resource.du.reserved` on every disk.
 
-    A directory for edits only needs no room for images, so that it is compared with the reserve alone; thresholds
-    that were given hold for both.
+    A directory for edits only needs the reserve alone. Thresholds of the command line apply to both kinds.
     """
     size = 0 if facts.image.value is None else facts.image.value.size
-    # The daemon begins no first image in less.
+    # the daemon does not begin its first image with less
     needed = (2 * size or LEAST_ROOM) + facts.reserved
     measured = [_space(each, needed, thresholds) for each in facts.directories]
     measured += [_space(each, facts.reserved, thresholds) for each in facts.edits_directories]
@@ -186,7 +188,7 @@ def check_space(facts: Facts, thresholds: Thresholds) -> Verdict:
     details = (*(each.line for each in known), *errors)
     if not known:
         return Verdict(State.UNKNOWN, "the free space is not known for any directory", details)
-    # The one that is nearest to its limits is measured for all.
+    # the directory nearest to its limits stands for all
     tightest = min(known, key=lambda each: (-each.metric.state(), each.metric.value - each.needed))
     state = worst([tightest.metric.state(), State.WARNING if errors else State.OK])
     return Verdict(state, tightest.summary, details, (tightest.metric,))
@@ -194,7 +196,7 @@ def check_space(facts: Facts, thresholds: Thresholds) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class _Space:
-    """Free space of a directory, and what it needs, in bytes."""
+    """Free and needed space of a directory, in bytes."""
 
     root: Path
     metric: Metric
@@ -202,7 +204,7 @@ class _Space:
 
     @property
     def line(self) -> str:
-        return f"{self.root}: {self.metric.value} bytes free, needed: {self.needed} bytes"
+        return f"{self.root}: {self.metric.value} bytes free, {self.needed} bytes needed"
 
     @property
     def summary(self) -> str:

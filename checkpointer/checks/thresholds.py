@@ -1,4 +1,4 @@
-"""Thresholds of the checks that measure: defaults from the configuration, others from the command line."""
+"""Thresholds of the checks that measure a value: from the command line, else from the configuration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hadoop_common.quantities import parse_int, parse_size, parse_time
 
-# what can be given for each check: how a value reads, and what it is in
+# by check: the parser of a value, and its description
 MEASURED: Mapping[str, tuple[Callable[[str], float], str]] = {
     "age": (lambda text: parse_time(text, "s"), "a time: seconds, or with m, h or d"),
     "transactions": (parse_int, "a number of transactions"),
@@ -16,13 +16,13 @@ MEASURED: Mapping[str, tuple[Callable[[str], float], str]] = {
     "space": (parse_size, "bytes, or with k, m, g or t"),
 }
 
-# those of which less is worse
+# the checks of which a smaller value is worse
 FALLING = frozenset({"space", "tls"})
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Warning and critical threshold of one check; None for none."""
+    """Warning and critical threshold of one check; None disables one."""
 
     warning: float | None
     critical: float | None
@@ -30,31 +30,31 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """What the operator gave, by name of the check."""
+    """The operator's thresholds, by name of the check."""
 
     warning: Mapping[str, float] = field(default_factory=dict)
     critical: Mapping[str, float] = field(default_factory=dict)
 
     def disorder(self) -> str:
-        """What says that a check would be critical before it is a warning, "" where nothing does."""
+        """Describe the first check whose --critical would apply before its --warning; "" without one."""
         for name in self.warning.keys() & self.critical.keys():
             warning, critical = self.warning[name], self.critical[name]
             if name in FALLING and warning < critical:
-                return f"{name}: --warning has to be at least --critical, as less is worse"
+                return f"{name}: --warning has to be at least --critical, because a smaller value is worse"
             if name not in FALLING and warning > critical:
-                return f"{name}: --warning has to be at most --critical, as more is worse"
+                return f"{name}: --warning has to be at most --critical, because a larger value is worse"
         return ""
 
     def limits(self, name: str, warning: float | None, critical: float | None) -> Limits:
-        """Those of check `name`; `warning` and `critical` are its defaults."""
+        """Return the thresholds of check `name`; `warning` and `critical` are its defaults."""
         return Limits(self.warning.get(name, warning), self.critical.get(name, critical))
 
 
 def parse_thresholds(texts: Iterable[str]) -> dict[str, float]:
-    """Values of `NAME=VALUE` texts.
+    """Parse `NAME=VALUE` texts.
 
     Raises:
-        ValueError: a name measures nothing, or a value does not read as what it measures.
+        ValueError: a check has no thresholds, or its value cannot be parsed.
     """
     found = {}
     for text in texts:

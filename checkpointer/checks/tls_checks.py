@@ -1,4 +1,4 @@
-"""Whether HTTPS works: every step that was tried, and how long our own certificates last."""
+"""The check of HTTPS: every tested step, and how long our own certificates remain valid."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _WARN_SECONDS = 14 * 86400.0
 
 
 def check_tls(facts: Facts, thresholds: Thresholds) -> Verdict:
-    """The first step that fails says what to do."""
+    """Check the tested steps; the hint is that of the first failed step."""
     if facts.tls is None:
         return Verdict(State.OK, "HTTPS is not used: dfs.http.policy is HTTP_ONLY")
     failed = sorted((each for each in facts.tls if each.error), key=lambda each: each.minor)
@@ -26,5 +26,5 @@ def check_tls(facts: Facts, thresholds: Thresholds) -> Verdict:
     if failed:
         summary = f"{failed[0].error} ({summary})"
     elif left is not None:
-        summary += f", our certificate lasts {left / 86400:.0f} days"
+        summary += f", our certificate is valid for {left / 86400:.0f} days"
     return Verdict(worst(states), summary, details, metrics, failed[0].hint if failed else "")

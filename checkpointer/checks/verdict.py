@@ -1,4 +1,4 @@
-"""What a check says: state, one sentence, details and measured values (monitoring plugins' development guidelines)."""
+"""The result of a check: state, one sentence, details and measured values (monitoring plugins' guidelines)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ class State(IntEnum):
     UNKNOWN = 3
 
 
-# what cannot be known is worse than what is well, and never hides what is known to be wrong
+# UNKNOWN outranks OK and never hides a known fault
 _WEIGHT = {State.OK: 0, State.UNKNOWN: 1, State.WARNING: 2, State.CRITICAL: 3}
 
 
 def worst(states: Iterable[State]) -> State:
-    """The state of the whole; OK of nothing."""
+    """Return the worst state, OK for an empty sequence."""
     return max(states, key=_WEIGHT.__getitem__, default=State.OK)
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A measured value with its thresholds. `unit` is "s", "B" or ""; `below` alarms under the thresholds, not over."""
+    """A measured value with its thresholds; `unit` is "s", "B" or "". With `below`, values under a threshold alarm."""
 
     name: str
     value: float
@@ -41,7 +41,7 @@ class Metric:
         return ";".join([f"{self.name}={_number(self.value)}{self.unit}", *limits]).rstrip(";")
 
     def state(self) -> State:
-        """How the value stands to its thresholds."""
+        """Return the state that the thresholds give for this value."""
         if self.critical is not None and self._passed(self.critical):
             return State.CRITICAL
         if self.warning is not None and self._passed(self.warning):
@@ -54,7 +54,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Outcome of one check. `hint` says what to do next where it is not OK and the check's own hint does not fit."""
+    """The decision of one check; a `hint` replaces the check's own hint."""
 
     state: State
     summary: str
@@ -70,5 +70,5 @@ def _limit(value: float | None, below: bool) -> str:
 
 
 def _number(value: float) -> str:
-    """Without an exponent, which plugins' readers do not know."""
+    """Format a number without an exponent, which monitoring systems cannot parse."""
     return str(int(value)) if value == int(value) else f"{value:.6f}"
