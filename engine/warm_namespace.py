@@ -38,7 +38,7 @@ from engine.replay import replay
 from engine.saver import Sink, save_image
 from engine.saving import cancellable, image_warnings, sound
 from engine.settings import MergeSettings
-from engine.stretches import Recorder
+from engine.txn_runs import TxnRecorder
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
 from hadoop_common.inode_ids import ROOT_INODE_ID
@@ -139,7 +139,7 @@ class WarmNamespace:
             the next `save` on, the rest from the next `load` on.
     """
 
-    def __init__(self, settings: MergeSettings = MergeSettings(), *, recorder: Recorder | None = None) -> None:
+    def __init__(self, settings: MergeSettings = MergeSettings(), *, recorder: TxnRecorder | None = None) -> None:
         self.settings = settings
         self._recorder = recorder
         self._open: _Open | None = None
@@ -303,7 +303,7 @@ class WarmNamespace:
         Args:
             expected: number of transactions, for progress.
             watch: see `replay`.
-            read: gives operations of the segment that `ops` are of, from a txid on; see `Recorder.resumes`.
+            read: gives operations of the segment that `ops` are of, from a txid on; see `TxnRecorder.check_resumed`.
 
         Raises:
             JournalError, ReplayError, ImageFormatError: see `replay`.
@@ -311,7 +311,7 @@ class WarmNamespace:
         """
         watcher = observer or SilentObserver()
         if self._recorder is not None and read is not None:
-            self._recorder.resumes(read)
+            self._recorder.check_resumed(read)
         source = self._noted(ops)
         started = time.monotonic()
         watcher.phase("replay", expected)
@@ -323,14 +323,14 @@ class WarmNamespace:
             finally:
                 self._replay_seconds += time.monotonic() - started
                 if self._recorder is not None:
-                    self._recorder.reached(opened.loaded.namespace.last_txid)
+                    self._recorder.mark_applied(opened.loaded.namespace.last_txid)
 
     def _noted(self, ops: Iterable[EditOp]) -> _Source | Transactions:
         recorder = self._recorder
         if isinstance(ops, Transactions):
             limited = ops.limited(self.settings.max_op_size)
-            return limited if recorder is None else limited.observed(recorder.opened)
-        return _Source(ops if recorder is None else recorder.noting(ops))
+            return limited if recorder is None else limited.observed(recorder.record_opening)
+        return _Source(ops if recorder is None else recorder.record_all(ops))
 
     def save(
         self, folders: Sequence[Path], *, rollback: bool = False, rebase: bool = True, observer: Observer | None = None

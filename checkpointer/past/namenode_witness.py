@@ -15,7 +15,7 @@ from hadoop_rpc.namenode_protocol import EditLogManifest
 from journal.operation import EditOp
 from journal.segment import SegmentCursor
 
-# Mostly one of the first transactions is telling; where none of these is, more is asked for.
+# Mostly one of the first transactions is identifying; where none of these is, more is asked for.
 _FIRST_BYTES = 1 << 16
 
 

@@ -1,7 +1,7 @@
-"""Whether stretches that were applied are of the NameNode's past as it is now; reads through a witness.
+"""Whether runs that were applied are of the NameNode's past as it is now; reads through a witness.
 
 The theory is in docs/lost-past.md. In short: a segment is written by one writer in one go, so that two segments with
-the same first transactions, one of them telling, are the same as far as both reach.
+the same first transactions, one of them identifying, are the same as far as both reach.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NoReturn, Protocol
 
 from checkpointer.errors import TransferError
 from checkpointer.storage.fitness import content_fault
-from engine.stretches import HeldImage, Opening, Stretch
+from engine.txn_runs import ImageId, RunOpening, TxnRun
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
 from journal.journal import ReadableSegment
@@ -45,7 +45,7 @@ class Verdict:
 
     finding: Finding
     reason: str = ""
-    image: HeldImage | None = None
+    image: ImageId | None = None
     hasty: bool = False
 
     @property
@@ -92,27 +92,27 @@ _PURGED = Verdict(Finding.SILENT, "the edits that it was made of were purged")
 
 
 def prove(
-    stretches: Sequence[Stretch],
+    runs: Sequence[TxnRun],
     witness: Witness,
     *,
     based: bool,
-    images: Callable[[], Sequence[HeldImage]] = tuple,
+    images: Callable[[], Sequence[ImageId]] = tuple,
     deep: bool = True,
     alive: Callable[[], bool] = lambda: False,
 ) -> Verdict:
     """Compare what was applied with what `witness` has.
 
     Args:
-        stretches: what was not compared before, in order, behind a telling stretch that was.
-        based: whether there is no such stretch before them, so that the image under them has to be compared too.
-        images: images of ours at the stretches or among them, the newest first, for where transactions do not tell;
+        runs: what was not compared before, in order, behind an identifying run that was.
+        based: whether there is no such run before them, so that the image under them has to be compared too.
+        images: images of ours at the runs or among them, the newest first, for where transactions do not tell;
             one of them that the NameNode has shows what is before it.
         deep: False compares the bounds of segments only.
         alive: whether the active NameNode's process is one that lived when the past was found to be its own: then
             what was purged since needs not be compared.
     """
     try:
-        found = [_compare(stretch, witness, deep=deep) for stretch in _with(stretches, witness)]
+        found = [_compare(run, witness, deep=deep) for run in _with(runs, witness)]
         held = images() if deep else ()
     except (HdfsError, OSError) as fault:
         return Verdict(Finding.UNKNOWN, f"edits and images cannot be compared: {told(fault)}")
@@ -122,12 +122,12 @@ def prove(
     if not deep:
         return _HOLDS
     whole = all(verdict.holds for verdict in found)
-    if whole and not based and any(stretch.telling for stretch in stretches):
+    if whole and not based and any(run.identifying for run in runs):
         return _HOLDS
     for image in held:
-        if stretches and image.txid < stretches[0].first - 1:
+        if runs and image.txid < runs[0].first - 1:
             break
-        behind = [verdict for stretch, verdict in zip(stretches, found, strict=True) if stretch.last > image.txid]
+        behind = [verdict for run, verdict in zip(runs, found, strict=True) if run.last > image.txid]
         if not all(verdict.holds for verdict in behind):
             break
         digest = witness.image_md5(image.txid)
@@ -176,81 +176,79 @@ def require_whole(image: Path, txid: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A stretch, and the segments that the witness has."""
+    """A run, and the segments that the witness has."""
 
-    stretch: Stretch
+    run: TxnRun
     present: Sequence[ReadableSegment]
 
 
-def _with(stretches: Sequence[Stretch], witness: Witness) -> Sequence[_Case]:
-    if not stretches:
+def _with(runs: Sequence[TxnRun], witness: Witness) -> Sequence[_Case]:
+    if not runs:
         return ()
-    present = witness.segments(stretches[0].first)
-    return [_Case(stretch, present) for stretch in stretches]
+    present = witness.segments(runs[0].first)
+    return [_Case(run, present) for run in runs]
 
 
 def _compare(case: _Case, witness: Witness, *, deep: bool) -> Verdict:
-    stretch = case.stretch
-    holding = [each for each in case.present if each.first <= stretch.first <= each.last]
+    run = case.run
+    holding = [each for each in case.present if each.first <= run.first <= each.last]
     if not holding:
         return _missing(case, witness, deep=deep)
     segment = max(holding, key=lambda each: (each.last, not each.in_progress))
-    if stretch.starts and segment.first != stretch.first:
-        return set_back(f"a segment began at {stretch.first}, which is in the middle of {_range(segment)} now")
-    if segment.last < stretch.last:
+    if run.starts and segment.first != run.first:
+        return set_back(f"a segment began at {run.first}, which is in the middle of {_range(segment)} now")
+    if segment.last < run.last:
         if not segment.in_progress:
-            return set_back(
-                f"transactions to {stretch.last} were applied, and their segment ends at {segment.last} now"
-            )
-        verdict = _beyond(stretch, witness)
+            return set_back(f"transactions to {run.last} were applied, and their segment ends at {segment.last} now")
+        verdict = _beyond(run, witness)
         if not verdict.holds:
             return verdict
-    if stretch.ends and not segment.in_progress and segment.last != stretch.last:
-        return set_back(f"a segment ended at {stretch.last}, which is in the middle of {_range(segment)} now")
-    return _same_opening(stretch, segment, witness) if deep else _HOLDS
+    if run.ends and not segment.in_progress and segment.last != run.last:
+        return set_back(f"a segment ended at {run.last}, which is in the middle of {_range(segment)} now")
+    return _same_opening(run, segment, witness) if deep else _HOLDS
 
 
 def _missing(case: _Case, witness: Witness, *, deep: bool) -> Verdict:
-    """No segment holds the beginning of the stretch."""
-    stretch = case.stretch
-    if any(each.first <= stretch.last for each in case.present if each.first > stretch.first):
-        return set_back(f"transactions {stretch.first} to {stretch.last} are in other segments now")
-    if case.present and case.present[0].first > stretch.first:
+    """No segment holds the beginning of the run."""
+    run = case.run
+    if any(each.first <= run.last for each in case.present if each.first > run.first):
+        return set_back(f"transactions {run.first} to {run.last} are in other segments now")
+    if case.present and case.present[0].first > run.first:
         return _PURGED
-    if not deep and not stretch.ends:
+    if not deep and not run.ends:
         # In the open segment, which is not read only to see that.
         return _HOLDS
-    verdict = _beyond(stretch, witness)
+    verdict = _beyond(run, witness)
     if not verdict.holds or _only_begins(case, witness):
         return verdict
-    return _not_there_yet(stretch.first)
+    return _not_there_yet(run.first)
 
 
 def _only_begins(case: _Case, witness: Witness) -> bool:
-    """Whether the stretch is nothing but START_LOG_SEGMENT behind a finalized segment.
+    """Whether the run is nothing but START_LOG_SEGMENT behind a finalized segment.
 
     What comes after a finalized segment is that, whatever becomes of the next one. JournalNodes do not show it before
     they know that it is committed, which the transaction after it tells them.
     """
-    stretch = case.stretch
-    if not stretch.starts or stretch.ends or not 1 < stretch.first == stretch.last:
+    run = case.run
+    if not run.starts or run.ends or not 1 < run.first == run.last:
         return False
     ends = {each.last for each in case.present if not each.in_progress}
-    return stretch.first - 1 in ends or any(
-        each.last == stretch.first - 1 and not each.in_progress for each in witness.segments(stretch.first - 1)
+    return run.first - 1 in ends or any(
+        each.last == run.first - 1 and not each.in_progress for each in witness.segments(run.first - 1)
     )
 
 
-def _beyond(stretch: Stretch, witness: Witness) -> Verdict:
+def _beyond(run: TxnRun, witness: Witness) -> Verdict:
     """Transactions of ours are not there; whether the NameNode has them all the same."""
     newest = witness.newest()
     if newest is None:
         return Verdict(
-            Finding.UNKNOWN, f"transactions to {stretch.last} were applied, and no active NameNode says it has them"
+            Finding.UNKNOWN, f"transactions to {run.last} were applied, and no active NameNode says it has them"
         )
-    if newest < stretch.last:
-        reason = f"transactions to {stretch.last} were applied, but the edits end at {newest}"
-        return Verdict(Finding.LOST, reason, hasty=not stretch.ends)
+    if newest < run.last:
+        reason = f"transactions to {run.last} were applied, but the edits end at {newest}"
+        return Verdict(Finding.LOST, reason, hasty=not run.ends)
     return _HOLDS
 
 
@@ -258,20 +256,20 @@ def _not_there_yet(txid: int) -> Verdict:
     return Verdict(Finding.UNKNOWN, f"transaction {txid} cannot be read, although the NameNode is further")
 
 
-def _same_opening(stretch: Stretch, segment: ReadableSegment, witness: Witness) -> Verdict:
-    opening = Opening()
+def _same_opening(run: TxnRun, segment: ReadableSegment, witness: Witness) -> Verdict:
+    opening = RunOpening()
     try:
-        for op in segment.read(stretch.first):
-            if op.txid > stretch.upto:
+        for op in segment.read(run.first):
+            if op.txid > run.opening_end:
                 break
             opening.take(op)
     except (HdfsError, OSError) as fault:
         return Verdict(Finding.UNKNOWN, f"{segment.name} cannot be compared: {told(fault)}")
-    if opening.upto < stretch.upto:
-        verdict = _beyond(stretch, witness)
-        return verdict if not verdict.holds else _not_there_yet(stretch.upto)
-    if opening.digest != stretch.digest:
-        return set_back(f"the transactions from {stretch.first} on are different now, in {_range(segment)}")
+    if opening.opening_end < run.opening_end:
+        verdict = _beyond(run, witness)
+        return verdict if not verdict.holds else _not_there_yet(run.opening_end)
+    if opening.digest != run.digest:
+        return set_back(f"the transactions from {run.first} on are different now, in {_range(segment)}")
     return _HOLDS
 
 

@@ -1,4 +1,4 @@
-"""`provenance.json` beside images: the stretches of the edit log that each ends with, for the next start."""
+"""`provenance.json` beside images: the runs of the edit log that each ends with, for the next start."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from checkpointer.storage.aside import PROVENANCE
 from checkpointer.storage.fitness import usable_images
 from checkpointer.storage.inspector import list_images
-from engine.stretches import Claim, HeldImage, Stretch
+from engine.txn_runs import ImageId, Provenance
 from hadoop_common.durable import write_atomically
 from hadoop_common.errors import HdfsError
 from hadoop_common.regular_file import read_regular
@@ -24,7 +23,7 @@ _FORMAT = 1
 _MOST_BYTES = 64 * 1024 * 1024
 
 
-Claims = Mapping[str, Claim]
+Claims = Mapping[str, Provenance]
 """By the MD5 of an image, in hex."""
 
 
@@ -33,7 +32,7 @@ def write_claims(folders: Sequence[Path], claims: Claims) -> None:
 
     An image without its claim has to be found at the NameNode before anything is built on it.
     """
-    values = {md5: asdict(claim) for md5, claim in sorted(claims.items())}
+    values = {md5: claim.to_json() for md5, claim in sorted(claims.items())}
     content = json.dumps({"format": _FORMAT, "images": values}, indent=1).encode()
     for folder in folders:
         try:
@@ -44,7 +43,7 @@ def write_claims(folders: Sequence[Path], claims: Claims) -> None:
 
 def read_claims(folders: Sequence[Path]) -> Claims:
     """The claims that lie in any of the folders; what cannot be read is none."""
-    found: dict[str, Claim] = {}
+    found: dict[str, Provenance] = {}
     for folder in folders:
         path = folder / PROVENANCE
         try:
@@ -56,18 +55,10 @@ def read_claims(folders: Sequence[Path]) -> Claims:
     return found
 
 
-def _parse(values: Mapping[str, Any]) -> dict[str, Claim]:
+def _parse(values: Mapping[str, Any]) -> dict[str, Provenance]:
     if values["format"] != _FORMAT:
         raise ValueError(f"its format is {values['format']!r}, expected {_FORMAT}")
-    return {
-        md5: Claim(
-            tuple(Stretch(**stretch) for stretch in claim["stretches"]),
-            None if claim["base"] is None else HeldImage(**claim["base"]),
-            tuple(Stretch(**stretch) for stretch in claim.get("before", ())),
-            None if (life := claim.get("life")) is None else (str(life[0]), int(life[1])),
-        )
-        for md5, claim in values["images"].items()
-    }
+    return {md5: Provenance.from_json(claim) for md5, claim in values["images"].items()}
 
 
 class ClaimBook:
@@ -81,11 +72,11 @@ class ClaimBook:
         self._folders = folders
         self._claims: Claims | None = None
 
-    def of(self, md5: str) -> Claim | None:
+    def of(self, md5: str) -> Provenance | None:
         """What is known of an image of ours, None where it came from elsewhere."""
         return self._known().get(md5)
 
-    def add(self, md5: str, claim: Claim) -> None:
+    def add(self, md5: str, claim: Provenance) -> None:
         """Keep what an image of ours was made of; claims of images that are gone go, too."""
         known, there = self._known(), None
         # What is in vain for the others must not cost this one: without it the image would never be offered.
@@ -113,7 +104,7 @@ def image_md5(image: Path) -> str:
     return read_md5_file(image).hex()
 
 
-def held_images(folders: Sequence[Path]) -> list[HeldImage]:
+def held_images(folders: Sequence[Path]) -> list[ImageId]:
     """The usable images in `current` folders that have a digest file, rollback images left out, the newest first.
 
     Raises:
@@ -122,4 +113,4 @@ def held_images(folders: Sequence[Path]) -> list[HeldImage]:
     """
     listed = [image for folder in folders for image in list_images(folder) if image.has_md5 and not image.rollback]
     found = {image.txid: image.path for image in usable_images(listed)}
-    return [HeldImage(txid, image_md5(path)) for txid, path in sorted(found.items(), reverse=True)]
+    return [ImageId(txid, image_md5(path)) for txid, path in sorted(found.items(), reverse=True)]

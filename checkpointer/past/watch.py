@@ -16,18 +16,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from checkpointer.past.proof import Finding, Verdict, Witness, prove
-from engine.stretches import Claim, HeldImage, Recorder, Stretch
+from engine.txn_runs import ImageId, Provenance, TxnRecorder, TxnRun
 
-# Stretches without a telling transaction, from which on an image is asked for instead.
+# Runs without an identifying transaction, from which on an image is asked for instead.
 _MANY = 64
 
 
 class KeepsClaims(Protocol):
     """What images of ours were made of, by their MD5 (`ClaimBook`)."""
 
-    def of(self, md5: str) -> Claim | None: ...
+    def of(self, md5: str) -> Provenance | None: ...
 
-    def add(self, md5: str, claim: Claim) -> None: ...
+    def add(self, md5: str, claim: Provenance) -> None: ...
 
     def forget(self) -> None: ...
 
@@ -46,9 +46,9 @@ class PastWatch:
 
     def __init__(
         self,
-        recorder: Recorder,
+        recorder: TxnRecorder,
         claims: KeepsClaims,
-        held: Callable[[], Sequence[HeldImage]],
+        held: Callable[[], Sequence[ImageId]],
         witness: Callable[[int], Witness],
     ) -> None:
         self._recorder = recorder
@@ -63,15 +63,15 @@ class PastWatch:
         # When each NameNode's process began, that lived at the last comparison of everything.
         self._lives: Mapping[str, int] = {}
 
-    def loaded(self, image: HeldImage) -> None:
+    def loaded(self, image: ImageId) -> None:
         """An image was loaded: go on from what is known of it."""
         self._recorder.begin(image, self._claims.of(image.md5))
         self._shown = self._lost = None
         self._lives = {}
 
-    def saved(self, image: HeldImage) -> None:
+    def saved(self, image: ImageId) -> None:
         """An image was saved of what was just shown to be of the NameNode's past."""
-        self._claims.add(image.md5, self._recorder.claim())
+        self._claims.add(image.md5, self._recorder.provenance())
 
     def forget(self) -> None:
         """The images were set aside, and what is known of them."""
@@ -91,19 +91,19 @@ class PastWatch:
             deep: compare the contents again, too, on which the last comparison relied.
         """
         recorder = self._recorder
-        stretches = recorder.unproven()
+        runs = recorder.unproven()
         full = deep or self._about() != self._shown
-        if full and len(stretches) > _MANY:
-            self._shorten(stretches)
-            stretches = recorder.unproven()
+        if full and len(runs) > _MANY:
+            self._shorten(runs)
+            runs = recorder.unproven()
         # Bounds are seen without the open segment.
-        witness = self._witness(stretches if full else ())
+        witness = self._witness(runs if full else ())
         # Before the comparison: a process that lives on afterwards lived while it was made.
         lives = witness.lives() if deep else {}
         verdict = prove(
-            stretches,
+            runs,
             witness,
-            based=recorder.based,
+            based=recorder.base_unproven,
             images=lambda: self._images(recorder.base),
             deep=full,
             alive=lambda: self._is_alive(witness),
@@ -115,7 +115,7 @@ class PastWatch:
             return Verdict(Finding.UNKNOWN, verdict.reason)
         self._doubted = verdict.hasty
         if verdict.holds and full:
-            recorder.proven(verdict.image)
+            recorder.mark_proven(verdict.image)
             self._shown = self._about()
         elif verdict.lost:
             # From now on bounds alone are no answer.
@@ -126,22 +126,22 @@ class PastWatch:
         return verdict
 
     def _about(self) -> tuple[object, ...]:
-        """What a comparison is about; of a stretch that grows only its end is new."""
-        stretches = self._recorder.unproven()
-        openings = ((each.first, each.digest, each.ends) for each in stretches)
-        return (self._recorder.base, self._recorder.based, *openings)
+        """What a comparison is about; of a run that grows only its end is new."""
+        runs = self._recorder.unproven()
+        openings = ((each.first, each.digest, each.ends) for each in runs)
+        return (self._recorder.base, self._recorder.base_unproven, *openings)
 
-    def confirm(self, image: HeldImage) -> Verdict:
+    def confirm(self, image: ImageId) -> Verdict:
         """Compare what an image of ours was made of, right before it is offered to a NameNode."""
-        claim = self._claims.of(image.md5) or Claim((), image)
-        witness = self._witness(claim.stretches)
+        claim = self._claims.of(image.md5) or Provenance((), image)
+        witness = self._witness(claim.runs)
         return prove(
-            claim.stretches,
+            claim.runs,
             witness,
             based=claim.base is not None,
-            images=lambda: self._images(claim.base) if claim.stretches else [image],
+            images=lambda: self._images(claim.base) if claim.runs else [image],
             # What was made before this process began was not compared in it.
-            alive=lambda: bool(claim.stretches) and self._is_alive(witness),
+            alive=lambda: bool(claim.runs) and self._is_alive(witness),
         )
 
     def _is_alive(self, witness: Witness) -> bool:
@@ -149,18 +149,18 @@ class PastWatch:
         life = witness.active_life()
         return life is not None and self._lives.get(life[0]) == life[1]
 
-    def _shorten(self, stretches: Sequence[Stretch]) -> None:
+    def _shorten(self, runs: Sequence[TxnRun]) -> None:
         """An image of ours that the NameNode has shows what is before it, in an idle cluster hundreds of segments."""
         newest = next(iter(self._held()), None)
-        if newest is None or newest.txid <= stretches[0].last:
+        if newest is None or newest.txid <= runs[0].last:
             return
         if self._witness(()).image_md5(newest.txid) == newest.md5:
             self._recorder.rebase(newest)
 
-    def _witness(self, stretches: Sequence[Stretch]) -> Witness:
-        return self._witness_of(max((each.last for each in stretches), default=-1))
+    def _witness(self, runs: Sequence[TxnRun]) -> Witness:
+        return self._witness_of(max((each.last for each in runs), default=-1))
 
-    def _images(self, base: HeldImage | None) -> list[HeldImage]:
+    def _images(self, base: ImageId | None) -> list[ImageId]:
         """Images of ours, the newest first: from `base` on, which counts where it is not here any more, or all."""
         if base is None:
             return list(self._held())

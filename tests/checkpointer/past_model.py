@@ -1,7 +1,7 @@
 """A NameNode whose history is set back at random, and a node of ours beside it, in memory: what is offered is compared.
 
-The node uses the product's own `Recorder`, `PastWatch` and `prove`; files, sockets and images are left out. An image is
-the digest of the history that it was made of, so that one of a lost past is told at once.
+The node uses the product's own `TxnRecorder`, `PastWatch` and `prove`; files, sockets and images are left out. An image
+is the digest of the history that it was made of, so that an image of a lost past is recognised at once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from checkpointer.past.watch import PastWatch
-from engine.stretches import Claim, HeldImage, Recorder
+from engine.txn_runs import ImageId, Provenance, TxnRecorder
 from hadoop_common.names import segment_name
 from journal.attribute_ops import SetPermissionsOp
 from journal.file_ops import DeleteOp
@@ -119,7 +119,7 @@ class ModelNamenode:
         extra = self.random.choice(self.extra)
         self.segments = [each for each in self.segments if each.in_progress or each.last > kept[0] - extra]
 
-    def take(self, image: HeldImage) -> bool:
+    def take(self, image: ImageId) -> bool:
         """What its image servlet does with an upload."""
         if image.txid in self.images:
             return False
@@ -183,12 +183,12 @@ class ModelClaims:
     """`KeepsClaims` in memory, which a restart of the node does not lose."""
 
     def __init__(self) -> None:
-        self.known: dict[str, Claim] = {}
+        self.known: dict[str, Provenance] = {}
 
-    def of(self, md5: str) -> Claim | None:
+    def of(self, md5: str) -> Provenance | None:
         return self.known.get(md5)
 
-    def add(self, md5: str, claim: Claim) -> None:
+    def add(self, md5: str, claim: Provenance) -> None:
         self.known[md5] = claim
 
     def forget(self) -> None:
@@ -243,11 +243,11 @@ class ModelNode:
 
     def restart(self) -> None:
         """Begin as a new process: images and claims are all that is left."""
-        self._recorder = Recorder()
+        self._recorder = TxnRecorder()
         self._watch = PastWatch(
             self._recorder,
             self.claims,
-            lambda: [HeldImage(txid, self.images[txid]) for txid in sorted(self.images, reverse=True)],
+            lambda: [ImageId(txid, self.images[txid]) for txid in sorted(self.images, reverse=True)],
             lambda last: ModelWitness(self._namenode, hasty=self.hasty),
         )
         if not self.images:
@@ -257,7 +257,7 @@ class ModelNode:
     def _load(self) -> None:
         self._applied = max(self.images)
         self._state = self.images[self._applied]
-        self._watch.loaded(HeldImage(self._applied, self._state))
+        self._watch.loaded(ImageId(self._applied, self._state))
 
     def _fetch(self) -> None:
         txid = max(self._namenode.images)
@@ -294,31 +294,31 @@ class ModelNode:
     def _apply(self, segment: ModelSegment, most: int) -> int:
         first = self._applied + 1
         if segment.in_progress or self._namenode.random.random() < 0.5:
-            self._recorder.resumes(segment.read)
-            source: Iterator[EditOp] = self._recorder.noting(segment.read(first))
+            self._recorder.check_resumed(segment.read)
+            source: Iterator[EditOp] = self._recorder.record_all(segment.read(first))
         else:
             source = segment.read(first)
             path = Path(segment_name(segment.first, segment.last))
-            self._recorder.opened(EditLogSegment(segment.first, segment.last, path), first, segment.read)
+            self._recorder.record_opening(EditLogSegment(segment.first, segment.last, path), first, segment.read)
         for op in source:
             if most <= 0:
                 break
             self._state = extend(self._state, op)
             self._applied, most = op.txid, most - 1
-        self._recorder.reached(self._applied)
+        self._recorder.mark_applied(self._applied)
         return most
 
     def checkpoint(self) -> None:
         self.tail()
         if self._assure(deep=True) and self._applied > max(self.images):
             self.images[self._applied] = self._state
-            self._watch.saved(HeldImage(self._applied, self._state))
+            self._watch.saved(ImageId(self._applied, self._state))
             kept = self._namenode.random.choice((1, 2))
             self.images = {txid: self.images[txid] for txid in sorted(self.images)[-kept:]}
 
     def upload(self) -> None:
         txid = max(self.images)
-        image = HeldImage(txid, self.images[txid])
+        image = ImageId(txid, self.images[txid])
         if txid in self._namenode.images and self._namenode.images[txid] == image.md5:
             return
         # A NameNode that is set back meanwhile was ended for it, and the transfer with it.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from checkpointer.past.proof import Finding
 from checkpointer.roles.secondary.past import SecondaryPast
-from engine.stretches import HeldImage, Stretch, stretch_of
+from engine.txn_runs import ImageId, TxnRun, run_of_segment
 from tests.checkpointer.past_model import ModelClaims, ModelNamenode, ModelSegment, ModelWitness, extend
 
 
@@ -43,7 +43,7 @@ class ModelSecondary:
     def restart(self) -> None:
         """Begin another process: images and claims are all that is left."""
         self._past = SecondaryPast(
-            self.claims, lambda: [HeldImage(txid, self.images[txid]) for txid in sorted(self.images, reverse=True)]
+            self.claims, lambda: [ImageId(txid, self.images[txid]) for txid in sorted(self.images, reverse=True)]
         )
 
     def _witness(self) -> FinalizedWitness:
@@ -80,9 +80,9 @@ class ModelSecondary:
         made = None if base is None else self._merged(base, ended)
         if made is None or base is None:
             return
-        image, stretches = made
+        image, runs = made
         self.images[image.txid] = image.md5
-        self._past.made(image, base, stretches, life)
+        self._past.made(image, base, runs, life)
         self._past.compare(image, witness)
         if namenode.random.random() < 0.5:
             self.images = {txid: self.images[txid] for txid in sorted(self.images)[-2:]}
@@ -90,26 +90,26 @@ class ModelSecondary:
     def _leave_lost_past(self, witness: FinalizedWitness) -> None:
         if not self.images:
             return
-        newest = HeldImage(max(self.images), self.images[max(self.images)])
+        newest = ImageId(max(self.images), self.images[max(self.images)])
         if witness.image_md5(newest.txid) == newest.md5:
             return
         verdict = self._past.compare(newest, witness)
         if verdict.lost:
             self._set_aside(verdict.finding)
 
-    def _base(self, txid: int, witness: FinalizedWitness, life: tuple[str, int] | None) -> HeldImage | None:
+    def _base(self, txid: int, witness: FinalizedWitness, life: tuple[str, int] | None) -> ImageId | None:
         theirs = self._namenode.images.get(txid)
         if theirs is None:
             return None
-        image = HeldImage(txid, theirs)
+        image = ImageId(txid, theirs)
         if self.images.get(txid) != theirs:
             self.images[txid] = theirs
             self._interrupted()
             self._past.fetched(image, life, witness)
         return image
 
-    def _merged(self, base: HeldImage, ended: int) -> tuple[HeldImage, list[Stretch]] | None:
-        state, txid, stretches = base.md5, base.txid, []
+    def _merged(self, base: ImageId, ended: int) -> tuple[ImageId, list[TxnRun]] | None:
+        state, txid, runs = base.md5, base.txid, []
         while txid < ended:
             self._interrupted()
             segment = next((each for each in self._namenode.segments if each.first == txid + 1), None)
@@ -117,15 +117,15 @@ class ModelSecondary:
                 return None
             for op in segment.ops:
                 state = extend(state, op)
-            stretches.append(stretch_of(segment))
+            runs.append(run_of_segment(segment))
             txid = segment.last
-        return HeldImage(txid, state), stretches
+        return ImageId(txid, state), runs
 
     def upload(self) -> None:
         """Offer the newest image, if it is of the NameNode's past as it is now."""
         if not self.images:
             return
-        image = HeldImage(max(self.images), self.images[max(self.images)])
+        image = ImageId(max(self.images), self.images[max(self.images)])
         if self._namenode.images.get(image.txid) == image.md5:
             return
         # A NameNode that is set back meanwhile was ended for it, and the transfer with it.

@@ -18,7 +18,7 @@ from checkpointer.past.proof import Finding, prove
 from checkpointer.past.record import ClaimBook, held_images, read_claims
 from checkpointer.past.watch import PastWatch
 from checkpointer.storage.aside import KEPT, LOST_PAST, PROVENANCE, lost_pasts, set_aside
-from engine.stretches import _STAMPED, Claim, HeldImage, Recorder, Stretch, is_telling, stretches_of
+from engine.txn_runs import _TIME_STAMPED, ImageId, Provenance, TxnRecorder, TxnRun, is_identifying, runs_of_segments
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name, md5_name, segment_name
 from image_format.md5_file import md5_path
@@ -51,13 +51,13 @@ def segment(first: int, *middle: EditOp, in_progress: bool = False) -> ModelSegm
     return ModelSegment(first, ops, in_progress)
 
 
-def noted(*segments: ModelSegment, base: int = 0) -> Recorder:
-    recorder = Recorder()
-    recorder.begin(HeldImage(base, "aa"))
+def noted(*segments: ModelSegment, base: int = 0) -> TxnRecorder:
+    recorder = TxnRecorder()
+    recorder.begin(ImageId(base, "aa"))
     for each in segments:
-        for _ in recorder.noting(each.read(each.first)):
+        for _ in recorder.record_all(each.read(each.first)):
             pass
-        recorder.reached(each.last)
+        recorder.mark_applied(each.last)
     return recorder
 
 
@@ -90,13 +90,13 @@ class Witness:
 
 
 def test_which_transactions_tell() -> None:
-    assert is_telling(delete(1))
-    assert not is_telling(chmod(1))
+    assert is_identifying(delete(1))
+    assert not is_identifying(chmod(1))
     # whoever sets times chooses them
-    assert not is_telling(TimesOp(txid=1, path="/a", mtime=5, atime=5))
-    assert not is_telling(RemoveXAttrOp(txid=1, src="/a", xattrs=()))
-    assert is_telling(RemoveXAttrOp(txid=1, src="/a", xattrs=(), rpc_client_id=b"0123456789abcdef"))
-    assert not any(is_telling(op(txid=1)) for op in (StartLogSegmentOp, EndLogSegmentOp))
+    assert not is_identifying(TimesOp(txid=1, path="/a", mtime=5, atime=5))
+    assert not is_identifying(RemoveXAttrOp(txid=1, src="/a", xattrs=()))
+    assert is_identifying(RemoveXAttrOp(txid=1, src="/a", xattrs=(), rpc_client_id=b"0123456789abcdef"))
+    assert not any(is_identifying(op(txid=1)) for op in (StartLogSegmentOp, EndLogSegmentOp))
 
 
 # what another history may have at the same txid, too: nothing in it is of a clock, and no call's id stands with it
@@ -108,7 +108,7 @@ SILENT = """
 
 
 def test_every_operation_is_stamped_or_of_a_call_or_tells_nothing() -> None:
-    stamped = {op.name.removeprefix("OP_") for op in _STAMPED}
+    stamped = {op.name.removeprefix("OP_") for op in _TIME_STAMPED}
     called = {
         op.name.removeprefix("OP_") for op in OPERATIONS.values() if any(f.name == "rpc_client_id" for f in op.fields)
     }
@@ -116,27 +116,27 @@ def test_every_operation_is_stamped_or_of_a_call_or_tells_nothing() -> None:
     assert not set(SILENT.split()) & (stamped | called)
 
 
-def test_stretches_of_segments() -> None:
+def test_runs_of_segments() -> None:
     first, second = segment(1, chmod(2), delete(3), delete(4)), segment(6, chmod(7))
-    one, two = noted(first, second).stretches()
-    assert (one.first, one.last, one.upto, one.telling, one.starts, one.ends) == (1, 5, 3, True, True, True)
-    assert (two.first, two.last, two.upto, two.telling, two.starts, two.ends) == (6, 8, 8, False, True, True)
+    one, two = noted(first, second).runs()
+    assert (one.first, one.last, one.opening_end, one.identifying, one.starts, one.ends) == (1, 5, 3, True, True, True)
+    assert (two.first, two.last, two.opening_end, two.identifying, two.starts, two.ends) == (6, 8, 8, False, True, True)
 
 
 @given(cuts=st.lists(st.integers(0, 9), max_size=4), telling=st.lists(st.booleans(), min_size=8, max_size=8))
-def test_a_segment_that_is_read_in_parts_is_one_stretch(cuts: list[int], telling: list[bool]) -> None:
+def test_a_segment_that_is_read_in_parts_is_one_run(cuts: list[int], telling: list[bool]) -> None:
     whole = segment(1, *(delete(2 + n) if tells else chmod(2 + n) for n, tells in enumerate(telling)))
-    recorder = Recorder()
-    recorder.begin(HeldImage(0, "aa"))
+    recorder = TxnRecorder()
+    recorder.begin(ImageId(0, "aa"))
     reached = 0
     for cut in [*sorted(cuts), whole.last]:
-        for op in recorder.noting(whole.read(reached + 1)):
+        for op in recorder.record_all(whole.read(reached + 1)):
             # the last one that is noted may not be applied
             if op.txid > cut:
                 break
             reached = op.txid
-        recorder.reached(reached)
-    assert recorder.stretches() == noted(whole).stretches()
+        recorder.mark_applied(reached)
+    assert recorder.runs() == noted(whole).runs()
 
 
 def test_the_openings_of_files_are_those_of_streams(tmp_path: Path) -> None:
@@ -146,32 +146,32 @@ def test_the_openings_of_files_are_those_of_streams(tmp_path: Path) -> None:
         path = tmp_path / segment_name(each.first, each.last)
         path.write_bytes(encode_header(LAYOUT) + b"".join(encode_op(op, LAYOUT) for op in each.ops))
         files.append(EditLogSegment(each.first, each.last, path))
-    recorder = Recorder()
-    recorder.begin(HeldImage(0, "aa"))
-    last = [op.txid for op in Transactions(files, 1).observed(recorder.opened)][-1]
-    recorder.reached(last)
-    assert recorder.stretches() == noted(*segments).stretches() == stretches_of(files)
+    recorder = TxnRecorder()
+    recorder.begin(ImageId(0, "aa"))
+    last = [op.txid for op in Transactions(files, 1).observed(recorder.record_opening)][-1]
+    recorder.mark_applied(last)
+    assert recorder.runs() == noted(*segments).runs() == runs_of_segments(files)
 
 
 def test_a_segment_that_is_being_written_has_no_end(tmp_path: Path) -> None:
     whole = segment(1, delete(2), chmod(3))
     path = tmp_path / "edits_inprogress_0000000000000000001"
     path.write_bytes(encode_header(LAYOUT) + b"".join(encode_op(op, LAYOUT) for op in whole.ops[:2]))
-    recorder = Recorder()
-    recorder.begin(HeldImage(0, "aa"))
-    for _ in Transactions([EditLogSegment(1, 2, path)], 1).observed(recorder.opened):
+    recorder = TxnRecorder()
+    recorder.begin(ImageId(0, "aa"))
+    for _ in Transactions([EditLogSegment(1, 2, path)], 1).observed(recorder.record_opening):
         pass
-    recorder.reached(2)
-    (stretch,) = recorder.stretches()
-    assert not stretch.ends
-    assert prove((stretch,), Witness((whole,), 4), based=False).finding is Finding.HOLDS
+    recorder.mark_applied(2)
+    (run,) = recorder.runs()
+    assert not run.ends
+    assert prove((run,), Witness((whole,), 4), based=False).finding is Finding.HOLDS
 
 
 # ---- comparisons -------------------------------------------------------------------------------------------
 
 
 OURS = (segment(1, delete(2), chmod(3)), segment(5, chmod(6), delete(7), delete(8)))
-STRETCHES = noted(*OURS).stretches()
+STRETCHES = noted(*OURS).runs()
 
 
 @pytest.mark.parametrize(
@@ -203,11 +203,11 @@ def test_comparisons(present: Sequence[ModelSegment], last: int | None, finding:
 
 def test_images_tell_where_edits_do_not() -> None:
     quiet = (segment(1, chmod(2)), segment(4, chmod(5)))
-    stretches = noted(*quiet).stretches()
-    images = [HeldImage(3, "aa"), HeldImage(0, "00")]
+    runs = noted(*quiet).runs()
+    images = [ImageId(3, "aa"), ImageId(0, "00")]
 
     def finding(present: Sequence[ModelSegment], theirs: dict[int, str] | None, based: bool = True) -> Finding:
-        return prove(stretches, Witness(present, 6, theirs), based=based, images=lambda: images).finding
+        return prove(runs, Witness(present, 6, theirs), based=based, images=lambda: images).finding
 
     assert finding(quiet, {0: "00"}) is Finding.HOLDS
     assert finding(quiet, {3: "aa"}) is Finding.HOLDS
@@ -220,22 +220,22 @@ def test_images_tell_where_edits_do_not() -> None:
 
 
 def test_an_image_before_a_gap_tells_nothing() -> None:
-    stretches = noted(OURS[1], base=4).stretches()
-    images = [HeldImage(2, "aa")]
-    verdict = prove(stretches, Witness(OURS, 9, {2: "aa"}), based=True, images=lambda: images)
+    runs = noted(OURS[1], base=4).runs()
+    images = [ImageId(2, "aa")]
+    verdict = prove(runs, Witness(OURS, 9, {2: "aa"}), based=True, images=lambda: images)
     assert verdict.finding is Finding.SILENT
 
 
 class Claims:
     """`KeepsClaims` with one claim."""
 
-    def __init__(self, md5: str, claim: Claim) -> None:
+    def __init__(self, md5: str, claim: Provenance) -> None:
         self.known = {md5: claim}
 
-    def of(self, md5: str) -> Claim | None:
+    def of(self, md5: str) -> Provenance | None:
         return self.known.get(md5)
 
-    def add(self, md5: str, claim: Claim) -> None:
+    def add(self, md5: str, claim: Provenance) -> None:
         self.known[md5] = claim
 
     def forget(self) -> None:
@@ -245,15 +245,15 @@ class Claims:
 def test_an_image_of_quiet_edits_is_based_after_a_restart() -> None:
     """Nothing that comes later shows that the image below is of the NameNode's past."""
     quiet = segment(1, chmod(2))
-    claim = Claim(noted(quiet).stretches(), HeldImage(0, "00"))
-    recorder, asked = Recorder(), list[int]()
+    claim = Provenance(noted(quiet).runs(), ImageId(0, "00"))
+    recorder, asked = TxnRecorder(), list[int]()
     witness = Witness([quiet, segment(4, delete(5))], 6, {0: "another"})
     witness.asked = asked
-    watch = PastWatch(recorder, Claims("aa", claim), lambda: [HeldImage(3, "aa")], lambda last: witness)
-    watch.loaded(HeldImage(3, "aa"))
-    for _ in recorder.noting(witness.present[1].read(4)):
+    watch = PastWatch(recorder, Claims("aa", claim), lambda: [ImageId(3, "aa")], lambda last: witness)
+    watch.loaded(ImageId(3, "aa"))
+    for _ in recorder.record_all(witness.present[1].read(4)):
         pass
-    recorder.reached(6)
+    recorder.mark_applied(6)
     assert watch.check(deep=True).finding is Finding.SILENT
     assert asked == [3, 0]
 
@@ -261,10 +261,10 @@ def test_an_image_of_quiet_edits_is_based_after_a_restart() -> None:
 def test_an_older_image_of_ours_shows_a_new_one_whose_edits_were_purged() -> None:
     """As in an idle cluster that keeps no edits beyond its images, after a restart of this node."""
     telling, quiet = segment(1, delete(2)), segment(4)
-    new, kept = HeldImage(5, "bb"), HeldImage(3, "aa")
-    claims = Claims(new.md5, Claim(noted(telling, quiet).stretches(), None))
+    new, kept = ImageId(5, "bb"), ImageId(3, "aa")
+    claims = Claims(new.md5, Provenance(noted(telling, quiet).runs(), None))
     for images, finding in (({3: "aa"}, Finding.HOLDS), ({3: "another"}, Finding.SILENT), ({}, Finding.SILENT)):
-        watch = PastWatch(Recorder(), claims, lambda: [new, kept], partial(_told, Witness([quiet], 5, images)))
+        watch = PastWatch(TxnRecorder(), claims, lambda: [new, kept], partial(_told, Witness([quiet], 5, images)))
         assert watch.confirm(new).finding is finding
 
 
@@ -275,13 +275,13 @@ def _told(witness: Witness, last: int) -> Witness:
 def test_a_namenode_that_lived_on_has_the_same_past() -> None:
     """After a failover the other NameNode may lack the image that the edits were purged for."""
     recorder = noted(*OURS)
-    recorder.begin(HeldImage(0, "00"))
+    recorder.begin(ImageId(0, "00"))
     for each in OURS:
-        for _ in recorder.noting(each.read(each.first)):
+        for _ in recorder.record_all(each.read(each.first)):
             pass
-        recorder.reached(each.last)
+        recorder.mark_applied(each.last)
     witness = Witness(OURS, 9, {0: "00"}, life=7)
-    watch = PastWatch(recorder, Claims("aa", Claim((), None)), lambda: [HeldImage(0, "00")], lambda last: witness)
+    watch = PastWatch(recorder, Claims("aa", Provenance((), None)), lambda: [ImageId(0, "00")], lambda last: witness)
     assert watch.check(deep=True).holds
     witness.present, witness.images, witness.last = [segment(10, delete(11))], {}, 12
     assert watch.check(deep=True).holds
@@ -297,7 +297,9 @@ class Broken(ModelSegment):
 def test_a_past_that_was_found_lost_stays_so_until_the_node_starts_over() -> None:
     """The bounds of what the NameNode writes next may fit."""
     witness = Witness(OURS, 9, {0: "aa"})
-    watch = PastWatch(noted(*OURS), Claims("aa", Claim((), None)), lambda: [HeldImage(0, "aa")], lambda last: witness)
+    watch = PastWatch(
+        noted(*OURS), Claims("aa", Provenance((), None)), lambda: [ImageId(0, "aa")], lambda last: witness
+    )
     assert watch.check(deep=False).holds
     witness.present, witness.last = [], 3
     assert watch.check(deep=False).finding is Finding.LOST
@@ -313,23 +315,23 @@ def test_a_past_that_was_found_lost_stays_so_until_the_node_starts_over() -> Non
 def test_in_an_idle_cluster_an_image_stands_for_many_segments() -> None:
     quiet = [segment(first) for first in range(1, 401, 2)]
     recorder, asked = noted(*quiet), list[int]()
-    recorder.begin(HeldImage(0, "00"))
+    recorder.begin(ImageId(0, "00"))
     for each in quiet:
-        for _ in recorder.noting(each.read(each.first)):
+        for _ in recorder.record_all(each.read(each.first)):
             pass
-        recorder.reached(each.last)
+        recorder.mark_applied(each.last)
     witness = Witness(quiet, 400, {0: "00", 300: "aa"})
     witness.asked = asked
-    watch = PastWatch(recorder, Claims("aa", Claim((), None)), lambda: [HeldImage(300, "aa")], lambda last: witness)
+    watch = PastWatch(recorder, Claims("aa", Provenance((), None)), lambda: [ImageId(300, "aa")], lambda last: witness)
     assert watch.check(deep=True).holds
-    assert recorder.base == HeldImage(300, "aa")
-    assert [each.first for each in recorder.stretches()] == list(range(301, 401, 2))
+    assert recorder.base == ImageId(300, "aa")
+    assert [each.first for each in recorder.runs()] == list(range(301, 401, 2))
 
 
 def test_the_first_transaction_of_an_open_segment_needs_not_be_read() -> None:
     """JournalNodes do not show it before the next one is there."""
     first, opened = segment(1, delete(2)), segment(4, in_progress=True)
-    ours = noted(first, opened).stretches()
+    ours = noted(first, opened).runs()
     assert [(each.first, each.last, each.ends) for each in ours] == [(1, 3, True), (4, 4, False)]
     assert prove(ours, Witness([first], 4), based=False).holds
     assert prove(ours[1:], Witness([first], 4), based=False, alive=lambda: True).holds
@@ -341,7 +343,7 @@ def test_the_first_transaction_of_an_open_segment_needs_not_be_read() -> None:
     ):
         assert prove(ours, Witness(present, newest), based=False).finding is finding
     # a transaction more has to be read
-    more = noted(first, segment(4, chmod(5), in_progress=True)).stretches()
+    more = noted(first, segment(4, chmod(5), in_progress=True)).runs()
     assert prove(more, Witness([first], 5), based=False).finding is Finding.UNKNOWN
 
 
@@ -357,9 +359,9 @@ def test_any_other_transaction_is_seen(seed: int, at: int) -> None:
     changed = [replace(each, ops=list(each.ops)) for each in OURS]
     place = next(each for each in changed if each.first <= at <= each.last)
     place.ops[at - place.first] = delete(at, at=2000 + seed)
-    opening = next(stretch for stretch in STRETCHES if stretch.first <= at <= stretch.last)
+    opening = next(run for run in STRETCHES if run.first <= at <= run.last)
     verdict = prove(STRETCHES, Witness(changed, 9, {}), based=False)
-    assert verdict.holds is (at > opening.upto)
+    assert verdict.holds is (at > opening.opening_end)
 
 
 # ---- what is kept ------------------------------------------------------------------------------------------
@@ -380,7 +382,7 @@ def test_claims_outlive_a_restart(tmp_path: Path) -> None:
     md5 = "0123456789abcdef" * 2
     for folder in folders:
         image(folder, 9, md5)
-    claim = Claim(STRETCHES, HeldImage(4, "cc" * 16), STRETCHES[:1], ("http://nn:9870", 1_700_000_000_123))
+    claim = Provenance(STRETCHES, ImageId(4, "cc" * 16), STRETCHES[:1], ("http://nn:9870", 1_700_000_000_123))
     ClaimBook(lambda: folders).add(md5, claim)
     (folders[0] / PROVENANCE).write_text("{")
     again = ClaimBook(lambda: folders)
@@ -391,8 +393,8 @@ def test_claims_outlive_a_restart(tmp_path: Path) -> None:
     for folder in folders:
         (folder / image_name(9)).unlink()
         image(folder, 12, other)
-    again.add(other, Claim(STRETCHES[1:], None))
-    assert read_claims(folders) == {other: Claim(STRETCHES[1:], None)}
+    again.add(other, Provenance(STRETCHES[1:], None))
+    assert read_claims(folders) == {other: Provenance(STRETCHES[1:], None)}
     again.forget()
     assert again.of(other) is None
 
@@ -405,7 +407,7 @@ def test_a_claim_that_is_damaged_is_none(tmp_path: Path, life: object) -> None:
 
 
 def test_an_image_that_cannot_be_read_does_not_cost_the_claim_of_another(tmp_path: Path) -> None:
-    known = Claim(noted(*OURS).stretches(), HeldImage(0, "00"))
+    known = Provenance(noted(*OURS).runs(), ImageId(0, "00"))
     digest = image(tmp_path, 5, "11" * 16).with_name("fsimage_0000000000000000005.md5")
     book = ClaimBook(lambda: [tmp_path])
     book.add("11" * 16, known)
@@ -419,7 +421,7 @@ def test_images_that_are_held(tmp_path: Path) -> None:
         image(tmp_path, txid, f"{txid:032x}")
     image(tmp_path, 12, "ee" * 16, rollback=True)
     md5_path(put_image(tmp_path, 20)).unlink()
-    assert held_images([tmp_path]) == [HeldImage(9, f"{9:032x}"), HeldImage(3, f"{3:032x}")]
+    assert held_images([tmp_path]) == [ImageId(9, f"{9:032x}"), ImageId(3, f"{3:032x}")]
 
 
 # ---- set aside ---------------------------------------------------------------------------------------------
@@ -451,7 +453,7 @@ def test_the_first_lost_past_and_the_newest_are_kept(tmp_path: Path) -> None:
 
 def test_every_operation_is_looked_at() -> None:
     """A new operation has to be thought about: does it hold a time of the NameNode?"""
-    told = {each.name for each in declared_operations().values() if is_telling(_any(each))}
+    told = {each.name for each in declared_operations().values() if is_identifying(_any(each))}
     assert len(declared_operations()) == 51
     assert {"OP_ADD", "OP_MKDIR", "OP_ROLLING_UPGRADE_START"} <= told
     assert not {"OP_SET_PERMISSIONS", "OP_SET_OWNER", "OP_TIMES", "OP_START_LOG_SEGMENT", "OP_SET_QUOTA"} & told
@@ -464,8 +466,8 @@ def _any(cls: type[EditOp]) -> EditOp:
     return op
 
 
-def test_stretches_compare_by_value() -> None:
-    assert Stretch(1, 2, 2, "aa", True, True, True) == Stretch(1, 2, 2, "aa", True, True, True)
+def test_runs_compare_by_value() -> None:
+    assert TxnRun(1, 2, 2, "aa", True, True, True) == TxnRun(1, 2, 2, "aa", True, True, True)
 
 
 def test_a_node_starts_over_with_growing_waits() -> None:

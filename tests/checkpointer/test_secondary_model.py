@@ -8,7 +8,7 @@ import pytest
 
 from checkpointer.past.proof import Finding
 from checkpointer.roles.secondary.past import SecondaryPast
-from engine.stretches import HeldImage, stretch_of
+from engine.txn_runs import ImageId, run_of_segment
 from tests.checkpointer.past_model import ModelClaims, ModelNamenode
 from tests.checkpointer.secondary_model import FinalizedWitness, run_history, run_idle_history
 from tests.depth import SEED, scaled
@@ -81,13 +81,13 @@ def test_a_process_that_is_another_by_now_is_not_kept(restarted: bool) -> None:
     namenode.save()
     namenode.roll()
     claims, witness = ModelClaims(), FinalizedWitness(namenode, hasty=0.0)
-    base = HeldImage(max(namenode.images), namenode.images[max(namenode.images)])
+    base = ImageId(max(namenode.images), namenode.images[max(namenode.images)])
     segment = next(each for each in namenode.segments if each.first > base.txid)
-    image = HeldImage(segment.last, namenode.states[segment.last])
+    image = ImageId(segment.last, namenode.states[segment.last])
     past = SecondaryPast(claims, lambda: [base])
     life = witness.active_life()
     namenode.starts += restarted
     past.fetched(base, life, witness)
-    past.made(image, base, [stretch_of(segment)], life)
+    past.made(image, base, [run_of_segment(segment)], life)
     assert past.compare(image, witness).holds
     assert [claims.known[md5].life for md5 in (base.md5, image.md5)] == [None if restarted else life] * 2

@@ -19,7 +19,7 @@ from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.lookup import ImageCopy
 from checkpointer.storage.retention import enforce_retention
 from engine.observer import Observer
-from engine.stretches import HeldImage
+from engine.txn_runs import ImageId
 from engine.warm_namespace import MergeResult, WarmNamespace
 from hadoop_common.errors import StorageError
 from hadoop_common.recurring_fault import RecurringFault, with_next
@@ -170,7 +170,7 @@ class BackupCheckpoints:
     def _save(self, observer: Observer, config: CheckpointConfig) -> MergeResult:
         folders = self._storage.current_folders()
         result = self._namespace.save(folders, observer=observer)
-        self._past.saved(HeldImage(result.txid, result.saved.md5))
+        self._past.saved(ImageId(result.txid, result.saved.md5))
         for warning in result.warnings:
             _LOG.error("fsimage_%019d: %s", result.txid, warning)
         for failure in result.saved.failures:
@@ -210,7 +210,7 @@ class BackupCheckpoints:
             StorageError: it is not; the next checkpoint starts over.
             TransferError: that cannot be told now.
         """
-        verdict = self._past.confirm(HeldImage(txid, image_md5(image)))
+        verdict = self._past.confirm(ImageId(txid, image_md5(image)))
         if not verdict.holds:
             if verdict.lost:
                 require_whole(image, txid)

@@ -18,7 +18,7 @@ from checkpointer.storage.directories import ImageCopy, StorageDirectories
 from checkpointer.transfer import TransferCancelledError, download_image, download_segment
 from engine.errors import CheckpointCancelledError
 from engine.observer import Observer
-from engine.stretches import HeldImage
+from engine.txn_runs import ImageId
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.durable import remove_durably
 from hadoop_common.file_faults import told
@@ -216,7 +216,7 @@ class Follower:
     def _load(self, observer: Observer | None) -> None:
         if not self._image_is_stale:
             image = self._load_newest(observer)
-            self._past.loaded(HeldImage(image.txid, image_md5(image.path)))
+            self._past.loaded(ImageId(image.txid, image_md5(image.path)))
             layout = self._namespace.namespace.base.layout_version
             # Another one is of before an upgrade that this node was not told the end of.
             self._image_is_stale = layout != self._storage.storage_info().layout_version
@@ -290,7 +290,7 @@ class Follower:
             cancel=self._watched(observer),
         )
         self._namespace.load(image.paths[0], observer)
-        self._past.loaded(HeldImage(image.txid, image.md5))
+        self._past.loaded(ImageId(image.txid, image.md5))
         self._image_is_stale = False
         return image.txid
 

@@ -36,7 +36,7 @@ from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.room import require_room
 from engine.errors import CheckpointError
 from engine.observer import Observer
-from engine.stretches import Recorder
+from engine.txn_runs import TxnRecorder
 from engine.warm_namespace import MergeResult, WarmNamespace
 from hadoop_common.access import AccessRules, Right
 from hadoop_common.back_off import BackOff
@@ -112,7 +112,7 @@ class BackupRole:
         self._storage = StorageDirectories(
             config.image_directories, permission=config.storage_permission, retries=config.restore_directories
         )
-        recorder = Recorder()
+        recorder = TxnRecorder()
         self._namespace = WarmNamespace(config.merge_settings, recorder=recorder)
         self._past = PastWatch(
             recorder,

@@ -17,7 +17,7 @@ from checkpointer.past.record import image_md5
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from checkpointer.transfer import download_image, download_segment
 from checkpointer.transfer.retry import TransferRetry
-from engine.stretches import stretches_of
+from engine.txn_runs import runs_of_segments
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import FileFaultError, told
 from hadoop_common.names import image_name, segment_name
@@ -155,7 +155,7 @@ class Fetcher:
         folders = self._storage.edits_folders()
         name = segment_name(log.first, log.last)
         if witness is not None and (local := _local_segment(folders, name, log)) is not None:
-            verdict = prove(stretches_of([EditLogSegment(log.first, log.last, local)]), witness, based=False)
+            verdict = prove(runs_of_segments([EditLogSegment(log.first, log.last, local)]), witness, based=False)
             if verdict.holds:
                 return local
             _LOG.info("%s will be fetched again: %s", local, verdict.reason)

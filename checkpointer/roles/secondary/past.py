@@ -8,7 +8,7 @@ An image has one of three origins, and each has its proof:
 
 Where an idle NameNode has purged the image that a proof needs, two rules take its place. The NameNode's process is
 still the one whose past the image was found to be: no event but a resumed virtual machine sets a process back. Or the
-segments below the base, from the last telling one on, are found at the NameNode, too.
+segments below the base, from the last identifying one on, are found at the NameNode, too.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from dataclasses import dataclass
 
 from checkpointer.past.proof import Finding, Verdict, Witness, prove
 from checkpointer.past.watch import KeepsClaims
-from engine.stretches import MAX_HISTORY, Claim, HeldImage, Stretch, stretch_of
+from engine.txn_runs import MAX_HISTORY, ImageId, Provenance, TxnRun, run_of_segment
 from hadoop_common.errors import HdfsError
 
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """An image that was just made, with all its stretches, and the claim of its base."""
+    """An image that was just made, with all its runs, and the claim of its base."""
 
-    image: HeldImage
-    base: HeldImage
-    stretches: tuple[Stretch, ...]
-    below: Claim | None
+    image: ImageId
+    base: ImageId
+    runs: tuple[TxnRun, ...]
+    below: Provenance | None
     life: tuple[str, int] | None
 
-    def whole(self) -> Claim:
+    def whole(self) -> Provenance:
         """What the image was made of, with nothing left out."""
         below = () if self.below is None else self.below.history()
-        return Claim(self.stretches, self.base, below, self.life)
+        return Provenance(self.runs, self.base, below, self.life)
 
-    def settled(self, life: tuple[str, int] | None) -> Claim:
+    def settled(self, life: tuple[str, int] | None) -> Provenance:
         """What is kept of it once it was found at the NameNode, whose process was `life` all the time."""
-        return Claim.over(self.stretches, self.base, self.below, life=life)
+        return Provenance.over(self.runs, self.base, self.below, life=life)
 
 
 class SecondaryPast:
@@ -50,49 +50,47 @@ class SecondaryPast:
         held: the images that are here.
     """
 
-    def __init__(self, claims: KeepsClaims, held: Callable[[], Sequence[HeldImage]]) -> None:
+    def __init__(self, claims: KeepsClaims, held: Callable[[], Sequence[ImageId]]) -> None:
         self._claims = claims
         self._held = held
         self._pending: _Pending | None = None
 
-    def fetched(self, image: HeldImage, life: tuple[str, int] | None, witness: Witness) -> None:
+    def fetched(self, image: ImageId, life: tuple[str, int] | None, witness: Witness) -> None:
         """Note an image that came from the NameNode, whose process was `life` before."""
         known = self._claims.of(image.md5)
-        if known is None or not known.stretches:
-            ending: tuple[Stretch, ...] = ()
+        if known is None or not known.runs:
+            ending: tuple[TxnRun, ...] = ()
             # Without them the image counts only as long as the NameNode has it, or its process lives.
             with suppress(HdfsError, OSError):
                 ending = _ending_at(image.txid, witness, self._histories(life))
             lasting = _lasting(life, witness)
-            self._claims.add(image.md5, Claim((), image, () if lasting is None else ending, lasting))
+            self._claims.add(image.md5, Provenance((), image, () if lasting is None else ending, lasting))
 
-    def _histories(self, life: tuple[str, int] | None) -> dict[int, tuple[Stretch, ...]]:
-        """The stretches below each image here that is of the past of the process `life`, by the image's txid."""
+    def _histories(self, life: tuple[str, int] | None) -> dict[int, tuple[TxnRun, ...]]:
+        """The runs below each image here that is of the past of the process `life`, by the image's txid."""
         claims = {image.txid: self._claims.of(image.md5) for image in self._held()}
         return {txid: claim.history() for txid, claim in claims.items() if claim is not None and claim.life == life}
 
-    def made(
-        self, image: HeldImage, base: HeldImage, stretches: Sequence[Stretch], life: tuple[str, int] | None
-    ) -> None:
-        """Note an image that `stretches` made of `base`.
+    def made(self, image: ImageId, base: ImageId, runs: Sequence[TxnRun], life: tuple[str, int] | None) -> None:
+        """Note an image that `runs` made of `base`.
 
         Args:
             life: the NameNode's process since before base and segments were fetched from it, or compared with its own.
         """
-        self._pending = _Pending(image, base, tuple(stretches), self._claims.of(base.md5), life)
+        self._pending = _Pending(image, base, tuple(runs), self._claims.of(base.md5), life)
 
-    def is_ours(self, image: HeldImage) -> bool:
+    def is_ours(self, image: ImageId) -> bool:
         """Whether the image was made here."""
         if self._pending is not None and self._pending.image == image:
             return True
         claim = self._claims.of(image.md5)
-        return claim is not None and bool(claim.stretches)
+        return claim is not None and bool(claim.runs)
 
-    def compare(self, image: HeldImage, witness: Witness) -> Verdict:
+    def compare(self, image: ImageId, witness: Witness) -> Verdict:
         """Compare what an image was made of with the NameNode's past as it is now."""
         pending = self._pending
         if pending is None or pending.image != image:
-            return _prove(self._claims.of(image.md5) or Claim((), image), witness)
+            return _prove(self._claims.of(image.md5) or Provenance((), image), witness)
         verdict = _prove(pending.whole(), witness)
         if verdict.holds:
             self._claims.add(image.md5, pending.settled(_lasting(pending.life, witness)))
@@ -110,23 +108,23 @@ def _lasting(life: tuple[str, int] | None, witness: Witness) -> tuple[str, int] 
     return life if life is not None and witness.active_life() == life else None
 
 
-def _ending_at(txid: int, witness: Witness, known: Mapping[int, tuple[Stretch, ...]]) -> tuple[Stretch, ...]:
-    """Return the stretches of the NameNode's edits that end at `txid`, from a telling one on; none where none tells.
+def _ending_at(txid: int, witness: Witness, known: Mapping[int, tuple[TxnRun, ...]]) -> tuple[TxnRun, ...]:
+    """Return the runs of the NameNode's edits that end at `txid`, from an identifying one on; none where none tells.
 
     Args:
-        known: stretches that need not be read, by the txid that they end at.
+        known: runs that need not be read, by the txid that they end at.
 
     Raises:
         HdfsError, OSError: the segments cannot be read.
     """
-    found: list[Stretch] = []
+    found: list[TxnRun] = []
     for segment in reversed(witness.segments(0)):
         if segment.in_progress or segment.last != txid:
             continue
         if below := known.get(txid):
             return (*below, *reversed(found))
-        found.append(stretch_of(segment))
-        if found[-1].telling:
+        found.append(run_of_segment(segment))
+        if found[-1].identifying:
             return tuple(reversed(found))
         if len(found) == MAX_HISTORY:
             break
@@ -134,19 +132,15 @@ def _ending_at(txid: int, witness: Witness, known: Mapping[int, tuple[Stretch, .
     return ()
 
 
-def _prove(claim: Claim, witness: Witness) -> Verdict:
+def _prove(claim: Provenance, witness: Witness) -> Verdict:
     base = claim.base
 
     def same_life() -> bool:
         return claim.life is not None and witness.active_life() == claim.life
 
     verdict = prove(
-        claim.stretches,
-        witness,
-        based=base is not None,
-        images=lambda: () if base is None else (base,),
-        alive=same_life,
+        claim.runs, witness, based=base is not None, images=lambda: () if base is None else (base,), alive=same_life
     )
     if verdict.finding is Finding.SILENT and claim.before:
-        return prove((*claim.before, *claim.stretches), witness, based=False)
+        return prove((*claim.before, *claim.runs), witness, based=False)
     return verdict

@@ -49,7 +49,7 @@ from checkpointer.transfer.retry import TransferRetry
 from engine.errors import CheckpointCancelledError
 from engine.loaded_image import next_layout
 from engine.merge import MergeResult, Observer
-from engine.stretches import HeldImage, stretches_of
+from engine.txn_runs import ImageId, runs_of_segments
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.port_limits import Refusals
@@ -248,7 +248,7 @@ class SecondaryRole:
 
     def _is_ours(self, image: ImageCopy) -> bool:
         try:
-            return self._past.is_ours(HeldImage(image.txid, image_md5(image.path)))
+            return self._past.is_ours(ImageId(image.txid, image_md5(image.path)))
         except HdfsError:
             return False
 
@@ -339,12 +339,12 @@ class SecondaryRole:
         life = witness.active_life()
         self._leave_lost_past(witness, logs)
         image = self._base(base_txid, info, witness, life, refetch=refetch, cancelled=observer.cancelled)
-        base = HeldImage(base_txid, image_md5(image))
+        base = ImageId(base_txid, image_md5(image))
         segments = self._fetcher.segments(logs, info, witness, refetch=refetch, cancelled=observer.cancelled)
         result = self._merge(image, segments, signature, observer)
         self._rolled = None
-        made = HeldImage(result.txid, result.saved.md5)
-        self._past.made(made, base, stretches_of(segments), life)
+        made = ImageId(result.txid, result.saved.md5)
+        self._past.made(made, base, runs_of_segments(segments), life)
         verdict = self._past.compare(made, witness)
         if not verdict.holds:
             _LOG.warning("whether the image at txid %d is of one past is not known: %s", result.txid, verdict.reason)
@@ -367,7 +367,7 @@ class SecondaryRole:
         """
         image, fetched = self._fetcher.image(txid, info, witness, refetch=refetch, cancelled=cancelled)
         if fetched:
-            self._past.fetched(HeldImage(txid, image_md5(image)), life, witness)
+            self._past.fetched(ImageId(txid, image_md5(image)), life, witness)
             self._uploader.holds(self._address, txid)
         return image
 
@@ -464,7 +464,7 @@ class SecondaryRole:
                 return
 
     def _lost_by(
-        self, newest: HeldImage | None, witness: NamenodeWitness, logs: Sequence[RemoteEditLog]
+        self, newest: ImageId | None, witness: NamenodeWitness, logs: Sequence[RemoteEditLog]
     ) -> Verdict | None:
         """Return what says that our newest image is not of the NameNode's past, None where nothing does."""
         txid, local = -1 if newest is None else newest.txid, self.segments()
@@ -493,7 +493,7 @@ class SecondaryRole:
             StorageError: it is not, and was set aside; or it is damaged.
             TransferError: that cannot be told now.
         """
-        verdict = self._past.compare(HeldImage(txid, image_md5(image)), self._witness(self._stopping))
+        verdict = self._past.compare(ImageId(txid, image_md5(image)), self._witness(self._stopping))
         if verdict.holds:
             return
         if verdict.lost:

@@ -44,7 +44,7 @@ from checkpointer.storage.rollback import latest_rollback_image, promote_rollbac
 from engine.errors import CheckpointCancelledError, CheckpointError
 from engine.loaded_image import next_layout
 from engine.merge import MergeResult, Observer, SilentObserver
-from engine.stretches import HeldImage, Recorder
+from engine.txn_runs import ImageId, TxnRecorder
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import explained, told
@@ -108,7 +108,7 @@ class JournalFollower:
         self._images = images
         self._others = OtherImages(storage, nodes, images)
         self._rebootstrap = config.rebootstrap
-        recorder = Recorder()
+        recorder = TxnRecorder()
         self._warm = WarmNamespace(config.merge_settings, recorder=recorder)
         self.past = PastWatch(
             recorder,
@@ -241,7 +241,7 @@ class JournalFollower:
             if not rollback and self._warm.last_txid <= newest:
                 raise CheckpointError(f"no finalized edits after txid {newest}", hint="Roll the active's edit log.")
             result = self._warm.save(self._storage.current_folders(), rollback=rollback, observer=observer)
-            self.past.saved(HeldImage(result.txid, result.saved.md5))
+            self.past.saved(ImageId(result.txid, result.saved.md5))
             if rollback:
                 self._tailer.rollback_made()
         return result
@@ -312,7 +312,7 @@ class JournalFollower:
         layout = next_layout(image.path, self._storage.storage_info().layout_version)
         self._warm.settings = replace(self._warm.settings, layout_version=layout)
         self._tailer.load(image, observer)
-        self.past.loaded(HeldImage(image.txid, image_md5(image.path)))
+        self.past.loaded(ImageId(image.txid, image_md5(image.path)))
 
     # ---- the past ------------------------------------------------------------------------------------------
 

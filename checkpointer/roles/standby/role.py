@@ -32,7 +32,7 @@ from checkpointer.storage.retention import enforce_retention
 from checkpointer.storage.rollback import latest_rollback_image, started_at
 from checkpointer.storage.room import require_room
 from engine.merge import MergeResult, Observer
-from engine.stretches import HeldImage
+from engine.txn_runs import ImageId
 from hadoop_common.errors import StorageError
 from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
@@ -318,7 +318,7 @@ class StandbyRole:
             StorageError: it is not, or it is damaged.
             TransferError: that cannot be told now.
         """
-        verdict = self._follower.past.confirm(HeldImage(txid, image_md5(image)))
+        verdict = self._follower.past.confirm(ImageId(txid, image_md5(image)))
         if verdict.holds:
             return
         if verdict.lost:
