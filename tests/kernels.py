@@ -18,8 +18,8 @@ from image_format.compiling.mode import compiled_kernels
 from pipeline.host_image import HostImage
 from pipeline.sources.readers import READERS
 from tests.bench.made import make
-from tests.checkpointer.cli_runner import run_cli
-from tests.checkpointer.recorded_cases import RECORDED, Case
+from tests.cli_runner import run_cli
+from tests.recorded_cases import RECORDED, Case
 
 _CASE = Case(RECORDED / "hadoop-3.4.1" / "erasure-coding-snapshots")
 

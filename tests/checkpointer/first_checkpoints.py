@@ -26,9 +26,9 @@ from journal.segment_file import list_segments, read_transactions
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer import backup_support
 from tests.checkpointer.fake_namenode import FakeNamenode
-from tests.checkpointer.recorded_cases import RECORDED
 from tests.checkpointer.secondary_support import Secondary
 from tests.checkpointer.streaming_namenode import StreamingNamenode
+from tests.recorded_cases import RECORDED
 
 PLAIN, HADOOP_3 = "hadoop-2.7.3/segments", "hadoop-3.4.1/segments"
 SNAPSHOTS = "hadoop-3.4.1/random-mixed-1", "hadoop-2.7.3/snapshots-rename-references"

@@ -15,8 +15,8 @@ import pyarrow as pa
 from image_format.compiling.mode import Mode, mode
 from pipeline.host_image import HostImage
 from pipeline.sources.readers import READERS
-from tests.checkpointer.cli_runner import run_cli
-from tests.checkpointer.recorded_cases import RECORDED, Case
+from tests.cli_runner import run_cli
+from tests.recorded_cases import RECORDED, Case
 
 _FORMS = ("xml", "json", "delimited", "distribution", "corruption")
 _CLOCK = 1_700_000_000_000

@@ -20,7 +20,7 @@ from journal.segment_file import list_segments, map_file
 from servlets.status import TriggerResult
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer.fake_namenode import FakeNamenode
-from tests.checkpointer.recorded_cases import imgcmp
+from tests.recorded_cases import imgcmp
 
 
 def secondary_config(folder: Path, rpc_port: int, http_port: int, **changes: str) -> CheckpointConfig:

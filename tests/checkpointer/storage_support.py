@@ -9,7 +9,7 @@ import pytest
 
 from image_format.errors import RecordError
 from image_format.reader import ImageFile
-from tests.checkpointer.image_builder import ImageBuilder
+from tests.engine.image_builder import ImageBuilder
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "hadoop-2.7.3"
 IMAGE_TXID = 30

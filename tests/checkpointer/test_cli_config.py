@@ -14,7 +14,7 @@ from site_config.catalogue import CATALOGUE, PREFIXES, entry_of
 from site_config.checkpoint_config import CheckpointConfig, Role
 from site_config.keys import DEFAULTS, KEYS
 from site_config.report import likely_role, report
-from tests.checkpointer.cli_runner import run_cli
+from tests.cli_runner import run_cli
 
 ROOT = Path(__file__).parents[2]
 SINGLE = {"fs.defaultFS": "hdfs://nn.example.org:8020"}

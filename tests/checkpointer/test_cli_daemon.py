@@ -34,7 +34,7 @@ from namenode_stub.node import NameNodeStub
 from servlets.change_guard import ChangeGuard
 from servlets.parameters import DIGEST_HEADER, NAME_HEADER
 from site_config.checkpoint_config import CheckpointConfig, Role
-from tests.checkpointer.cli_runner import run_cli
+from tests.cli_runner import run_cli
 from tests.namenode_stub.stub_support import wait_until
 
 TRANSACTIONS = 1000

@@ -11,7 +11,7 @@ import pytest
 
 import checkpointer.cli as cli
 from hadoop_common.errors import EXIT_STORAGE, EXIT_USAGE
-from tests.checkpointer.cli_runner import run_cli
+from tests.cli_runner import run_cli
 
 
 def raising(error: Exception) -> Any:

@@ -30,8 +30,8 @@ from image_format import publish
 from image_format.md5_file import format_md5, md5_of_file
 from image_format.reader import ImageFile
 from site_config.cluster import NameNodeAddress, active_first
-from tests.checkpointer.cli_runner import Outcome, fingerprint, run_cli
 from tests.checkpointer.namenode_double import Running, double, write_site
+from tests.cli_runner import Outcome, fingerprint, run_cli
 from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, OLD_IMAGE, OLD_TXID, OTHER_INFO
 
 OLD_NAME = image_name(OLD_TXID)

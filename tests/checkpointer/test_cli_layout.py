@@ -14,7 +14,7 @@ from hadoop_common.cli import output
 from hadoop_common.cli.output import coloured
 from hadoop_common.text_layout import table_lines, wrapped
 from pipeline.reports.writers.terminal import report_lines
-from tests.checkpointer.cli_runner import run_cli
+from tests.cli_runner import run_cli
 from tests.depth import examples
 from tests.pipeline.sample_report import sample_report
 

@@ -13,8 +13,8 @@ from hadoop_common.names import parse_image
 from image_format.md5_file import md5_of_file, read_md5_file
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
-from tests.checkpointer.cli_runner import fingerprint, run_cli
-from tests.checkpointer.recorded_cases import RECORDED, Case
+from tests.cli_runner import fingerprint, run_cli
+from tests.recorded_cases import RECORDED, Case
 
 CORRUPT = sorted(path.parent for path in RECORDED.glob("hadoop-2.7.3/corrupt/*/case.json"))
 RENAMES = Case(RECORDED / "hadoop-2.7.3" / "renames")

@@ -13,8 +13,8 @@ import pytest
 
 from hadoop_common.storage_lock import StorageLock
 from hadoop_common.text_layout import byte_count
-from tests.checkpointer.cli_runner import fingerprint, run_cli
-from tests.checkpointer.recorded_cases import RECORDED, Case, imgcmp
+from tests.cli_runner import fingerprint, run_cli
+from tests.recorded_cases import RECORDED, Case, imgcmp
 
 pytestmark = pytest.mark.recorded
 

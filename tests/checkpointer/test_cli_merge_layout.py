@@ -34,10 +34,10 @@ from journal.ops import (
 )
 from journal.segment import encode_header
 from journal.segment_file import read_transactions
-from tests.checkpointer.cli_runner import fingerprint, run_cli
-from tests.checkpointer.image_builder import BASE_TXID, ImageBuilder, Saved, numbered
-from tests.checkpointer.op_makers import mkdir, times
-from tests.checkpointer.recorded_cases import PLAIN_CASES, RECORDED, Case, all_cases, imgcmp, same_layout
+from tests.cli_runner import fingerprint, run_cli
+from tests.engine.image_builder import BASE_TXID, ImageBuilder, Saved, numbered
+from tests.engine.op_makers import mkdir, times
+from tests.recorded_cases import PLAIN_CASES, RECORDED, Case, all_cases, imgcmp, same_layout
 
 UPGRADES = [case for case in all_cases() if not same_layout(case)]
 PLAIN_OLD = [case for case in PLAIN_CASES if case.id.startswith("hadoop-2.7.3/")]

@@ -17,7 +17,7 @@ from checkpointer.merging.offline import merge_directory, plan_directory
 from hadoop_common.cli.progress import ProgressObserver, progress_text
 from hadoop_common.names import parse_image
 from image_format.reader import ImageFile
-from tests.checkpointer.recorded_cases import RECORDED, Case
+from tests.recorded_cases import RECORDED, Case
 
 CASE = Case(RECORDED / "hadoop-2.7.3" / "medium-20k")
 

@@ -16,7 +16,7 @@ import pytest
 from checkpointer.daemon.daemon_address import candidate_urls
 from hadoop_common.configuration import Configuration, ConfigurationError
 from site_config.checkpoint_config import Role
-from tests.checkpointer.cli_runner import run_cli
+from tests.cli_runner import run_cli
 
 SECONDARY = "dfs.namenode.secondary.http-address"
 BACKUP = "dfs.namenode.backup.http-address"

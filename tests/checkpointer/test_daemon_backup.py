@@ -29,8 +29,8 @@ from servlets.status import TriggerState
 from site_config.checkpoint_config import CheckpointConfig
 from tests.checkpointer.backup_support import Daemon, assert_same_segments, backup_config, in_sync, play
 from tests.checkpointer.fake_namenode import DEFAULT_CASE
-from tests.checkpointer.recorded_cases import RECORDED, Case, replications
 from tests.checkpointer.streaming_namenode import StreamingNamenode
+from tests.recorded_cases import RECORDED, Case, replications
 
 # each of them is a daemon's life of a second
 pytestmark = pytest.mark.parameters(2)

@@ -16,8 +16,8 @@ from journal.segment_file import EditLogSegment, list_segments
 from site_config.checkpoint_config import CheckpointConfig
 from tests.checkpointer.backup_support import Daemon, assert_same_segments, backup_config, in_sync, play
 from tests.checkpointer.fake_namenode import DEFAULT_CASE
-from tests.checkpointer.recorded_cases import RECORDED, Case
 from tests.checkpointer.streaming_namenode import StreamingNamenode
+from tests.recorded_cases import RECORDED, Case
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from journal.segment_file import EditLogSegment, list_segments, read_ops
 from tests.checkpointer.backup_support import Daemon, assert_same_segments, backup_config, in_sync, play
 from tests.checkpointer.fake_namenode import DEFAULT_CASE
 from tests.checkpointer.kill_harness import Kill, kill, kills, record
-from tests.checkpointer.recorded_cases import RECORDED, Case
 from tests.checkpointer.streaming_namenode import StreamingNamenode
 from tests.depth import sample
+from tests.recorded_cases import RECORDED, Case
 
 
 def one_life(folder: str, rpc_port: int, http_port: int) -> None:

@@ -18,7 +18,6 @@ from hadoop_common.names import image_name, inprogress_name
 from hadoop_common.storage_info import parse_version
 from servlets.status import TriggerState
 from tests.checkpointer.fake_namenode import FakeNamenode
-from tests.checkpointer.recorded_cases import replications
 from tests.checkpointer.secondary_support import (
     Secondary,
     differences,
@@ -28,6 +27,7 @@ from tests.checkpointer.secondary_support import (
     segment_names,
     sound,
 )
+from tests.recorded_cases import replications
 
 HEAD = ["getTransactionId", "versionRequest", "rollEditLog", "getEditLogManifest"]
 

@@ -13,9 +13,9 @@ from image_format.reader import ImageFile
 from image_tools.verify.checker import verify_image
 from servlets.status import TriggerState
 from tests.checkpointer.fake_namenode import FakeNamenode
-from tests.checkpointer.recorded_cases import Case
 from tests.checkpointer.secondary_support import Secondary, image_txids
 from tests.checkpointer.test_cli_merge_layout import UPGRADES, layout_after
+from tests.recorded_cases import Case
 
 
 def layout_of(path: Path) -> int:

@@ -29,9 +29,9 @@ from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
 from site_config.checkpoint_config import CheckpointConfig
-from tests.checkpointer.recorded_cases import imgcmp, replications
 from tests.checkpointer.test_daemon_service import Clock, standby_config
 from tests.namenode_stub.stub_support import formatted
+from tests.recorded_cases import imgcmp, replications
 
 # each of them is a daemon's life of a second
 pytestmark = pytest.mark.parameters(2)

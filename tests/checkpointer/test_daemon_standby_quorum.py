@@ -30,9 +30,9 @@ from servlets.image_transfer import ServingLimits
 from servlets.status import TriggerState
 from site_config.merge_settings import replay_rules
 from tests.checkpointer.quorum_support import Quorum, config_of, stub_on, write_recorded
-from tests.checkpointer.recorded_cases import RECORDED, Case, imgcmp
 from tests.checkpointer.test_daemon_standby import PERIOD, TRANSACTIONS, Daemon, images, write_edits
 from tests.namenode_stub.stub_support import formatted, wait_until
+from tests.recorded_cases import RECORDED, Case, imgcmp
 
 # each of them is a daemon's life of a second
 pytestmark = pytest.mark.parameters(2)

@@ -21,10 +21,10 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.varint import encode_varint, iter_records
 from journal.segment_file import list_segments, read_transactions
-from tests.checkpointer.cli_runner import fingerprint, run_cli
-from tests.checkpointer.recorded_cases import RECORDED, Case
+from tests.cli_runner import fingerprint, run_cli
 from tests.depth import scaled
 from tests.image_format.image_support import build_image, delimited, minimal_sections, store
+from tests.recorded_cases import RECORDED, Case
 
 CASE = Case(RECORDED / "hadoop-2.7.3" / "random-mixed-1")
 

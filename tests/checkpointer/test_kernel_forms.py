@@ -14,9 +14,9 @@ from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.replay import compiled, replayer
 from image_format.compiling.mode import VARIABLE, Mode
 from journal.segment import SegmentCursor
-from tests.checkpointer.cli_runner import fingerprint
-from tests.checkpointer.recorded_cases import RECORDED, Case
+from tests.cli_runner import fingerprint
 from tests.depth import deep
+from tests.recorded_cases import RECORDED, Case
 
 ROOT = Path(__file__).parents[2]
 QUICK = ("hadoop-3.4.1/erasure-coding-snapshots", "hadoop-2.7.3/segments")

@@ -18,7 +18,7 @@ from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.errors import HdfsError
 from image_format.memory_limit import MemoryLimit
 from site_config.memory_settings import memory_limit
-from tests.checkpointer.cli_runner import fingerprint, run_cli
+from tests.cli_runner import fingerprint, run_cli
 
 FILES, EDITS = 3000, 4000
 

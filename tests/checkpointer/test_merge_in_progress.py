@@ -15,8 +15,8 @@ from journal.ops import EditOp, EndLogSegmentOp, MkdirOp, PermissionStatus, SetP
 from journal.segment import encode_header, iter_ops
 from journal.segment_file import EditLogSegment
 from journal.segment_output import write_ops
-from tests.checkpointer.cli_runner import Outcome, fingerprint, run_cli
-from tests.checkpointer.recorded_cases import RECORDED, Case
+from tests.cli_runner import Outcome, fingerprint, run_cli
+from tests.recorded_cases import RECORDED, Case
 
 CORRUPT = RECORDED / "hadoop-2.7.3" / "corrupt"
 IN_PROGRESS = sorted(

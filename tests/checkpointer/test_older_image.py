@@ -12,8 +12,8 @@ from checkpointer.checks.ask_storage import ask_directories, ask_image
 from hadoop_common.names import image_name, segment_name
 from image_format.md5_file import md5_path
 from image_format.reader import ImageFile
-from tests.checkpointer.cli_runner import fingerprint, run_cli
 from tests.checkpointer.storage_support import IMAGE_TXID, NEW_TXID, put_image, recorded_directory
+from tests.cli_runner import fingerprint, run_cli
 
 pytestmark = pytest.mark.recorded
 

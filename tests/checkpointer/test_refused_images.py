@@ -28,10 +28,10 @@ from hadoop_common.process_control import Control
 from namenode_stub.demo_conf import free_ports
 from servlets.parameters import ImageKind
 from servlets.status import TriggerState
-from tests.checkpointer.cli_runner import run_cli
 from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import Secondary, secondary_config
 from tests.checkpointer.test_daemon_service import Clock, standby_config
+from tests.cli_runner import run_cli
 from tests.namenode_stub.stub_support import wait_until
 
 OLD, TAKEN = UploadResult.OLD_TRANSACTION_ID_FAILURE.name, UploadResult.SUCCESS.name

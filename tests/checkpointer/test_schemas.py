@@ -11,11 +11,11 @@ import pytest
 from hadoop_common.cli.json_failure import as_failure
 from journal.errors import CorruptOpError
 from servlets.node_state import NodeState, RoleDetails, as_json
-from tests.checkpointer.cli_runner import run_cli
 from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.namenode_double import write_site
 from tests.checkpointer.schemas import valid
 from tests.checkpointer.secondary_support import Secondary
+from tests.cli_runner import run_cli
 from tests.tools.status_schema import FILE, schema
 
 

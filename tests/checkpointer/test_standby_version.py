@@ -28,9 +28,9 @@ from journal.segment_file import list_segments
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
-from tests.checkpointer.recorded_cases import imgcmp
 from tests.checkpointer.test_daemon_standby import PERIOD, TRANSACTIONS, Daemon, config_for, images, write_edits
 from tests.namenode_stub.stub_support import formatted
+from tests.recorded_cases import imgcmp
 
 # each of them is a daemon's life of a second
 pytestmark = pytest.mark.parameters(2)

@@ -16,8 +16,8 @@ from hadoop_common.errors import StorageError
 from hadoop_common.names import checkpoint_name, image_name, md5_name
 from image_format.md5_file import md5_of_file
 from image_format.reader import ImageFile
-from tests.checkpointer.cli_runner import fingerprint
 from tests.checkpointer.storage_support import IMAGE_TXID, NEW_TXID, recorded_directory, recorded_image
+from tests.cli_runner import fingerprint
 
 IMAGE = recorded_image()
 

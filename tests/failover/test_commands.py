@@ -19,8 +19,8 @@ from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.zkfc_protocol import zkfc_service
 from namenode_stub.demo_zookeeper import ZooKeeperServer
-from tests.checkpointer.cli_runner import run_cli
 from tests.checkpointer.schemas import valid
+from tests.cli_runner import run_cli
 from tests.failover.failover_support import HERE, NAMESERVICE, FakeNameNode, namenode, properties
 from tests.interop.hadoop_conf import HadoopConf
 

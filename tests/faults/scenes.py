@@ -33,21 +33,21 @@ from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerResult, TriggerState
 from tests.checkpointer.backup_support import Daemon as BackupDaemon
 from tests.checkpointer.backup_support import backup_config
-from tests.checkpointer.cli_runner import fingerprint, run_cli
 from tests.checkpointer.fake_namenode import FakeNamenode
-from tests.checkpointer.journal_node_support import Place, config_of, properties
 from tests.checkpointer.namenode_double import double
-from tests.checkpointer.recorded_cases import RECORDED
 from tests.checkpointer.secondary_support import Secondary, secondary_config
 from tests.checkpointer.storage_support import recorded_directory
 from tests.checkpointer.streaming_namenode import StreamingNamenode
 from tests.checkpointer.test_daemon_standby import Daemon as StandbyDaemon
 from tests.checkpointer.test_daemon_standby import config_for, write_edits
+from tests.cli_runner import fingerprint, run_cli
 from tests.faults.child import Outcome
-from tests.journal.journal_node_support import JOURNAL, NAMESPACE, Writer
 from tests.journal.wal_support import INFO as JOURNAL_INFO
 from tests.journal.wal_support import LAYOUT, read_all
+from tests.journal_node.journal_node_servers import Place, config_of, properties
+from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer
 from tests.namenode_stub.stub_support import formatted, stub_config_for, wait_until
+from tests.recorded_cases import RECORDED
 from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, make_store, serve
 
 _MORE_ATTEMPTS = 3

@@ -22,8 +22,8 @@ from image_tools.verify.checker import audit_image
 from image_tools.verify.findings import Findings
 from journal import ops
 from journal.operation import EditOp
-from tests.checkpointer.op_makers import add, close, delete, mkdir, rename_old, set_permissions, times
-from tests.checkpointer.replay_twins import encoded
+from tests.engine.op_makers import add, close, delete, mkdir, rename_old, set_permissions, times
+from tests.engine.replay_twins import encoded
 from tests.fuzz.image_target import check_image
 from tests.fuzz.scratch import Scratch
 from tests.fuzz.verdict import check_error

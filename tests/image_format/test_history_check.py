@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from image_support import build_image, delimited, minimal_sections
-from test_verify_recorded import IMAGES, OF_HADOOP, case_of
 
 from image_format.errors import InconsistentHistoryError
 from image_format.history_check import check_history
@@ -14,6 +12,8 @@ from image_format.index import ImageIndex
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_tools.verify.history_repair import repair_history
+from tests.image_format.image_support import build_image, delimited, minimal_sections
+from tests.image_tools.test_verify_recorded import IMAGES, OF_HADOOP, case_of
 
 pytestmark = pytest.mark.recorded
 

@@ -6,12 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import kernel_cases
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from image_support import RECORDED, delimited, has_its_references, image_id
 
 from image_format.errors import Place, RecordError
 from image_format.history_index import HistoryIndex
@@ -22,6 +20,8 @@ from image_format.messages import MessageReader
 from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
+from tests.image_format import kernel_cases
+from tests.image_format.image_support import RECORDED, delimited, has_its_references, image_id
 
 UINT64 = (1 << 64) - 1
 WITH_SNAPSHOTS = sorted(

@@ -8,13 +8,13 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from image_support import CODEC_NAMES
 
 from hadoop_common.errors import EXIT_UNSUPPORTED
 from image_format.block_codecs import compress_snappy, expand_snappy
 from image_format.codecs import CODECS, find_codec, register_codec
 from image_format.errors import CodecError, UnsupportedCodecError
 from tests.depth import examples
+from tests.image_format.image_support import CODEC_NAMES
 
 PACKAGE = "org.apache.hadoop.io.compress."
 COMPRESSING = tuple(filter(None, CODEC_NAMES))

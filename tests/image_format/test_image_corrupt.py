@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from image_support import RECORDED
 
 from hadoop_common.names import parse_image
 from image_format import errors
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.varint import parse_message
+from tests.image_format.image_support import RECORDED
 
 CORRUPT = RECORDED / "hadoop-2.7.3" / "corrupt"
 EXPECTED: dict[str, type[errors.ImageFormatError]] = {

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from image_support import minimal_sections
 
 from hadoop_common.errors import EXIT_STORAGE
 from image_format.errors import ImageStorageError
@@ -17,6 +16,7 @@ from image_format.output import DigestingFileSet
 from image_format.reader import ImageFile
 from image_format.writer import ImageWriter
 from tests.depth import examples
+from tests.image_format.image_support import minimal_sections
 
 DATA = bytes(range(256)) * 50_000
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from image_support import CODEC_NAMES, build_image, image_id, minimal_sections, recorded_images, store
 
 from image_format.codecs import find_codec
 from image_format.errors import (
@@ -30,6 +29,14 @@ from image_format.md5_file import md5_path
 from image_format.reader import REQUIRED_SECTIONS, ImageFile
 from image_format.varint import encode_varint
 from tests.depth import examples
+from tests.image_format.image_support import (
+    CODEC_NAMES,
+    build_image,
+    image_id,
+    minimal_sections,
+    recorded_images,
+    store,
+)
 
 MINIMAL = build_image(minimal_sections())
 

@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from image_support import delimited, image_id, recorded_images
 
 from image_format.errors import ImageFormatError, Place, RecordError
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.string_table import MAX_SERIAL, StringKind, StringTable
+from tests.image_format.image_support import delimited, image_id, recorded_images
 
 PLACE = Place("fsimage_1", "STRING_TABLE")
 NAMED = (StringKind.USER, StringKind.GROUP, StringKind.XATTR)

@@ -5,7 +5,6 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from image_support import build_image, minimal_sections
 
 from image_format.errors import BadMagicError, ImageFormatError, SummaryError, TruncatedImageError
 from image_format.proto.fsimage_pb2 import FileSummary
@@ -19,6 +18,7 @@ from image_format.summary import (
     parse_file,
     summary_length,
 )
+from tests.image_format.image_support import build_image, minimal_sections
 
 layout_versions = st.integers(-(2**31), -1)
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12).filter(lambda name: not is_sub_section(name))

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from image_support import CODEC_NAMES, RECORDED, build_image, image_id, minimal_sections, recorded_images, store
 
 from image_format.codecs import Buffer, find_codec
 from image_format.errors import UnsupportedCodecError
@@ -13,6 +12,15 @@ from image_format.proto.fsimage_pb2 import FileSummary
 from image_format.reader import ImageFile
 from image_format.summary import Section, is_sub_section, parse_file
 from image_format.writer import ImageWriter
+from tests.image_format.image_support import (
+    CODEC_NAMES,
+    RECORDED,
+    build_image,
+    image_id,
+    minimal_sections,
+    recorded_images,
+    store,
+)
 
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8).filter(lambda name: not is_sub_section(name))
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from image_support import build_image, minimal_sections
 
 from image_format.errors import RecordError
 from image_format.index import ImageIndex
@@ -18,6 +17,7 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.room import Room
 from image_format.varint import encode_delimited
+from tests.image_format.image_support import build_image, minimal_sections
 
 ROOT = 16385
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from image_support import build_image, image_id, minimal_sections, recorded_images
 
 from image_format import inode_scan
 from image_format.errors import RecordError
@@ -22,6 +21,7 @@ from image_format.reader import ImageFile
 from image_format.room import Room
 from image_format.varint import encode_delimited
 from tests.depth import examples
+from tests.image_format.image_support import build_image, image_id, minimal_sections, recorded_images
 
 WHOLE = 1 << 40
 Outcome = tuple[list[int], list[int], list[int]] | str

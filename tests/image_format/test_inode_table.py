@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from image_support import has_its_references
 
 from image_format.errors import RecordError
 from image_format.index import ImageIndex
@@ -22,6 +21,7 @@ from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.varint import encode_delimited, encode_varint
+from tests.image_format.image_support import has_its_references
 
 RECORDED = Path(__file__).parent.parent / "recorded"
 IMAGES = sorted(

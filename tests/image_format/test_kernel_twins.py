@@ -9,7 +9,6 @@ import pkgutil
 from collections.abc import Callable
 from typing import Any
 
-import kernel_cases
 import numpy as np
 import pytest
 from hypothesis import given
@@ -45,6 +44,7 @@ from image_format.name_order import name_key
 from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited, encode_varint, read_record
+from tests.image_format import kernel_cases
 
 MODULES = [
     importlib.import_module(f"image_format.kernels.{module.name}")

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from image_support import build_image, minimal_sections
 
 from image_format import reader
 from image_format.errors import DigestMismatchError
@@ -16,6 +15,7 @@ from image_format.known_digests import identity_of, known_digest, remember_diges
 from image_format.md5_file import format_md5, md5_path
 from image_format.reader import ImageFile
 from image_format.summary import parse_file
+from tests.image_format.image_support import build_image, minimal_sections
 
 DATA = build_image(minimal_sections())
 PLACE = (

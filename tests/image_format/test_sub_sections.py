@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from image_support import CODEC_NAMES, RECORDED, delimited, minimal_sections
 
 from image_format.codecs import find_codec
 from image_format.errors import CodecError, RecordError
@@ -27,6 +26,7 @@ from image_format.sub_sections import (
 )
 from image_format.summary import Section
 from image_format.writer import ImageWriter
+from tests.image_format.image_support import CODEC_NAMES, RECORDED, delimited, minimal_sections
 
 HADOOP_3 = RECORDED / "hadoop-3.4.1"
 SUB_SECTIONED = sorted(

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from journal import ops
 from journal.ops import AclEntry, Block, EditOp, PermissionStatus, XAttr
-from tests.checkpointer.op_makers import add, close, mkdir
-from tests.checkpointer.snapshot_support import allow, create
+from tests.engine.op_makers import add, close, mkdir
+from tests.engine.snapshot_support import allow, create
 
 FIRST_INODE = 16386
 FIRST_BLOCK = (1 << 30) + 1

@@ -34,11 +34,11 @@ from journal.ops import (
 )
 from journal.segment_file import list_segments, read_transactions
 from journal.segment_output import write_ops
-from tests.checkpointer.image_builder import ImageBuilder, numbered
-from tests.checkpointer.recorded_cases import imgcmp
+from tests.engine.image_builder import ImageBuilder, numbered
 from tests.interop.crafted_lists import SETUP
 from tests.interop.hadoop import Hadoop, HadoopRefusedError
 from tests.interop.hadoop_home import OLDEST
+from tests.recorded_cases import imgcmp
 
 LAYOUT = -63
 _VERSION = """namespaceID=7

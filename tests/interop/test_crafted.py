@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from journal.ops import ConcatDeleteOp, EditOp
-from tests.checkpointer.op_makers import LATER, mkdir, rename_old
 from tests.depth import SEED, deep, scaled
+from tests.engine.op_makers import LATER, mkdir, rename_old
 from tests.interop.crafted_lists import Crafter
 from tests.interop.crafted_replay import CraftedReplay, Verdict
 from tests.interop.hadoop_home import OLDEST, skip_without

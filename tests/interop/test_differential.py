@@ -34,12 +34,12 @@ from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
 from image_tools.verify.history_repair import repair_history
 from journal.segment_file import list_segments, select_segments
-from tests.checkpointer.cli_runner import run_cli
-from tests.checkpointer.recorded_cases import imgcmp
+from tests.cli_runner import run_cli
 from tests.depth import SEED, scaled
 from tests.interop.hadoop import Hadoop, HadoopRefusedError
 from tests.interop.hadoop_home import SERVER
 from tests.interop.recorder import Recorder, Recording
+from tests.recorded_cases import imgcmp
 
 pytestmark = [pytest.mark.interop]
 

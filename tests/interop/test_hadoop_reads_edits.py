@@ -16,9 +16,9 @@ from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp
 from journal.segment import encode_header
 from journal.segment_file import list_segments, read_ops
-from tests.checkpointer.recorded_cases import Case, all_cases
 from tests.interop.hadoop import Hadoop, HadoopRefusedError
 from tests.interop.hadoop_home import SERVER
+from tests.recorded_cases import Case, all_cases
 
 pytestmark = [pytest.mark.interop, pytest.mark.recorded]
 

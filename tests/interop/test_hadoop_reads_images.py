@@ -26,10 +26,10 @@ from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
 from site_config.merge_settings import replay_rules
 from tests.bench.made import make
-from tests.checkpointer.recorded_cases import RECORDED, Case, all_cases, imgcmp
 from tests.interop.hadoop import Hadoop, HadoopRefusedError
 from tests.interop.hadoop_home import SERVER
 from tests.interop.oiv import items
+from tests.recorded_cases import RECORDED, Case, all_cases, imgcmp
 
 pytestmark = [pytest.mark.interop, pytest.mark.recorded]
 

@@ -14,11 +14,11 @@ from hadoop_common.names import image_name
 from image_format.md5_file import md5_path
 from journal.ops import EditOp
 from journal.segment_output import write_ops
-from tests.checkpointer.ignored_ops import IGNORED, SCENE, Ignored, scene
-from tests.checkpointer.image_builder import BASE_TXID, HADOOP2, numbered
-from tests.checkpointer.odd_paths import CASES, LEASES, REFUSED, told
-from tests.checkpointer.recorded_cases import imgcmp
+from tests.engine.ignored_ops import IGNORED, SCENE, Ignored, scene
+from tests.engine.image_builder import BASE_TXID, HADOOP2, numbered
+from tests.engine.odd_paths import CASES, LEASES, REFUSED, told
 from tests.interop.hadoop import Hadoop, HadoopRefusedError
+from tests.recorded_cases import imgcmp
 
 pytestmark = [pytest.mark.interop]
 

@@ -14,10 +14,10 @@ from checkpointer.merging.offline import merge_directory, plan_directory
 from hadoop_common.errors import HdfsError
 from image_format.md5_file import format_md5, md5_path
 from image_tools.verify.checker import verify_image
-from tests.checkpointer.recorded_cases import RECORDED, Case
 from tests.depth import SEED, deep, scaled
 from tests.interop.hadoop import Hadoop
 from tests.interop.image_damages import damages
+from tests.recorded_cases import RECORDED, Case
 
 pytestmark = [pytest.mark.interop, pytest.mark.recorded]
 

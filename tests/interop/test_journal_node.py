@@ -25,7 +25,7 @@ from servlets.http_server import HttpServer
 from tests.interop import cluster
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import SERVER
-from tests.journal.journal_node_support import JOURNAL, NAMESPACE, Writer, batch, other_batch, outcome
+from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer, batch, other_batch, outcome
 
 pytestmark = pytest.mark.interop
 

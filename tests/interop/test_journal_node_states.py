@@ -21,9 +21,9 @@ from journal_node.syncer import JournalSyncer
 from tests.interop.cluster import JournalNode
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import SERVER
-from tests.journal.journal_node_cases import CASES, faulty_node, peers
-from tests.journal.journal_node_support import HEADER, JOURNAL, NAMESPACE, Writer, batch, formatted
-from tests.journal.memory_disk import Killed, MemoryDisk
+from tests.journal_node.journal_node_cases import CASES, faulty_node, peers
+from tests.journal_node.journal_node_support import HEADER, JOURNAL, NAMESPACE, Writer, batch, formatted
+from tests.journal_node.memory_disk import Killed, MemoryDisk
 
 pytestmark = pytest.mark.interop
 

@@ -23,9 +23,9 @@ from tests.interop.cluster import JournalNode
 from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf
 from tests.interop.hadoop_process import wait_until
 from tests.interop.journal_trio import JournalTrio
-from tests.journal import journal_node_support as single
 from tests.journal.quorum_model import LAYOUT, NAMESPACE
 from tests.journal.quorum_ops import batch_of, end_op, mark, read_all, start_op
+from tests.journal_node import journal_node_support as single
 
 pytestmark = pytest.mark.interop
 

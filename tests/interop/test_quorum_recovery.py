@@ -19,7 +19,7 @@ from journal.quorum.settings import QuorumSettings
 from tests.depth import scaled
 from tests.interop.hadoop_conf import HadoopConf, free_port
 from tests.interop.test_journal_node import Served, content, hadoops, ours, version
-from tests.journal.journal_node_support import LAYOUT, NAMESPACE, Writer, batch, outcome
+from tests.journal_node.journal_node_support import LAYOUT, NAMESPACE, Writer, batch, outcome
 
 pytestmark = pytest.mark.interop
 

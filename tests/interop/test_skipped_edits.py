@@ -15,9 +15,9 @@ from journal.ops import EndLogSegmentOp, StartLogSegmentOp
 from journal.segment_file import list_segments, map_file
 from journal.segment_output import write_pieces
 from journal.skipping import SkipRequest, plan_skips, source_ops
-from tests.checkpointer.cli_runner import run_cli
-from tests.checkpointer.recorded_cases import RECORDED, imgcmp
+from tests.cli_runner import run_cli
 from tests.interop.hadoop import Hadoop, HadoopRefusedError
+from tests.recorded_cases import RECORDED, imgcmp
 
 pytestmark = [pytest.mark.interop, pytest.mark.recorded]
 

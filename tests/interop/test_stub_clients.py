@@ -16,13 +16,13 @@ from image_format.reader import ImageFile
 from namenode_stub.config import stub_config
 from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub
-from tests.checkpointer.recorded_cases import imgcmp
 from tests.interop.clients import ClientJvm, HdfsClient
 from tests.interop.cluster import BackupNode, NameNode, SecondaryNameNode
 from tests.interop.hadoop import Hadoop
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import SERVER
 from tests.interop.hadoop_process import wait_until
+from tests.recorded_cases import imgcmp
 
 pytestmark = pytest.mark.interop
 

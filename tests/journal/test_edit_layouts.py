@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from journal_support import STRATEGIES, numbered, operations, recorded_segments
 
 from journal import record_kinds
 from journal.binary_codec import decode_op, encode_op
@@ -36,6 +35,7 @@ from journal.ops import (
 )
 from journal.segment import decode_header, encode_header, iter_ops
 from tests.depth import examples
+from tests.journal.journal_support import STRATEGIES, numbered, operations, recorded_segments
 
 LAYOUTS = range(-60, -68, -1)
 PERMISSIONS = PermissionStatus("hdfs", "supergroup", 0o644)

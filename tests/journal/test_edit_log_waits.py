@@ -9,7 +9,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from wal_support import LAYOUT, delete, paths_of
 
 from journal.binary_codec import encode_op
 from journal.edit_log_writer import EditLogWriter
@@ -17,6 +16,7 @@ from journal.errors import JournalStorageError
 from journal.journal import RecordBatch
 from journal.ops import DeleteOp, EndLogSegmentOp, StartLogSegmentOp
 from journal.segment import encode_header, iter_ops
+from tests.journal.wal_support import LAYOUT, delete, paths_of
 
 DEADLINE = 600.0
 SIZE = len(encode_op(delete(1), LAYOUT))

@@ -10,8 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from journal_support import NEWEST
-from wal_support import INFO, Reports, delete, file_journal, names
 
 from hadoop_common.names import SegmentName, inprogress_name, segment_name
 from journal import segment_stream
@@ -25,6 +23,8 @@ from journal.ops import DeleteOp
 from journal.recovery import recover_in_progress
 from journal.segment import scan_segment
 from journal.segment_file import list_segments, read_ops, read_transactions, select_segments
+from tests.journal.journal_support import NEWEST
+from tests.journal.wal_support import INFO, Reports, delete, file_journal, names
 
 OpenLog = Callable[..., EditLogWriter]
 OpenSet = Callable[[list[Path]], tuple[JournalSet, Reports]]

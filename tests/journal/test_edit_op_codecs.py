@@ -5,7 +5,6 @@ import zlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from journal_support import NEWEST, joined, numbered, operations, segment_bytes
 
 from journal import binary_codec
 from journal.binary_codec import NEWEST_LAYOUT, OLDEST_LAYOUT, decode_op, encode_op
@@ -40,6 +39,7 @@ from journal.ops import (
 from journal.segment import iter_ops
 from journal.xml_codec import HADOOP_2, HADOOP_3, op_to_xml
 from tests.depth import examples
+from tests.journal.journal_support import NEWEST, joined, numbered, operations, segment_bytes
 
 LAYOUTS = range(OLDEST_LAYOUT, NEWEST_LAYOUT - 1, -1)
 PERMISSIONS = PermissionStatus("hdfs", "supergroup", 0o644)

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from journal_support import joined, signed, texts, units
 
 from journal import primitives
 from journal.errors import CorruptOpError, JournalError, OpEncodingError
 from journal.primitives import Reader, decode_cesu8, encode_cesu8
+from tests.journal.journal_support import joined, signed, texts, units
 
 CODECS = [
     ("i8", primitives.write_byte, signed(8)),

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from journal_support import CORRUPT, numbered, operations, segment_bytes
 
 from hadoop_common.names import parse_segment
 from journal.atomic_output import write_new_file
@@ -25,6 +24,7 @@ from journal.salvage import examine_segment
 from journal.segment import HEADER_SIZE, iter_ops
 from journal.segment_output import write_ops, write_range
 from tests.depth import examples
+from tests.journal.journal_support import CORRUPT, numbered, operations, segment_bytes
 
 
 def some_ops(first: int = 1, count: int = 8) -> list[EditOp]:

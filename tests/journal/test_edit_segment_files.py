@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from journal_support import CORRUPT, RECORDED, numbered, segment_bytes, verdict
 
 from hadoop_common.names import inprogress_name, segment_name
 from journal.errors import CorruptHeaderError, CorruptOpError, SegmentError, TransactionGapError, UnsupportedLayoutError
 from journal.ops import DeleteOp, EndLogSegmentOp, StartLogSegmentOp
 from journal.recovery import recover_in_progress
 from journal.segment_file import EditLogSegment, list_segments, read_ops, read_transactions, select_segments
+from tests.journal.journal_support import CORRUPT, RECORDED, numbered, segment_bytes, verdict
 
 
 def some_ops(first: int, last: int) -> list:

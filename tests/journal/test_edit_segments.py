@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from journal_support import CORRUPT, numbered, operations, segment_bytes, verdict
 
 from hadoop_common.names import parse_segment
 from journal.binary_codec import encode_op
@@ -21,6 +20,7 @@ from journal.errors import (
 from journal.ops import AddOp, DeleteOp, EndLogSegmentOp, PermissionStatus, StartLogSegmentOp
 from journal.segment import HEADER_SIZE, decode_header, encode_header, iter_ops, scan_segment
 from tests.depth import examples
+from tests.journal.journal_support import CORRUPT, numbered, operations, segment_bytes, verdict
 
 EXPECTED = {
     "edits-cut-after-opcode": (CorruptOpError, 3585, 82),

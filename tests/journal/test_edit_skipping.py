@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from journal_support import numbered, operations, segment_bytes
 
 from journal.binary_codec import decode_op
 from journal.dependents import dependents
@@ -31,6 +30,7 @@ from journal.segment import HEADER_SIZE, iter_ops
 from journal.skipping import SkipPlan, SkipRequest, neutral_op, plan_skips, source_ops
 from journal.values import Block
 from tests.depth import examples
+from tests.journal.journal_support import numbered, operations, segment_bytes
 
 LAYOUTS = [-52, -55, -60, -63, -64, -66, -67]
 OWNER = PermissionStatus("hdfs", "supergroup", 0o755)

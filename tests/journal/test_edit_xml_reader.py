@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from journal_support import case_id, numbered, operations, recorded_xml
 
 from journal.binary_codec import decode_op, encode_op
 from journal.edits_text import EditsDocument, fields_without_xml
@@ -25,6 +24,7 @@ from journal.xml_codec import HADOOP_2, HADOOP_3, XmlDialect, dump_xml, op_to_xm
 from journal.xml_element import unmangle
 from journal.xml_reader import parse_xml
 from tests.depth import examples
+from tests.journal.journal_support import case_id, numbered, operations, recorded_xml
 
 
 def chunks(data: bytes, size: int = 1000) -> Iterator[bytes]:

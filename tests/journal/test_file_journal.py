@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from wal_support import INFO, LAYOUT, delete, file_journal, names, read_all
 
 from hadoop_common.names import inprogress_name, segment_name
 from hadoop_common.storage_info import parse_version
@@ -30,6 +29,7 @@ from journal.file_journal import FileJournal
 from journal.journal import RecordBatch
 from journal.open_journal import open_journal
 from journal.segment import encode_header
+from tests.journal.wal_support import INFO, LAYOUT, delete, file_journal, names, read_all
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,7 +12,7 @@ from journal.binary_codec import encode_op
 from journal.fixed_txids import renumbered
 from journal.ops import DeleteOp
 from journal.segment import encode_header, iter_ops
-from tests.checkpointer.cli_runner import run_cli
+from tests.cli_runner import run_cli
 
 
 def ops(txids: list[int]) -> list[DeleteOp]:

@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from journal_support import numbered, operations
-from wal_support import INFO, LAYOUT, delete, read_all
 
 from journal.binary_codec import NEWEST_LAYOUT, OLDEST_LAYOUT, encode_op
 from journal.edit_log_writer import EditLogWriter
@@ -30,6 +28,8 @@ from journal.json_journal import JsonJournal
 from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp
 from tests.depth import examples
+from tests.journal.journal_support import numbered, operations
+from tests.journal.wal_support import INFO, LAYOUT, delete, read_all
 
 _TXIDS = re.compile(r"edits_([0-9]+)-([0-9]+)(\.json)?")
 Open = Callable[[Path], Journal]

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from journal_support import case_id, numbered, recorded_segments
-from wal_support import INFO, LAYOUT, contents, delete, read_all
 
 from hadoop_common.storage_info import parse_version
 from journal import json_folder
@@ -31,6 +29,8 @@ from journal.journal_copy import CopyRange, copy_journal, select_range
 from journal.json_journal import JsonJournal
 from journal.operation import EditOp
 from journal.ops import CreateSnapshotOp, EndLogSegmentOp, StartLogSegmentOp
+from tests.journal.journal_support import case_id, numbered, recorded_segments
+from tests.journal.wal_support import INFO, LAYOUT, contents, delete, read_all
 
 
 def copy(

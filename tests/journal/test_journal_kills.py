@@ -12,13 +12,13 @@ import time
 from pathlib import Path
 
 import pytest
-from wal_support import INFO, LAYOUT, file_journal, records
 
 from journal.binary_codec import encode_op
 from journal.edit_log_writer import EditLogWriter
 from journal.journal_set import JournalSet, Member
 from journal.ops import DeleteOp
 from tests.depth import SEED, scaled
+from tests.journal.wal_support import INFO, LAYOUT, file_journal, records
 
 ROUNDS = scaled(200, quick=6)
 MEMBERS, WRITERS = ("a", "b"), 3

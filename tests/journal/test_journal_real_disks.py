@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from wal_support import contents, file_journal, read_all
 
 from journal.file_journal import FileJournal
+from tests.journal.wal_support import contents, file_journal, read_all
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,8 +20,7 @@ ROOT = Path(__file__).parents[2]
 FILL = """
 import sys
 from pathlib import Path
-sys.path.insert(0, "tests/journal")
-from wal_support import INFO, LAYOUT, delete, file_journal, read_all
+from tests.journal.wal_support import INFO, LAYOUT, delete, file_journal, read_all
 from journal.edit_log_writer import EditLogWriter
 from journal.journal_set import JournalSet, Member
 full, other = Path(sys.argv[1]), Path(sys.argv[2])
@@ -49,8 +48,7 @@ print(acknowledged, fault)
 FORBID = """
 import os, sys
 from pathlib import Path
-sys.path.insert(0, "tests/journal")
-from wal_support import INFO, LAYOUT, delete, file_journal
+from tests.journal.wal_support import INFO, LAYOUT, delete, file_journal
 from journal.edit_log_writer import EditLogWriter
 from journal.journal_set import JournalSet, Member
 if os.geteuid() == 0:

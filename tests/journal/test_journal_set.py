@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from wal_support import INFO, LAYOUT, Disks, Reports, contents, delete, file_journal, names, paths_of, read_all
 
 from hadoop_common.names import inprogress_name, segment_name
 from hadoop_common.storage_info import StorageInfo
@@ -29,6 +28,18 @@ from journal.journal_set import JournalSet, Member
 from journal.recovery import recover_in_progress
 from journal.segment_copies import SegmentCopies
 from journal.segment_file import list_segments
+from tests.journal.wal_support import (
+    INFO,
+    LAYOUT,
+    Disks,
+    Reports,
+    contents,
+    delete,
+    file_journal,
+    names,
+    paths_of,
+    read_all,
+)
 
 OpenSet = Callable[..., JournalSet]
 

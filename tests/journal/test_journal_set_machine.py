@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from wal_support import INFO, LAYOUT, Disks, delete, file_journal, read_all, records
 
 from journal.edit_log_writer import EditLogWriter
 from journal.errors import JournalError
 from journal.file_journal import FileJournal
 from journal.journal_set import JournalSet, Member
 from tests.depth import examples
+from tests.journal.wal_support import INFO, LAYOUT, Disks, delete, file_journal, read_all, records
 
 NAMES = ("a", "b", "c")
 STEPS = ("open", "write", "sync", "rename")

@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from journal_support import numbered
-from wal_support import INFO, LAYOUT, delete, read_all
 
 from hadoop_common.storage_lock import StorageLock
 from journal.binary_codec import encode_op
@@ -36,6 +34,8 @@ from journal.json_segments import JsonFile, group_files, json_file_name
 from journal.open_journal import open_journal
 from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, MkdirOp, StartLogSegmentOp
+from tests.journal.journal_support import numbered
+from tests.journal.wal_support import INFO, LAYOUT, delete, read_all
 
 
 def batch(first: int, *ops: EditOp, layout_version: int = LAYOUT) -> RecordBatch:

@@ -7,7 +7,6 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from journal_support import operations
 
 from journal.errors import EditsTextError
 from journal.json_records import decode_record, encode_record
@@ -28,6 +27,7 @@ from journal.ops import (
     TruncateOp,
 )
 from tests.depth import examples
+from tests.journal.journal_support import operations
 
 FILE = PermissionStatus("hdfs", "supergroup", 0o644)
 BLOCK = 128 << 20

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wal_support import delete
 
 from journal.errors import CorruptOpError, SegmentError, TransactionGapError
 from journal.operation import EditOp
 from journal.segment_copies import SegmentCopies, chain_segments, count_transactions, group_copies
+from tests.journal.wal_support import delete
 
 
 @dataclass

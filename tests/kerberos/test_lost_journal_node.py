@@ -18,12 +18,12 @@ from hadoop_rpc.qjournal_protocol import QJournalClient
 from journal_node import peers
 from journal_node.config import JournalNodeConfig
 from journal_node.server import JournalNodeServer
-from tests.checkpointer.cli_runner import run_cli
+from tests.cli_runner import run_cli
 from tests.interop.cluster import JournalNode
 from tests.interop.hadoop_conf import HadoopConf, free_port
 from tests.interop.hadoop_home import release_of, skip_without
 from tests.interop.hadoop_process import wait_until
-from tests.journal.journal_node_support import JOURNAL, NAMESPACE, Writer
+from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer
 from tests.kerberos.callers import login
 from tests.kerberos.kdc import REALM, Kdc
 from tests.kerberos.secure_conf import secure

@@ -29,7 +29,7 @@ from journal_node.process import run_journal_node
 from journal_node.server import JournalNodeServer
 from tests.interop.hadoop_conf import HadoopConf, free_port
 from tests.interop.hadoop_process import port_is_open, wait_until
-from tests.journal.journal_node_support import JOURNAL, NAMESPACE, Writer
+from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer
 from tests.kerberos.callers import SERVERS, USERS, Tap, add_users, get, login
 from tests.kerberos.kdc import REALM, Kdc
 from tests.kerberos.secure_conf import secure

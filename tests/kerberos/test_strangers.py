@@ -22,7 +22,7 @@ from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import OurDaemon
 from tests.interop.test_stub_clients import stub_of
-from tests.journal.journal_node_support import JOURNAL, NAMESPACE, Writer, batch
+from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer, batch
 from tests.kerberos.callers import add_users, get, login
 from tests.kerberos.kdc import Kdc
 from tests.kerberos.secure_conf import HOST, private

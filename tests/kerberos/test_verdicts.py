@@ -21,7 +21,7 @@ from tests.interop.cluster import JournalNode, NameNode
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import port_is_open
 from tests.interop.test_stub_clients import stub_of
-from tests.journal.journal_node_support import JOURNAL, NAMESPACE, Writer
+from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer
 from tests.kerberos.callers import add_users, login
 from tests.kerberos.kdc import Kdc
 from tests.kerberos.secure_conf import private

@@ -20,9 +20,9 @@ from namenode_stub.edit_journals import journal_name, open_edit_journals, open_o
 from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub
 from tests.checkpointer.quorum_support import Quorum
-from tests.checkpointer.recorded_cases import imgcmp
 from tests.namenode_stub.ha_support import config_on, pair_on
 from tests.namenode_stub.stub_support import formatted, stub_config_for
+from tests.recorded_cases import imgcmp
 
 
 @pytest.mark.parametrize("layout", range(-67, -59))

@@ -23,9 +23,9 @@ from journal.segment_file import list_segments
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from servlets.parameters import ImageKind
-from tests.checkpointer.recorded_cases import imgcmp
 from tests.image_format.image_support import build_image, delimited, minimal_sections, store
 from tests.namenode_stub.stub_support import checkpoint_of, formatted, restarted_tree, write_edits
+from tests.recorded_cases import imgcmp
 
 
 def offer(stub: NameNodeStub, image: Path, md5: str | None = None) -> UploadResult:

@@ -18,10 +18,10 @@ from bench.generate import generate_edits, generate_image
 from checkpointer.merging.offline import merge_directory, plan_directory
 from pipeline import read_image
 from pipeline.tables.inodes import INODES
-from tests.checkpointer.recorded_cases import ALL_CASES, Case
 from tests.pipeline.gated_daemon import GATE
 from tests.pipeline.spark_cluster import ClusterError, SparkCluster, wait_until
 from tests.pipeline.spark_events import read_events, tasks_by_executor
+from tests.recorded_cases import ALL_CASES, Case
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

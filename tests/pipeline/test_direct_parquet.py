@@ -16,9 +16,9 @@ from image_format.errors import ImageFormatError
 from pipeline import read_image
 from pipeline.direct_parquet import write_parquet
 from pipeline.errors import OutputError
-from tests.checkpointer.cli_runner import run_cli
-from tests.checkpointer.recorded_cases import ALL_CASES, RECORDED, Case
+from tests.cli_runner import run_cli
 from tests.depth import deep
+from tests.recorded_cases import ALL_CASES, RECORDED, Case
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

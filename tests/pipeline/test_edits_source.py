@@ -22,11 +22,11 @@ from pipeline.errors import SourceFileError, SourceOptionError
 from pipeline.sources.edit_ranges import EditsRange, WantedEdits, cut_range, read_range
 from pipeline.sources.edit_rows import TIMED, op_time
 from pipeline.tables.edits import EDITS
-from tests.checkpointer.op_makers import add, close, delete, mkdir, rename, times
-from tests.checkpointer.recorded_cases import ALL_CASES, Case
 from tests.depth import examples
+from tests.engine.op_makers import add, close, delete, mkdir, rename, times
 from tests.journal.journal_support import numbered, operations, segment_bytes
 from tests.pipeline.edits_support import reader, rows, write_segment
+from tests.recorded_cases import ALL_CASES, Case
 
 CASES = [case for case in ALL_CASES if Path(case.edits_xml).is_file() and any((case.path / "before").glob("edits_*-*"))]
 NOON = 1_700_000_000_000

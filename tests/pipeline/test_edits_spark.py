@@ -10,8 +10,8 @@ from journal.errors import TransactionGapError
 from pipeline import read_edits
 from pipeline.tables.edits import EDITS
 from pipeline.task_errors import unwrap
-from tests.checkpointer.recorded_cases import RECORDED
 from tests.pipeline.edits_support import rows
+from tests.recorded_cases import RECORDED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

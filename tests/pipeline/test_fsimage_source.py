@@ -19,8 +19,8 @@ from image_format.varint import encode_delimited
 from pipeline import read_image
 from pipeline.errors import SourceFileError, SourceOptionError
 from pipeline.task_errors import unwrap
-from tests.image_format.dump_support import Viewed
 from tests.image_format.image_support import RECORDED, build_image, minimal_sections, store
+from tests.image_tools.dump_support import Viewed
 from tests.pipeline.test_inodes_recorded import READER, read
 
 if TYPE_CHECKING:

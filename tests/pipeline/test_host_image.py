@@ -23,8 +23,8 @@ from image_tools.dump.values import java_text
 from pipeline.errors import SourceFileError
 from pipeline.host_image import HostImage
 from pipeline.once import made_once
-from tests.image_format.dump_support import recorded_views
 from tests.image_format.image_support import CODEC_NAMES, RECORDED, build_image, delimited, minimal_sections, store
+from tests.image_tools.dump_support import recorded_views
 
 VIEWS = [view for view in recorded_views(large=False) if "corrupt" not in view.id and "/odd/" not in view.id]
 BASIC = next((RECORDED / "hadoop-3.4.1" / "snapshots-rename-references" / "after").glob("fsimage_" + "?" * 19))

@@ -13,8 +13,8 @@ from image_format.reader import ImageFile
 from pipeline.host_image import HostImage
 from pipeline.sources.readers import READERS
 from pipeline.tables.catalogue import IMAGE_TABLES
-from tests.image_format.dump_support import Viewed, recorded_views
 from tests.image_format.image_support import has_its_references
+from tests.image_tools.dump_support import Viewed, recorded_views
 from tests.pipeline.oiv_tables import OivTables, Row
 
 VIEWS = [

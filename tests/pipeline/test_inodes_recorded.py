@@ -11,8 +11,8 @@ import pytest
 
 from pipeline.host_image import HostImage
 from pipeline.sources.readers import READERS
-from tests.image_format.dump_support import Viewed, recorded_views
 from tests.image_format.image_support import RECORDED
+from tests.image_tools.dump_support import Viewed, recorded_views
 from tests.pipeline.oiv_inodes import inode_rows
 from tests.pipeline.oiv_tables import OivTables, Row
 

@@ -17,8 +17,8 @@ from pipeline.merge import spark_session
 from pipeline.merge.engine import SparkEngine
 from pipeline.session import settings
 from site_config.engine_settings import SparkSettings
-from tests.checkpointer.image_builder import ImageBuilder
-from tests.checkpointer.recorded_cases import RECORDED
+from tests.engine.image_builder import ImageBuilder
+from tests.recorded_cases import RECORDED
 
 CASE = RECORDED / "hadoop-3.4.1" / "snapshots-basic"
 

@@ -30,11 +30,11 @@ from pipeline.lake import (
 from pipeline.lake.commits import image_commit
 from pipeline.lake.files import HadoopFiles
 from pipeline.lake.txid_ranges import TxidRange
-from tests.checkpointer.cli_runner import run_cli
-from tests.checkpointer.op_makers import mkdir
-from tests.checkpointer.recorded_cases import RECORDED
+from tests.cli_runner import run_cli
+from tests.engine.op_makers import mkdir
 from tests.journal.journal_support import numbered
 from tests.pipeline.edits_support import write_segment
+from tests.recorded_cases import RECORDED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

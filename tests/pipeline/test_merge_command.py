@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.checkpointer.cli_runner import run_cli
-from tests.checkpointer.recorded_cases import RECORDED, Case
+from tests.cli_runner import run_cli
+from tests.recorded_cases import RECORDED, Case
 
 CASE = Case(RECORDED / "hadoop-3.4.1" / "renames")
 _SECONDS = 600.0

@@ -20,12 +20,12 @@ from image_format.md5_file import md5_of_file
 from journal.errors import CorruptOpError, JournalError
 from pipeline.merge.faults import Fault, guarded, unwrapped
 from site_config.engine_settings import SparkSettings
-from tests.checkpointer.cli_runner import fingerprint
-from tests.checkpointer.recorded_cases import RECORDED, Case
+from tests.cli_runner import fingerprint
 from tests.pipeline.merge_child import STEPS
 from tests.pipeline.merge_support import ON_SPARK, merge_on_spark
 from tests.pipeline.mortal_daemon import DEATH
 from tests.pipeline.quick_java import quick_java
+from tests.recorded_cases import RECORDED, Case
 
 CASE = Case(RECORDED / "hadoop-3.4.1" / "renames")
 _ROOT = Path(__file__).resolve().parents[2]

@@ -15,8 +15,8 @@ from image_format.known_digests import identity_at, is_known_loadable
 from image_format.md5_file import md5_of_file, read_md5_file
 from image_tools.verify.checker import verify_image
 from site_config.merge_settings import replay_rules
-from tests.checkpointer.recorded_cases import ALL_CASES, RECORDED, Case, same_layout
 from tests.pipeline.merge_support import AUTO, merge_on_spark
+from tests.recorded_cases import ALL_CASES, RECORDED, Case, same_layout
 
 pytestmark = [pytest.mark.recorded, pytest.mark.usefixtures("spark")]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.merge.touched import Rename, RenameLog, touched_paths
-from tests.checkpointer.op_makers import delete, mkdir
+from tests.engine.op_makers import delete, mkdir
 
 
 @pytest.mark.parametrize(

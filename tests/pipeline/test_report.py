@@ -31,9 +31,9 @@ from pipeline.reports.writers import folder
 from pipeline.reports.writers.terminal import report_lines
 from pipeline.session import settings
 from tests.browser import MissingBrowserError, browser
-from tests.checkpointer.cli_runner import Outcome, run_cli
-from tests.checkpointer.recorded_cases import RECORDED
+from tests.cli_runner import Outcome, run_cli
 from tests.depth import deep
+from tests.recorded_cases import RECORDED
 from tests.required import skip
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from image_tools.verify.catalogue import CODES
 from pipeline.reports.sections.findings import describe, section
 from pipeline.source_files import SourceFile
-from tests.checkpointer.recorded_cases import RECORDED
+from tests.recorded_cases import RECORDED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

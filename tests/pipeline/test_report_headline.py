@@ -23,7 +23,7 @@ from pipeline.reports.options import ReportOptions
 from pipeline.reports.queries.small_files import HEAP_BYTES
 from pipeline.reports.units import cell_text as plain_text
 from pipeline.reports.writers.terminal import report_lines, summary_lines
-from tests.checkpointer.image_builder import ROOT, ImageBuilder, delimited
+from tests.engine.image_builder import ROOT, ImageBuilder, delimited
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,9 +15,9 @@ from pipeline import read_image
 from pipeline.errors import PipelineSetupError, SourceFileError
 from pipeline.source_files import SourceKind, choose, local_files
 from pipeline.staging import Stager, _socket_folder
-from tests.checkpointer.recorded_cases import RECORDED, Case
 from tests.journal.bookkeeper_cluster import Cluster
 from tests.journal.bookkeeper_recordings import ROOT
+from tests.recorded_cases import RECORDED, Case
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -27,7 +27,7 @@ from servlets.application import create_application
 from servlets.http_server import HttpServer
 from servlets.jmx import jmx_blueprint
 from servlets.throttle import Throttle
-from tests.journal.journal_node_support import HEADER, JOURNAL, NAMESPACE, Writer, batch, formatted
+from tests.journal_node.journal_node_support import HEADER, JOURNAL, NAMESPACE, Writer, batch, formatted
 
 INFO = NAMESPACE.colon_string()
 

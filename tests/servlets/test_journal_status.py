@@ -18,8 +18,8 @@ from journal_node.journal_metrics import journal_metrics_blueprint
 from journal_node.node import JournalNode
 from servlets.application import create_application
 from servlets.jmx import jmx_blueprint
-from tests.journal.journal_node_support import HEADER, JOURNAL, batch, formatted
-from tests.journal.memory_disk import MemoryDisk
+from tests.journal_node.journal_node_support import HEADER, JOURNAL, batch, formatted
+from tests.journal_node.memory_disk import MemoryDisk
 
 
 def new_node(cache_bytes: int = 1000) -> JournalNode:

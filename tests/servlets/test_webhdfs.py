@@ -22,8 +22,8 @@ from image_tools.dump.delimited import dump_delimited
 from image_tools.dump.records import ImageRecords
 from servlets.application import create_application
 from servlets.webhdfs import webhdfs_blueprint
-from tests.checkpointer.recorded_cases import RECORDED, Case
 from tests.image_format.image_support import build_image, delimited, minimal_sections, store
+from tests.recorded_cases import RECORDED, Case
 
 JSON = "application/json; charset=utf-8"
 CASES = [

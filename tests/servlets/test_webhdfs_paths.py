@@ -17,10 +17,10 @@ from image_format.reader import ImageFile
 from image_tools.browse import ImageBrowser, Place, SnapshotFolder
 from servlets.application import create_application
 from servlets.webhdfs import webhdfs_blueprint
-from tests.checkpointer.image_builder import Saved
-from tests.checkpointer.recorded_cases import RECORDED, Case
-from tests.checkpointer.snapshot_reader import SnapshotReader
+from tests.engine.image_builder import Saved
+from tests.engine.snapshot_reader import SnapshotReader
 from tests.image_format.image_support import build_image, delimited, minimal_sections, store
+from tests.recorded_cases import RECORDED, Case
 
 ANSWERED = [RECORDED / "webhdfs-3.4.2", RECORDED / "webhdfs-3.5.0"]
 ANSWERS = [

@@ -20,7 +20,7 @@ from hadoop_common.tls.settings import TlsConfig, WebAddresses
 from journal.quorum.http_source import http_source
 from journal.quorum.settings import QuorumSettings
 from site_config.checkpoint_config import CheckpointConfig, Role
-from tests.checkpointer.cli_runner import run_cli
+from tests.cli_runner import run_cli
 from tests.servlets.support import INFO, OLD_IMAGE, make_store, serve
 from tests.tls.certificates import STORE_PASSWORD, Identity, authority, self_signed, tls_folder, write_xml
 

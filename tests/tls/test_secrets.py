@@ -12,7 +12,7 @@ from hadoop_common.tls.errors import TlsSetupError
 from hadoop_common.tls.material import client_material, server_material
 from hadoop_common.tls.process import ServerTls
 from hadoop_common.tls.settings import TlsConfig
-from tests.checkpointer.cli_runner import run_cli
+from tests.cli_runner import run_cli
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import OPENER
 from tests.interop.our_daemon import OurDaemon

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "opcodes.md"
 RELEASES = {"2.7.3": -63, "3.3.6": -66, "3.4.1": -67, "3.5.0": -67}
 SHOWN = 3  # cases named in a row
-UNIT_TESTS = "tests/checkpointer/test_replay_opcodes.py"
+UNIT_TESTS = "tests/engine/test_replay_opcodes.py"
 
 Cases = Mapping[str, Mapping[str, list[str]]]
 
@@ -37,7 +37,7 @@ replay (`engine.replay.table`) and the recorded cases; a test compares.
   from logs of older releases.
 * *handler*: the function in `engine.replay` that applies it.
 * *kernel*: its compiled twin in `engine.replay.kernels`, for an operation that is frequent. A test replays each of them
-  both ways (`tests/checkpointer/test_replay_twins.py`).
+  both ways (`tests/engine/test_replay_twins.py`).
 * *recorded in*: cases under `tests/recorded` whose edits hold it and whose image is compared with Hadoop's own after
   replay; how many there are, and the first few. The binary, XML and JSON codecs of every operation are tested on
   generated values as well (`tests/journal`).

@@ -1,0 +1,86 @@
+"""The check of an image next to other work: its verdict, and when nobody waits for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from engine.digest_check import DigestCheck
+from engine.errors import CheckpointCancelledError, ReplayError
+from hadoop_common.errors import StorageError
+from image_format.errors import RecordError
+from image_format.reader import ImageFile
+from tests.engine.image_builder import ImageBuilder
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Iterator[ImageFile]:
+    with ImageFile.open(ImageBuilder(-67).save(tmp_path), verify_md5=False) as opened:
+        yield opened
+
+
+def refuse(_: object) -> None:
+    raise RecordError("no NameNode loads it")
+
+
+@pytest.mark.parametrize("cause", [SystemExit(2), KeyboardInterrupt(), GeneratorExit()])
+def test_a_check_that_ends_without_a_verdict_confirms_nothing(image: ImageFile, cause: BaseException) -> None:
+    def stop(_: object) -> None:
+        raise cause
+
+    with DigestCheck(image) as check:
+        check.then = stop
+        with pytest.raises(RuntimeError, match=type(cause).__name__):
+            check.confirm()
+
+
+def test_the_verdict_explains_a_fault_of_the_body(image: ImageFile) -> None:
+    with pytest.raises(RecordError), DigestCheck(image) as check:
+        check.then = refuse
+        raise ReplayError("OP_MKDIR", 7, "it does not fit")
+
+
+@pytest.mark.parametrize("cause", [CheckpointCancelledError("cancelled"), StorageError("no room")])
+def test_a_cancellation_does_not_begin_a_check(image: ImageFile, cause: Exception) -> None:
+    with pytest.raises(type(cause)), DigestCheck(image) as check:
+        check.then = refuse
+        raise cause
+    assert check.fault is None
+
+
+@pytest.mark.parametrize("cause", [CheckpointCancelledError("cancelled"), StorageError("no room"), None])
+def test_a_check_that_nobody_waits_for_ends_early(image: ImageFile, cause: Exception | None) -> None:
+    """Without an end of its own, it would hold up whoever closes the image."""
+    running = threading.Event()
+
+    def work(check_wanted: Callable[[], None]) -> None:
+        while True:
+            check_wanted()
+            running.set()
+
+    with suppress(CheckpointCancelledError, StorageError), DigestCheck(image) as check:
+        check.then = work
+        check.start()
+        running.wait()
+        if cause is not None:
+            raise cause
+    assert isinstance(check.fault, CheckpointCancelledError)
+
+
+def test_each_slice_of_the_digest_may_be_the_last(image: ImageFile) -> None:
+    slices: list[int] = []
+
+    def give_up() -> None:
+        slices.append(1)
+        if len(slices) == 3:
+            raise CheckpointCancelledError("nobody waits")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("image_format.reader._SLICE", 16)
+        with pytest.raises(CheckpointCancelledError):
+            image.verify_md5(give_up)
+    assert len(slices) == 3

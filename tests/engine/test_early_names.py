@@ -1,0 +1,43 @@
+"""A name of a snapshot that ends before the one of its directory: no NameNode loads that, no merge carries it on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import InconsistentNamespaceError
+from engine.healing import Healing
+from engine.merge import load_image
+from engine.replay_rules import ReplayRules
+from engine.saving import sound
+from image_format.reader import ImageFile
+from image_tools.verify.checker import verify_image
+from tests.image_tools.verify_damage import name_that_ends_before_its_directory
+from tests.image_tools.verify_support import Model, recorded
+
+
+def saved(damaged: Path, folder: Path, healing: Healing) -> tuple[Path, list[str]]:
+    """The image that is written of a damaged one, and what was healed."""
+    out = bytearray()
+    with ImageFile.open(damaged) as image:
+        loaded = load_image(image, ReplayRules(healing=healing))
+        sound(loaded.namespace, loaded.write, out.extend, damaged)
+    made = folder / damaged.name
+    made.write_bytes(out)
+    return made, [healed.code for healed in loaded.namespace.heals]
+
+
+@pytest.mark.parametrize("case", ["rename", "rename3"])
+def test_it_is_raised_before_the_image_is_saved(case: str, tmp_path: Path) -> None:
+    model = Model(recorded(case))
+    name_that_ends_before_its_directory(model)
+    damaged = model.save(tmp_path / "damaged")
+    made, healed = saved(damaged, tmp_path, Healing.HEAL)
+    assert healed == ["reference-snapshot"]
+    assert verify_image(made).findings.counts["reference-snapshot"] == 0
+    with pytest.raises(InconsistentNamespaceError, match="reference-snapshot"):
+        saved(damaged, tmp_path, Healing.STRICT)
+    left, told = saved(damaged, tmp_path, Healing.AS_HADOOP)
+    assert told == []
+    assert verify_image(left).findings.counts["reference-snapshot"] == 1

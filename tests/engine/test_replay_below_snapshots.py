@@ -1,0 +1,158 @@
+"""Replay by kernels below snapshots: what they note for Python, and what they leave to the plain functions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ReplayError
+from journal import ops
+from journal.ops import EditOp
+from tests.engine.image_builder import BASE_TXID, HADOOP3, LAYOUTS, merge_bytes, merged, store
+from tests.engine.op_makers import add, close, delete, mkdir, rename, rename_old, set_permissions, times
+from tests.engine.replay_scenes import base, rare
+from tests.engine.snapshot_support import allow, create, retitle
+
+layouts = pytest.mark.parametrize("layout", LAYOUTS)
+
+
+@layouts
+def test_kernels_change_what_a_snapshot_has(layout: int, tmp_path: Path) -> None:
+    """Files and directories of the base below a snapshot, in a tree whose diffs are all new, and once more later."""
+    path = base(layout).save(tmp_path)
+    edits = [
+        allow("/old"),
+        create("s0", "/old"),
+        set_permissions("/old/a/f1", 0o600),
+        times("/old/a/f1", 5),
+        ops.SetOwnerOp(src="/old/a/f2", username="hdfs"),
+        ops.SetReplicationOp(path="/old/a/f2", replication=2),
+        set_permissions("/old/a", 0o700),
+        mkdir("/old/a/d", 20_001),
+        add("/old/a/n", 20_002),
+        close("/old/a/n"),
+        times("/old/a/n", 7),
+        delete("/old/a/n"),
+        delete("/old/a/d"),
+        add("/old/a/n2", 20_004),
+        add("/old/a/n3", 20_005),
+        close("/old/a/n3"),
+        delete("/old/a/f1"),
+        delete("/old/a/f3"),
+        rename_old("/old/a/f4", "/old/a/g4"),
+        rename("/old/a/f5", "/old/g5"),
+        rename("/old/a/f6", "/g6"),
+        rename("/old/a/f7", "/old/a/f8", overwrite=True),
+        set_permissions("/old/a/f9", 0o600),
+        rename("/old/a/f10", "/old/a/f9", overwrite=True),
+        rename("/old/a/n2", "/old/a/f11", overwrite=True),
+        rename("/old/a/f11", "/old/a/n3", overwrite=True),
+        add("/old/a/f3", 20_003),
+        create("s1", "/old"),
+        retitle("s0", "s2", "/old"),
+        create("s0", "/old"),
+        retitle("s1", "s1", "/old"),
+        times("/old/a/f2", 8),
+        set_permissions("/old/a", 0o750),
+        close("/old/a/f3"),
+        delete("/old/a/f3"),
+    ]
+    merged(path, *edits)
+    assert rare(path, edits, layout) == ["OP_ALLOW_SNAPSHOT"]
+
+
+@layouts
+def test_kernels_leave_what_a_snapshot_has_and_they_cannot_tell(layout: int, tmp_path: Path) -> None:
+    path = base(layout).save(tmp_path)
+    before = [
+        add("/old/a/open", 20_001),
+        add("/old/a/opened", 20_002),
+        allow("/old"),
+        create("s0", "/old"),
+        rename("/old/a/f1", "/old/a/g1"),
+    ]
+    edits = [
+        times("/old/a/g1", 5),
+        delete("/old/a/opened"),
+        rename("/old/a/f2", "/old/a/open", overwrite=True),
+        rename("/old/a", "/old/b"),
+        times("/old/b/f4", 5),
+        delete("/old/b"),
+    ]
+    merged(path, *before, *edits)
+    assert rare(path, [*before, *edits], layout)[1:] == [op.name for op in edits]
+
+
+@layouts
+def test_kernels_know_the_names_in_the_diffs_of_an_image(layout: int, tmp_path: Path) -> None:
+    """Some files came after the snapshot, in the image already; the first look at the diffs is a plain function's."""
+    before = [
+        allow("/old/a"),
+        create("s0", "/old/a"),
+        add("/old/a/n", 20_001),
+        close("/old/a/n"),
+        add("/old/a/m", 20_002),
+        close("/old/a/m"),
+        delete("/old/a/f1"),
+        add("/old/a/f1", 20_003),
+        close("/old/a/f1"),
+    ]
+    path = store(tmp_path, merge_bytes(base(layout).save(tmp_path), before), BASE_TXID + len(before))
+    edits = [
+        set_permissions("/old/a/f0", 0o600),
+        times("/old/a/n", 5),
+        delete("/old/a/n"),
+        rename("/old/a/m", "/old/m"),
+        delete("/old/a/f1"),
+        delete("/old/a/f2"),
+    ]
+    merged(path, *edits)
+    assert rare(path, edits, layout) == ["OP_SET_PERMISSIONS"]
+
+
+def test_more_changes_below_a_snapshot_than_kernels_note_at_a_time(tmp_path: Path) -> None:
+    builder = base(HADOOP3)
+    for number in range(3000):
+        builder.file(f"/old/a/more-{number}")
+    edits = [
+        allow("/old"),
+        create("s0", "/old"),
+        *(rename(f"/old/a/more-{number}", f"/old/m-{number}") for number in range(1500)),
+        *(delete(f"/old/a/more-{number}") for number in range(1500, 3000)),
+    ]
+    path = builder.save(tmp_path)
+    merged(path, *edits)
+    assert rare(path, edits, HADOOP3) == ["OP_ALLOW_SNAPSHOT"]
+
+
+@layouts
+@pytest.mark.parametrize(
+    "wrong",
+    [create("s0", "/old"), create("s1", "/old/a"), retitle("s1", "s2", "/old"), retitle("s0", "s3", "/old")],
+    ids=["made-twice", "not-snapshottable", "unknown", "name-is-taken"],
+)
+def test_a_snapshot_that_cannot_be_is_an_error_although_kernels_go_on(
+    wrong: EditOp, layout: int, tmp_path: Path
+) -> None:
+    path = base(layout).save(tmp_path)
+    before = [allow("/old"), create("s0", "/old"), create("s3", "/old"), times("/old/a/f1", 5)]
+    with pytest.raises(ReplayError) as caught:
+        merged(path, *before, wrong, times("/old/a/f2", 5), delete("/old/a/f1"))
+    assert caught.value.txid == BASE_TXID + len(before) + 1
+
+
+@layouts
+def test_a_snapshot_of_a_directory_with_an_acl_that_kernels_noted(layout: int, tmp_path: Path) -> None:
+    """The copy of its root has the ACL, which Python gives it when kernels return."""
+    path = base(layout).save(tmp_path)
+    entries = (ops.AclEntry(0, 0, 7, None), ops.AclEntry(1, 0, 5, "bob"), ops.AclEntry(1, 0, 5, None))
+    acl = (*entries, ops.AclEntry(2, 0, 5, None), ops.AclEntry(3, 0, 1, None))
+    made = [
+        allow("/old"),
+        create("s0", "/old"),
+        mkdir("/old/d", 20_001, acl_entries=acl),
+        create("s1", "/old"),
+        set_permissions("/old/d", 0o700),
+    ]
+    merged(path, *made)

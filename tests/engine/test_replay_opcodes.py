@@ -1,0 +1,58 @@
+"""Every operation of the catalogue is replayed and recorded, and docs/opcodes.md says so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from engine.replay.table import REPLAYED, TABLE
+from journal.ops import OPERATIONS
+from journal.segment import iter_ops
+from tests.recorded_cases import Case, all_cases
+from tests.tools.opcode_table import PAGE, RELEASES, page, recorded_cases, uncovered, unhandled
+
+
+def test_every_operation_has_a_handler_and_no_other_has() -> None:
+    assert unhandled() == []
+    assert set(REPLAYED) == set(OPERATIONS.values())
+    assert [row.opcode for row in TABLE] == sorted(OPERATIONS)
+
+
+def test_every_operation_is_in_a_recorded_case() -> None:
+    assert uncovered(recorded_cases()) == []
+
+
+def test_operations_that_a_release_writes_are_in_one_of_its_cases() -> None:
+    cases = recorded_cases()
+    missing = {
+        (cls.name, release)
+        for cls in OPERATIONS.values()
+        for release, layout in RELEASES.items()
+        if cls.written and cls.present_in(layout) and not cases[cls.name].get(release)
+    }
+    assert missing == set()
+
+
+def test_the_page_of_operations_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m tests.tools.opcode_table --write"
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("case", [case for case in all_cases() if "medium" not in case.id], ids=lambda case: case.id)
+def test_a_case_holds_the_operations_that_it_names(case: Case) -> None:
+    segments = (case.path / "before").glob("edits_*")
+    seen = {op.name.removeprefix("OP_") for path in segments for op in iter_ops(path.read_bytes())}
+    assert seen == set(case.info["ops"])
+
+
+def test_the_page_is_printed_by_its_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.tools.opcode_table"],
+        check=True,
+        capture_output=True,
+        encoding="utf-8",
+        cwd=PAGE.parent.parent,
+    )
+    assert done.stdout == page()

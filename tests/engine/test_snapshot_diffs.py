@@ -1,0 +1,445 @@
+"""Diffs that attribute changes, writes and new and lost children make: replay.md sections 4 and 5."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ReplayError
+from engine.healing import Healing
+from engine.replay_rules import ReplayRules
+from image_format.proto import fsimage_pb2 as pb
+from journal import ops
+from journal.ops import AclEntry, Block, EditOp, XAttr
+from tests.engine.image_builder import BASE_TXID, HADOOP2, HADOOP3, LAYOUTS, UINT64, numbered
+from tests.engine.op_makers import LATER, add, close, delete, mkdir, rename, set_permissions, times
+from tests.engine.snapshot_support import BLOCKS, NEW, WHOLE, Outcome, Setting, allow, create, remove
+
+layouts = pytest.mark.parametrize("layout", LAYOUTS)
+ACL = tuple(AclEntry(kind, 0, 6, name) for kind, name in ((0, None), (0, "u"), (1, None), (2, None), (3, None)))
+SNAPSHOT = [allow(), create("s0")]
+
+
+def copy_at(found: Outcome, path: str, snapshot_id: int = 0) -> pb.INodeFile | pb.INodeDirectory | None:
+    (diff,) = [diff.message for diff in found.diffs(path) if diff.id == snapshot_id]
+    return diff.snapshotCopy if diff.HasField("snapshotCopy") else None
+
+
+# ---- attributes --------------------------------------------------------------------------------------------
+
+DIRECTORY_CHANGES: list[EditOp] = [
+    set_permissions("/s/d", 0o700),
+    ops.SetOwnerOp(src="/s/d", username="u"),
+    ops.SetOwnerOp(src="/s/d", groupname="g"),
+    times("/s/d", mtime=7777),
+    times("/s/d", atime=7777),
+    ops.SetQuotaOp(src="/s/d", ns_quota=5, ds_quota=-1),
+    ops.SetNsQuotaOp(src="/s/d", ns_quota=5),
+    ops.SetQuotaByStorageTypeOp(src="/s/d", storage_type=1, ds_quota=5),
+    ops.SetStoragePolicyOp(path="/s/d", policy_id=2),
+    ops.SetAclOp(src="/s/d", acl_entries=ACL),
+    ops.SetXAttrOp(src="/s/d", xattrs=(XAttr(0, "x", b""),)),
+]
+FILE_CHANGES: list[EditOp] = [
+    set_permissions("/s/d/f", 0o600),
+    ops.SetOwnerOp(src="/s/d/f", username="u"),
+    ops.SetReplicationOp(path="/s/d/f", replication=9),
+    times("/s/d/f", mtime=7777),
+    times("/s/d/f", atime=7777),
+    ops.SetStoragePolicyOp(path="/s/d/f", policy_id=2),
+    ops.SetAclOp(src="/s/d/f", acl_entries=ACL),
+    ops.SetXAttrOp(src="/s/d/f", xattrs=(XAttr(0, "x", b""),)),
+]
+
+
+@pytest.mark.parametrize("op", DIRECTORY_CHANGES, ids=lambda op: op.name)
+@layouts
+def test_a_changed_directory_keeps_what_it_was(tmp_path: Path, layout: int, op: EditOp) -> None:
+    setting = Setting(tmp_path, layout)
+    before = setting.builder.inodes["/s/d"].directory
+    found = setting.merged(*SNAPSHOT, op)
+    diff = found.directory_diff("/s/d", 0)
+    assert (found.diff_ids("/s/d"), diff.childrenSize, diff.isSnapshotRoot, diff.name) == ([0], 2, False, b"d")
+    assert (diff.createdListSize, diff.deletedINode, diff.deletedINodeRef) == (0, [], [])
+    kept = diff.snapshotCopy
+    assert (kept.modificationTime, kept.permission, kept.nsQuota, kept.dsQuota) == (
+        *(before.modificationTime, before.permission, UINT64, UINT64),
+    )
+    assert not kept.HasField("acl")
+    assert not kept.HasField("xAttrs")
+
+
+@pytest.mark.parametrize("op", FILE_CHANGES, ids=lambda op: op.name)
+@layouts
+def test_a_changed_file_keeps_what_it_was(tmp_path: Path, layout: int, op: EditOp) -> None:
+    setting = Setting(tmp_path, layout)
+    expected = pb.INodeFile()
+    expected.CopyFrom(setting.builder.inodes["/s/d/f"].file)
+    expected.ClearField("blocks")
+    found = setting.merged(*SNAPSHOT, op)
+    diff = found.file_diff("/s/d/f", 0)
+    assert (found.diff_ids("/s/d/f"), diff.fileSize, diff.name, len(diff.blocks)) == ([0], WHOLE, b"f", 0)
+    for field in ("replication", "modificationTime", "accessTime", "preferredBlockSize", "permission"):
+        assert getattr(diff.snapshotCopy, field) == getattr(expected, field)
+    assert diff.snapshotCopy.storagePolicyID == 0
+    assert not diff.snapshotCopy.HasField("acl")
+    assert not diff.snapshotCopy.HasField("xAttrs")
+
+
+@layouts
+def test_features_are_in_the_copy(tmp_path: Path, layout: int) -> None:
+    quota = ops.SetQuotaOp(src="/s/d", ns_quota=5, ds_quota=6)
+    changes: list[EditOp] = [
+        ops.SetAclOp(src="/s/d", acl_entries=ACL),
+        ops.SetXAttrOp(src="/s/d", xattrs=(XAttr(0, "x", b"1"),)),
+    ]
+    found = Setting(tmp_path, layout).merged(quota, *changes, *SNAPSHOT, ops.SetAclOp(src="/s/d", acl_entries=()))
+    kept = found.directory_diff("/s/d", 0).snapshotCopy
+    assert (kept.nsQuota, kept.dsQuota) == (5, 6)
+    assert len(kept.acl.entries) == 2
+    assert [xattr.value for xattr in kept.xAttrs.xAttrs] == [b"1"]
+    assert not found.image["/s/d"].directory.HasField("acl")
+
+
+UNCHANGING: list[EditOp] = [
+    ops.SetQuotaOp(src="/s/d", ns_quota=-1, ds_quota=-1),
+    ops.ClearNsQuotaOp(src="/s/d"),
+    ops.SetQuotaByStorageTypeOp(src="/s/d", storage_type=1, ds_quota=-1),
+    ops.RemoveXAttrOp(src="/s/d", xattrs=(XAttr(0, "none"),)),
+    ops.RemoveXAttrOp(src="/s/d/f", xattrs=(XAttr(0, "none"),)),
+    ops.SetAclOp(src="/s/d/f", acl_entries=()),
+    ops.SetOwnerOp(src="/s/d"),
+    times("/s/d/f"),
+    delete("/s/none"),
+    mkdir("/s/d/e", NEW),
+]
+
+
+@pytest.mark.parametrize("op", UNCHANGING, ids=lambda op: op.name)
+@layouts
+def test_what_changes_nothing_makes_no_diff(tmp_path: Path, layout: int, op: EditOp) -> None:
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, op)
+    assert {owner for owner, diffs in found.reader.diffs.items() if diffs} == {found.ids["/s"]}
+
+
+def test_a_policy_that_is_unset_where_none_is_set_makes_a_diff_in_hadoop_2_alone(tmp_path: Path) -> None:
+    """There 0 is kept as a policy."""
+    for layout, changed in ((HADOOP2, {"/s", "/s/d"}), (HADOOP3, {"/s"})):
+        folder = tmp_path / str(layout)
+        folder.mkdir()
+        found = Setting(folder, layout).merged(*SNAPSHOT, ops.SetStoragePolicyOp(path="/s/d", policy_id=0))
+        owners = {owner for owner, diffs in found.reader.diffs.items() if diffs}
+        assert owners == {found.ids[path] for path in changed}
+
+
+@pytest.mark.parametrize("op", [set_permissions("/z", 0o700), set_permissions("/", 0o700)])
+@layouts
+def test_outside_of_snapshots_nothing_is_kept(tmp_path: Path, layout: int, op: EditOp) -> None:
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, op)
+    assert {owner for owner, diffs in found.reader.diffs.items() if diffs} == {found.ids["/s"]}
+
+
+@layouts
+def test_the_second_change_keeps_no_more(tmp_path: Path, layout: int) -> None:
+    found = Setting(tmp_path, layout).merged(
+        *SNAPSHOT, set_permissions("/s/d/f", 0o600), set_permissions("/s/d/f", 0o400), create("s1"), create("s2")
+    )
+    assert found.diff_ids("/s/d/f") == [0]
+    assert copy_at(found, "/s/d/f").permission & 0o777 == 0o755  # type: ignore[union-attr]
+
+
+@layouts
+def test_what_came_after_the_snapshot_has_no_diff_for_it(tmp_path: Path, layout: int) -> None:
+    changes = [add("/s/n", NEW), close("/s/n"), set_permissions("/s/n", 0o600), mkdir("/s/m", NEW + 1)]
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, *changes, mkdir("/s/m/k", NEW + 2), delete("/s/n"))
+    assert {owner for owner, diffs in found.reader.diffs.items() if diffs} == {found.ids["/s"]}
+    assert found.created("/s", 0) == ["m"]
+    assert NEW not in found.image.inodes
+
+
+@layouts
+@pytest.mark.parametrize(("skips", "changes", "expected"), [(False, 0, [0]), (True, 0, []), (True, 8888, [0])])
+def test_access_times_alone_may_make_no_diff(
+    tmp_path: Path, layout: int, skips: bool, changes: int, expected: list[int]
+) -> None:
+    rules = ReplayRules(skip_access_time_changes=skips)
+    found = Setting(tmp_path, layout, rules).merged(*SNAPSHOT, times("/s/d/f", changes or -1, 7777))
+    assert found.diff_ids("/s/d/f") == expected
+    assert found.image["/s/d/f"].file.accessTime == 7777
+
+
+# ---- children ----------------------------------------------------------------------------------------------
+
+
+@layouts
+def test_a_new_child_makes_a_diff_without_a_copy(tmp_path: Path, layout: int) -> None:
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, mkdir("/s/d/ü", NEW, 9000), mkdir("/s/d/a", NEW + 1, 9001))
+    diff = found.directory_diff("/s/d", 0)
+    assert (found.created("/s/d", 0), diff.childrenSize, diff.HasField("snapshotCopy")) == (["ü", "a"], 2, False)
+    assert found.image.mtime("/s/d") == 9001
+
+
+@layouts
+def test_a_copy_made_after_children_came_has_their_time(tmp_path: Path, layout: int) -> None:
+    found = Setting(tmp_path, layout).merged(
+        *SNAPSHOT, mkdir("/s/d/n", NEW, 9000), set_permissions("/s/d", 0o700), mkdir("/s/d/m", NEW + 1, 9500)
+    )
+    assert copy_at(found, "/s/d").modificationTime == 9000  # type: ignore[union-attr]
+
+
+@layouts
+def test_a_lost_child_is_in_the_deleted_list(tmp_path: Path, layout: int) -> None:
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, delete("/s/d/f", 9000))
+    diff = found.directory_diff("/s/d", 0)
+    assert found.deleted("/s/d", 0) == {"f": found.ids["/s/d/f"]}
+    assert (diff.childrenSize, diff.snapshotCopy.modificationTime) == (2, 1000)
+    assert found.image.mtime("/s/d") == 9000
+    # The file itself keeps what it was, too.
+    assert found.file_diff("/s/d/f", 0).fileSize == WHOLE
+
+
+@layouts
+def test_a_deleted_directory_is_kept_with_all_below(tmp_path: Path, layout: int) -> None:
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, mkdir("/s/d/n", NEW), delete("/s/d"))
+    assert found.deleted("/s", 0) == {"d": found.ids["/s/d"]}
+    assert set(found.at("s0")) == {"/", "/d", "/d/f", "/d/e", "/d/e/g", "/f"}
+    assert NEW not in found.image.inodes
+    assert found.created("/s/d", 0) == []
+
+
+@layouts
+def test_a_replaced_child_is_in_both_lists(tmp_path: Path, layout: int) -> None:
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, add("/s/f", NEW, overwrite=True), close("/s/f"))
+    assert (found.created("/s", 0), found.deleted("/s", 0)) == (["f"], {"f": found.ids["/s/f"]})
+    assert found.at("s0")["/f"] == found.ids["/s/f"]
+
+
+@layouts
+@pytest.mark.parametrize("healing", [Healing.HEAL, Healing.AS_HADOOP])
+def test_a_deleted_link_keeps_its_record_for_its_snapshot(tmp_path: Path, layout: int, healing: Healing) -> None:
+    """Deletion makes a copy first, so that the link itself is none of the snapshot's: Hadoop forgets it."""
+    setting = Setting(tmp_path, layout, ReplayRules(healing=healing))
+    link = setting.builder.symlink("/s/l", "t").id
+    found = setting.merged(*SNAPSHOT, delete("/s/l"), whole=healing is Healing.HEAL)
+    assert (link in found.image.inodes) == (healing is Healing.HEAL)
+    diff = found.directory_diff("/s", 0)
+    assert (diff.createdListSize, diff.deletedINode) == (0, [link])
+
+
+LEFT_BEHIND = [
+    *SNAPSHOT,
+    add("/s/n", NEW),
+    close("/s/n"),
+    ops.ConcatDeleteOp(trg="/s/f", srcs=("/s/n",), timestamp=LATER),
+]
+"""CONCAT of a file that came after the snapshot: Hadoop 2.7 keeps it as created, and trips over it later."""
+
+
+@pytest.mark.parametrize(
+    "trips",
+    [
+        [mkdir("/s/n", NEW + 1)],
+        [add("/s/n", NEW + 1)],
+        [rename("/s/d/f", "/s/n")],
+        [create("s1"), mkdir("/s/n", NEW + 1), remove("s1")],
+    ],
+    ids=["mkdir", "add", "rename", "delete-snapshot"],
+)
+def test_another_inode_gets_the_name_that_a_concatenated_file_leaves(tmp_path: Path, trips: list[EditOp]) -> None:
+    found = Setting(tmp_path, HADOOP2).merged(*LEFT_BEHIND, *trips)
+    assert found.created("/s", 0) == ["n"]
+    assert "/n" not in found.at("s0")
+    assert found.present()["/s/n"] in (NEW + 1, found.ids["/s/d/f"])
+    check_stops(tmp_path, LEFT_BEHIND, trips)
+    Setting(tmp_path / "3", HADOOP3, ReplayRules(healing=Healing.STRICT)).merged(*LEFT_BEHIND, *trips)
+
+
+def test_a_directory_with_the_name_of_a_concatenated_file_leaves_a_snapshot(tmp_path: Path) -> None:
+    """Hadoop 2.7 counts quotas then. A directory without it may leave."""
+    moved = [add("/s/d/n", NEW), close("/s/d/n")]
+    concatenated = [ops.ConcatDeleteOp(trg="/s/d/f", srcs=("/s/d/n",), timestamp=LATER)]
+    check_stops(tmp_path, [*SNAPSHOT, *moved, *concatenated], [rename("/s/d", "/z/d"), mkdir("/z/later", NEW + 1)], -2)
+    given = [*SNAPSHOT, *moved, *concatenated, rename("/s/d", "/z/d")]
+    assert set(Setting(tmp_path, HADOOP2).merged(*given).at("s0")) == {"/", "/d", "/d/f", "/d/e", "/d/e/g", "/f"}
+    check_stops(tmp_path, [*LEFT_BEHIND, rename("/s/d", "/z/d")], [mkdir("/s/n", NEW + 1)])
+
+
+def check_stops(folder: Path, before: list[EditOp], trips: list[EditOp], at: int = -1) -> None:
+    """A NameNode 2.7 replays `before`, and stops at an operation of `trips`."""
+    given = numbered([*before, *trips], BASE_TXID)
+    setting = Setting(folder, HADOOP2, ReplayRules(healing=Healing.AS_HADOOP))
+    setting.merged(*before, whole=False)
+    with pytest.raises(ReplayError, match="inconsistent with its children at b'n'") as stopped:
+        setting.merged(*given)
+    assert stopped.value.txid == given[at].txid
+
+
+# ---- length and blocks -------------------------------------------------------------------------------------
+
+
+def append(path: str, *, new_block: bool) -> EditOp:
+    return ops.AppendOp(path=path, client_name="c", client_machine="m", new_block=new_block)
+
+
+def truncate(path: str, length: int, block: Block | None = None) -> EditOp:
+    return ops.TruncateOp(
+        src=path, client_name="c", client_machine="m", new_length=length, timestamp=LATER, truncate_block=block
+    )
+
+
+def blocks_of(diff: pb.FileDiff) -> list[tuple[int, int, int]]:
+    return [(block.blockId, block.numBytes, block.genStamp) for block in diff.blocks]
+
+
+FIRST = Block(1, 128, 1001)
+
+
+@layouts
+def test_append_keeps_the_length_alone(tmp_path: Path, layout: int) -> None:
+    grown = close("/s/f", blocks=(FIRST, Block(2, 90, 1005)))
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, append("/s/f", new_block=False), grown)
+    diff = found.file_diff("/s/f", 0)
+    assert (diff.fileSize, blocks_of(diff), diff.HasField("snapshotCopy")) == (WHOLE, [], True)
+    assert found.image.blocks("/s/f") == [(1, 128, 1001), (2, 90, 1005)]
+
+
+@layouts
+def test_truncate_at_a_boundary_keeps_the_blocks(tmp_path: Path, layout: int) -> None:
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, truncate("/s/f", 128))
+    diff = found.file_diff("/s/f", 0)
+    assert (diff.fileSize, blocks_of(diff)) == (WHOLE, BLOCKS)
+    assert found.image.blocks("/s/f") == BLOCKS[:1]
+    assert not found.image["/s/f"].file.HasField("fileUC")
+
+
+@layouts
+def test_copy_on_truncate_leaves_the_old_block_to_the_snapshot(tmp_path: Path, layout: int) -> None:
+    cut = truncate("/s/f", 140, Block(9, 0, 1007))
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, cut)
+    assert blocks_of(found.file_diff("/s/f", 0)) == BLOCKS
+    assert found.image.blocks("/s/f") == [(1, 128, 1001), (9, 12, 1007)]
+    closed = Setting(tmp_path, layout).merged(*SNAPSHOT, cut, close("/s/f", blocks=(FIRST, Block(9, 12, 1008))))
+    assert blocks_of(closed.file_diff("/s/f", 0)) == BLOCKS
+    assert closed.image.blocks("/s/f") == [(1, 128, 1001), (9, 12, 1008)]
+
+
+@layouts
+def test_the_first_list_of_blocks_counts(tmp_path: Path, layout: int) -> None:
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, truncate("/s/f", 128), truncate("/s/f", 0))
+    assert blocks_of(found.file_diff("/s/f", 0)) == BLOCKS
+    assert found.image.blocks("/s/f") == []
+
+
+@layouts
+def test_only_blocks_that_the_snapshot_had_are_kept(tmp_path: Path, layout: int) -> None:
+    """The diff is made by the append already; the truncation comes later."""
+    longer = [
+        append("/s/f", new_block=True),
+        ops.AddBlockOp(path="/s/f", blocks=(Block(2, 50, 1001), Block(3, 0, 1002))),
+    ]
+    closed = close("/s/f", blocks=(FIRST, Block(2, 50, 1001), Block(3, 60, 1002)))
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, *longer, closed, truncate("/s/f", 128))
+    diff = found.file_diff("/s/f", 0)
+    assert (diff.fileSize, blocks_of(diff)) == (WHOLE, BLOCKS)
+
+
+def test_a_block_that_is_written_again_is_shared_in_hadoop_3(tmp_path: Path) -> None:
+    """In 2.7 a block under construction is another object, so the diff keeps the one of then."""
+    changes = [
+        *(*SNAPSHOT, truncate("/s/f", 178), append("/s/f", new_block=False)),
+        close("/s/f", blocks=(FIRST, Block(2, 90, 1005))),
+    ]
+    blocks = {layout: blocks_of(Setting(tmp_path, layout).merged(*changes).file_diff("/s/f", 0)) for layout in LAYOUTS}
+    assert blocks[HADOOP3] == [(1, 128, 1001), (2, 90, 1005)]
+    assert blocks[HADOOP2] == BLOCKS
+
+
+@layouts
+def test_a_loaded_block_is_shared_again(tmp_path: Path, layout: int) -> None:
+    """A NameNode that loads the image finds the diff's block among those of the file."""
+    setting = Setting(tmp_path, layout)
+    opened = [*SNAPSHOT, truncate("/s/f", 178), append("/s/f", new_block=False)]
+    first = setting.merged(*opened)
+    closed = first.again(tmp_path / "second", close("/s/f", blocks=(FIRST, Block(2, 90, 1005))))
+    assert blocks_of(closed.file_diff("/s/f", 0))[0] == (1, 128, 1001)
+    assert blocks_of(closed.file_diff("/s/f", 0))[1] in ((2, 90, 1005), (2, 50, 1001))
+
+
+@layouts
+def test_a_deleted_file_keeps_the_blocks_that_a_snapshot_needs(tmp_path: Path, layout: int) -> None:
+    longer = [
+        append("/s/f", new_block=True),
+        ops.AddBlockOp(path="/s/f", blocks=(Block(2, 50, 1001), Block(3, 0, 1002))),
+    ]
+    closed = close("/s/f", blocks=(FIRST, Block(2, 50, 1001), Block(3, 60, 1002)))
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, *longer, closed, delete("/s/f"))
+    inode = found.image.inodes[found.ids["/s/f"]]
+    assert [block.blockId for block in inode.file.blocks] == [1, 2]
+    with_list = Setting(tmp_path, layout).merged(
+        *SNAPSHOT,
+        truncate("/s/f", 140, Block(9, 0, 1007)),
+        close("/s/f", blocks=(FIRST, Block(9, 12, 1007))),
+        delete("/s/f"),
+    )
+    inode = with_list.image.inodes[with_list.ids["/s/f"]]
+    assert [block.blockId for block in inode.file.blocks] == [1]
+    assert blocks_of(with_list.file_diff("/s/f", 0)) == BLOCKS
+
+
+@layouts
+def test_an_earlier_diff_adopts_the_blocks_of_a_deleted_one(tmp_path: Path, layout: int) -> None:
+    changes = [
+        *(*SNAPSHOT, append("/s/f", new_block=True)),
+        ops.AddBlockOp(path="/s/f", blocks=(Block(2, 50, 1001), Block(3, 0, 1002))),
+        close("/s/f", blocks=(FIRST, Block(2, 50, 1001), Block(3, 60, 1002))),
+        *(create("s1"), truncate("/s/f", 0)),
+    ]
+    both = Setting(tmp_path, layout).merged(*changes)
+    assert [blocks_of(both.file_diff("/s/f", number)) for number in (0, 1)] == [[], [*BLOCKS, (3, 60, 1002)]]
+    adopted = Setting(tmp_path, layout).merged(*changes, remove("s1"))
+    assert adopted.diff_ids("/s/f") == [0]
+    assert blocks_of(adopted.file_diff("/s/f", 0)) == BLOCKS
+    last = Setting(tmp_path, layout).merged(*changes, remove("s0"))
+    assert blocks_of(last.file_diff("/s/f", 1)) == [*BLOCKS, (3, 60, 1002)]
+
+
+@layouts
+def test_a_deleted_file_loses_the_blocks_of_a_deleted_snapshot(tmp_path: Path, layout: int) -> None:
+    changes = [
+        *(*SNAPSHOT, append("/s/f", new_block=True)),
+        ops.AddBlockOp(path="/s/f", blocks=(Block(2, 50, 1001), Block(3, 0, 1002))),
+        close("/s/f", blocks=(FIRST, Block(2, 50, 1001), Block(3, 60, 1002))),
+        *(create("s1"), delete("/s/f")),
+    ]
+    found = Setting(tmp_path, layout).merged(*changes)
+    file = found.ids["/s/f"]
+    assert [block.blockId for block in found.image.inodes[file].file.blocks] == [1, 2, 3]
+    found = Setting(tmp_path, layout).merged(*changes, remove("s1"))
+    assert [block.blockId for block in found.image.inodes[file].file.blocks] == [1, 2]
+    found = Setting(tmp_path, layout).merged(*changes, remove("s1"), remove("s0"))
+    assert file not in found.image.inodes
+
+
+# ---- concat ------------------------------------------------------------------------------------------------
+
+
+@layouts
+def test_a_joined_file_that_was_new_leaves_no_created_name(tmp_path: Path, layout: int) -> None:
+    """2.7 leaves one in memory and cannot load its own image then."""
+    new = [add("/s/n", NEW), ops.AddBlockOp(path="/s/n", blocks=(Block(7, 0, 1007),))]
+    closed = close("/s/n", blocks=(Block(7, 11, 1007),))
+    joined = ops.ConcatDeleteOp(trg="/s/f", srcs=("/s/n",), timestamp=LATER)
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, *new, closed, mkdir("/s/m", NEW + 1), joined)
+    assert found.created("/s", 0) == ["m"]
+    assert NEW not in found.image.inodes
+    assert found.image.blocks("/s/f") == [*BLOCKS, (7, 11, 1007)]
+    assert found.file_diff("/s/f", 0).fileSize == WHOLE
+    assert found.image.mtime("/s") >= LATER
+
+
+@layouts
+def test_a_created_name_is_free_for_another(tmp_path: Path, layout: int) -> None:
+    changes = [mkdir("/s/n", NEW), rename("/s/n", "/s/m"), mkdir("/s/n", NEW + 1), delete("/s/m")]
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, *changes)
+    assert (found.created("/s", 0), found.reader.references) == (["n"], [])

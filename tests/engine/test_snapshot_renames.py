@@ -1,0 +1,447 @@
+"""Renames out of, into and within snapshots, and the references they leave: replay.md sections 5, 6.2 and 7."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ReplayError
+from engine.namespace.diffs import FileDiff
+from image_format.inode_table import Block as InodeBlock
+from image_format.proto import fsimage_pb2 as pb
+from journal import ops
+from journal.ops import Block, EditOp
+from tests.engine.image_builder import HADOOP2, HADOOP3, LAYOUTS, ImageBuilder, delimited, merge_bytes
+from tests.engine.op_makers import LATER, add, close, delete, mkdir, rename, set_permissions
+from tests.engine.snapshot_support import BLOCKS, CURRENT, NEW, WHOLE, Outcome, Setting, allow, create, remove
+
+layouts = pytest.mark.parametrize("layout", LAYOUTS)
+SNAPSHOT = [allow(), create("s0")]
+NO_ACK = (1 << 63) - 1
+INSIDE = {"/", "/d", "/d/f", "/d/e", "/d/e/g", "/f"}
+
+
+def blocks_of(diff: pb.FileDiff) -> list[tuple[int, int, int]]:
+    return [(block.blockId, block.numBytes, block.genStamp) for block in diff.blocks]
+
+
+# ---- out, into, within -------------------------------------------------------------------------------------
+
+
+@layouts
+def test_out_of_a_snapshot(tmp_path: Path, layout: int) -> None:
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, rename("/s/d/f", "/z/g", 9000))
+    file = found.ids["/s/d/f"]
+    assert found.references() == [(file, "", CURRENT), (file, "f", 0)]
+    assert found.deleted("/s/d", 0) == {"f": pb.INodeReference(referredId=file, name=b"f", lastSnapshotId=0)}
+    assert found.image.inodes[file].name == b"g"
+    assert found.present()["/z/g"] == file
+    assert found.at("s0") == {"/": found.ids["/s"], **{path: found.ids["/s" + path] for path in INSIDE - {"/"}}}
+    diff = found.file_diff("/z/g", 0)
+    assert (diff.fileSize, diff.name, diff.HasField("snapshotCopy")) == (WHOLE, b"f", True)
+    assert blocks_of(diff) == (BLOCKS if layout == HADOOP3 else [])
+    assert (found.image.inodes[found.ids["/s/d"]].directory.modificationTime, found.image.mtime("/z")) == (9000, 9000)
+
+
+def test_a_truncate_in_place_copies_a_block_that_the_snapshot_has(tmp_path: Path) -> None:
+    """Edits of Hadoop 2.7 in an upgrade have this: a rename there leaves no block list in the diff, one of 3.x does."""
+    cut = ops.TruncateOp(
+        src="/z/g",
+        client_name="c",
+        client_machine="m",
+        new_length=140,
+        timestamp=LATER,
+        truncate_block=Block(2, 50, 1002),
+    )
+    moved = [*SNAPSHOT, rename("/s/d/f", "/z/g"), cut]
+    closed = close("/z/g", blocks=(Block(*BLOCKS[0]), Block(2, 12, 1003)))
+    for more, blocks in (
+        ([], [BLOCKS[0], (2, 12, 1002)]),
+        ([closed], [BLOCKS[0], (2, 12, 1003)]),
+        ([closed, delete("/z/g")], BLOCKS[:1]),
+    ):
+        found = Setting(tmp_path, HADOOP3).merged(*moved, *more)
+        file = found.image.inodes[found.ids["/s/d/f"]].file
+        assert [(block.blockId, block.numBytes, block.genStamp) for block in file.blocks] == blocks
+        assert blocks_of(found.file_diff("/s/d/f", 0)) == BLOCKS
+
+
+@pytest.mark.parametrize("length", [0, 128])
+def test_blocks_that_a_truncate_takes_from_a_file_keep_their_lengths_in_the_snapshot(
+    tmp_path: Path, length: int
+) -> None:
+    """By its path the file is in no snapshot, so Hadoop marks blocks as deleted (NO_ACK) that its diff still has."""
+    cut = ops.TruncateOp(
+        src="/z/g", client_name="c", client_machine="m", new_length=length, timestamp=LATER, truncate_block=None
+    )
+    found = Setting(tmp_path, HADOOP3).merged(*SNAPSHOT, rename("/s/d/f", "/z/g"), cut)
+    assert blocks_of(found.file_diff("/z/g", 0)) == BLOCKS
+    assert len(found.image.inodes[found.ids["/s/d/f"]].file.blocks) == length // 128
+
+
+@pytest.mark.parametrize(
+    ("lengths", "kept"),
+    [
+        # as Java adds them up: too much at once, or less than nothing
+        ((NO_ACK, 50), 1),
+        ((100, NO_ACK, 28), 3),
+        ((100, NO_ACK, NO_ACK, 1), 4),
+        ((128, NO_ACK), 2),
+        ((100, 78, NO_ACK), 2),
+    ],
+)
+def test_lengths_of_deleted_blocks_in_an_image_count_as_in_hadoop(lengths: tuple[int, ...], kept: int) -> None:
+    blocks = [InodeBlock(number, length, 1001) for number, length in enumerate(lengths)]
+    diff = FileDiff(snapshot_id=0, file_size=WHOLE)
+    diff.set_blocks(blocks)
+    assert diff.blocks == blocks[:kept]
+
+
+@layouts
+def test_a_directory_out_of_a_snapshot(tmp_path: Path, layout: int) -> None:
+    """What changes below it afterwards belongs to the snapshot it came from."""
+    changes = [mkdir("/z/d/n", NEW), delete("/z/d/f"), set_permissions("/z/d/e/g", 0o600)]
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, rename("/s/d", "/z/d"), *changes)
+    directory = found.ids["/s/d"]
+    assert found.references() == [(directory, "", CURRENT), (directory, "d", 0)]
+    assert (found.created("/z/d", 0), list(found.deleted("/z/d", 0))) == (["n"], ["f"])
+    assert found.directory_diff("/z/d", 0).name == b"d"
+    assert found.diff_ids("/z/d/e/g") == [0]
+    assert set(found.at("s0")) == INSIDE
+
+
+@layouts
+def test_into_a_snapshot_is_as_if_it_were_new(tmp_path: Path, layout: int) -> None:
+    setting = Setting(tmp_path, layout)
+    setting.builder.file("/z/k", blocks=BLOCKS)
+    found = setting.merged(*SNAPSHOT, rename("/z/k", "/s/d/k"), set_permissions("/s/d/k", 0o600))
+    assert found.references() == []
+    assert (found.created("/s/d", 0), found.deleted("/s/d", 0), found.diffs("/s/d/k")) == (["k"], {}, [])
+
+
+@layouts
+def test_within_a_snapshot(tmp_path: Path, layout: int) -> None:
+    """Its new place is newer than s0, so that a change there is none of s0's."""
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, rename("/s/d/f", "/s/g"), set_permissions("/s/g", 0o600))
+    file = found.ids["/s/d/f"]
+    assert found.references() == [(file, "", 0), (file, "f", 0)]
+    assert (found.created("/s", 0), list(found.deleted("/s/d", 0))) == (["g"], ["f"])
+    assert found.diff_ids("/s/g") == [0]
+    assert found.file_diff("/s/g", 0).snapshotCopy.permission & 0o777 == 0o755
+
+
+@layouts
+def test_a_new_name_in_the_same_directory(tmp_path: Path, layout: int) -> None:
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, rename("/s/f", "/s/ü"), create("s1"))
+    assert (found.created("/s", 0), list(found.deleted("/s", 0))) == (["ü"], ["f"])
+    assert (found.at("s0")["/f"], found.at("s1")["/ü"]) == (found.ids["/s/f"], found.ids["/s/f"])
+
+
+@layouts
+def test_from_one_snapshottable_directory_to_another(tmp_path: Path, layout: int) -> None:
+    """z0 is older than the move: changes belong to s1. z2 is newer: they belong to z2, which s1 reads too."""
+    moved = [allow(), allow("/z"), create("z0", "/z"), create("s1"), rename("/s/d", "/z/d")]
+    found = Setting(tmp_path, layout).merged(*moved, set_permissions("/z/d/f", 0o600), mkdir("/z/d/n", NEW))
+    assert found.references() == [(found.ids["/s/d"], "", 0), (found.ids["/s/d"], "d", 1)]
+    assert (found.diff_ids("/z/d"), found.diff_ids("/z/d/f")) == ([1], [1])
+    found = Setting(tmp_path, layout).merged(
+        *moved, create("z2", "/z"), set_permissions("/z/d/f", 0o600), mkdir("/z/d/n", NEW)
+    )
+    assert (found.diff_ids("/z/d"), found.diff_ids("/z/d/f")) == ([1, 2], [2])
+    assert (found.created("/z/d", 2), found.created("/z/d", 1)) == (["n"], [])
+    assert set(found.at("z2", "/z")) == {"/", "/d", "/d/f", "/d/e", "/d/e/g"}
+    assert set(found.at("s1")) == INSIDE
+
+
+# ---- twice, and back ---------------------------------------------------------------------------------------
+
+
+@layouts
+def test_a_second_rename_outside_changes_the_place_only(tmp_path: Path, layout: int) -> None:
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, rename("/s/f", "/z/a"), rename("/z/a", "/z/b"))
+    assert found.references() == [(found.ids["/s/f"], "", CURRENT), (found.ids["/s/f"], "f", 0)]
+    assert set(found.present()) & {"/z/a", "/z/b"} == {"/z/b"}
+
+
+@layouts
+def test_a_second_rename_out_of_a_snapshot_leaves_a_second_name(tmp_path: Path, layout: int) -> None:
+    found = Setting(tmp_path, layout).merged(
+        *(*SNAPSHOT, allow("/z"), rename("/s/f", "/z/a"), create("z1", "/z"), rename("/z/a", "/b"))
+    )
+    file = found.ids["/s/f"]
+    assert found.references() == [(file, "", CURRENT), (file, "a", 1), (file, "f", 0)]
+    assert (found.at("s0")["/f"], found.at("z1", "/z")["/a"], found.present()["/b"]) == (file, file, file)
+    assert found.diff_ids("/b") == [0, 1]
+
+
+@layouts
+def test_back_to_where_it_was(tmp_path: Path, layout: int) -> None:
+    """The name in the snapshot stays, and what came back is created: both for the same inode."""
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, rename("/s/f", "/z/a"), rename("/z/a", "/s/f"))
+    file = found.ids["/s/f"]
+    assert found.references() == [(file, "", 0), (file, "f", 0)]
+    assert (found.created("/s", 0), list(found.deleted("/s", 0))) == (["f"], ["f"])
+    assert found.at("s0")["/f"] == found.present()["/s/f"] == file
+
+
+@layouts
+def test_a_created_name_goes_when_its_inode_moves_on(tmp_path: Path, layout: int) -> None:
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, rename("/s/d/f", "/s/g"), rename("/s/g", "/z/h"))
+    file = found.ids["/s/d/f"]
+    assert found.references() == [(file, "", CURRENT), (file, "f", 0)]
+    assert (found.created("/s", 0), found.deleted("/s", 0)) == ([], {})
+
+
+@layouts
+def test_a_created_name_is_a_name_of_the_next_snapshot(tmp_path: Path, layout: int) -> None:
+    """g came after s0 and is in s1; the reference that takes its place is the created one of s0's diff as well."""
+    found = Setting(tmp_path, layout).merged(
+        *SNAPSHOT, add("/s/g", NEW), close("/s/g"), create("s1"), rename("/s/g", "/z/h")
+    )
+    assert (found.created("/s", 0), list(found.deleted("/s", 1))) == (["g"], ["g"])
+    assert ("/g" in found.at("s0"), "/g" in found.at("s1")) == (False, True)
+    gone = Setting(tmp_path, layout).merged(
+        *(*SNAPSHOT, add("/s/g", NEW), close("/s/g"), create("s1"), rename("/s/g", "/z/h"), remove("s1"))
+    )
+    assert (gone.created("/s", 0), gone.deleted("/s", 0)) == ([], {})
+    # Renamed once, it stays behind a reference, though its last name is gone.
+    assert gone.references() == [(NEW, "", CURRENT)]
+
+
+# ---- deletion ----------------------------------------------------------------------------------------------
+
+
+@layouts
+def test_a_moved_file_is_deleted(tmp_path: Path, layout: int) -> None:
+    longer = [
+        ops.AppendOp(path="/z/g", client_name="c", client_machine="m", new_block=True),
+        ops.AddBlockOp(path="/z/g", blocks=(Block(2, 50, 1001), Block(3, 0, 1002))),
+        close("/z/g", blocks=(Block(1, 128, 1001), Block(2, 50, 1001), Block(3, 60, 1002))),
+    ]
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, rename("/s/f", "/z/g"), *longer, delete("/z/g"))
+    file = found.ids["/s/f"]
+    assert found.references() == [(file, "f", 0)]
+    assert found.at("s0")["/f"] == file
+    # 2.7 leaves it alone; 3 drops what no snapshot needs.
+    kept = [block.blockId for block in found.image.inodes[file].file.blocks]
+    assert kept == ([1, 2] if layout == HADOOP3 else [1, 2, 3])
+
+
+@layouts
+def test_a_moved_directory_is_deleted(tmp_path: Path, layout: int) -> None:
+    changes = [rename("/s/d", "/z/d"), mkdir("/z/d/n", NEW), add("/z/d/e/o", NEW + 1)]
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, *changes, delete("/z/d"))
+    assert found.references() == [(found.ids["/s/d"], "d", 0)]
+    assert set(found.at("s0")) == INSIDE
+    assert found.image.leases() == {}
+    new = {NEW, NEW + 1} & set(found.image.inodes)
+    assert new == (set() if layout == HADOOP3 else {NEW, NEW + 1})
+
+
+@layouts
+@pytest.mark.parametrize("order", [("s0", "delete"), ("delete", "s0")])
+def test_at_last_a_moved_inode_goes(tmp_path: Path, layout: int, order: tuple[str, ...]) -> None:
+    steps = {"s0": remove("s0"), "delete": delete("/z/d")}
+    setting = Setting(tmp_path, layout)
+    found = setting.merged(*SNAPSHOT, rename("/s/d", "/z/d"), *(steps[name] for name in order))
+    gone = {setting.ids[path] for path in ("/s/d", "/s/d/f", "/s/d/e", "/s/d/e/g")}
+    assert not gone & set(found.image.inodes)
+    assert found.references() == []
+
+
+@layouts
+def test_the_second_of_two_names_goes_with_its_snapshot(tmp_path: Path, layout: int) -> None:
+    moves = [*SNAPSHOT, allow("/z"), rename("/s/f", "/z/a"), create("z1", "/z"), rename("/z/a", "/b")]
+    file = Setting(tmp_path, layout).ids["/s/f"]
+    found = Setting(tmp_path, layout).merged(*moves, set_permissions("/b", 0o600), remove("z1", "/z"))
+    assert found.references() == [(file, "", CURRENT), (file, "f", 0)]
+    assert found.diff_ids("/b") == [0]
+    found = Setting(tmp_path, layout).merged(*moves, remove("s0"))
+    assert found.references() == [(file, "", CURRENT), (file, "a", 1)]
+    assert found.diff_ids("/b") == [1]
+    found = Setting(tmp_path, layout).merged(*moves, delete("/b"), remove("s0"))
+    assert found.references() == [(file, "a", 1)]
+    found = Setting(tmp_path, layout).merged(*moves, delete("/b"), remove("s0"), remove("z1", "/z"))
+    assert file not in found.image.inodes
+
+
+@layouts
+def test_a_reference_is_overwritten(tmp_path: Path, layout: int) -> None:
+    """The moved file is known in s0 under its old name only."""
+    setting = Setting(tmp_path, layout)
+    setting.builder.file("/z/k")
+    found = setting.merged(*SNAPSHOT, rename("/s/f", "/z/g"), rename("/z/k", "/z/g", overwrite=True))
+    assert found.references() == [(found.ids["/s/f"], "f", 0)]
+    assert found.present()["/z/g"] == found.ids["/z/k"]
+    assert found.at("s0")["/f"] == found.ids["/s/f"]
+
+
+@layouts
+def test_what_a_snapshot_has_is_overwritten(tmp_path: Path, layout: int) -> None:
+    setting = Setting(tmp_path, layout)
+    setting.builder.file("/z/k")
+    found = setting.merged(*SNAPSHOT, rename("/z/k", "/s/f", overwrite=True))
+    assert (found.created("/s", 0), found.deleted("/s", 0)) == (["f"], {"f": found.ids["/s/f"]})
+    again = setting.merged(*SNAPSHOT, rename("/s/f", "/s/d/f", overwrite=True))
+    assert list(again.deleted("/s/d", 0)) == ["f"]
+    assert again.at("s0")["/d/f"] == again.ids["/s/d/f"]
+    assert again.present()["/s/d/f"] == again.ids["/s/f"]
+
+
+@layouts
+def test_a_moved_open_file_keeps_its_lease(tmp_path: Path, layout: int) -> None:
+    found = Setting(tmp_path, layout).merged(allow(), add("/s/d/o", NEW), create("s0"), rename("/s/d", "/z/d"))
+    assert found.image.leases() == {NEW: "/z/d/o"}
+    gone = Setting(tmp_path, layout).merged(
+        allow(), add("/s/d/o", NEW), create("s0"), rename("/s/d", "/z/d"), delete("/z/d/o")
+    )
+    assert gone.image.leases() == {}
+    assert gone.at("s0")["/d/o"] == NEW
+
+
+@layouts
+def test_rename_old_leaves_references_too(tmp_path: Path, layout: int) -> None:
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, ops.RenameOldOp(src="/s/d/f", dst="/z", timestamp=LATER))
+    assert found.references() == [(found.ids["/s/d/f"], "", CURRENT), (found.ids["/s/d/f"], "f", 0)]
+    assert found.present()["/z/f"] == found.ids["/s/d/f"]
+
+
+@layouts
+def test_a_moved_link_has_no_diffs(tmp_path: Path, layout: int) -> None:
+    setting = Setting(tmp_path, layout)
+    link = setting.builder.symlink("/s/l", "t").id
+    found = setting.merged(*SNAPSHOT, rename("/s/l", "/z/l"))
+    assert found.present()["/z/l"] == link
+    assert link not in found.reader.diffs
+    gone = setting.merged(*SNAPSHOT, rename("/s/l", "/z/l"), delete("/z/l"), remove("s0"))
+    assert link not in gone.image.inodes
+
+
+# ---- numbers of references ---------------------------------------------------------------------------------
+
+
+@layouts
+def test_records_of_references_fill_gaps(tmp_path: Path, layout: int) -> None:
+    """Six records; the first two go, the last ones move into their places, untouched holders included."""
+    setting = Setting(tmp_path, layout)
+    first = setting.merged(
+        *(*SNAPSHOT, mkdir("/y", NEW), rename("/s/f", "/z/a"), rename("/s/d/f", "/y/b"), rename("/s/d/e", "/y/c"))
+    )
+    assert len(first.references()) == 6
+    second = first.again(tmp_path / "2", delete("/z/a"))
+    file = first.ids["/s/f"]
+    assert [each for each in second.references() if each[0] == file] == [(file, "f", 0)]
+    assert len(second.references()) == 5
+    third = second.again(tmp_path / "3", rename("/y/c", "/y/d"), mkdir("/y/n", NEW + 1), rename("/y/b", "/s/d/f"))
+    assert len(third.references()) == 5
+    assert set(third.at("s0")) == INSIDE
+    last = third.again(tmp_path / "4", remove("s0"))
+    assert all(name == "" for _, name, _ in last.references())
+
+
+# ---- more than one snapshottable directory above -----------------------------------------------------------
+
+
+@layouts
+def test_nested_snapshottable_directories(tmp_path: Path, layout: int) -> None:
+    """Live NameNodes refuse them unless told otherwise; the newest snapshot above counts."""
+    nested = [allow(), allow("/s/d"), create("s0"), create("d1", "/s/d")]
+    found = Setting(tmp_path, layout).merged(
+        *nested, delete("/s/d/f"), set_permissions("/s/d/e", 0o700), delete("/s/f")
+    )
+    assert (found.diff_ids("/s/d"), list(found.deleted("/s/d", 1))) == ([1], ["f"])
+    assert (found.diff_ids("/s/d/e"), list(found.deleted("/s", 0))) == ([1], ["f"])
+    assert set(found.at("s0")) == INSIDE
+    assert set(found.at("d1", "/s/d")) == {"/", "/f", "/e", "/e/g"}
+    # s0 still needs what d1 kept.
+    gone = Setting(tmp_path, layout).merged(
+        *nested, delete("/s/d/f"), set_permissions("/s/d/e", 0o700), remove("d1", "/s/d")
+    )
+    assert (gone.diff_ids("/s/d"), gone.diff_ids("/s/d/e")) == ([0], [0])
+    assert gone.at("s0")["/d/f"] == gone.ids["/s/d/f"]
+    none = Setting(tmp_path, layout).merged(*nested, delete("/s/d/f"), remove("s0"), remove("d1", "/s/d"))
+    assert none.ids["/s/d/f"] not in none.image.inodes
+
+
+# ---- the worked check --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("in_two", [False, True])
+@layouts
+def test_the_worked_check(tmp_path: Path, layout: int, in_two: bool) -> None:
+    """replay.md section 7, which was verified with a real checkpoint."""
+    builder = ImageBuilder(layout)
+    for path in ("/a", "/a/b", "/a/b/c", "/z"):
+        builder.directory(path)
+    for path in ("/a/b/f1", "/a/b/f2"):
+        builder.file(path, blocks=BLOCKS)
+    ids = {path: inode.id for path, inode in builder.inodes.items()}
+    given = [
+        *(allow("/a"), create("s1", "/a"), rename("/a/b/f2", "/z/g2", 3000), rename("/a/b/c", "/z/c", 3001)),
+        *(
+            create("s2", "/a"),
+            delete("/a/b/f1", 3002),
+            create("s3", "/a"),
+            remove("s1", "/a"),
+            mkdir("/a/b/k", NEW, 3003),
+        ),
+    ]
+    if in_two:
+        found = Outcome(merge_bytes(builder.save(tmp_path), given[:6]), ids).again(tmp_path / "2", *given[6:])
+    else:
+        found = Outcome(merge_bytes(builder.save(tmp_path), given), ids)
+    assert found.reader.header.snapshotCounter == 3
+    assert found.diff_ids("/a") == [1, 2]
+    newest, older = found.directory_diff("/a/b", 2), found.directory_diff("/a/b", 1)
+    assert (newest.childrenSize, found.created("/a/b", 2), newest.HasField("snapshotCopy")) == (0, ["k"], False)
+    assert (older.childrenSize, found.deleted("/a/b", 1)) == (1, {"f1": ids["/a/b/f1"]})
+    assert older.snapshotCopy.modificationTime == 3001
+    assert found.file_diff("/a/b/f1", 1).HasField("snapshotCopy")
+    assert found.diffs("/z/g2") == []
+    assert (ids["/a/b/f2"] in found.reader.diffs) == (layout == HADOOP2)
+    assert found.references() == [(ids["/a/b/c"], "", CURRENT), (ids["/a/b/f2"], "", CURRENT)]
+    assert all(not each.HasField("name") and not each.HasField("lastSnapshotId") for each in found.reader.references)
+    assert found.image.sections["INODE_REFERENCE"] == delimited(found.reader.references)
+
+
+@pytest.mark.parametrize("op", [delete("/s"), rename("/s", "/z/s"), delete("/s/d"), rename("/s/d", "/z/d")])
+def test_moves_and_deletions_above_snapshots_leave_no_image(tmp_path: Path, op: EditOp) -> None:
+    with pytest.raises(ReplayError, match="has snapshots"):
+        Setting(tmp_path, HADOOP3).merged(allow("/s/d/e"), create("e0", "/s/d/e"), op)
+
+
+# ---- what Hadoop leaves in two places ----------------------------------------------------------------------
+
+# /s/d comes to /z after z0 and before z1, so that its own snapshots do not count among those of a path below it
+IN_TWO_PLACES = [
+    *SNAPSHOT,
+    allow("/z"),
+    create("z0", "/z"),
+    rename("/s/d", "/z/d", 9000),
+    create("z1", "/z"),
+    allow("/z/d"),
+    create("d0", "/z/d"),
+    add("/z/d/new", NEW),
+    close("/z/d/new"),
+    create("d1", "/z/d"),
+]
+
+
+@layouts
+def test_a_name_that_a_newer_snapshot_has_changes_with_the_inode(tmp_path: Path, layout: int) -> None:
+    """The newest snapshot of the path does not have the file, a newer one of its directory has (Hadoop 2.7.3)."""
+    moved = [*IN_TWO_PLACES, rename("/z/d/new", "/z/d/renamed", 9001)]
+    found = Setting(tmp_path, layout).merged(*moved)
+    assert found.references() == [(found.ids["/s/d"], "", 1), (found.ids["/s/d"], "d", 0)]
+    assert found.at("d0", "/z/d").keys() == {"/", "/f", "/e", "/e/g"}
+    assert found.at("d1", "/z/d")["/renamed"] == NEW
+    assert (found.created("/z/d", 3), found.created("/z/d", 4)) == (["renamed"], [])
+
+
+@layouts
+def test_an_inode_that_went_on_elsewhere_gets_references(tmp_path: Path, layout: int) -> None:
+    found = Setting(tmp_path, layout).merged(*IN_TWO_PLACES, rename("/z/d/new", "/z/new", 9001))
+    assert [each for each in found.references() if each[0] == NEW] == [(NEW, "", 2), (NEW, "new", 4)]
+    assert found.at("d0", "/z/d").keys() == {"/", "/f", "/e", "/e/g"}
+    assert found.at("d1", "/z/d")["/new"] == found.present()["/z/new"] == NEW

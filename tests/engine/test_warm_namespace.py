@@ -1,0 +1,384 @@
+"""A namespace that is kept between checkpoints makes the images that one-shot merges make, and is let go of in time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.errors import CheckpointCancelledError, ReplayError
+from engine.healing import Healing
+from engine.merge import SilentObserver, load_image, merge
+from engine.replay_rules import ReplayRules
+from engine.settings import MergeSettings
+from engine.warm_namespace import WarmNamespace
+from hadoop_common.errors import StorageError
+from image_format.errors import DigestMismatchError, ImageFormatError, MissingDigestError, RecordError
+from image_format.index_arrays import IndexArrays
+from image_format.md5_file import md5_path
+from image_format.reader import ImageFile
+from journal.errors import TransactionGapError
+from journal.ops import EditOp
+from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
+from tests.engine.op_makers import delete, mkdir, rename
+from tests.engine.snapshot_support import allow, create, remove
+
+STEPS: list[list[EditOp]] = [
+    [mkdir("/a", 20001), mkdir("/a/b", 20002)],
+    [rename("/a/b", "/c"), mkdir("/d", 20003)],
+    [delete("/c")],
+]
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    folder = tmp_path / "base"
+    folder.mkdir()
+    return ImageBuilder(-67).save(folder)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def warm(base: Path) -> Iterator[WarmNamespace]:
+    with WarmNamespace() as namespace:
+        namespace.load(base)
+        yield namespace
+
+
+def play(warm: WarmNamespace, ops: list[EditOp]) -> list[EditOp]:
+    given = list(numbered(ops, warm.last_txid))
+    assert warm.apply(given) == len(given)
+    return given
+
+
+def mapped(path: Path) -> bool:
+    return str(path) in Path("/proc/self/maps").read_text()
+
+
+def test_each_image_is_what_one_merge_makes(warm: WarmNamespace, base: Path, out: Path, tmp_path: Path) -> None:
+    played: list[EditOp] = []
+    for number, step in enumerate(STEPS):
+        before = warm.last_txid
+        played += play(warm, step)
+        result = warm.save([out])
+        assert (result.base_txid, result.txid) == (before, warm.last_txid)
+        assert result.transactions == len(step)
+        (once := tmp_path / str(number)).mkdir()
+        single = merge(base, played, [once])
+        assert result.saved.paths[0].read_bytes() == single.saved.paths[0].read_bytes()
+        assert (result.inodes, result.saved.md5) == (single.inodes, single.saved.md5)
+
+
+def test_the_old_image_is_let_go_of(warm: WarmNamespace, base: Path, out: Path) -> None:
+    assert mapped(base)
+    play(warm, STEPS[0])
+    saved = warm.save([out]).saved.paths[0]
+    assert mapped(saved)
+    assert not mapped(base)
+    warm.load(base)
+    assert not mapped(saved)
+
+
+def test_the_index_is_updated_and_not_rebuilt(warm: WarmNamespace, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scans = []
+    scan = IndexArrays.scan
+    monkeypatch.setattr(IndexArrays, "scan", lambda image, *others: scans.append(image.path) or scan(image, *others))
+    for step in STEPS[:2]:
+        play(warm, step)
+        warm.save([out])
+    assert scans == []
+    # a large index is not in memory twice
+    monkeypatch.setattr("engine.warm_namespace._LARGEST_UPDATE", 1)
+    play(warm, STEPS[2])
+    assert scans == [] != warm.save([out]).saved.paths
+    assert scans == [out / f"fsimage_{warm.last_txid:019d}"]
+
+
+def test_an_image_that_no_namenode_loads_for_a_name_in_its_root(tmp_path: Path) -> None:
+    image = ImageBuilder(-67)
+    image.directory("/d")
+    image.directory("/d/.reserved")
+    image.directory("/.reserved")
+    with WarmNamespace() as warm, pytest.raises(RecordError, match="no NameNode loads the image") as caught:
+        warm.load(image.save(tmp_path))
+    assert "--repair" in caught.value.hint
+    with WarmNamespace(MergeSettings(rules=ReplayRules(healing=Healing.AS_HADOOP))) as warm:
+        warm.load(tmp_path / f"fsimage_{BASE_TXID:019d}")
+
+
+def unloadable(folder: Path) -> Path:
+    """An image that can be read, of a file that no NameNode loads."""
+    builder = ImageBuilder(-67)
+    builder.file("/f").file.storagePolicyID = 16
+    return builder.save(folder)
+
+
+def test_an_image_that_no_namenode_loads_is_refused_before_a_save(tmp_path: Path, out: Path) -> None:
+    with WarmNamespace() as warm:
+        warm.load(unloadable(tmp_path))
+        play(warm, STEPS[0])
+        with pytest.raises(RecordError, match=r"section INODE, offset .* no NameNode takes the file's") as caught:
+            warm.save([out])
+        assert not warm.usable
+    assert "image verify" in caught.value.hint
+    assert list(out.iterdir()) == []
+
+
+@pytest.mark.parametrize("wrong_digest", [False, True])
+def test_an_image_whose_check_ended_a_step_is_not_loaded_again(tmp_path: Path, out: Path, wrong_digest: bool) -> None:
+    """A role that loads it again gets the fault there, and passes the image over."""
+    with WarmNamespace() as warm:
+        path = ImageBuilder(-67).save(tmp_path) if wrong_digest else unloadable(tmp_path)
+        right = md5_path(path).read_text()
+        if wrong_digest:
+            md5_path(path).write_text(f"{'0' * 32} *{path.name}\n")
+        warm.load(path)
+        play(warm, STEPS[0])
+        with pytest.raises(ImageFormatError) as first:
+            warm.save([out])
+        for _ in range(2):
+            with pytest.raises(ImageFormatError) as later:
+                warm.load(path)
+            assert later.value is first.value
+            assert not warm.usable
+        # somebody wrote to it
+        md5_path(path).write_text(right)
+        warm.load(path)
+
+
+def test_the_verdict_is_on_the_file_that_was_opened(base: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = []
+
+    def replaced(image: ImageFile, *_: object) -> None:
+        checked.append(image.path)
+        other = base.with_name("other")
+        other.write_bytes(base.read_bytes())
+        other.rename(base)
+
+    monkeypatch.setattr("engine.warm_namespace.check_loadable", replaced)
+    for _ in range(2):
+        with WarmNamespace() as warm:
+            warm.load(base)
+            warm.measure()
+    assert checked == [base, base]
+
+
+def test_what_was_checked_once_is_not_checked_again(base: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = []
+    monkeypatch.setattr("engine.warm_namespace.check_loadable", lambda image, *_: checked.append(image.path))
+    with WarmNamespace() as warm:
+        warm.load(base)
+        play(warm, STEPS[0])
+        saved = warm.save([out]).saved.paths[0]
+    for path in (base, saved):
+        with WarmNamespace() as warm:
+            warm.load(path)
+            warm.measure()
+    assert checked == [base]
+    # the image of another program
+    saved.write_bytes(saved.read_bytes())
+    with WarmNamespace() as warm:
+        warm.load(saved)
+        warm.measure()
+    assert checked == [base, saved]
+
+
+def test_other_rules_mean_to_load_the_image_again(out: Path, base: Path) -> None:
+    """A NameNode that starts with another setting replays all edits after its image by the new one."""
+    steps = [mkdir("/s", 20001), allow("/s"), *(create(f"s{n}", "/s") for n in (1, 2, 3)), remove("s2", "/s")]
+    later = [remove("s1", "/s"), remove("s2#1", "/s")]
+    marks = MergeSettings(rules=ReplayRules(ordered_snapshot_deletion=True))
+    with WarmNamespace(marks) as warm:
+        warm.load(base)
+        play(warm, steps)
+        assert warm.usable
+        warm.settings = replace(marks, codec="")
+        assert warm.usable
+        warm.settings = replace(marks, rules=ReplayRules(ordered_snapshot_deletion=False))
+        assert not warm.usable
+        warm.load(base)
+        assert warm.usable
+        play(warm, [*steps, *later])
+        saved = warm.save([out]).saved.paths[0]
+        assert warm.usable
+    with ImageFile.open(saved) as image:
+        assert load_image(image).namespace.snapshots.base_ids.tolist() == [2]
+
+
+def test_a_rollback_image(warm: WarmNamespace, out: Path) -> None:
+    play(warm, STEPS[0])
+    result = warm.save([out], rollback=True)
+    assert result.rollback
+    assert result.saved.paths[0].name == f"fsimage_rollback_{warm.last_txid:019d}"
+    assert md5_path(result.saved.paths[0]).read_text().strip().endswith(result.saved.paths[0].name)
+    play(warm, STEPS[1])
+    assert warm.save([out]).saved.paths[0].name == f"fsimage_{warm.last_txid:019d}"
+
+
+def test_an_edit_that_does_not_fit_leaves_nothing_usable(warm: WarmNamespace, base: Path, out: Path) -> None:
+    with pytest.raises(ReplayError):
+        warm.apply(numbered([mkdir("/a", 20001), mkdir("/none/such/b", 20002)], warm.last_txid))
+    assert not warm.usable
+    with pytest.raises(ValueError, match="no image"):
+        warm.save([out])
+    warm.load(base)
+    play(warm, STEPS[0])
+    assert warm.save([out]).transactions == len(STEPS[0])
+
+
+@pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), TransactionGapError(3, 5)])
+def test_a_source_that_fails_leaves_what_it_gave(
+    warm: WarmNamespace, base: Path, out: Path, tmp_path: Path, fault: Exception
+) -> None:
+    ops = numbered([*STEPS[0], *STEPS[1]], warm.last_txid)
+
+    def broken() -> Iterator[EditOp]:
+        yield from ops[:2]
+        raise fault
+
+    with pytest.raises(type(fault)):
+        warm.apply(broken())
+    assert warm.usable
+    assert warm.last_txid == ops[1].txid
+    assert warm.apply(ops[2:]) == 2
+    (once := tmp_path / "once").mkdir()
+    assert warm.save([out]).saved.md5 == merge(base, ops, [once]).saved.md5
+
+
+def test_a_gap_changes_nothing(warm: WarmNamespace) -> None:
+    with pytest.raises(TransactionGapError):
+        warm.apply(numbered(STEPS[0], warm.last_txid + 1))
+    assert warm.usable
+    play(warm, STEPS[0])
+
+
+class Cancelling(SilentObserver):
+    """Says stop at the `after`-th time it is asked."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def cancelled(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+def test_a_cancelled_replay_goes_on_where_it_stopped(
+    warm: WarmNamespace, base: Path, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.replay.replayer._REPORT_EVERY", 1)
+    ops = numbered([*STEPS[0], *STEPS[1]], warm.last_txid)
+    with pytest.raises(CheckpointCancelledError):
+        warm.apply(ops, observer=Cancelling(2))
+    done = warm.last_txid - BASE_TXID
+    assert done == 3
+    assert warm.apply(ops[done:]) == 1
+    (once := tmp_path / "once").mkdir()
+    assert warm.save([out]).saved.md5 == merge(base, ops, [once]).saved.md5
+
+
+def test_a_cancelled_save_leaves_no_file_and_can_be_repeated(warm: WarmNamespace, out: Path) -> None:
+    play(warm, STEPS[0])
+    with pytest.raises(CheckpointCancelledError):
+        warm.save([out], observer=Cancelling(0))
+    assert list(out.iterdir()) == []
+    assert warm.save([out]).transactions == len(STEPS[0])
+
+
+def test_a_save_that_fails_is_loaded_again(warm: WarmNamespace, tmp_path: Path) -> None:
+    play(warm, STEPS[0])
+    with pytest.raises(StorageError):
+        warm.save([tmp_path / "missing"])
+    assert not warm.usable
+
+
+def test_a_new_image_that_cannot_be_opened_was_saved_all_the_same(
+    warm: WarmNamespace, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play(warm, STEPS[0])
+
+    def broken(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("engine.warm_namespace.load_image", broken)
+        result = warm.save([out])
+    assert result.saved.paths[0].is_file()
+    assert not warm.usable
+    warm.load(result.saved.paths[0])
+    play(warm, STEPS[1])
+
+
+def test_a_wrong_digest_is_told_before_a_save(base: Path, out: Path) -> None:
+    md5_path(base).write_text(f"{'0' * 32} *{base.name}\n")
+    with WarmNamespace() as warm:
+        warm.load(base)
+        play(warm, STEPS[0])
+        with pytest.raises(DigestMismatchError):
+            warm.save([out])
+        assert not warm.usable
+    assert list(out.iterdir()) == []
+
+
+def test_a_wrong_digest_explains_an_edit_that_does_not_fit(base: Path) -> None:
+    md5_path(base).write_text(f"{'0' * 32} *{base.name}\n")
+    with WarmNamespace() as warm:
+        warm.load(base)
+        with pytest.raises(DigestMismatchError):
+            warm.apply(numbered([mkdir("/none/such/b", 20002)], warm.last_txid))
+
+
+def test_a_merge_takes_both_digests(base: Path, out: Path) -> None:
+    with WarmNamespace() as warm:
+        warm.load(base)
+        for step in STEPS:
+            play(warm, step)
+        first = warm.save([out]).saved
+        play(warm, [mkdir("/e", 20004)])
+        second = warm.save([out]).saved
+    for saved in (first, second):
+        (path,) = saved.paths
+        assert hashlib.md5(path.read_bytes()).hexdigest() == saved.md5
+        with ImageFile.open(path) as image:
+            assert image.md5 is not None
+
+
+def test_a_merge_without_the_digest_file(base: Path, out: Path) -> None:
+    md5_path(base).unlink()
+    with WarmNamespace() as warm:
+        warm.load(base)
+        play(warm, STEPS[0])
+        with pytest.raises(MissingDigestError, match="no MD5 file"):
+            warm.save([out])
+    assert list(out.iterdir()) == []
+
+
+def test_a_directory_that_fails_is_told_whatever_the_digest_is(base: Path, out: Path) -> None:
+    md5_path(base).write_text(f"{'0' * 32} *{base.name}\n")
+    with WarmNamespace() as warm:
+        warm.load(base)
+        play(warm, STEPS[0])
+        with pytest.raises(StorageError):
+            warm.save([out / "absent"])
+        assert not warm.usable
+
+
+def test_the_digest_is_looked_at_after_a_save_that_was_cancelled(base: Path, out: Path) -> None:
+    md5_path(base).write_text(f"{'0' * 32} *{base.name}\n")
+    with WarmNamespace() as warm:
+        warm.load(base)
+        play(warm, STEPS[0])
+        with pytest.raises(CheckpointCancelledError):
+            warm.save([out], observer=Cancelling(0))
+        with pytest.raises(DigestMismatchError):
+            warm.save([out])
+    assert list(out.iterdir()) == []

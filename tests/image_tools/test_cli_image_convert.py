@@ -1,0 +1,157 @@
+"""`checkpointer image convert`, and what the image commands do with layouts that nobody knows yet."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+import pytest
+
+from hadoop_common.text_layout import byte_count
+from image_format.codecs import CODEC_SHORT_NAMES
+from image_format.md5_file import md5_of_file, md5_path, read_md5_file
+from image_format.reader import ImageFile
+from image_format.summary import is_sub_section
+from tests.cli_runner import fingerprint, run_cli
+from tests.engine.image_builder import ImageBuilder
+from tests.recorded_cases import RECORDED, Case, imgcmp
+
+CASE = Case(RECORDED / "hadoop-2.7.3" / "acl-xattr")
+CODED = Case(RECORDED / "hadoop-3.4.1" / "erasure-coding")
+
+
+@pytest.mark.parametrize("name", CODEC_SHORT_NAMES)
+def test_codecs_by_their_short_names(name: str, tmp_path: Path) -> None:
+    target = tmp_path / "image"
+    code, out, err = run_cli("image", "convert", CASE.image("before"), target, "--codec", name, "--json")
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert told["codec"] == CODEC_SHORT_NAMES[name]
+    assert told["md5"] == md5_of_file(target).hex() == read_md5_file(target).hex()
+    assert told["size"] == target.stat().st_size
+    assert imgcmp.compare(imgcmp.Image(str(CASE.image("before"))), imgcmp.Image(str(target))) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["image", "image.md5"]
+
+
+def test_a_layout_and_a_class_name(tmp_path: Path) -> None:
+    target = tmp_path / CASE.image("before").name
+    codec = "org.apache.hadoop.io.compress.Lz4Codec"
+    code, out, _ = run_cli("image", "convert", CASE.image("before"), target, "--layout", "-67", "--codec", codec)
+    assert code == 0
+    assert "layout -67, Lz4Codec" in out
+    with ImageFile.open(target) as image:
+        assert (image.layout_version, image.codec) == (-67, codec)
+
+
+def test_sub_sections(tmp_path: Path) -> None:
+    target = tmp_path / "image"
+    assert run_cli("image", "convert", CODED.image("before"), target, "--sub-sections", "4").code == 0
+    with ImageFile.open(target) as image:
+        assert sum(is_sub_section(entry.name) for entry in image.sections) >= 4
+    packed = ("image", "convert", target, tmp_path / "x", "--sub-sections", "4", "--codec", "gzip")
+    code, _, err = run_cli(*packed)
+    assert code == 5
+    assert "give --parallel-compressed for newer NameNodes" in err
+    assert run_cli(*packed, "--parallel-compressed").code == 0
+    with ImageFile.open(tmp_path / "x") as image:
+        assert sum(is_sub_section(entry.name) for entry in image.sections) >= 4
+
+
+def test_what_would_be_lost_is_named_and_nothing_is_written(tmp_path: Path) -> None:
+    code, out, err = run_cli("image", "convert", CODED.image("after"), tmp_path / "x", "--layout", "-63")
+    assert (code, out) == (5, "")
+    assert "layout version -63 has no place for erasure coded files" in err
+    assert "next: " in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("free", [0, 1 << 40])
+def test_the_room_is_told_first(free: int, tmp_path: Path) -> None:
+    source, target = CASE.image("before"), tmp_path / "image"
+    with mock.patch("hadoop_common.disk_room.shutil.disk_usage", return_value=SimpleNamespace(free=free)):
+        code, _, err = run_cli("image", "convert", source, target)
+    needed = byte_count(source.stat().st_size)
+    short = "" if free else ": maybe too little"
+    assert err.splitlines()[0] == f"room in {tmp_path}: about {needed} needed, {byte_count(free)} free{short}"
+    # what is free decides, not what was estimated
+    assert (code, target.exists()) == (0, True)
+
+
+@pytest.mark.parametrize("existing", ["image", "image.md5"])
+def test_files_are_replaced_by_force_alone(existing: str, tmp_path: Path) -> None:
+    (tmp_path / existing).write_text("precious")
+    before = fingerprint(tmp_path)
+    code, _, err = run_cli("image", "convert", CASE.image("before"), tmp_path / "image")
+    assert code == 6
+    assert f"{existing} exists already" in err
+    assert fingerprint(tmp_path) == before
+    assert run_cli("image", "convert", CASE.image("before"), tmp_path / "image", "--force").code == 0
+    assert (tmp_path / "image").read_bytes() == CASE.image("before").read_bytes()
+
+
+def test_wrong_use(tmp_path: Path) -> None:
+    source = CASE.image("before")
+    assert run_cli("image", "convert", source, tmp_path / "x", "--sub-sections", "-1").code == 2
+    code, _, err = run_cli("image", "convert", source, tmp_path / "fsimage_0000000000000000001")
+    assert code == 2
+    assert "would name transaction 1" in err
+    code, _, err = run_cli("image", "convert", source, tmp_path / "x", "--codec", "rar")
+    assert code == 5
+    assert "codec 'rar' is not known" in err
+    code, _, err = run_cli("image", "convert", source, tmp_path / "x", "--layout", "-68")
+    assert code == 5
+    assert run_cli("image", "convert", source, tmp_path / "none" / "x").code == 6
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_source_is_checked(tmp_path: Path) -> None:
+    source = tmp_path / CASE.image("before").name
+    data = bytearray(CASE.image("before").read_bytes())
+    data[40] ^= 1
+    source.write_bytes(data)
+    md5_path(source).write_bytes(md5_path(CASE.image("before")).read_bytes())
+    assert run_cli("image", "convert", source, tmp_path / "x").code == 3
+    md5_path(source).unlink()
+    source.write_bytes(CASE.image("before").read_bytes())
+    code, _, err = run_cli("image", "convert", source, tmp_path / "x")
+    assert code == 0
+    assert "has no .md5 file" in err
+
+
+# ---- layouts nobody knows ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def unknown(tmp_path: Path) -> Path:
+    builder = ImageBuilder(-70)
+    builder.file("/f")
+    return builder.save(tmp_path / "new")
+
+
+def test_unknown_layouts_are_looked_at_with_a_warning(unknown: Path) -> None:
+    code, out, err = run_cli("image", "info", unknown, "--json")
+    assert code == 0
+    assert json.loads(out)["layoutVersion"] == -70
+    assert err.count("\n") == 1
+    assert "layout version -70, newer than the newest known one (-67)" in err
+
+
+def test_unknown_layouts_are_copied(unknown: Path, tmp_path: Path) -> None:
+    code, _, err = run_cli("image", "convert", unknown, tmp_path / "copy")
+    assert code == 0
+    assert "layout version -70" in err
+    assert (tmp_path / "copy").read_bytes() == unknown.read_bytes()
+    code, _, err = run_cli("image", "convert", unknown, tmp_path / "other", "--layout", "-67")
+    assert code == 5
+    assert "-70 is newer than the newest known one" in err
+
+
+def test_images_from_before_the_protobuf_format(tmp_path: Path) -> None:
+    path = tmp_path / "fsimage_0000000000000000007"
+    path.write_bytes(b"\xff\xff\xff\xd0" + bytes(200))
+    for command in (["info", path], ["convert", path, tmp_path / "x"]):
+        code, _, err = run_cli("image", *command)
+        assert code == 5
+        assert "in the format of Hadoop before 2.4 (layout version -48)" in err

@@ -1,0 +1,110 @@
+"""Images from their XML: the same by meaning as the image whose XML it is, also where Hadoop 3.4.1 printed it."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from image_format.errors import ImageFormatError
+from image_tools.dump.xml_dump import XmlForm
+from image_tools.dump.xml_text import escaped
+from image_tools.load.elements import Fields, ImageTextError
+from image_tools.load.image import load_image
+from tests.cli_runner import run_cli
+from tests.depth import deep
+from tests.image_tools.dump_support import xml_of
+from tests.recorded_cases import RECORDED, imgcmp
+
+CASES = sorted(
+    path
+    for path in RECORDED.glob("hadoop-3.4.1/*/oiv_after.xml.gz")
+    if "rolling-upgrade" not in path.parent.name and "medium" not in path.parent.name
+)
+SMALL = RECORDED / "webhdfs-3.4.2" / "fsimage_0000000000000000024"
+
+
+def image_of(case: Path) -> Path:
+    return next(each for each in (case / "after").glob("fsimage_*") if each.suffix != ".md5")
+
+
+def loaded(xml: bytes, target: Path) -> int:
+    with target.open("wb") as out:
+        return load_image(io.BytesIO(xml), lambda piece: out.write(piece) and None)
+
+
+def cases() -> list[Path]:
+    chosen = {"acl-xattr", "cache", "encryption-zone", "erasure-coding", "open-files-leases", "quotas-storage-policy"}
+    chosen |= {"snapshots-rename-references", "symlinks"}
+    return [path for path in CASES if deep() or path.parent.name in chosen]
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("path", cases(), ids=lambda path: path.parent.name)
+def test_the_image_is_the_one_that_was_printed(path: Path, tmp_path: Path) -> None:
+    image, target = image_of(path.parent), tmp_path / "image"
+    for xml in (gzip.decompress(path.read_bytes()), xml_of(image, XmlForm.RELEASE_3).encode()):
+        txid = loaded(xml, target)
+        assert txid == int(image.name.rpartition("_")[2])
+        assert list(imgcmp.compare(imgcmp.Image(str(image)), imgcmp.Image(str(target)))) == []
+
+
+def test_the_command(tmp_path: Path) -> None:
+    xml, target = tmp_path / "x.xml", tmp_path / "fsimage_0000000000000000024"
+    xml.write_text(run_cli("image", "dump", SMALL).out)
+    done = run_cli("image", "load", xml, target, "--codec", "gzip")
+    assert (done.code, done.err) == (0, "")
+    assert run_cli("image", "verify", target).code == 0
+    assert run_cli("image", "diff", SMALL, target).out.startswith("the same")
+    assert run_cli("image", "load", xml, target).code == 6
+    assert run_cli("image", "load", xml, tmp_path / "fsimage_0000000000000000025").code == 2
+    assert sorted(each.name for each in tmp_path.iterdir()) == [target.name, f"{target.name}.md5", "x.xml"]
+
+
+def test_what_no_namenode_loads_is_not_written(tmp_path: Path) -> None:
+    xml = tmp_path / "x.xml"
+    # the directory /t is its own child
+    xml.write_text(run_cli("image", "dump", SMALL).out.replace("<child>16387</child>", "<child>16386</child>"))
+    done = run_cli("image", "load", xml, tmp_path / "image")
+    assert done.code == 3
+    assert "no NameNode would load its image" in done.err
+    assert [each.name for each in tmp_path.iterdir()] == ["x.xml"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        ("fsimage>", "image>", "expected <fsimage>"),
+        ("<layoutVersion>-67", "<layoutVersion>-68", "layout version -68"),
+        ("<type>DIRECTORY</type>", "<type>SOCKET</type>", "no kind of inode"),
+        ("<mtime>", "<mtime>x", "no number of 64 bits"),
+        ("<name></name>", "<name></name><colour>red</colour>", "an element <colour>"),
+        ("root:supergroup:0755", "root", "not like user:group:0755"),
+        ("<numInodes>", "<numInodes>9", "counts 9"),
+        ("<count>2</count>", "<count>3</count>", "counts 3 diffs and has 2"),
+        ("</fsimage>", "", "not well-formed"),
+        ("INodeSection>", "INodesSection>", "unknown here"),
+        ("<NameSection>", "<NameSection><txid>1</txid>", "2 elements <txid>"),
+    ],
+)
+def test_other_documents_are_refused(before: str, after: str, problem: str, tmp_path: Path) -> None:
+    changed = xml_of(SMALL).replace(before, after)
+    with pytest.raises(ImageTextError, match=problem):
+        loaded(changed.encode(), tmp_path / "image")
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_texts_come_back(text: str) -> None:
+    document = f"<a><t>{escaped(text)}</t></a>".encode().replace(b"\r", b"&#13;")
+    assert Fields(ElementTree.fromstring(document)).text("t") == text
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    with pytest.raises(ImageFormatError):
+        load_image(io.BytesIO(data), lambda piece: None)

@@ -1,0 +1,268 @@
+"""What a NameNode does not load is found in an image, record by record, and what it loads is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from image_format.errors import RecordError
+from image_format.index import Ids, ImageIndex
+from image_format.index_arrays import IndexArrays
+from image_format.proto import fsimage_pb2 as pb
+from image_format.reader import ImageFile
+from image_format.varint import encode_delimited, encode_varint
+from image_tools.loadable import check_loadable, load_faults
+from image_tools.loadable.kernels import records as kernels
+from image_tools.loadable.tables import FIELDS, MESSAGES, REQUIRED, fields_of, number_of
+from tests.engine.image_builder import ImageBuilder
+from tests.image_format.image_support import RECORDED, delimited
+
+IMAGES = [path for path in sorted(RECORDED.glob("hadoop-*/*/before/fsimage_*")) if path.suffix != ".md5"]
+NEWEST = -67
+
+
+def inode() -> pb.INode:
+    message = pb.INode(type=pb.INode.FILE, id=16386, name=b"f")
+    message.file.replication = 3
+    message.file.blocks.add(blockId=7, genStamp=1001, numBytes=5)
+    message.file.acl.entries.extend([1, 2])
+    message.file.fileUC.clientName = "c"
+    return message
+
+
+def parses(message: int, body: bytes) -> bool:
+    """By the compiled form, which gives the same as the Python form."""
+    section = np.frombuffer(encode_varint(len(body)) + body, np.uint8)
+    arguments = (section, 0, message, FIELDS, REQUIRED)
+    found = [int(form(*arguments)) for form in (kernels.first_unparsable.dispatcher, kernels.first_unparsable.plainly)]
+    assert found[0] == found[1], body
+    return found[0] == kernels.PARSED
+
+
+def test_records_are_those_that_a_parser_takes() -> None:
+    number, body = number_of(pb.INode), inode().SerializeToString()
+    assert parses(number, body)
+    assert parses(number, b"") is False
+    assert not parses(number, body[2:])
+    assert not parses(number, pb.INode(type=pb.INode.FILE).SerializePartialToString())
+    # of an enum, a value that is none counts as absent; an optional field of another wire type is an unknown one
+    assert not parses(number, b"\x08\x09" + body[2:])
+    assert parses(number, body + b"\x18\x05")
+    assert parses(number, body + b"\x98\x06\x05")
+    for damage in (
+        b"\x00",
+        b"\x07",
+        b"\x0f",
+        b"\x1a",
+        b"\x1a\x05ab",
+        b"\x22\x02\x32\x00",
+        b"\x18" + b"\xff" * 10,
+        b"\x0c",
+    ):
+        assert not parses(number, body + damage), damage
+
+
+@given(st.sampled_from(range(len(MESSAGES))), st.binary(max_size=40))
+def test_both_forms_agree_on_any_bytes(message: int, body: bytes) -> None:
+    # the library skips groups, which no release of Hadoop writes
+    if not any(byte & 7 in (3, 4) for byte in body):
+        parses(message, body)
+
+
+@given(st.data())
+def test_both_forms_agree_on_damaged_records(data: st.DataObject) -> None:
+    body = bytearray(inode().SerializeToString())
+    at = data.draw(st.integers(0, len(body) - 1))
+    body[at] ^= 1 << data.draw(st.integers(0, 2))
+    if not any(byte & 7 in (3, 4) for byte in body):
+        parses(number_of(pb.INode), bytes(body))
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("path", IMAGES[::5], ids=lambda path: "/".join(path.parts[-4:-1]))
+def test_recorded_images_load(path: Path) -> None:
+    with ImageFile.open(path, verify_md5=False) as image:
+        check_loadable(image, ImageIndex(image))
+
+
+# ---- values that no loader takes -----------------------------------------------------------------------------
+
+
+def refused(tmp_path: Path, builder: ImageBuilder) -> str:
+    """Why the image does not load; "" where it does."""
+    with ImageFile.open(builder.save(tmp_path)) as image:
+        try:
+            check_loadable(image, ImageIndex(image))
+        except RecordError as error:
+            return error.message
+    return ""
+
+
+def test_what_an_unknown_layout_means_is_not_known(tmp_path: Path) -> None:
+    for layout, loads in ((NEWEST - 1, True), (NEWEST, False)):
+        builder = ImageBuilder(layout)
+        builder.file("/f").file.storagePolicyID = 16
+        with ImageFile.open(builder.save(tmp_path), allow_unknown_layout=True) as image:
+            assert (list(load_faults(image.section, image.layout_version)) == []) is loads
+
+
+FILES: dict[str, tuple[int, Callable[[pb.INodeFile], None], bool]] = {
+    "replication of Hadoop 2": (-63, lambda file: setattr(file, "replication", 4095), True),
+    "replication 0 of Hadoop 2": (-63, lambda file: setattr(file, "replication", 0), False),
+    "replication 0": (NEWEST, lambda file: setattr(file, "replication", 0), True),
+    "replication 2048": (NEWEST, lambda file: setattr(file, "replication", 2048), False),
+    "block size": (NEWEST, lambda file: setattr(file, "preferredBlockSize", 1 << 48), False),
+    "storage policy of Hadoop 3": (-66, lambda file: setattr(file, "storagePolicyID", 14), True),
+    "storage policy of Hadoop 3 in Hadoop 2": (-63, lambda file: setattr(file, "storagePolicyID", 1), False),
+    "storage policy": (NEWEST, lambda file: setattr(file, "storagePolicyID", 16), False),
+    "striped without a policy": (NEWEST, lambda file: setattr(file, "blockType", pb.STRIPED), False),
+    "a policy, but contiguous": (NEWEST, lambda file: setattr(file, "erasureCodingPolicyID", 1), False),
+}
+
+
+@pytest.mark.parametrize(("layout", "change", "loads"), FILES.values(), ids=FILES)
+def test_values_of_files(layout: int, change: Callable[[pb.INodeFile], None], loads: bool, tmp_path: Path) -> None:
+    builder = ImageBuilder(layout)
+    builder.file("/f")
+    assert refused(tmp_path, builder) == ""
+    change(builder.inodes["/f"].file)
+    assert ("no NameNode takes the file's" in refused(tmp_path, builder)) is not loads
+
+
+@pytest.mark.parametrize(
+    ("layout", "kind", "loads"), [(-67, pb.NVDIMM, True), (-66, pb.NVDIMM, False), (-63, 5, False)]
+)
+def test_storage_types_are_those_of_the_layout(layout: int, kind: int, loads: bool, tmp_path: Path) -> None:
+    builder = ImageBuilder(layout)
+    builder.directory("/d").directory.typeQuotas.quotas.add(storageType=pb.SSD, quota=5)
+    assert refused(tmp_path, builder) == ""
+    builder.inodes["/d"].directory.typeQuotas.quotas.add(storageType=kind, quota=5)  # type: ignore[arg-type]
+    assert ("no NameNode parses the record" in refused(tmp_path, builder)) is not loads
+    body = encode_delimited(builder.inodes["/d"])
+    section, fields = np.frombuffer(body, np.uint8), fields_of(layout)
+    for form in (kernels.first_unparsable.dispatcher, kernels.first_unparsable.plainly):
+        found = form(section, 0, number_of(pb.INode), fields, REQUIRED)
+        assert (found == kernels.PARSED) is loads
+
+
+def test_block_ids_that_a_namenode_reserves(tmp_path: Path) -> None:
+    builder = ImageBuilder(NEWEST)
+    builder.info.lastAllocatedBlockId = (1 << 30) - 1
+    assert "is one that a NameNode reserves" in refused(tmp_path, builder)
+
+
+def policy(number: int, **changed: object) -> pb.ErasureCodingPolicyProto:
+    schema = pb.ECSchemaProto(codecName="rs", dataUnits=3, parityUnits=2)
+    found = pb.ErasureCodingPolicyProto(id=number, name="RS-3-2-1k", schema=schema, cellSize=1024, state=pb.ENABLED)
+    for name, value in changed.items():
+        found.ClearField(name) if value is None else setattr(found, name, value)  # type: ignore[arg-type]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("given_policy", "what"),
+    [
+        (policy(64), ""),
+        (policy(2, name=None, schema=None, cellSize=None), ""),
+        (policy(6, name=None, schema=None, cellSize=None), ""),
+        (policy(6, name=None, schema=None, cellSize=None, state=None), "has no state"),
+        (policy(6, name=None), "has no name"),
+        (policy(64, name=None, schema=None, cellSize=None), "has no name"),
+        (policy(64, name=None), "has no name"),
+        (policy(64, state=None), "has no state"),
+        (policy(64, cellSize=1000), "cells of 1000 bytes"),
+    ],
+)
+def test_erasure_coding_policies(given_policy: pb.ErasureCodingPolicyProto, what: str, tmp_path: Path) -> None:
+    builder = ImageBuilder(NEWEST)
+    builder.sections["ERASURE_CODING"] = encode_delimited(pb.ErasureCodingSection(policies=[given_policy]))
+    found = refused(tmp_path, builder)
+    assert what in found
+    assert bool(found) == bool(what)
+
+
+def directive(**changed: object) -> pb.CacheDirectiveInfoProto:
+    values = {"id": 1, "path": "/d", "replication": 1, "pool": "p", **changed}
+    return pb.CacheDirectiveInfoProto(**values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given_directive", "what"),
+    [
+        (directive(), ""),
+        (directive(pool="q"), "of pool 'q', which is missing"),
+        (directive(id=0), "has no possible id"),
+        (directive(replication=0), "has the replication 0"),
+        (directive(path=""), "has no path"),
+    ],
+)
+def test_cache_directives(given_directive: pb.CacheDirectiveInfoProto, what: str, tmp_path: Path) -> None:
+    builder = ImageBuilder(NEWEST)
+    header = pb.CacheManagerSection(nextDirectiveId=2, numPools=1, numDirectives=1)
+    builder.sections["CACHE_MANAGER"] = delimited([header, pb.CachePoolInfoProto(poolName="p"), given_directive])
+    found = refused(tmp_path, builder)
+    assert what in found
+    assert bool(found) == bool(what)
+
+
+# ---- what leads from one record to another -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("piece", [1, 1 << 17])
+def test_children_of_a_file_and_children_that_do_not_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    monkeypatch.setattr("image_tools.loadable.check._PIECE", piece)
+    builder = ImageBuilder(NEWEST)
+    parent, child = builder.directory("/d"), builder.file("/d/f")
+    assert refused(tmp_path, builder) == ""
+    entries = [pb.DirEntry(parent=16385, children=[parent.id]), pb.DirEntry(parent=parent.id, children=[child.id + 9])]
+    builder.sections["INODE_DIR"] = delimited(entries)
+    assert f"a directory's child {child.id + 9} does not exist" in refused(tmp_path, builder)
+    entries[1] = pb.DirEntry(parent=child.id, children=[child.id])
+    builder.sections["INODE_DIR"] = delimited(entries)
+    assert f"inode {child.id} has children and is not a directory" in refused(tmp_path, builder)
+
+
+@pytest.mark.recorded
+def test_directories_and_diffs_are_checked_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is made of all of them at once would take much memory."""
+    sizes = []
+    slots_of, diff_kinds = IndexArrays.slots_of, kernels.diff_kinds
+
+    def noted(arrays: IndexArrays, ids: Ids) -> Ids:
+        sizes.append(ids.size)
+        return slots_of(arrays, ids)
+
+    def wrong_at_last(
+        data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], found: npt.NDArray[np.int64]
+    ) -> None:
+        diff_kinds(data, offsets, found)
+        if offsets[-1] == index.history.columns[2][-1]:
+            found[-1] = 3 - found[-1]
+
+    path = next(each for each in reversed(IMAGES) if "snapshot" in str(each))
+    with ImageFile.open(path, verify_md5=False) as image:
+        index = ImageIndex(image)
+        owners = index.history.columns[1]
+        monkeypatch.setattr("image_tools.loadable.check._PIECE", 2)
+        monkeypatch.setattr(IndexArrays, "slots_of", noted)
+        check_loadable(image, index)
+        assert sum(sizes) == index.arrays.directory_ids.size + owners.size
+        assert (owners.size > 2, max(sizes)) == (True, 2)
+        monkeypatch.setattr("image_tools.loadable.check.diff_kinds", wrong_at_last)
+        with pytest.raises(RecordError, match=f"the snapshot diffs of inode {owners[-1]} are those of another type"):
+            check_loadable(image, index)
+
+
+def test_an_image_with_snapshots_has_the_sections_of_snapshots() -> None:
+    header = encode_delimited(pb.SnapshotSection(snapshotCounter=1, numSnapshots=1))
+    sections = {"SNAPSHOT": np.frombuffer(header, np.uint8), "SNAPSHOT_DIFF": np.zeros(0, np.uint8)}
+    assert [each.section for each in load_faults(sections.get, NEWEST)] == ["INODE_REFERENCE"]
+    assert [each.section for each in load_faults({"SNAPSHOT": sections["SNAPSHOT_DIFF"]}.get, NEWEST)] == ["SNAPSHOT"]

@@ -1,0 +1,79 @@
+"""Every kind of damage is found where it is, repaired, and nothing else changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from image_tools.verify.catalogue import CODES
+from image_tools.verify.checker import verify_image
+from image_tools.verify.repair import repair_image
+from tests.image_tools.verify_damage import DAMAGES, Damage
+from tests.image_tools.verify_support import Model, imgcmp, inode_records, record_offsets, recorded, shown
+
+pytestmark = pytest.mark.recorded
+
+# what cannot be made by changing messages has tests of its own
+ELSEWHERE = {
+    *(code for code in CODES if code.startswith(("frame-", "digest-", "section-"))),
+    "txid-name",
+    "sub-section",
+    "record-damaged",
+    "record-unloadable",
+    "layout-refused",
+    "layout-ignored",
+    "string-mask",
+    "inode-root",
+    "inode-policy",
+}
+STAYS = {"inode-id", "diff-root-other", "diff-snapshot", "diff-size"}
+
+
+def test_every_code_has_its_damage() -> None:
+    assert {each.code for each in DAMAGES} == set(CODES) - ELSEWHERE
+
+
+@pytest.mark.parametrize("each", DAMAGES, ids=lambda each: each.id)
+def test_damage_is_found_and_repaired(each: Damage, tmp_path: Path) -> None:
+    model = Model(recorded(each.case))
+    inode = each.mutate(model)
+    damaged = model.save(tmp_path / "damaged")
+    found = verify_image(damaged).findings
+    mine = [finding for finding in found.listed if finding.code == each.code]
+    assert mine, shown(found.listed)
+    others = {finding.code for finding in found.listed} - {each.code} - each.also - STAYS
+    assert not others, shown(found.listed)
+    for finding in mine:
+        if finding.offset is not None:
+            assert finding.offset in record_offsets(damaged, finding.section)
+    if isinstance(inode, int):
+        assert inode in {finding.inode for finding in mine}
+
+    output = tmp_path / "repaired" / damaged.name
+    output.parent.mkdir()
+    done = repair_image(damaged, output, tmp_path / "report.json")
+    if done.output is None:
+        assert each.code in STAYS or all(not finding.wants_repair for finding in mine)
+        assert list(output.parent.iterdir()) == []
+        return
+    after = verify_image(output).findings
+    assert after.clean, shown(after.listed)
+    assert not {finding.code for finding in after.listed} - STAYS
+    original = recorded(each.case)
+    if each.restored:
+        differences = imgcmp.compare(imgcmp.Image(str(original)), imgcmp.Image(str(output)))
+        assert differences == []
+    before, now = inode_records(damaged), inode_records(output)
+    changed = {number for number in before if now.get(number) != before[number]}
+    assert changed <= {finding.inode for finding in done.changes}
+
+
+def test_what_an_older_layout_has_no_place_for(tmp_path: Path) -> None:
+    model = Model(recorded("ec"))
+    assert verify_image(model.save(tmp_path / "own")).valid
+    model.layout = -63
+    found = verify_image(model.save(tmp_path / "older")).findings.listed
+    texts = {finding.code: finding.message for finding in found if finding.code.startswith("layout-")}
+    assert "no place for erasure coded files (" in texts["layout-refused"]
+    assert "no place for directories or files with an erasure coding policy (" in texts["layout-ignored"]

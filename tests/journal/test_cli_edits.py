@@ -1,0 +1,310 @@
+"""`checkpointer edits dump`, `load` and `recover` as a user runs them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from journal.segment import iter_ops
+from tests.cli_runner import fingerprint, run_cli
+from tests.recorded_cases import RECORDED
+
+CORRUPT = RECORDED / "hadoop-2.7.3" / "corrupt"
+
+
+def segment_of(case: str) -> Path:
+    (path,) = (RECORDED / case / "before").glob("edits_*")
+    return path
+
+
+WHOLE = segment_of("hadoop-2.7.3/renames")
+NAME = "edits_0000000000000000031-0000000000000000183"
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("case", ["hadoop-2.7.3/renames", "hadoop-2.7.3/encryption-zone", "hadoop-3.4.1/strings"])
+def test_json_comes_back_byte_for_byte(tmp_path: Path, case: str) -> None:
+    segment = segment_of(case)
+    text = tmp_path / "edits.jsonl"
+    assert run_cli("edits", "dump", "--format", "json", "--output", text, segment).code == 0
+    code, out, err = run_cli("edits", "load", text, tmp_path, "--json")
+    assert (code, err) == (0, "")
+    report = json.loads(out)
+    assert Path(report["file"]) == tmp_path / segment.name
+    assert (report["size"], report["notInXml"]) == (segment.stat().st_size, {})
+    assert (tmp_path / segment.name).read_bytes() == segment.read_bytes()
+
+
+@pytest.mark.recorded
+def test_xml_of_hadoop_becomes_the_segment_it_was_made_of(tmp_path: Path) -> None:
+    text = tmp_path / "edits.xml"
+    text.write_bytes(gzip.decompress((WHOLE.parents[1] / "edits.xml.gz").read_bytes()))
+    code, out, err = run_cli("edits", "load", text, tmp_path)
+    assert code == 0
+    assert str(tmp_path / NAME) in out
+    # every OP_ADD has lost its storage policy, if it had one
+    assert "storage_policy_id of OP_ADD" in err
+    assert (tmp_path / NAME).read_bytes() == WHOLE.read_bytes()
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("case", ["obsolete-ops", "snapshots-basic", "unicode"])
+def test_xml_of_another_release(case: str) -> None:
+    expected = gzip.decompress((RECORDED / "oev-3.5.0" / f"{case}.xml.gz").read_bytes()).decode()
+    segment = segment_of(f"hadoop-2.7.3/{case}")
+    assert run_cli("edits", "dump", "--release", "3.x", segment).out == expected
+    assert run_cli("edits", "dump", "--release", "2.7", segment).out == run_cli("edits", "dump", segment).out
+
+
+@pytest.mark.recorded
+def test_dump_replaces_a_file_only_when_told_to(tmp_path: Path) -> None:
+    target = tmp_path / "edits.xml"
+    target.write_text("precious")
+    code, _, err = run_cli("edits", "dump", "--output", target, WHOLE)
+    assert code == 6
+    assert "exists already" in err
+    assert target.read_text() == "precious"
+    assert run_cli("edits", "dump", "--output", target, "--force", WHOLE).code == 0
+    assert run_cli("edits", "dump", WHOLE).out == target.read_text()
+    assert fingerprint(tmp_path).keys() == {"edits.xml"}
+
+
+@pytest.mark.recorded
+def test_a_dump_of_a_damaged_segment_leaves_no_file(tmp_path: Path) -> None:
+    target = tmp_path / "edits.xml"
+    code, _, err = run_cli("edits", "dump", "--output", target, segment_of("hadoop-2.7.3/corrupt/edits-flip-body"))
+    assert code == 4
+    assert "offset 5485" in err
+    assert fingerprint(tmp_path) == {}
+
+
+HEADER = '{"layoutVersion":-63}\n'
+LINES = ['{"opcode":"OP_START_LOG_SEGMENT","txid":5}\n', '{"opcode":"OP_DELETE","txid":6,"path":"/a","timestamp":1}\n']
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "code", "words"),
+    [
+        (HEADER, (), 4, "no operation"),
+        (HEADER + LINES[1] + LINES[0], (), 4, "out of order"),
+        (HEADER + LINES[0] + LINES[1].replace(":6", ":7"), (), 4, "gap"),
+        (HEADER + LINES[1].replace("/a", "x" * 70000), (), 4, "65535"),
+        (HEADER + LINES[1].replace("DELETE", "SHRED"), (), 4, "line 2"),
+        (HEADER.replace("63", "99") + LINES[0], (), 5, "layout"),
+        (HEADER + LINES[0], ("--layout", "-12"), 5, "layout"),
+        (HEADER + LINES[0], ("--format", "xml"), 4, "line 1"),
+        ("neither", (), 2, "--format"),
+        ("", (), 2, "--format"),
+        (
+            HEADER + '{"opcode":"OP_ENABLE_ERASURE_CODING_POLICY","txid":1,"policy_name":"p"}',
+            (),
+            4,
+            "-63 has no OP_ENABLE_ERASURE_CODING_POLICY",
+        ),
+        (
+            HEADER + '{"opcode":"OP_CREATE_SNAPSHOT","txid":1,"snapshot_root":"/","snapshot_name":"s","mtime":5}',
+            (),
+            4,
+            "no mtime",
+        ),
+    ],
+)
+def test_text_that_makes_no_segment(
+    tmp_path: Path, text: str, arguments: tuple[str, ...], code: int, words: str
+) -> None:
+    source, output = tmp_path / "source", tmp_path / "output"
+    source.write_text(text)
+    output.mkdir()
+    outcome = run_cli("edits", "load", source, output, *arguments)
+    assert outcome.code == code, outcome.err
+    assert words in outcome.err
+    assert fingerprint(output) == {}
+
+
+def test_the_layout_can_be_chosen_and_a_file_named(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "segment"
+    source.write_text("\n" + HEADER + "".join(LINES))
+    code, out, _ = run_cli("edits", "load", source, target, "--layout", "-67", "--json")
+    assert code == 0
+    assert json.loads(out)["layoutVersion"] == -67
+    assert target.read_bytes()[:8] == bytes.fromhex("ffffffbd00000000")
+    assert [op.txid for op in iter_ops(target.read_bytes())] == [5, 6]
+    assert run_cli("edits", "load", source, target).code == 6
+    assert run_cli("edits", "load", source, target, "--force").code == 0
+    assert target.read_bytes()[:4] == bytes.fromhex("ffffffc1")
+
+
+# ---- recover ----
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize(
+    ("case", "last", "damage", "cut", "padding", "lost"),
+    [
+        ("renames", 183, None, 0, 0, []),
+        ("corrupt/edits-ff-padded", 183, None, 0, None, []),
+        ("corrupt/edits-cut-mid-op", 106, 5485, 9, 0, []),
+        ("corrupt/edits-flip-body", 106, 5485, None, 0, [(108, 183)]),
+        ("corrupt/edits-op-missing", 106, 5485, None, 0, [(108, 183)]),
+        ("corrupt/edits-name-beyond", 183, 11704, 0, 0, []),
+        ("corrupt/inprogress-ff-padding", 182, None, 0, 1036889, []),
+        ("corrupt/inprogress-half-op-ff", 181, 11611, 20038, 0, []),
+        ("corrupt/inprogress-flip-middle", 106, 5485, None, 0, [(108, 182)]),
+        ("corrupt/inprogress-junk-in-padding", 182, None, 1001, 0, []),
+    ],
+)
+def test_the_good_part_is_saved(
+    tmp_path: Path,
+    case: str,
+    last: int,
+    damage: int | None,
+    cut: int | None,
+    padding: int | None,
+    lost: list[tuple[int, int]],
+) -> None:
+    source = segment_of(f"hadoop-2.7.3/{case}")
+    content = source.read_bytes()
+    code, out, err = run_cli("edits", "recover", source, tmp_path, "--json")
+    assert code == 0, err
+    report = json.loads(out)
+    target = tmp_path / f"edits_{31:019d}-{last:019d}"
+    assert report["file"] == str(target)
+    assert (report["firstTxid"], report["lastTxid"], report["transactions"]) == (31, last, last - 30)
+    if "junk" not in case:
+        assert (report["damage"] and report["damage"]["offset"]) == damage
+    assert [(run["firstTxid"], run["lastTxid"]) for run in report["lost"]] == lost
+    assert report["end"] + report["cutBytes"] + report["paddingBytes"] == len(content)
+    assert cut in (None, report["cutBytes"])
+    assert padding in (None, report["paddingBytes"])
+    assert target.read_bytes() == content[: report["end"]]
+    assert source.read_bytes() == content
+    # what was saved is a good segment of its name
+    assert run_cli("edits", "info", target).code == 0
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("edits-empty-file", 4),
+        ("edits-cut-in-version", 4),
+        ("edits-header-only", 4),
+        ("edits-cut-after-version", 4),
+        ("inprogress-empty", 4),
+        ("inprogress-header-only", 4),
+        ("edits-layout-future", 5),
+        ("edits-layout-flags", 5),
+    ],
+)
+def test_without_a_readable_operation_nothing_is_written(tmp_path: Path, name: str, code: int) -> None:
+    outcome = run_cli("edits", "recover", segment_of(f"hadoop-2.7.3/corrupt/{name}"), tmp_path)
+    assert outcome.code == code, outcome.err
+    assert "next: " in outcome.err
+    assert fingerprint(tmp_path) == {}
+
+
+@pytest.mark.recorded
+def test_the_report_in_words(tmp_path: Path) -> None:
+    code, out, _ = run_cli("edits", "recover", segment_of("hadoop-2.7.3/corrupt/edits-flip-body"), tmp_path)
+    assert code == 0
+    assert "76 transactions, 31 to 106" in out
+    assert "damaged at offset 5485: checksum" in out
+    assert "lost: intact transactions 108 to 183" in out
+    code, out, _ = run_cli("edits", "recover", WHOLE, tmp_path)
+    assert code == 0
+    assert "not damaged" in out
+
+
+@pytest.mark.recorded
+def test_a_segment_is_never_replaced_by_its_own_recovery(tmp_path: Path) -> None:
+    segment = shutil.copy(WHOLE, tmp_path)
+    before = fingerprint(tmp_path)
+    for arguments in ((), ("--force",)):
+        code, _, err = run_cli("edits", "recover", segment, tmp_path, *arguments)
+        assert code == 2
+        assert "another directory" in err
+    other = tmp_path / "other"
+    other.mkdir()
+    assert run_cli("edits", "recover", segment, other).code == 0
+    assert run_cli("edits", "recover", segment, other).code == 6
+    assert run_cli("edits", "recover", segment, other, "--force").code == 0
+    assert {name: digest for name, digest in fingerprint(tmp_path).items() if "/" not in name} == before
+
+
+# ---- recover --skip ----
+
+
+def recovered(source: Path, target: Path, *arguments: str) -> dict[str, Any]:
+    code, out, err = run_cli("edits", "recover", source, target, *arguments, "--json")
+    assert code == 0, err
+    report: dict[str, Any] = json.loads(out)
+    return report
+
+
+@pytest.mark.recorded
+def test_an_operation_is_left_out_and_what_depends_on_it_is_listed(tmp_path: Path) -> None:
+    before = WHOLE.read_bytes()
+    report = recovered(WHOLE, tmp_path, "--skip", "32")
+    assert (report["firstTxid"], report["lastTxid"], report["transactions"]) == (31, 183, 153)
+    (skipped,) = report["skipped"]
+    assert (skipped["txid"], skipped["operation"]) == (32, "OP_ADD")
+    assert report["dependents"]
+    assert all(each["because"] for each in report["dependents"])
+    assert WHOLE.read_bytes() == before
+    made = tmp_path / NAME
+    assert run_cli("edits", "info", made).code == 0
+    changed = [new.name for old, new in zip(iter_ops(before), iter_ops(made.read_bytes()), strict=True) if old != new]
+    assert changed == ["OP_TIMES"]
+    # in words
+    code, out, _ = run_cli("edits", "recover", WHOLE, tmp_path, "--skip", "32", "--force")
+    assert code == 0
+    assert "left out: transaction 32" in out
+    assert "depend on it: " in out
+    assert "next: " in out
+
+
+@pytest.mark.recorded
+def test_a_damaged_operation_is_left_out_and_the_rest_is_kept(tmp_path: Path) -> None:
+    source = segment_of("hadoop-2.7.3/corrupt/edits-flip-body")
+    refused = run_cli("edits", "recover", source, tmp_path, "--skip", "50")
+    assert refused.code == 4
+    assert "--skip 107" in refused.err
+    assert fingerprint(tmp_path) == {}
+    report = recovered(source, tmp_path, "--skip", "107")
+    assert (report["skipped"][0]["operation"], report["lastTxid"], report["lost"]) == (None, 183, [])
+    assert run_cli("edits", "info", tmp_path / NAME).code == 0
+
+
+@pytest.mark.recorded
+def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    for arguments in (("--skip", "40-45", "--skip", "50"), ()):
+        assert recovered(WHOLE, tmp_path, "--dry-run", *arguments)["dryRun"] is True
+    assert fingerprint(tmp_path) == {}
+
+
+@pytest.mark.recorded
+def test_later_segments_are_read_for_what_depends_on_it(tmp_path: Path) -> None:
+    case = RECORDED / "hadoop-2.7.3" / "renames"
+    folder = tmp_path / "current"
+    shutil.copytree(case / "before", folder)
+    segment = folder / NAME
+    content = segment.read_bytes()
+    # the same transactions, in two segments
+    cut = next(op.offset for op in iter_ops(content) if op.txid == 60)
+    segment.rename(folder / "whole")
+    (folder / f"edits_{31:019d}-{59:019d}").write_bytes(content[:cut])
+    (folder / f"edits_{60:019d}-{183:019d}").write_bytes(content[:8] + content[cut:])
+    apart = recovered(folder / f"edits_{31:019d}-{59:019d}", tmp_path, "--skip", "32", "--dry-run")
+    whole = recovered(WHOLE, tmp_path, "--skip", "32", "--dry-run")
+    assert apart["dependents"] == whole["dependents"]
+    assert (apart["readUpTo"], apart["notRead"]) == (183, "")
+
+
+@pytest.mark.parametrize("text", ["x", "5-3", "-1", "1-9999999"])
+def test_skips_that_are_none(tmp_path: Path, text: str) -> None:
+    assert run_cli("edits", "recover", WHOLE, tmp_path, f"--skip={text}").code == 2

@@ -1,0 +1,222 @@
+"""`checkpointer edits convert` as a user runs it, and a journal that was written by hand through the merge."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from engine.merge import merge
+from hadoop_common.storage_info import StorageInfo, format_version, parse_version
+from journal.open_journal import open_journal
+from journal.segment_copies import read_log
+from tests.checkpointer.quorum_support import Quorum, write_recorded
+from tests.cli_runner import fingerprint, run_cli
+from tests.engine.image_builder import BASE_TXID, HADOOP2, ROOT, ImageBuilder, Saved
+from tests.journal_node.journal_node_servers import write_conf
+from tests.recorded_cases import RECORDED, Case
+
+NAMESPACE = StorageInfo(HADOOP2, 7, 0, "CID-hand", "BP-1-127.0.0.1-1")
+SEGMENTS = Case(RECORDED / "hadoop-2.7.3" / "segments")
+
+TUTORIAL = """\
+{"OP":"MKDIR","PATH":"/user","txid":101}
+{"OP":"MKDIR","PATH":"/user/ada","txid":102}
+{"OP":"CREATE","PATH":"/user/ada/notes","txid":103}
+{"OP":"CLOSE","PATH":"/user/ada/notes","txid":104}
+{"OP":"CREATE","PATH":"/user/ada/draft","txid":105}
+---
+{"OP":"RENAME","SRC":"/user/ada/notes","DST":"/user/notes","txid":106}
+{"OP":"SET_OWNER","SRC":"/user/ada","USERNAME":"ada","txid":107}
+{"OP":"MKDIR","PATH":"/tmp","txid":108}
+---
+{"OP":"RM","PATH":"/tmp","txid":109}
+"""
+
+
+@pytest.fixture
+def by_hand(tmp_path: Path) -> Path:
+    """A directory of three files in the tutorial form."""
+    folder = tmp_path / "hand"
+    folder.mkdir()
+    for part in TUTORIAL.split("---\n"):
+        lines = part.splitlines()
+        first, last = (json.loads(line)["txid"] for line in (lines[0], lines[-1]))
+        (folder / f"edits_{first}-{last}.json").write_text(part)
+    return folder
+
+
+@pytest.fixture
+def name_directory(tmp_path: Path) -> Path:
+    """A storage directory with an image at txid 100 that has nothing but /data."""
+    current = tmp_path / "name" / "current"
+    image = ImageBuilder(HADOOP2)
+    image.directory("/data")
+    image.save(current)
+    (current / "VERSION").write_bytes(format_version(NAMESPACE, datetime.now(UTC)))
+    (current / "seen_txid").write_text("101\n")
+    return current.parent
+
+
+# ---- by hand -----------------------------------------------------------------------------------------------
+
+
+def check_image(path: Path) -> None:
+    image = Saved(path.read_bytes())
+    assert set(image.paths) == {"/", "/data", "/user", "/user/ada", "/user/ada/draft", "/user/notes"}
+    assert (image["/user"].id, image["/user/ada"].id, image["/user/notes"].id) == (ROOT + 101, ROOT + 102, ROOT + 103)
+    assert not image["/user/notes"].file.HasField("fileUC")
+    assert image.leases() == {ROOT + 105: "/user/ada/draft"}
+    assert image.status(image["/user/ada"].directory.permission) == ("ada", "supergroup", 0o755)
+    assert image.status(image["/user/notes"].file.permission) == ("hdfs", "supergroup", 0o644)
+    assert (image["/user/notes"].file.replication, image.mtime("/user/notes")) == (3, 0)
+    assert image.info.transactionId == 109
+
+
+def test_a_journal_by_hand_is_replayed_as_it_is(by_hand: Path, name_directory: Path, tmp_path: Path) -> None:
+    first = BASE_TXID + 1
+    journal = open_journal(f"json://{by_hand}")
+    current = name_directory / "current"
+    images = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        ops = read_log(journal.segments(first), first)
+        merge(current / "fsimage_0000000000000000100", ops, [tmp_path / name])
+        images.append(tmp_path / name / "fsimage_0000000000000000109")
+    check_image(images[0])
+    # the same journal makes the same image, always
+    assert images[0].read_bytes() == images[1].read_bytes()
+
+
+def test_a_journal_by_hand_becomes_segments_that_merge(by_hand: Path, name_directory: Path, tmp_path: Path) -> None:
+    code, _, err = run_cli("edits", "convert", f"json://{by_hand}", tmp_path / "edits")
+    assert code == 2
+    assert "--version-file" in err
+    version = name_directory / "current" / "VERSION"
+    code, out, err = run_cli(
+        "edits", "convert", f"json://{by_hand}", tmp_path / "edits", "--version-file", version, "--json"
+    )
+    assert code == 0, err
+    assert json.loads(out) == {
+        "source": f"json://{by_hand}",
+        "target": f"file://{tmp_path}/edits",
+        "firstTxid": 101,
+        "lastTxid": 109,
+        "transactions": 9,
+        "segments": 1,
+        "layoutVersions": [HADOOP2],
+    }
+    (segment,) = (tmp_path / "edits" / "current").glob("edits_*")
+    shutil.copy(segment, name_directory / "current")
+    code, _, err = run_cli("merge", name_directory)
+    assert code == 0, err
+    check_image(name_directory / "current" / "fsimage_0000000000000000109")
+
+
+# ---- there and back ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    SEGMENTS.copy_to(tmp_path / "source")
+    return tmp_path / "source"
+
+
+@pytest.mark.recorded
+def test_segments_come_back_from_json(source: Path, tmp_path: Path) -> None:
+    before = fingerprint(source)
+    code, out, err = run_cli("edits", "convert", source, f"json://{tmp_path}/json")
+    assert (code, err) == (0, "")
+    names = sorted(path.name for path in (source / "current").glob("edits_*-*"))
+    assert out.startswith(f"json://{tmp_path}/json: ")
+    assert out.endswith(f"in {len(names)} segments\n")
+    assert run_cli("edits", "convert", f"json:{tmp_path}/json", f"file://{tmp_path}/again").code == 0
+    again = fingerprint(tmp_path / "again")
+    assert {name: digest for name, digest in before.items() if "edits_" in name and "inprogress" not in name} == {
+        name: digest for name, digest in again.items() if "edits_" in name
+    }
+    assert fingerprint(source) == before
+    assert not list(tmp_path.rglob("in_use.lock"))
+
+
+@pytest.mark.recorded
+def test_an_existing_target_is_replaced_only_when_told_to(source: Path, tmp_path: Path) -> None:
+    target = f"json://{tmp_path}/json"
+    assert run_cli("edits", "convert", source, target).code == 0
+    before = fingerprint(tmp_path / "json")
+    code, _, err = run_cli("edits", "convert", source, target)
+    assert code == 6
+    assert "there is a journal already" in err
+    assert "--force" in err
+    assert fingerprint(tmp_path / "json") == before
+    first = _oldest(source) + 1
+    code, out, _ = run_cli("edits", "convert", source, target, "--force", "--from", str(first), "--json")
+    assert code == 0
+    assert json.loads(out)["firstTxid"] == first
+    assert fingerprint(tmp_path / "json") != before
+
+
+def _oldest(source: Path) -> int:
+    return min(int(path.name[6:25]) for path in (source / "current").glob("edits_*-*"))
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("file:///nowhere/at/all", "json:///tmp/never"), 4, "there is no journal"),
+        (("cassandra://zk/ledgers", "json:///tmp/never"), 4, "no kind of journal"),
+        (("SOURCE", "SOURCE"), 2, "in one directory"),
+        (("SOURCE", "TARGET", "--to", "999999"), 4, "gap in the edit log"),
+        (("SOURCE", "TARGET", "--from", "-1"), 2, "-1"),
+        (("SOURCE", "TARGET", "--layout", "-12"), 5, "-12"),
+        (("TARGET", "SOURCE", "--force"), 4, "there is no journal"),
+    ],
+)
+def test_what_cannot_be_copied(source: Path, tmp_path: Path, arguments: tuple[str, ...], code: int, words: str) -> None:
+    before = fingerprint(tmp_path)
+    places = {"SOURCE": str(source), "TARGET": f"{tmp_path}/target"}
+    outcome = run_cli("edits", "convert", *(places.get(each, each) for each in arguments))
+    assert (outcome.code, words in outcome.err) == (code, True), outcome.err
+    assert fingerprint(tmp_path) == before
+
+
+@pytest.mark.recorded
+def test_a_damaged_version_file_is_told(source: Path, tmp_path: Path) -> None:
+    (source / "current" / "VERSION").write_text("nothing\n")
+    code, _, err = run_cli("edits", "convert", source, f"json://{tmp_path}/json")
+    assert code == 6
+    assert "VERSION" in err
+    (source / "current" / "VERSION").unlink()
+    code, _, err = run_cli("edits", "convert", source, f"json://{tmp_path}/json")
+    assert code == 2
+    assert "--version-file" in err
+
+
+# ---- quorums -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.recorded
+def test_a_quorum_is_copied(source: Path, tmp_path: Path) -> None:
+    current, version = source / "current", source / "current" / "VERSION"
+    namespace = parse_version(version.read_bytes(), "")
+    with Quorum(tmp_path / "quorum") as quorum:
+        quorum.format(namespace)
+        segments = write_recorded(quorum, namespace, current, leave_open=True)
+        arguments = ("edits", "convert", quorum.uri, f"json://{tmp_path}/json", "--version-file", version)
+        assert run_cli(*arguments).code == 0
+        conf = write_conf(tmp_path / "conf", {"dfs.ha.tail-edits.in-progress": "true", "hadoop.user.name": "hdfs"})
+        code, out, err = run_cli(*arguments, "--force", "--in-progress", "--conf", conf, "--json")
+        assert code == 0, err
+        assert (json.loads(out)["segments"], json.loads(out)["lastTxid"]) == (len(segments), segments[-1].last)
+        uri = quorum.uri
+    assert run_cli("edits", "convert", f"json://{tmp_path}/json", tmp_path / "again").code == 0
+    for segment in segments:
+        content = (tmp_path / "again" / "current" / segment.path.name).read_bytes()
+        assert segment.path.read_bytes().startswith(content)
+    code, _, err = run_cli("edits", "convert", uri, f"json://{tmp_path}/other", "--version-file", version)
+    assert code == 7
+    assert "0 of 3 JournalNodes answered" in err

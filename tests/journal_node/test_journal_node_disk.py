@@ -1,0 +1,241 @@
+"""The folder of a journal: in the file system and, for tests, in memory, with the same behaviour."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from hadoop_common.errors import HdfsError
+from hadoop_common.storage_lock import LOCK_FILE
+from hadoop_rpc.errors import IllegalArgumentRemoteError, JavaIOError
+from journal_node.disk import Disk
+from journal_node.file_disk import FileDisk, below
+from journal_node.node import JournalNode
+from tests.journal_node.journal_node_support import HEADER, JOURNAL, NAMESPACE, Writer, batch, formatted
+from tests.journal_node.memory_disk import MemoryDisk
+
+
+@pytest.fixture(params=["files", "memory"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
+    return FileDisk(tmp_path / "root" / "j1") if request.param == "files" else MemoryDisk()
+
+
+def test_nothing_is_in_a_folder_that_is_not_there(disk: Disk) -> None:
+    disk.lock()
+    assert not disk.exists("current/VERSION")
+    assert disk.names("current") == []
+    disk.remove_tree("current")
+    for failing in (
+        lambda: disk.size("x"),
+        lambda: disk.read("x"),
+        lambda: disk.open("x"),
+        lambda: disk.write("a/x", b""),
+    ):
+        with pytest.raises(FileNotFoundError):
+            failing()
+    disk.unlock()
+
+
+def test_files_are_written_renamed_and_removed(disk: Disk) -> None:
+    disk.make_directory("current/paxos")
+    disk.make_directory("current/paxos")
+    disk.lock()
+    disk.lock()
+    disk.write("current/a", b"old")
+    disk.write("current/a", b"new")
+    disk.write("current/b", b"other")
+    assert disk.read("current/a") == b"new"
+    assert disk.size("current/a") == 3
+    with disk.content("current/a") as content:
+        assert bytes(content[:]) == b"new"
+    with disk.open("current/a") as source:
+        disk.rename("current/a", "current/b")
+        assert source.read() == b"new"
+    assert disk.read("current/b") == b"new"
+    assert sorted(disk.names("current")) == ["b", "paxos"]
+    disk.link("current/b", "current/c")
+    disk.sync("current/c")
+    disk.remove("current/b")
+    disk.remove("current/b")
+    assert disk.read("current/c") == b"new"
+    disk.rename("current", "previous")
+    assert disk.read("previous/c") == b"new"
+    assert disk.exists("previous/paxos")
+    assert not disk.exists("current")
+    disk.remove_tree("previous")
+    assert not disk.exists("previous")
+    disk.unlock()
+    disk.unlock()
+
+
+def test_a_number_is_overwritten_in_place_wherever_its_folder_goes(disk: Disk) -> None:
+    disk.make_directory("current")
+    disk.overwrite("current/n", b"1234")
+    disk.overwrite("current/n", b"56")
+    assert disk.read("current/n") == b"5634"
+    disk.rename("current", "previous")
+    disk.make_directory("current")
+    disk.overwrite("current/n", b"78")
+    assert (disk.read("current/n"), disk.read("previous/n")) == (b"78", b"5634")
+    disk.write("current/n", b"9")
+    disk.overwrite("current/n", b"0")
+    assert disk.read("current/n") == b"0"
+    disk.unlock()
+
+
+def test_what_comes_in_beside_it_leaves_the_file_that_is_kept_open_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The syncer fetches without the writer's lock: a descriptor closed under a write may be another file's by then."""
+    disk = FileDisk(tmp_path / "j1")
+    for directory in ("current", "edits.sync"):
+        disk.make_directory(directory)
+    disk.overwrite("current/n", b"1234")
+    disk.write("edits.sync/fetched.tmp", b"segment")
+    pwrite = os.pwrite
+
+    def write_while_a_peer_is_synced(descriptor: int, data: bytes, offset: int) -> int:
+        syncing = threading.Thread(target=disk.rename, args=("edits.sync/fetched.tmp", "edits.sync/fetched"))
+        syncing.start()
+        syncing.join(0.2)
+        written = pwrite(descriptor, data, offset)
+        others.append(syncing)
+        return written
+
+    others: list[threading.Thread] = []
+    monkeypatch.setattr(os, "pwrite", write_while_a_peer_is_synced)
+    disk.overwrite("current/n", b"56")
+    others[0].join(600)
+    assert (disk.read("current/n"), disk.read("edits.sync/fetched")) == (b"5634", b"segment")
+    monkeypatch.undo()
+    kept = [path for path in Path("/proc/self/fd").iterdir() if _points_to(path, tmp_path / "j1/current/n")]
+    disk.remove_tree("edits.sync")
+    disk.overwrite("current/n", b"7")
+    assert len(kept) == 1
+    assert kept == [path for path in Path("/proc/self/fd").iterdir() if _points_to(path, tmp_path / "j1/current/n")]
+    disk.unlock()
+
+
+def _points_to(descriptor: Path, path: Path) -> bool:
+    try:
+        return descriptor.readlink() == path
+    except OSError:
+        return False
+
+
+def test_an_output_goes_on_under_another_name(disk: Disk) -> None:
+    disk.make_directory("current")
+    output = disk.create("current/new.tmp")
+    output.append(b"abc", sync=True)
+    disk.rename("current/new.tmp", "current/new")
+    output.append(b"def", sync=False)
+    output.sync()
+    output.sync()
+    assert output.written == 6
+    output.close()
+    output.close()
+    assert disk.read("current/new") == b"abcdef"
+    with pytest.raises(ValueError):
+        output.append(b"g", sync=False)
+    disk.create("current/new").close()
+    assert disk.read("current/new") == b""
+
+
+def test_folders_have_the_mode_that_is_set(tmp_path: Path) -> None:
+    disk = below(tmp_path / "edits", permission=0o750)("j1")
+    disk.make_directory("current/paxos")
+    for name in ("", "current/paxos"):
+        assert stat.S_IMODE((tmp_path / "edits" / "j1" / name).stat().st_mode) == 0o750
+
+
+def test_what_is_not_writable_is_an_error_of_the_call(tmp_path: Path) -> None:
+    (tmp_path / "j1").write_text("no folder")
+    node = JournalNode(below(tmp_path))
+    with pytest.raises(JavaIOError, match="the folder of journal j1 fails"):
+        node.format(JOURNAL, NAMESPACE, force=False)
+    with pytest.raises(IllegalArgumentRemoteError, match="is not a journal id"):
+        node.is_formatted("x" * 300)
+
+
+_HOLD = """
+import sys
+from pathlib import Path
+from hadoop_common.storage_lock import StorageLock
+with StorageLock(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_folder_that_another_process_works_in_is_refused(tmp_path: Path) -> None:
+    node = JournalNode(below(tmp_path))
+    formatted(node)
+    assert (tmp_path / JOURNAL / LOCK_FILE).exists()
+    node.close()
+    assert not (tmp_path / JOURNAL / LOCK_FILE).exists()
+    command = [sys.executable, "-c", _HOLD, str(tmp_path / JOURNAL)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        again = JournalNode(below(tmp_path))
+        with pytest.raises(JavaIOError, match=f"held by {holder.pid}@"):
+            again.is_formatted(JOURNAL)
+        assert holder.stdin is not None
+        holder.stdin.close()
+    assert again.is_formatted(JOURNAL)
+    again.close()
+
+
+def test_a_journal_in_files_is_as_hadoop_lays_it_out(tmp_path: Path) -> None:
+    node = JournalNode(below(tmp_path))
+    node.announce(8480, "http://127.0.0.1:8480")
+    writer = formatted(node)
+    writer.segment(1, 3)
+    writer.committed = 3
+    writer.start(4)
+    writer.write(4, 4, 5)
+    writer.accept(4, 5)
+    current = tmp_path / JOURNAL / "current"
+    files = {str(path.relative_to(current)): path.read_bytes() for path in current.rglob("*") if path.is_file()}
+    version = files.pop("VERSION")
+    assert b"storageType=JOURNAL_NODE\n" in version
+    assert b"blockpoolID" not in version
+    record = files.pop("paxos/4")
+    assert record.startswith(b"\x0a\x0a\x06\x08\x04\x10\x05\x18\x01\x10\x01\nsegmentState {")
+    assert files == {
+        "edits_0000000000000000001-0000000000000000003": HEADER + batch(1, 3),
+        "edits_inprogress_0000000000000000004": HEADER + batch(4, 5),
+        "last-promised-epoch": b"1\n",
+        "last-writer-epoch": b"1\n",
+        "committed-txid": (3).to_bytes(8, "big"),
+    }
+    node.close()
+
+
+def test_a_killed_process_leaves_a_lock_file_that_nobody_holds(tmp_path: Path) -> None:
+    writer = formatted(JournalNode(below(tmp_path)))
+    writer.segment(1, 3)
+    assert isinstance(writer.node, JournalNode)
+    writer.node.close()
+    (tmp_path / JOURNAL / LOCK_FILE).write_text("4711@elsewhere")
+    again = Writer(JournalNode(below(tmp_path)), epoch=2)
+    assert again.begin() == 1
+
+
+def test_errors_of_this_package_are_told_as_java_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = JournalNode(below(tmp_path))
+    writer = formatted(node)
+
+    def broken(_first: int) -> None:
+        raise HdfsError("broken in a way of its own")
+
+    monkeypatch.setattr(node.open_journal(JOURNAL).storage.segments, "find", broken)
+    with pytest.raises(JavaIOError, match="journal j1: broken in a way of its own"):
+        writer.start(1)
+    node.close()

@@ -1,0 +1,233 @@
+"""Kills, power cuts and failing disks at every durable step of a JournalNode."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+from itertools import count
+from typing import cast
+
+import pytest
+
+from hadoop_rpc.errors import JavaIOError, RemoteError
+from hadoop_rpc.namenode_values import RemoteEditLog
+from hadoop_rpc.qjournal_values import SegmentState
+from journal_node.disk import Disk
+from journal_node.node import JournalNode
+from journal_node.segment_scan import scan_end
+from tests.journal_node.journal_node_cases import CASES, Case, faulty_node, peers
+from tests.journal_node.journal_node_support import (
+    HEADER,
+    JOURNAL,
+    NAMESPACE,
+    Network,
+    Writer,
+    batch,
+    formatted,
+    other_batch,
+    outcome,
+)
+from tests.journal_node.memory_disk import FaultyDisk, Killed, MemoryDisk
+
+
+def _end_of_11(node: JournalNode, epoch: int) -> int:
+    """Recover segment 11 with this node alone, and finalize it where it was found to end."""
+    writer = Writer(node, epoch=epoch)
+    newest = writer.begin()
+    assert newest in (11, None) or newest == 1
+    prepared = writer.prepare(11)
+    assert prepared.segment is not None
+    last = prepared.segment.last
+    writer.accept(11, last)
+    assert writer.prepare(11).segment == SegmentState(11, last, prepared.segment.in_progress)
+    writer.end(11, last)
+    writer.segment(last + 1, last + 3)
+    return last
+
+
+def _check(case: Case, network: Network, disk: MemoryDisk, *, answered: bool) -> None:
+    """The next start finds a state that the protocol allows; what was answered has come about."""
+    node = network.node("a", disk)
+    assert node.is_formatted(JOURNAL)
+    assert node.get_journal_state(JOURNAL).last_promised_epoch in (1, 2)
+    first = [(log.first, log.last) for log in _manifest(node) if log.first == 1]
+    assert first == [(1, 10)] or (case is CASES["purge"] and not first)
+    assert _end_of_11(node, epoch=3) in (case.after if answered else case.before)
+    for name, inode in disk.files.items():
+        if "/edits_0" in name:
+            begin, last = (int(part) for part in name.rpartition("_")[2].split("-"))
+            assert scan_end(bytes(inode.data), begin) == (last, "")
+
+
+def _alone(disk: Disk) -> JournalNode:
+    return JournalNode(lambda _: disk)
+
+
+def _manifest(node: JournalNode) -> tuple[RemoteEditLog, ...]:
+    return node.get_edit_log_manifest(JOURNAL, 1, in_progress_ok=False).manifest.logs
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("power_cut", [False, True])
+@pytest.mark.parametrize("after", [False, True])
+def test_a_kill_at_any_step_leaves_what_the_next_start_accepts(name: str, power_cut: bool, after: bool) -> None:
+    case = CASES[name]
+    for at in count():
+        network = peers()
+        disk, writer, _ = faulty_node(case, network, at, Killed, after=after)
+        answered = False
+        try:
+            case.operation(writer)
+            answered = True
+        except Killed:
+            pass
+        if power_cut:
+            disk.crash()
+        _check(case, network, disk, answered=answered)
+        if answered:
+            assert at > 0
+            break
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("after", [False, True])
+def test_a_step_that_fails_refuses_the_call_and_the_node_goes_on(name: str, after: bool) -> None:
+    case = CASES[name]
+    for at in count():
+        _, writer, faulty = faulty_node(case, peers(), at, lambda: OSError(28, "No space left on device"), after=after)
+        refused = outcome(partial(case.operation, writer)) == JavaIOError.java_class
+        faulty.disarm()
+        assert refused == (faulty.tripped and name != "purge")
+        node = writer.node
+        assert isinstance(node, JournalNode)
+        assert _end_of_11(node, epoch=3) in (case.before if faulty.tripped else case.after)
+        if not faulty.tripped:
+            break
+    assert at > 0
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_kill_while_a_recovery_is_accepted_is_completed_or_nothing(after: bool) -> None:
+    """Once the record is durable the copy is replaced, whenever this node comes back (HDFS-3955)."""
+    case = CASES["accept a longer one"]
+    seen = set()
+    for at in count():
+        network = peers()
+        disk, writer, _ = faulty_node(case, network, at, Killed, after=after)
+        try:
+            case.operation(writer)
+            break
+        except Killed:
+            recorded = disk.exists("current/paxos/11")
+        disk.crash()
+        newer = Writer(network.node("a", disk), epoch=3)
+        newer.begin()
+        prepared = newer.prepare(11)
+        expected = SegmentState(11, 18, True) if recorded else SegmentState(11, 15, True)
+        assert (prepared.segment, prepared.accepted_in_epoch) == (expected, 2 if recorded else None)
+        seen.add((recorded, disk.read("current/edits_inprogress_0000000000000000011") == HEADER + batch(11, 18)))
+    assert seen == {(False, False), (True, True)}
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("power_cut", [False, True])
+def test_a_kill_while_another_copy_takes_the_place_of_one_as_long_leaves_the_right_one_or_none(
+    after: bool, power_cut: bool
+) -> None:
+    """The same writer's end of the segment comes next, as Hadoop's sends it to all nodes."""
+    case = CASES["accept another as long"]
+    seen = set()
+    for at in count():
+        network = peers()
+        disk, writer, _ = faulty_node(case, network, at, Killed, after=after)
+        try:
+            case.operation(writer)
+            break
+        except Killed:
+            recorded = disk.exists("current/paxos/11")
+        if power_cut:
+            disk.crash()
+        writer.node = network.node("a", disk)
+        ended = outcome(partial(writer.end, 11, 15)) is None
+        assert ended == recorded
+        name = "edits_0000000000000000011-0000000000000000015" if ended else "edits_inprogress_0000000000000000011"
+        assert disk.read(f"current/{name}") == HEADER + (other_batch(11, 15) if recorded else batch(11, 15))
+        seen.add(recorded)
+    assert seen == {False, True}
+
+
+@pytest.mark.parametrize("at", range(12))
+def test_a_step_that_fails_between_the_record_and_the_copy_is_made_up_for(at: int) -> None:
+    """The node goes on, and the writer's end of the segment comes next."""
+    case = CASES["accept another as long"]
+    disk, writer, faulty = faulty_node(case, peers(), at, lambda: OSError(5, "Input/output error"), after=False)
+    outcome(partial(case.operation, writer))
+    faulty.disarm()
+    if outcome(partial(writer.end, 11, 15)) is None:
+        assert disk.read("current/edits_0000000000000000011-0000000000000000015") == HEADER + other_batch(11, 15)
+    else:
+        assert disk.read("current/edits_inprogress_0000000000000000011") == HEADER + batch(11, 15)
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("after", [False, True])
+def test_a_kill_while_a_journal_is_formatted_leaves_the_old_one_none_or_the_new_one(force: bool, after: bool) -> None:
+    """A half-formatted folder does not count, and can be formatted again."""
+    for at in count():
+        disk = MemoryDisk("a")
+        if force:
+            writer = formatted(_alone(disk))
+            writer.segment(1, 3)
+        old = copy.deepcopy(disk)
+        faulty = FaultyDisk(disk, at, Killed, after=after)
+        node = _alone(cast(Disk, faulty))
+        try:
+            node.format(JOURNAL, NAMESPACE, force=force)
+        except Killed:
+            disk.crash()
+        again = _alone(disk)
+        if again.is_formatted(JOURNAL):
+            same = disk.files.keys() == old.files.keys()
+            assert same or _manifest(again) == ()
+            assert again.get_journal_state(JOURNAL).last_promised_epoch == (1 if same and force else 0)
+        else:
+            again.format(JOURNAL, NAMESPACE, force=force)
+        if not faulty.tripped:
+            break
+    assert at > 2
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_promise_that_was_answered_is_kept(after: bool) -> None:
+    """Whatever the kill, a node that said yes to an epoch says no to the ones before."""
+    for at in count():
+        network = peers()
+        disk, writer, _ = faulty_node(CASES["newEpoch"], network, at, Killed, after=after)
+        try:
+            writer.node.new_epoch(JOURNAL, NAMESPACE, 2)
+        except Killed:
+            disk.crash()
+            again = Writer(network.node("a", disk), epoch=1, serial=100)
+            promised = again.node.get_journal_state(JOURNAL).last_promised_epoch
+            if promised == 2:
+                with pytest.raises(RemoteError, match="last promised epoch 2"):
+                    again.heartbeat()
+            continue
+        disk.crash()
+        assert network.node("a", disk).get_journal_state(JOURNAL).last_promised_epoch == 2
+        break
+    assert at > 0
+
+
+def test_an_unsynced_tail_that_was_accepted_survives_a_power_cut() -> None:
+    """A node that lagged has not synced: it does before it says that it holds the segment."""
+    network = peers()
+    disk = MemoryDisk("a")
+    writer = formatted(network.node("a", disk))
+    writer.start(11)
+    writer.committed = 14
+    writer.write(11, 11, 14)
+    writer.epoch = 2
+    writer.accept(11, 14)
+    disk.crash()
+    assert Writer(network.node("a", disk), epoch=3).prepare(11).segment == SegmentState(11, 14, True)

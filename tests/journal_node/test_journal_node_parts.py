@@ -1,0 +1,155 @@
+"""Parts of a JournalNode by themselves: the scan of a segment in progress, and the cache of edits."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from struct import pack
+from zlib import crc32
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hadoop_rpc.errors import EditsCacheMissError
+from hadoop_rpc.qjournal_values import JournaledEdits
+from journal.segment_file import list_segments
+from journal_node.edits_cache import EditsCache
+from journal_node.segment_scan import SegmentEnd, scan_end
+from tests.journal.journal_support import recorded_segments
+from tests.journal_node.journal_node_support import HEADER, LAYOUT, batch, transaction
+
+# ---- the end of a segment ----
+
+
+@pytest.mark.parametrize("path", recorded_segments(), ids=lambda path: f"{path.parent.parent.name}-{path.name}")
+def test_recorded_segments_end_where_their_names_say(path: Path) -> None:
+    segment = next(each for each in list_segments(path.parent) if each.path == path)
+    if segment.last is not None:
+        assert scan_end(path.read_bytes(), segment.first) == SegmentEnd(segment.last)
+
+
+@given(st.integers(0, 12), st.integers(0, 40), st.sampled_from([b"", b"\xff" * 50, b"\xff" * 9 + b"\x00" * 20]))
+def test_a_torn_end_is_the_end(whole: int, torn: int, padding: bytes) -> None:
+    following = transaction(6 + whole)
+    data = HEADER + batch(6, 5 + whole) + following[: min(torn, len(following) - 1)] + padding
+    assert scan_end(data, 6) == SegmentEnd(5 + whole if whole else None)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", HEADER[:7], b"\xff" * 100, HEADER, HEADER + b"\xff" * 100, HEADER + b"\x00" * 100]
+)
+def test_a_file_without_transactions_ends_nowhere(data: bytes) -> None:
+    assert scan_end(data, 1) == SegmentEnd(None)
+
+
+@given(st.integers(0, 3), st.data())
+def test_whole_transactions_behind_damage_are_noticed(before: int, data: st.DataObject) -> None:
+    count = 8
+    damaged = bytearray(HEADER + batch(1, count))
+    length = len(transaction(1))
+    at = len(HEADER) + before * length + data.draw(st.integers(0, length - 1))
+    damaged[at] ^= data.draw(st.integers(1, 255).filter(lambda mask: damaged[at] ^ mask != 0xFF))
+    end = scan_end(bytes(damaged), 1)
+    assert end.last == (before or None)
+    assert end.damage
+
+
+def test_a_gap_is_damage() -> None:
+    assert scan_end(HEADER + batch(1, 3) + batch(5, 6), 1).last == 3
+    assert scan_end(HEADER + batch(1, 3) + batch(5, 6), 1).damage == "offset 59: txid 5 where 4 was expected"
+    assert scan_end(HEADER + batch(2, 3), 1).damage
+
+
+def test_layouts_newer_than_ours_are_read_by_their_frames() -> None:
+    assert scan_end(pack(">ii", -99, 0) + batch(1, 3), 1) == SegmentEnd(3)
+
+
+@pytest.mark.parametrize("header", [pack(">ii", LAYOUT, 1), pack(">ii", 7, 0), pack(">ii", -20, 0)])
+def test_headers_that_nobody_knows_are_damage(header: bytes) -> None:
+    end = scan_end(header + batch(1, 3), 1)
+    assert end.last is None
+    assert end.damage
+
+
+def test_layouts_without_frames_are_decoded() -> None:
+    unframed = b"".join(pack(">bq", 23, txid) for txid in (1, 2))
+    checked = b"".join(part + pack(">I", crc) for part, crc in _summed(unframed, 9))
+    assert scan_end(pack(">ii", -55, 0) + checked, 1) == SegmentEnd(2)
+
+
+def _summed(data: bytes, size: int) -> list[tuple[bytes, int]]:
+    return [(data[i : i + size], crc32(data[i : i + size])) for i in range(0, len(data), size)]
+
+
+# ---- the cache ----
+
+SIZE = len(transaction(1))
+
+
+def test_batches_are_cut_to_what_is_asked_for() -> None:
+    cache = EditsCache(1000)
+    cache.store(batch(5, 9), 5, 9, LAYOUT)
+    cache.store(batch(10, 10), 10, 10, LAYOUT)
+    cache.store(batch(11, 14), 11, 14, LAYOUT)
+    for since, most in itertools.product(range(5, 15), range(1, 12)):
+        last = min(14, since + most - 1)
+        assert cache.retrieve(since, most) == JournaledEdits(last - since + 1, HEADER + batch(since, last))
+    assert cache.retrieve(15, 5) == JournaledEdits(0, b"")
+    assert cache.retrieve(6, 0) == JournaledEdits(0, b"")
+
+
+def test_the_oldest_batches_give_way() -> None:
+    cache = EditsCache(4 * SIZE)
+    for first in (1, 3, 5):
+        cache.store(batch(first, first + 1), first, first + 1, LAYOUT)
+    assert cache.retrieve(3, 9).count == 4
+    with pytest.raises(EditsCacheMissError, match="oldest txid in the cache is 3, 2 was asked for"):
+        cache.retrieve(2, 9)
+    with pytest.raises(EditsCacheMissError, match="began at txid 1, 0"):
+        cache.retrieve(0, 9)
+    cache.store(batch(7, 10), 7, 10, LAYOUT)
+    assert cache.retrieve(7, 9).count == 4
+    with pytest.raises(EditsCacheMissError):
+        cache.retrieve(6, 9)
+
+
+@pytest.mark.parametrize(("first", "last", "layout"), [(7, 8, LAYOUT), (2, 3, LAYOUT), (4, 5, -66)])
+def test_what_does_not_follow_starts_over(first: int, last: int, layout: int) -> None:
+    cache = EditsCache(1000)
+    cache.store(batch(1, 3), 1, 3, LAYOUT)
+    cache.store(batch(first, last), first, last, layout)
+    assert cache.retrieve(first, 9).content == pack(">ii", layout, 0) + batch(first, last)
+    with pytest.raises(EditsCacheMissError):
+        cache.retrieve(first - 1, 9)
+
+
+def test_what_does_not_fit_empties_the_cache() -> None:
+    cache = EditsCache(2 * SIZE)
+    for first, last, layout in ((2, 4, LAYOUT), (2, 3, -50)):
+        cache.store(batch(1, 1), 1, 1, LAYOUT)
+        cache.store(batch(first, last), first, last, layout)
+        with pytest.raises(EditsCacheMissError, match="is empty"):
+            cache.retrieve(1, 9)
+    cache.store(batch(1, 1), 1, 1, LAYOUT)
+    cache.clear()
+    with pytest.raises(EditsCacheMissError):
+        cache.retrieve(1, 9)
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=60), st.integers(5, 40))
+def test_the_cache_holds_the_newest_batches_that_fit(counts: list[int], room: int) -> None:
+    cache = EditsCache(room * SIZE)
+    kept: list[tuple[int, int]] = []
+    txid = 1
+    for count in counts:
+        last = txid + count - 1
+        cache.store(batch(txid, last), txid, last, LAYOUT)
+        kept.append((txid, last))
+        while kept[-1][1] - kept[0][0] + 1 > room:
+            kept.pop(0)
+        txid = last + 1
+    oldest, newest = kept[0][0], kept[-1][1]
+    assert cache.retrieve(oldest, 1000) == JournaledEdits(newest - oldest + 1, HEADER + batch(oldest, newest))
+    with pytest.raises(EditsCacheMissError):
+        cache.retrieve(oldest - 1, 1)

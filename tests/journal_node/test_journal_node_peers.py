@@ -1,0 +1,389 @@
+"""A JournalNode and its peers: missed segments are fetched, a wiped node formats itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+
+import pytest
+
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import (
+    EditsCacheMissError,
+    InconsistentStorageError,
+    JavaIOError,
+    JournalOutOfSyncError,
+    NoSuchRpcMethodError,
+    NotAuthorizedError,
+    RpcConnectionError,
+)
+from hadoop_rpc.namenode_values import EditLogManifest, RemoteEditLog
+from hadoop_rpc.qjournal_protocol import QJournalClient
+from hadoop_rpc.qjournal_values import NodeManifest, SegmentState
+from journal.quorum.address import NodeAddress
+from journal_node.hosted_journal import HostedJournal
+from journal_node.node import JournalNode
+from journal_node.peers import RpcPeer
+from journal_node.segment_files import StoredSegment
+from journal_node.self_format import SelfFormatError, format_from_peers, needed_answers
+from journal_node.syncer import JournalSyncer, missing_segments
+from tests.journal_node.journal_node_support import (
+    HEADER,
+    JOURNAL,
+    NAMESPACE,
+    Network,
+    Writer,
+    batch,
+    formatted,
+    segment_at,
+)
+from tests.journal_node.memory_disk import FaultyDisk, Killed, MemoryDisk
+
+
+@dataclass
+class MemoryPeer:
+    """A node of a `Network`, as its neighbours see it."""
+
+    network: Network
+    name: str
+    tells_namespace: bool = True
+
+    @property
+    def node(self) -> JournalNode:
+        if self.name in self.network.cut:
+            raise RpcConnectionError(f"{self.name} cannot be reached")
+        return self.network.nodes[self.name]
+
+    def manifest(self, journal_id: str) -> NodeManifest:
+        return self.node.get_edit_log_manifest(journal_id, 0, in_progress_ok=False)
+
+    def segment_url(self, journal_id: str, first: int, namespace: StorageInfo, manifest: NodeManifest) -> str:
+        assert manifest.from_url == f"memory://{self.name}"
+        return segment_at(self.name, first)
+
+    def storage_info(self, journal_id: str) -> StorageInfo:
+        if not self.tells_namespace:
+            raise NoSuchRpcMethodError("Unknown method getStorageInfo")
+        return self.node.get_storage_info(journal_id)
+
+    def promised_epoch(self, journal_id: str) -> int:
+        return self.node.get_journal_state(journal_id).last_promised_epoch
+
+
+@pytest.fixture
+def network() -> Network:
+    return Network()
+
+
+@pytest.fixture
+def disk() -> MemoryDisk:
+    return MemoryDisk("a")
+
+
+@pytest.fixture
+def peers(network: Network) -> list[MemoryPeer]:
+    """b holds 1-3 and 4-6, c holds 1-3 and 7-9."""
+    for name, last in (("b", 6), ("c", 9)):
+        writer = formatted(network.node(name))
+        writer.epoch = 4
+        writer.segment(1, 3)
+        writer.segment(last - 2, last)
+    return [MemoryPeer(network, "b"), MemoryPeer(network, "c")]
+
+
+def journal_of(network: Network, name: str = "a") -> HostedJournal:
+    return network.nodes[name].open_journal(JOURNAL)
+
+
+def names_of(disk: MemoryDisk) -> list[str]:
+    return [name.partition("edits_")[2].lstrip("0") for name in disk.names("current") if name.startswith("edits")]
+
+
+def stored(network: Network) -> list[tuple[int, int]]:
+    return [(log.first, log.last) for log in MemoryPeer(network, "a").manifest(JOURNAL).manifest.logs]
+
+
+# ---- sync ----
+
+
+def test_missed_segments_are_fetched_from_one_peer_after_the_other(
+    network: Network, disk: MemoryDisk, peers: list[MemoryPeer]
+) -> None:
+    writer = formatted(network.node("a", disk))
+    writer.committed = 9
+    writer.heartbeat()
+    syncer = JournalSyncer(journal_of(network), peers, network.fetch)
+    assert [syncer.sync() for _ in range(3)] == [2, 1, 0]
+    assert stored(network) == [(1, 3), (4, 6), (7, 9)]
+    assert disk.read("current/edits_0000000000000000004-0000000000000000006") == HEADER + batch(4, 6)
+    assert disk.names("edits.sync") == []
+    journal = journal_of(network)
+    assert (journal.highest, journal.lag, journal.counters.segments_synced) == (9, 0, 3)
+
+
+def test_what_is_not_known_to_be_committed_is_left(network: Network, disk: MemoryDisk, peers: list[MemoryPeer]) -> None:
+    writer = formatted(network.node("a", disk))
+    syncer = JournalSyncer(journal_of(network), peers[:1], network.fetch)
+    assert syncer.sync() == 0
+    writer.committed = 5
+    writer.heartbeat()
+    assert syncer.sync() == 1
+    assert stored(network) == [(1, 3)]
+
+
+def test_a_segment_whose_end_was_missed_gives_way(network: Network, disk: MemoryDisk, peers: list[MemoryPeer]) -> None:
+    writer = formatted(node := network.node("a", disk, cache_bytes=10_000))
+    writer.segment(1, 3)
+    writer.start(4)
+    writer.write(4, 4, 5)
+    writer.committed = 6
+    writer.heartbeat()
+    syncer = JournalSyncer(journal_of(network), peers[:1], network.fetch)
+    assert syncer.sync() == 0
+    writer.start(7)
+    assert node.get_journaled_edits(JOURNAL, 4, 9).count == 2
+    assert syncer.sync() == 1
+    assert stored(network) == [(1, 3), (4, 6)]
+    assert disk.exists("current/edits_inprogress_0000000000000000004.stale")
+    with pytest.raises(EditsCacheMissError):
+        node.get_journaled_edits(JOURNAL, 4, 9)
+
+
+def test_a_journal_that_is_not_formatted_is_not_synced(network: Network, peers: list[MemoryPeer]) -> None:
+    network.node("a")
+    assert JournalSyncer(journal_of(network), peers, network.fetch).sync() == 0
+    assert JournalSyncer(journal_of(network, "b"), [], network.fetch).sync() == 0
+
+
+def test_a_peer_that_fails_is_passed_over(
+    network: Network, disk: MemoryDisk, peers: list[MemoryPeer], caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = formatted(network.node("a", disk))
+    writer.committed = 9
+    writer.heartbeat()
+    network.cut.add("b")
+    syncer = JournalSyncer(journal_of(network), peers, network.fetch)
+    assert [syncer.sync(), syncer.sync()] == [0, 2]
+    assert "no sync with b: b cannot be reached" in caplog.text
+
+
+def test_what_is_damaged_on_the_way_is_not_taken(
+    network: Network, disk: MemoryDisk, peers: list[MemoryPeer], caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = formatted(network.node("a", disk))
+    writer.committed = 9
+    writer.heartbeat()
+
+    def damaged(url: str, namespace: StorageInfo) -> Iterator[bytes]:
+        for chunk in network.fetch(url, namespace):
+            yield chunk[:-1]
+
+    assert JournalSyncer(journal_of(network), peers, damaged).sync() == 0
+    assert "what was fetched is not segment 1 up to txid 3" in caplog.text
+    assert stored(network) == []
+    assert disk.names("edits.sync") == []
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_kill_while_segments_are_synced_leaves_whole_ones(
+    network: Network, peers: list[MemoryPeer], after: bool
+) -> None:
+    for at in count():
+        disk = MemoryDisk("a")
+        writer = formatted(network.node("a", disk))
+        writer.committed = 6
+        writer.start(4)
+        writer.write(4, 4, 5)
+        writer.start(10)
+        disk.sync("current/committed-txid")
+        journal = journal_of(network)
+        journal.storage.disk = journal.storage.segments._disk = FaultyDisk(disk, at, Killed, after=after)
+        syncer = JournalSyncer(journal, peers[:1], network.fetch)
+        try:
+            assert syncer.sync() == 2
+            break
+        except Killed:
+            disk.crash()
+        network.node("a", disk)
+        again = JournalSyncer(journal_of(network), peers[:1], network.fetch)
+        again.begin()
+        again.sync()
+        assert stored(network) == [(1, 3), (4, 6)]
+        assert disk.names("edits.sync") == []
+    assert at > 5
+
+
+def test_the_segments_to_fetch() -> None:
+    own = [StoredSegment("", 1, 5), StoredSegment("", 6, None), StoredSegment("", 30, 40)]
+    theirs = [RemoteEditLog(1, 5), RemoteEditLog(6, 9), RemoteEditLog(10, 19), RemoteEditLog(20, 31)]
+    theirs += [RemoteEditLog(41, 45, True), RemoteEditLog(50, 60)]
+    assert missing_segments(own, theirs, committed=55, open_first=None) == theirs[1:3]
+    assert missing_segments(own, theirs, committed=18, open_first=None) == theirs[1:2]
+    assert missing_segments(own, theirs, committed=60, open_first=6) == [theirs[2], theirs[5]]
+
+
+# ---- a node that formats itself ----
+
+
+@pytest.mark.parametrize(("nodes", "answers"), [(2, 1), (3, 2), (4, 2), (5, 3), (7, 4)])
+def test_enough_peers_have_to_answer(nodes: int, answers: int) -> None:
+    majority = nodes // 2 + 1
+    assert needed_answers(nodes) == answers
+    # Any majority with this node in it has majority - 1 of the nodes - 1 others: too many to miss all that answered.
+    assert majority - 1 + answers > nodes - 1
+
+
+def test_a_wiped_node_takes_over_namespace_and_promises(
+    network: Network, disk: MemoryDisk, peers: list[MemoryPeer]
+) -> None:
+    Writer(network.nodes["c"], epoch=6).begin()
+    node = network.node("a", disk)
+    format_from_peers(journal_of(network), peers)
+    assert node.get_storage_info(JOURNAL) == network.nodes["b"].get_storage_info(JOURNAL)
+    assert node.get_journal_state(JOURNAL).last_promised_epoch == 6
+    with pytest.raises(JavaIOError, match="last promised epoch 6"):
+        Writer(node, epoch=5).heartbeat()
+    format_from_peers(journal_of(network), peers)
+    assert node.get_journal_state(JOURNAL).last_promised_epoch == 6
+
+
+def test_a_node_that_formatted_itself_has_no_say_until_a_segment_begins(
+    network: Network, disk: MemoryDisk, peers: list[MemoryPeer]
+) -> None:
+    network.node("a", disk)
+    format_from_peers(journal_of(network), peers)
+    for _ in range(2):
+        writer = Writer(network.node("a", disk), epoch=9)
+        calls = (writer.begin, lambda writer=writer: writer.prepare(7))
+        for call in calls:
+            with pytest.raises(JavaIOError, match="knows nothing of segments begun before"):
+                call()
+        with pytest.raises(JournalOutOfSyncError):
+            writer.end(7, 9)
+    writer.accept(7, 9, segment_at("c", 7))
+    with pytest.raises(JavaIOError, match="knows nothing"):
+        writer.prepare(7)
+    writer.start(10)
+    writer.write(10, 10, 12)
+    again = Writer(network.node("a", disk), epoch=10)
+    assert again.begin() == 10
+    assert again.prepare(10).segment == SegmentState(10, 12, True)
+
+
+def test_a_namenode_may_format_what_formatted_itself(
+    network: Network, disk: MemoryDisk, peers: list[MemoryPeer]
+) -> None:
+    node = network.node("a", disk)
+    format_from_peers(journal_of(network), peers)
+    writer = formatted(node)
+    assert writer.prepare(1).segment is None
+    with pytest.raises(InconsistentStorageError):
+        formatted(node)
+
+
+def test_too_few_peers_are_not_enough(network: Network, disk: MemoryDisk, peers: list[MemoryPeer]) -> None:
+    network.node("a", disk)
+    network.cut.add("c")
+    with pytest.raises(SelfFormatError, match=r"2 of the other JournalNodes have to answer, 1 do: c \(c cannot"):
+        format_from_peers(journal_of(network), peers)
+    with pytest.raises(SelfFormatError, match="none is configured"):
+        format_from_peers(journal_of(network), [])
+    assert not disk.files
+
+
+@pytest.mark.parametrize("call", ["promised_epoch", "storage_info"])
+def test_peers_that_refuse_are_not_silent(
+    network: Network, peers: list[MemoryPeer], monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def refuse(peer: MemoryPeer, journal_id: str) -> int:
+        raise NotAuthorizedError("User jn is not authorized for protocol interface a.InterQJournalProtocol: denied")
+
+    monkeypatch.setattr(MemoryPeer, call, refuse)
+    network.node("a")
+    with pytest.raises(SelfFormatError) as caught:
+        format_from_peers(journal_of(network), peers)
+    assert "security.interqjournal.service.protocol.acl" in caught.value.hint
+    assert "Start the other" not in caught.value.hint
+
+
+def test_peers_that_have_no_such_journal_are_not_followed(
+    network: Network, disk: MemoryDisk, peers: list[MemoryPeer]
+) -> None:
+    network.node("a", disk)
+    network.node("b")
+    format_from_peers(journal_of(network), peers)
+    assert journal_of(network).is_formatted
+    network.node("a")
+    network.node("c")
+    with pytest.raises(SelfFormatError, match="formatted on none of b, c"):
+        format_from_peers(journal_of(network), peers)
+
+
+def test_peers_that_do_not_agree_are_not_followed(network: Network, disk: MemoryDisk, peers: list[MemoryPeer]) -> None:
+    network.node("a", disk)
+    network.nodes["c"].format(JOURNAL, replace(NAMESPACE, cluster_id="CID-other"), force=True)
+    with pytest.raises(SelfFormatError, match="of several namespaces"):
+        format_from_peers(journal_of(network), peers)
+
+
+def test_older_peers_tell_promises_but_no_namespace(
+    network: Network, disk: MemoryDisk, peers: list[MemoryPeer]
+) -> None:
+    node = network.node("a", disk)
+    for peer in peers:
+        peer.tells_namespace = False
+    with pytest.raises(SelfFormatError, match="none of b, c reports its namespace") as caught:
+        format_from_peers(journal_of(network), peers)
+    assert "--from-namenode" in caught.value.hint
+    format_from_peers(journal_of(network), peers, NAMESPACE)
+    assert node.get_journal_state(JOURNAL).last_promised_epoch == 4
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_kill_while_a_node_formats_itself_leaves_none_or_one_that_has_no_say(
+    network: Network, peers: list[MemoryPeer], after: bool
+) -> None:
+    for at in count():
+        disk = MemoryDisk("a")
+        faulty = FaultyDisk(disk, at, Killed, after=after)
+        network.node("a", faulty)
+        try:
+            format_from_peers(journal_of(network), peers)
+            break
+        except Killed:
+            disk.crash()
+        network.node("a", disk)
+        format_from_peers(journal_of(network), peers)
+        node = network.nodes["a"]
+        assert node.get_journal_state(JOURNAL).last_promised_epoch == 4
+        with pytest.raises(JavaIOError, match="knows nothing"):
+            Writer(node, epoch=9).begin()
+    assert at > 3
+
+
+def test_metrics_are_read_when_none_is_older_than_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hadoop's are up to two periods old, and a period of 60 s is not rare."""
+    now = 1000.0
+    read_at: list[float] = []
+
+    def pause(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    def refuse(client: QJournalClient, journal_id: str) -> None:
+        raise NotAuthorizedError("denied")
+
+    def promised(*_: object, **__: object) -> int:
+        read_at.append(now)
+        return 4
+
+    monkeypatch.setattr(QJournalClient, "get_journal_state", refuse)
+    monkeypatch.setattr(RpcPeer, "_ask", lambda *_: NodeManifest(EditLogManifest(()), 8480))
+    monkeypatch.setattr("journal_node.peers.promised_epoch", promised)
+    peer = RpcPeer(NodeAddress("127.0.0.1", 1), user="jn", clock=lambda: now, pause=pause)
+    now += 7.0
+    for _ in range(2):
+        assert peer.promised_epoch(JOURNAL) == 4
+    assert read_at == [read_at[0]] * 2
+    assert read_at[0] - 1000.0 > 2 * 60.0

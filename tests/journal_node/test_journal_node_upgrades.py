@@ -1,0 +1,184 @@
+"""Upgrade, rollback and finalization of a journal, and what a kill in between leaves (NNUpgradeUtil)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from typing import cast
+
+import pytest
+
+from hadoop_rpc.errors import IllegalStateError, InconsistentStorageError, JavaIOError
+from hadoop_rpc.qjournal_values import SegmentState
+from journal_node.disk import Disk
+from journal_node.node import JournalNode
+from journal_node.storage import JournalStorage
+from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer, formatted
+from tests.journal_node.memory_disk import FaultyDisk, Killed, MemoryDisk
+
+NEWER = replace(NAMESPACE, layout_version=-66, c_time=55)
+OLD_LAYOUT = NAMESPACE.layout_version
+
+
+def node_on(disk: Disk) -> JournalNode:
+    return JournalNode(lambda _: disk)
+
+
+@pytest.fixture
+def disk() -> MemoryDisk:
+    """Segments 1-3 and 4-6, written in epoch 2, committed to 6."""
+    found = MemoryDisk("a")
+    writer = formatted(node_on(found))
+    writer.epoch = 2
+    writer.segment(1, 3)
+    writer.committed = 6
+    writer.segment(4, 6)
+    found.sync("current/committed-txid")
+    return found
+
+
+def upgrade(node: JournalNode) -> None:
+    node.do_pre_upgrade(JOURNAL)
+    node.do_upgrade(JOURNAL, NEWER)
+
+
+def state(node: JournalNode) -> tuple[int, int, int, list[tuple[int, int]]]:
+    manifest = node.get_edit_log_manifest(JOURNAL, 1, in_progress_ok=True).manifest
+    assert manifest.committed_txid is not None
+    promised = node.get_journal_state(JOURNAL).last_promised_epoch
+    return (
+        node.get_journal_ctime(JOURNAL),
+        promised,
+        manifest.committed_txid,
+        [(s.first, s.last) for s in manifest.logs],
+    )
+
+
+SEGMENTS = [(1, 3), (4, 6)]
+
+
+def test_an_upgrade_keeps_segments_and_promises(disk: MemoryDisk) -> None:
+    node = node_on(disk)
+    upgrade(node)
+    assert state(node) == (55, 2, 6, SEGMENTS)
+    assert node.get_storage_info(JOURNAL).layout_version == -66
+    assert disk.exists("previous/VERSION")
+    with pytest.raises(IllegalStateError, match="previous exists already"):
+        node.do_pre_upgrade(JOURNAL)
+    Writer(node, epoch=2, serial=90).segment(7, 9)
+    assert state(node_on(disk)) == (55, 2, 6, [*SEGMENTS, (7, 9)])
+
+
+def test_an_interrupted_upgrade_is_not_damage(disk: MemoryDisk) -> None:
+    node_on(disk).do_pre_upgrade(JOURNAL)
+    assert JournalStorage(disk).damage() == ""
+    assert state(node_on(disk)) == (0, 2, 6, SEGMENTS)
+    disk.remove("current/VERSION")
+    assert "VERSION is missing" in JournalStorage(disk).damage()
+
+
+def test_an_upgrade_has_to_be_prepared(disk: MemoryDisk) -> None:
+    node = node_on(disk)
+    with pytest.raises(IllegalStateError, match=r"no previous\.tmp"):
+        node.do_upgrade(JOURNAL, NEWER)
+    assert state(node) == (0, 2, 6, SEGMENTS)
+
+
+def test_a_rollback_goes_back_but_for_promises(disk: MemoryDisk) -> None:
+    node = node_on(disk)
+    assert not node.can_roll_back(JOURNAL, NAMESPACE, NAMESPACE, OLD_LAYOUT)
+    node.do_rollback(JOURNAL)
+    upgrade(node)
+    writer = Writer(node, epoch=5, committed=9)
+    writer.begin()
+    writer.segment(7, 9)
+    writer.heartbeat()
+    assert node.can_roll_back(JOURNAL, NEWER, NAMESPACE, OLD_LAYOUT)
+    with pytest.raises(JavaIOError, match="layout -63, not -60"):
+        node.can_roll_back(JOURNAL, NEWER, NAMESPACE, -60)
+    with pytest.raises(InconsistentStorageError, match="clusterID"):
+        node.can_roll_back(JOURNAL, NEWER, replace(NAMESPACE, cluster_id="CID-other"), OLD_LAYOUT)
+    node.do_rollback(JOURNAL)
+    assert state(node) == (0, 5, 6, SEGMENTS)
+    assert state(node_on(disk)) == (0, 5, 6, SEGMENTS)
+    assert not disk.exists("previous")
+
+
+def test_who_asks_for_a_rollback_of_another_namespace_is_refused(disk: MemoryDisk) -> None:
+    with pytest.raises(InconsistentStorageError, match="namespaceID"):
+        node_on(disk).can_roll_back(JOURNAL, replace(NAMESPACE, namespace_id=7), NAMESPACE, OLD_LAYOUT)
+
+
+def test_a_finalized_upgrade_has_no_way_back(disk: MemoryDisk) -> None:
+    node = node_on(disk)
+    node.do_finalize(JOURNAL)
+    upgrade(node)
+    node.do_finalize(JOURNAL)
+    node.do_finalize(JOURNAL)
+    assert not node.can_roll_back(JOURNAL, NEWER, NAMESPACE, OLD_LAYOUT)
+    assert state(node) == (55, 2, 6, SEGMENTS)
+    assert {name.partition("/")[0] for name in disk.files} == {"current"}
+
+
+def test_a_segment_in_progress_comes_along(disk: MemoryDisk) -> None:
+    node = node_on(disk)
+    writer = Writer(node, epoch=2, serial=90)
+    writer.start(7)
+    writer.write(7, 7, 8)
+    upgrade(node)
+    assert Writer(node, epoch=3).prepare(7).segment == SegmentState(7, 8, True)
+
+
+KILLED: dict[str, tuple[Callable[[JournalNode], None], Callable[[JournalNode], None], set[int]]] = {
+    "upgrade": (lambda node: None, upgrade, {0, 55}),
+    "rollback": (upgrade, lambda node: node.do_rollback(JOURNAL), {0, 55}),
+    "finalize": (upgrade, lambda node: node.do_finalize(JOURNAL), {55}),
+}
+
+
+@pytest.mark.parametrize("name", KILLED)
+@pytest.mark.parametrize("after", [False, True])
+def test_a_kill_leaves_the_state_before_or_the_one_after(disk: MemoryDisk, name: str, after: bool) -> None:
+    prepare, operation, ctimes = KILLED[name]
+    prepare(node_on(disk))
+    for at in count():
+        tried = copy.deepcopy(disk)
+        node = node_on(cast(Disk, FaultyDisk(tried, at, Killed, after=after)))
+        try:
+            operation(node)
+            break
+        except Killed:
+            tried.crash()
+        again = node_on(tried)
+        ctime, *rest = state(again)
+        assert ctime in ctimes
+        assert rest == [2, 6, SEGMENTS]
+        assert not [entry for entry in tried.directories if entry.endswith(".tmp")]
+        if ctime == 0 and not tried.exists("previous"):
+            upgrade(again)
+            assert state(again) == (55, 2, 6, SEGMENTS)
+    assert at > 1
+
+
+@pytest.mark.parametrize(
+    "directories",
+    [
+        ["previous.tmp", "removed.tmp"],
+        ["previous", "previous.tmp"],
+        ["previous", "finalized.tmp"],
+        ["removed.tmp", "previous"],
+    ],
+)
+def test_folders_in_a_state_that_nothing_leaves_are_refused(disk: MemoryDisk, directories: list[str]) -> None:
+    for directory in directories:
+        disk.make_directory(directory)
+    with pytest.raises(InconsistentStorageError):
+        node_on(disk).is_formatted(JOURNAL)
+
+
+def test_a_previous_state_alone_is_refused(disk: MemoryDisk) -> None:
+    disk.rename("current", "previous")
+    with pytest.raises(InconsistentStorageError, match="previous exists"):
+        node_on(disk).is_formatted(JOURNAL)

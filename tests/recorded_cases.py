@@ -1,0 +1,121 @@
+"""The recorded cases: real images and edits, and what real Hadoop made of them."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from image_format.proto import fsimage_pb2 as pb
+from image_format.reader import ImageFile
+
+RECORDED = Path(__file__).parent / "recorded"
+_TOOL = Path(__file__).parent / "tools" / "imgcmp.py"
+_SNAPSHOT_OPS = {"CREATE_SNAPSHOT", "DELETE_SNAPSHOT", "RENAME_SNAPSHOT"}
+
+
+def _load_imgcmp() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("imgcmp", _TOOL)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+imgcmp = _load_imgcmp()
+
+
+def replications(image: Path) -> dict[int, int]:
+    """Replication factor of each file of an image, by inode id."""
+    found = imgcmp.Image(str(image)).inodes
+    return {number: inode["file"]["replication"] for number, inode in found.items() if "file" in inode}
+
+
+@dataclass(frozen=True)
+class Case:
+    path: Path
+
+    @property
+    def id(self) -> str:
+        return f"{self.path.parent.name}/{self.path.name}"
+
+    @property
+    def info(self) -> dict[str, Any]:
+        return json.loads((self.path / "case.json").read_text())
+
+    @property
+    def edits_xml(self) -> str:
+        return str(self.path / "edits.xml.gz")
+
+    def image(self, folder: str) -> Path:
+        return next((self.path / folder).glob("fsimage_" + "?" * 19))
+
+    def copy_to(self, target: Path) -> Path:
+        """A storage directory whose `current` is the case's before/; returns `current`."""
+        shutil.copytree(self.path / "before", target / "current")
+        return target / "current"
+
+    def expected_images(self) -> list[Path]:
+        """Images that are right: the SecondaryNameNode's, and a NameNode's own where that differs."""
+        return [self.image(folder) for folder in ("after", "after_nn") if (self.path / folder).is_dir()]
+
+    def differences(self, actual: Path) -> list[str]:
+        """What imgcmp finds between our image and the nearest right one; empty for none."""
+        clock = imgcmp.Clock(self.edits_xml)
+        ours = imgcmp.Image(str(actual))
+        return min(
+            (imgcmp.compare(imgcmp.Image(str(path)), ours, clock=clock) for path in self.expected_images()), key=len
+        )
+
+    @property
+    def configuration(self) -> dict[str, str]:
+        """What the cluster was configured with, as far as it decides how edits are replayed."""
+        notes = (note.removeprefix("conf ") for note in self.info.get("notes", []) if note.startswith("conf "))
+        return dict(note.split("=", 1) for note in notes)
+
+    def write_configuration(self, folder: Path) -> Path:
+        """The configuration as Hadoop's files; returns the directory."""
+        folder.mkdir()
+        properties = "".join(
+            f"<property><name>{key}</name><value>{value}</value></property>"
+            for key, value in self.configuration.items()
+        )
+        (folder / "core-site.xml").write_text("<configuration/>")
+        (folder / "hdfs-site.xml").write_text(f"<configuration>{properties}</configuration>")
+        return folder
+
+    @property
+    def new_layout(self) -> int | None:
+        """Layout to merge at where the case is an upgrade."""
+        return None if same_layout(self) else _layout(self.image("after"))
+
+    def has_snapshots(self) -> bool:
+        if _SNAPSHOT_OPS & set(self.info["ops"]):
+            return True
+        with ImageFile.open(self.image("before"), verify_md5=False) as before:
+            snapshots = next(before.records("SNAPSHOT"), None) if before.has_section("SNAPSHOT") else None
+            return snapshots is not None and pb.SnapshotSection.FromString(snapshots.body).numSnapshots > 0
+
+
+def all_cases() -> list[Case]:
+    return [Case(path.parent) for path in sorted(RECORDED.glob("hadoop-*/*/case.json"))]
+
+
+def same_layout(case: Case) -> bool:
+    return _layout(case.image("before")) == _layout(case.image("after"))
+
+
+@functools.cache
+def _layout(path: Path) -> int:
+    with ImageFile.open(path, verify_md5=False) as image:
+        return image.layout_version
+
+
+ALL_CASES = all_cases()
+PLAIN_CASES = [case for case in ALL_CASES if not case.has_snapshots() and same_layout(case)]
