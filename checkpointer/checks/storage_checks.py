@@ -18,13 +18,12 @@ from image_format.codec_choice import advice_on_codec, class_of, codec_to_write
 
 _UNUSABLE_HINT = (
     "Checkpoints continue without the named files. Copy a missing .md5 file from the image's origin; move the other "
-    "files out of `current` when you know the cause."
+    "files out of `current` once the cause is known."
 )
 
 _LOST_PAST_HINT = (
-    "If the NameNode was set back by mistake, `lost_past` is the state that it lost: keep it. Otherwise move "
-    "`lost_past` away, which ends this warning: docs/operations.md, "
-    '"Restore, rollback or a second NameNode with the same ids".'
+    "If the NameNode was set back by mistake, `lost_past` is the state that it lost: keep it. Otherwise move it away, "
+    'which ends this warning: docs/operations.md, "Restore, rollback or a second NameNode with the same ids".'
 )
 
 

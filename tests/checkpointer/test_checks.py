@@ -111,7 +111,7 @@ def test_all_is_well() -> None:
 def test_nothing_is_to_be_changed_where_nothing_is_known(name: str) -> None:
     (outcome,) = perform([BY_NAME[name]], facts(namenodes=(down(1), down(2))), Thresholds())
     assert outcome.verdict.state is State.UNKNOWN
-    assert "nothing is to be changed" in outcome.hint
+    assert "do not change anything" in outcome.hint
 
 
 # ---- namenode, ha, version -----------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ BROKEN = directory(OTHER, listing=Answer(error="no such disk"))
 @pytest.mark.parametrize(
     ("directories", "state", "word"),
     [
-        ((directory(), directory(OTHER)), State.OK, "whole"),
+        ((directory(), directory(OTHER)), State.OK, "intact"),
         ((directory(), BROKEN), State.WARNING, "1 of 2"),
         ((directory(), directory(OTHER, writable=False)), State.WARNING, "1 of 2"),
         ((directory(writable=False),), State.CRITICAL, "no storage directory"),
@@ -251,7 +251,7 @@ BROKEN = directory(OTHER, listing=Answer(error="no such disk"))
             State.CRITICAL,
             "cluster_id",
         ),
-        ((directory(unusable=("a: cut",)),), State.WARNING, "1 file named like images cannot be used"),
+        ((directory(unusable=("a: cut",)),), State.WARNING, "1 file with the name of an image cannot be used"),
         ((directory(lost_pasts=(ROOT / "lost_past/1",)),), State.WARNING, "1 lost past was set aside"),
     ],
 )
@@ -304,7 +304,7 @@ def test_space(free: int, state: State) -> None:
     ("ours", "segments", "said"),
     [
         (101, (TxidRange(91, 100),), "image at txid 101 is ahead of the NameNode"),
-        (95, (TxidRange(91, 100),), "image at txid 95 is not of the NameNode's past"),
+        (95, (TxidRange(91, 100),), "image at txid 95 does not belong to the NameNode's past"),
     ],
 )
 def test_an_image_of_ours_that_is_of_another_past(ours: int, segments: tuple[TxidRange, ...], said: str) -> None:
@@ -617,19 +617,19 @@ def test_who_leads_since_when_and_by_what() -> None:
     )
     assert found.details[0] == "since 1970-01-12T13:36:40+00:00"
     ours = lock(Answer(Holding(LEADER, NOW - 600)), host="b", required=True)
-    assert "that is the daemon of this configuration (required, lock:" in ours.summary
-    assert "somebody whose entry cannot be read leads" in lock(Answer(Holding(None, NOW))).summary
+    assert "this is the daemon of this configuration (required, lock:" in ours.summary
+    assert "a daemon whose entry cannot be read leads" in lock(Answer(Holding(None, NOW))).summary
 
 
 def test_nobody_leads_or_nobody_knows() -> None:
-    assert decide("leader").summary.startswith("this daemon is for itself")
+    assert decide("leader").summary.startswith("this daemon works alone")
     nobody = lock(Answer())
-    assert (nobody.state, nobody.summary.partition(" (")[0]) == (State.WARNING, "nobody leads")
+    assert (nobody.state, nobody.summary.partition(" (")[0]) == (State.WARNING, "no daemon leads")
     assert lock(DOWN).state is State.WARNING
-    assert "checkpoints are made all the same: connection refused" in lock(DOWN).summary
+    assert "checkpoints continue without it: connection refused" in lock(DOWN).summary
     required = lock(DOWN, required=True)
     assert required.state is State.CRITICAL
-    assert "no checkpoint is made without it" in required.summary
+    assert "checkpoints stop without it" in required.summary
 
 
 # ---- thresholds and the whole --------------------------------------------------------------------------------

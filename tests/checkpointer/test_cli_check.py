@@ -152,7 +152,7 @@ def test_json(site: Site) -> None:
 def test_who_leads_by_a_lock_on_a_file(site: Site, tmp_path: Path) -> None:
     site.values["checkpointer.leader.lock"] = (tmp_path / "lock").as_uri()
     found = site.told("leader")
-    assert (found["state"], found["summary"].partition(" (")[0]) == ("WARNING", "nobody leads")
+    assert (found["state"], found["summary"].partition(" (")[0]) == ("WARNING", "no daemon leads")
     with leading_process(tmp_path / "lock"):
         found = site.told("leader")
         assert found["state"] == "OK"
@@ -177,7 +177,7 @@ def test_who_leads_by_the_lock_in_zookeeper(site: Site, tmp_path: Path) -> None:
         assert site.told("leader")["state"] == "WARNING"
     away = site.run("--only", "leader")
     assert (away.code, away.err) == (2, "")
-    assert "no checkpoint is made without it" in away.out
+    assert "checkpoints stop without it" in away.out
 
 
 def test_only_what_is_asked_for_is_looked_at(site: Site) -> None:
@@ -342,7 +342,7 @@ def test_a_standby_reads_its_journal_nodes(site: Site) -> None:
             node.node.format("ns1", replace(INFO, cluster_id="CID-other"), force=True)
         found = site.told("journalnodes")
         assert found["state"] == "CRITICAL"
-        assert "keeps this journal for another namespace" in found["details"][0]
+        assert "its journal belongs to another namespace" in found["details"][0]
 
 
 @pytest.mark.parametrize(
@@ -387,7 +387,7 @@ def test_a_cancellation_and_alarms_are_named(site: Site) -> None:
     site.daemon.answers["/status"] = (200, json.dumps(held))
     found = site.told("daemon")
     assert found["state"] == "WARNING"
-    assert found["summary"] == "the lake fails; no checkpoint may begin for 1 min 30 s, cancelled: maintenance"
+    assert found["summary"] == "the lake fails; checkpoints are cancelled and blocked for 1 min 30 s: maintenance"
 
 
 def _hold(root: str, ready: Any, done: Any) -> None:

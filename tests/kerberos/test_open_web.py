@@ -155,7 +155,7 @@ def test_the_check_names_the_key(realm: Kdc, server: _OpenServer, url: str, anon
     ours = login(realm, "sn")
     log_in(ours)
     last = list(_http_steps(ours, url, 60))[-1]
-    assert last.error == f"HTTP {410 if anonymous else 401}: it takes no Kerberos logins"
+    assert last.error == f"HTTP {410 if anonymous else 401}: the server does not use Kerberos"
     assert KEY in last.hint
     log_in(replace(ours, sends_user_name=True))
     assert [step.error for step in _http_steps(ours, url, 60)] == ["", ""]

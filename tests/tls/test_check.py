@@ -57,18 +57,18 @@ def judged(tls: TlsConfig) -> Verdict:
 def test_all_is_well(tmp_path: Path, ca: Identity) -> None:
     found = judged(tls_folder(tmp_path, ca.issue(), [ca]))
     assert found.state is State.OK, found
-    assert "our certificate lasts 30 days" in found.summary
-    assert found.details[-1] == "our certificate convinces who trusts as we do, by the name localhost: ok"
+    assert "our certificate is valid for 30 days" in found.summary
+    assert found.details[-1] == "a client with our trust store accepts our certificate for localhost: ok"
     assert verdict(None).summary == "HTTPS is not used: dfs.http.policy is HTTP_ONLY"
 
 
 @pytest.mark.parametrize(
     ("own", "state", "said", "hint"),
     [
-        (lambda ca: ca.issue(begin=-9, end=-1), State.CRITICAL, "certificate of CN=localhost ended on", "Renew it"),
-        (lambda ca: ca.issue(begin=1), State.CRITICAL, "certificate of CN=localhost begins on", "clock"),
-        (lambda ca: ca.issue(end=9), State.WARNING, "our certificate lasts", ""),
-        (lambda ca: ca.issue(["else.example"]), State.CRITICAL, "does not convince by localhost", "names"),
+        (lambda ca: ca.issue(begin=-9, end=-1), State.CRITICAL, "certificate of CN=localhost expired on", "Renew"),
+        (lambda ca: ca.issue(begin=1), State.CRITICAL, "certificate of CN=localhost is not valid before", "clock"),
+        (lambda ca: ca.issue(end=9), State.WARNING, "our certificate is valid for", ""),
+        (lambda ca: ca.issue(["else.example"]), State.CRITICAL, "rejects our certificate for localhost", "names"),
         (lambda ca: authority("Other").issue(), State.CRITICAL, "is not in our trust store", "chain"),
         (lambda ca: self_signed(), State.CRITICAL, "is self-signed", "trust store"),
     ],
