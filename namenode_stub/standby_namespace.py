@@ -7,8 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 
 from checkpointer.roles.standby.edit_source import EditSource
-from checkpointer.roles.standby.lag_watch import LagWatch
-from checkpointer.roles.standby.log_roller import LogRoller, RollsEditLog
+from checkpointer.roles.standby.log_roller import LagWatch, LogRoller, RollsEditLog
 from checkpointer.roles.standby.tailer import EditTailer
 from checkpointer.storage.lookup import latest_image
 from checkpointer.storage.rollback import promote_rollback_images

@@ -63,7 +63,7 @@ class FetchedImage:
     notes: tuple[str, ...] = field(default=())
 
 
-class Steps(Protocol):
+class FetchProgress(Protocol):
     """Told what happens."""
 
     def begin(self, what: str, total: int | None) -> None:
@@ -73,7 +73,7 @@ class Steps(Protocol):
         """`count` more bytes came."""
 
 
-class _SilentSteps:
+class _SilentProgress:
     """Nobody is told."""
 
     def begin(self, what: str, total: int | None) -> None:
@@ -84,7 +84,7 @@ class _SilentSteps:
 
 
 def fetch_image(
-    sources: Sequence[NameNodeAddress], shelf: ImageFolder, options: FetchOptions, steps: Steps | None = None
+    sources: Sequence[NameNodeAddress], shelf: ImageFolder, options: FetchOptions, steps: FetchProgress | None = None
 ) -> FetchedImage:
     """Get the image from the first of `sources` that gives it, then remove what is more than to be kept.
 
@@ -93,7 +93,7 @@ def fetch_image(
         StorageError: the shelf holds images of another namespace, or is full or not writable.
         ImageFormatError: the image came as it was sent, but is damaged (with `deep`).
     """
-    watching = steps or _SilentSteps()
+    watching = steps or _SilentProgress()
     notes: list[str] = []
     failures: list[TransferError] = []
     for source in sources:
@@ -120,7 +120,7 @@ def fetch_image(
 
 
 def _from(
-    source: NameNodeAddress, shelf: ImageFolder, options: FetchOptions, steps: Steps, notes: list[str]
+    source: NameNodeAddress, shelf: ImageFolder, options: FetchOptions, steps: FetchProgress, notes: list[str]
 ) -> tuple[int, Path, str, int, str, bool, Path | None]:
     steps.begin("ask", None)
     offer = ask_for_image(source.http, options.txid, timeout=options.timeout)
@@ -159,7 +159,7 @@ def _version(source: NameNodeAddress, options: FetchOptions, notes: list[str]) -
 
 
 def _download(
-    source: NameNodeAddress, offer: ImageOffer, shelf: ImageFolder, options: FetchOptions, steps: Steps
+    source: NameNodeAddress, offer: ImageOffer, shelf: ImageFolder, options: FetchOptions, steps: FetchProgress
 ) -> Path:
     free = shelf.free()
     if offer.size > free:
@@ -186,7 +186,7 @@ def _download(
     return image.paths[0]
 
 
-def _verify(path: Path, options: FetchOptions, steps: Steps) -> None:
+def _verify(path: Path, options: FetchOptions, steps: FetchProgress) -> None:
     if not options.deep:
         return
     steps.begin("verify", None)

@@ -10,7 +10,7 @@ from hadoop_common.storage_info import StorageInfo
 from site_config.checkpoint_config import Role
 
 if TYPE_CHECKING:
-    from checkpointer.leadership.look import Holding
+    from checkpointer.leadership.lock_backend import LockHolder
     from checkpointer.storage.inspector import StorageDirectory
     from journal.quorum.node_answers import NodeAnswer
     from servlets.node_state import NodeState
@@ -174,7 +174,7 @@ class LockFacts:
     required: bool
     host: str
     address: str
-    holding: Answer[Holding | None]
+    holding: Answer[LockHolder | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from checkpointer.checks.bounded import ask_all
 from checkpointer.checks.facts import Answer, DaemonFacts, DirectoryFacts, Facts, LockFacts, NameNodeFacts, TlsStep
 from checkpointer.checks.registry import Part
 from checkpointer.daemon.daemon_address import daemon_url
-from checkpointer.leadership.look import Holding, look
+from checkpointer.leadership.lock_backend import LockHolder, lock_holder
 from hadoop_common.configuration import Configuration
 from hadoop_common.endpoint import host_port
 from hadoop_common.storage_info import StorageInfo
@@ -76,7 +76,7 @@ def gather(
     if Part.LOGIN in parts:
         questions["login"] = partial(ask_kerberos, config, limit / _CALLS)
     if Part.LOCK in parts and config.leader.lock:
-        questions["lock"] = partial(look, config.leader)
+        questions["lock"] = partial(lock_holder, config.leader)
     answers = ask_all(questions, limit)
     facts = Facts(
         role=config.role,
@@ -139,7 +139,7 @@ def _daemon(config: CheckpointConfig, answer: Answer[DaemonFacts] | None) -> Dae
     return answer.value or DaemonFacts(url=daemon_url(config), live=Answer(error=answer.error))
 
 
-def _lock(config: CheckpointConfig, holding: Answer[Holding | None]) -> LockFacts:
+def _lock(config: CheckpointConfig, holding: Answer[LockHolder | None]) -> LockFacts:
     return LockFacts(
         lock=config.leader.lock,
         required=config.leader.required,

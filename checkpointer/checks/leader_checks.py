@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from checkpointer.checks.facts import Facts, LockFacts
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import State, Verdict
-from checkpointer.leadership.leader import Leader
+from checkpointer.leadership.leadership_state import Leader
 from hadoop_common.quantities import duration
 
 _NOBODY_HINT = "Start a daemon and check its log: a running daemon acquires the lock within seconds."

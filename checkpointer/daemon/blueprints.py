@@ -5,20 +5,23 @@ from __future__ import annotations
 import importlib.metadata
 import socket
 import time
+from pathlib import Path
 
 from flask import Blueprint
 
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.role import CheckpointRole
-from checkpointer.roles.role_images import RoleImages
 from hadoop_common.access import AccessControl, Door
 from hadoop_common.endpoint import host_port
+from hadoop_common.names import image_name
+from hadoop_common.storage_info import StorageInfo
 from servlets.access import restrict
 from servlets.hadoop_beans import NodeFacts, daemon_beans
 from servlets.image_store import TransferOptions
 from servlets.image_transfer import ServingLimits, image_transfer_blueprint
 from servlets.jmx import jmx_blueprint
 from servlets.metrics import MetricsSnapshot, metrics_blueprint
+from servlets.parameters import ImageKind
 from servlets.status import status_blueprint
 from site_config.checkpoint_config import CheckpointConfig
 
@@ -78,3 +81,37 @@ def _facts(config: CheckpointConfig) -> NodeFacts:
         checkpoint_directories=[str(directory) for directory in config.image_directories],
         edits_directories=[str(config.shared_edits_directory or config.shared_edits)] if config.shared_edits else [],
     )
+
+
+class RoleImages:
+    """Serves a role's images and segments; takes no uploads (`ImageStore`)."""
+
+    def __init__(self, role: CheckpointRole) -> None:
+        self._role = role
+
+    def storage_info(self) -> StorageInfo:
+        return self._role.storage_info()
+
+    def find_image(self, txid: int) -> Path | None:
+        names = (image_name(txid), image_name(txid, rollback=True))
+        paths = (folder / name for folder in self._role.image_folders() for name in names)
+        return next((path for path in paths if path.is_file()), None)
+
+    def latest_image(self) -> Path | None:
+        return self._role.latest_image()
+
+    def find_segment(self, first: int, last: int) -> Path | None:
+        segments = (s for s in self._role.segments() if (s.first, s.last) == (first, last))
+        return next((segment.path for segment in segments), None)
+
+    def image_directories(self) -> list[Path]:
+        return self._role.image_folders()
+
+    def is_active(self) -> bool:
+        return False
+
+    def checkpoint_rejection(self, txid: int, kind: ImageKind) -> str | None:
+        return "this node makes checkpoints and takes none"
+
+    def image_received(self, txid: int, kind: ImageKind, md5: str, size: int) -> None:
+        raise AssertionError("a checkpointer takes no uploads")

@@ -16,7 +16,7 @@ from servlets.node_state import Record
 _FETCH = "fetch"
 
 
-class RecordKeeper:
+class RecordStore:
     """The record and its lock; `wall` gives seconds since the epoch."""
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:

@@ -27,14 +27,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from checkpointer.daemon.lake import LakeAppender
-from checkpointer.daemon.outcome import Outcome, Taking, outcome_of
-from checkpointer.daemon.outlook import Outlook
-from checkpointer.daemon.record import RecordKeeper
-from checkpointer.daemon.status import LATE_HINT, UPLOAD_HINT, Standing, daemon_state, lateness
+from checkpointer.daemon.record import RecordStore
+from checkpointer.daemon.status import LATE_HINT, UPLOAD_HINT, CheckpointStatus, daemon_state, lateness
 from checkpointer.daemon.triggers import TriggerReason, decide
+from checkpointer.daemon.upload_forecast import UploadForecast
+from checkpointer.daemon.upload_outcome import Acceptance, UploadOutcome, outcome_of
 from checkpointer.errors import RoleGaveUpError
 from checkpointer.leadership.leadership import Leadership
-from checkpointer.leadership.standing import Ground
+from checkpointer.leadership.leadership_state import LeaseBasis
 from checkpointer.roles.role import CheckpointRole, Job, Progress, Upload
 from checkpointer.storage.room import ROOM_HINT
 from engine.errors import CheckpointCancelledError
@@ -53,7 +53,7 @@ from site_config.keys import HA_STANDBY_CHECKPOINTS
 
 _LOG = logging.getLogger(__name__)
 # a failing daemon tries at least so often in a period
-_TRIES_A_PERIOD = 4
+_TRIES_PER_PERIOD = 4
 # StandbyCheckpointer.PREVENT_AFTER_CANCEL_MS
 PREVENT_SECONDS = 120.0
 _REPORT = "Report this with the daemon's log."
@@ -72,7 +72,7 @@ class CheckpointService:
         clock: monotonic seconds.
         gave_up: called when the role gave up for good; `fault` says why.
         lake: told of each new image; it is stopped with the service.
-        outlook: when NameNodes take images.
+        forecast: when NameNodes take images.
         leadership: whether this daemon, of several for its cluster, makes the checkpoints.
         wall: seconds since the epoch.
 
@@ -88,26 +88,26 @@ class CheckpointService:
         clock: Callable[[], float] = time.monotonic,
         gave_up: Callable[[], None] = lambda: None,
         lake: LakeAppender | None = None,
-        outlook: Outlook | None = None,
+        forecast: UploadForecast | None = None,
         leadership: Leadership | None = None,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._role = role
         self._leadership = leadership or Leadership.alone()
         # by what right the attempt that runs began, and whether the last one was left to another daemon
-        self._ground: Ground | None = None
+        self._basis: LeaseBasis | None = None
         self._passed_over = False
         self._config = config
         self._clock = clock
         self._gave_up = gave_up
         self._lake = lake or LakeAppender(config)
-        self._outlook = outlook or Outlook(config, wall=wall)
+        self._forecast = forecast or UploadForecast(config, wall=wall)
         self.wall = wall
         self._started_at = wall()
         self._fault: RoleGaveUpError | None = None
         self._running = threading.Lock()
         self._result: TriggerResult | None = None
-        self._record = RecordKeeper(wall)
+        self._record = RecordStore(wall)
         # where the role stood when that could be told last
         self._known: Progress | None = None
         # what the period counts from, by `clock`, and the image that this is the time of
@@ -146,15 +146,15 @@ class CheckpointService:
 
     def reconfigure(self, config: CheckpointConfig) -> None:
         """Go by new periods and thresholds from the next poll on."""
-        self._config = self._outlook.config = config
+        self._config = self._forecast.config = config
         self._lake.reconfigure(config)
 
     def jobs(self) -> list[Job]:
         """What is to be run now and then beside polls: NameNodes are asked when they take an image again."""
-        return [Job("outlook", self._config.poll_interval, self._look)]
+        return [Job("upload-forecast", self._config.poll_interval, self._look)]
 
     def _look(self) -> bool:
-        self._outlook.look([target.address for target in self._role.targets], self._stopped.is_set)
+        self._forecast.look([target.address for target in self._role.targets], self._stopped.is_set)
         return False
 
     # ---- Observer ------------------------------------------------------------------------------------------
@@ -169,13 +169,13 @@ class CheckpointService:
         self._renamed_at = self._clock()
 
     def cancelled(self) -> bool:
-        return self._called_off() or self._leadership.broken_off(self._ground)
+        return self._called_off() or self._leadership.must_abort(self._basis)
 
     def _called_off(self) -> bool:
         return bool(self._cancellation) or self._stopped.is_set()
 
     def _not_to_be_sent(self) -> bool:
-        return self._called_off() or self._leadership.broken_off(self._ground, sending=True)
+        return self._called_off() or self._leadership.must_abort(self._basis, sending=True)
 
     # ---- cancellation --------------------------------------------------------------------------------------
 
@@ -264,7 +264,7 @@ class CheckpointService:
         self._held = False
         # the operation that runs, None while the role finds out where it stands
         operation: RecurringFault | None = None
-        before, self._ground = self._ground, None
+        before, self._basis = self._basis, None
         try:
             self._role.prepare()
             progress = self._known = self._role.progress()
@@ -277,8 +277,8 @@ class CheckpointService:
                 operation = self._fetching
                 self._keep_up()
                 return TriggerResult(TriggerState.UNAVAILABLE if force else TriggerState.SKIPPED, held_back)
-            self._ground = self._leadership.ground()
-            if self._ground != before:
+            self._basis = self._leadership.lease_basis()
+            if self._basis != before:
                 # Another one may have made images since: what is here must not be compared with a past long purged.
                 operation = self._fetching
                 self._keep_up()
@@ -321,13 +321,13 @@ class CheckpointService:
     def _held_back(self, progress: Progress) -> str:
         """Why another daemon makes the next checkpoint, "" where this one does."""
         if self._leadership.leads:
-            self._outlook.remember()
+            self._forecast.remember()
         age, config = self._image_age(progress), self._config
         return self._leadership.held_back(age, config.period, config.poll_interval, self._others_at_work)
 
     def _others_at_work(self) -> bool:
         self._look()
-        return self._outlook.others_image()
+        return self._forecast.others_image()
 
     @property
     def shares(self) -> bool:
@@ -372,7 +372,7 @@ class CheckpointService:
     def _checkpoint(self, progress: Progress, reason: TriggerReason, *, force: bool) -> _Made:
         if force:
             self._look()
-            for sentence in self._outlook.forecast(progress.journal_txid):
+            for sentence in self._forecast.expected_refusals(progress.journal_txid):
                 _LOG.warning("%s", sentence, extra={"txid": progress.journal_txid, "phase": "upload"})
         if not self._failing.count:
             _LOG.info("%s", _beginning(progress, reason), extra=_of_progress(progress, reason))
@@ -400,13 +400,15 @@ class CheckpointService:
         offers = self._upload(force=force)
         kind = ImageKind.ROLLBACK if result.rollback else ImageKind.IMAGE
         outcome = self._outcome(result.txid, kind, offers) if offers or force else None
-        if force and outcome is not None and outcome.taking is Taking.TOO_RECENT:
+        if force and outcome is not None and outcome.acceptance is Acceptance.TOO_RECENT:
             self._make_next_by(made.period_from, outcome.again_at)
         return _answer(TriggerState.DONE, f"checkpoint at txid {result.txid}", details, offers, outcome)
 
-    def _outcome(self, txid: int, kind: ImageKind, offers: list[Upload]) -> Outcome:
-        found = outcome_of(txid, kind, offers, self._role.targets, takes_from=self._outlook.takes_from, now=self.wall())
-        self._record.fared(found.taking.value)
+    def _outcome(self, txid: int, kind: ImageKind, offers: list[Upload]) -> UploadOutcome:
+        found = outcome_of(
+            txid, kind, offers, self._role.targets, takes_from=self._forecast.takes_from, now=self.wall()
+        )
+        self._record.fared(found.acceptance.value)
         return found
 
     def _make_next_by(self, period_from: float, again_at: float | None) -> None:
@@ -433,20 +435,20 @@ class CheckpointService:
 
     def _image_age(self, progress: Progress) -> float | None:
         """Of the newest image that is known, whoever made it, in seconds; None where there is none."""
-        known = [at for at in (progress.image_at, self._outlook.last_image_at()) if at is not None]
+        known = [at for at in (progress.image_at, self._forecast.last_image_at()) if at is not None]
         return max(0.0, self.wall() - max(known)) if known else None
 
     def _upload(self, *, force: bool) -> list[Upload]:
         """Offer the image; returns what became of each offer."""
         self._record.phase("upload")
-        self._leadership.settle(self._ground, self._called_off)
-        if self._leadership.broken_off(self._ground):
+        self._leadership.await_certainty(self._basis, self._called_off)
+        if self._leadership.must_abort(self._basis):
             raise CheckpointCancelledError("another checkpointer leads now, which makes the next one")
         made = []
         for upload in self._role.upload(self._not_to_be_sent, force=force):
             made.append(upload)
             self._record.offered(upload)
-            self._outlook.heard(upload)
+            self._forecast.heard(upload)
             fields = _of_upload(upload)
             fault = self._transfers.setdefault(
                 upload.address, self._fault_of(f"{upload.address} accepts images again", "transfers")
@@ -527,7 +529,7 @@ class CheckpointService:
 
     def _back_off(self) -> BackOff:
         first = self._config.poll_interval
-        return BackOff(first, max(first, self._config.period / _TRIES_A_PERIOD))
+        return BackOff(first, max(first, self._config.period / _TRIES_PER_PERIOD))
 
     def _note_lateness(self) -> None:
         standing = self._standing(None)
@@ -552,13 +554,13 @@ class CheckpointService:
 
     # ---- views ---------------------------------------------------------------------------------------------
 
-    def _standing(self, fault: str | None) -> Standing:
+    def _standing(self, fault: str | None) -> CheckpointStatus:
         now, clock, wall = self._known, self._clock(), self.wall()
-        theirs, ours = self._outlook.last_image_at(), None if now is None else now.image_at
+        theirs, ours = self._forecast.last_image_at(), None if now is None else now.image_at
         held, retry = self._prevented_until - clock, self._retry_at - clock
         # One that failed counts before one whose image cannot be offered.
         failing = self._failing if self._failing.count else self._offering
-        return Standing(
+        return CheckpointStatus(
             now=wall,
             period=self._config.period,
             started_at=self._started_at,
@@ -586,7 +588,7 @@ class CheckpointService:
     def state(self) -> NodeState:
         """The daemon as it is now."""
         fault = self._observe()
-        return daemon_state(self._role, self._record.now, self._lake, self._outlook, self._standing(fault))
+        return daemon_state(self._role, self._record.now, self._lake, self._forecast, self._standing(fault))
 
     def status(self) -> dict[str, Any]:
         """`state` as GET /status has it."""
@@ -637,13 +639,15 @@ def _refused(message: str, hint: str) -> TriggerResult:
 
 def _is_answer(result: TriggerResult, *, force: bool) -> bool:
     """Whether what somebody else asked for is what is asked for now: a forced image is offered to everyone."""
-    return result.state is TriggerState.DONE and (not force or result.details.get("outcome") == Taking.TAKEN.value)
+    return result.state is TriggerState.DONE and (
+        not force or result.details.get("outcome") == Acceptance.ACCEPTED.value
+    )
 
 
 def _answer(
-    state: TriggerState, message: str, details: dict[str, Any], offers: list[Upload], outcome: Outcome | None
+    state: TriggerState, message: str, details: dict[str, Any], offers: list[Upload], outcome: UploadOutcome | None
 ) -> TriggerResult:
-    """What is told to who asked: `uploads`, `uploadErrors` and `refusals` by address, and `Outcome.details`."""
+    """What is told to who asked: `uploads`, `uploadErrors` and `refusals` by address, and `UploadOutcome.details`."""
     told = {
         **details,
         "uploads": {each.address: each.result for each in offers},

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from checkpointer.daemon.lake import LakeAppender
-from checkpointer.daemon.outlook import Outlook
-from checkpointer.roles.role import IN_USE, CheckpointRole, Progress, Target
+from checkpointer.daemon.upload_forecast import UploadForecast
+from checkpointer.roles.role import IN_USE, CheckpointRole, Progress, UploadTarget
 from checkpointer.storage.room import ROOM_HINT
 from hadoop_common.errors import HdfsError
 from hadoop_common.quantities import duration
@@ -24,7 +24,7 @@ _SAVE = "save"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class CheckpointStatus:
     """How it stands with the checkpoints at one moment; times are seconds since the epoch, `period` seconds.
 
     Attributes:
@@ -63,7 +63,7 @@ class Standing:
         return self.age is not None and self.age <= _MISSED_PERIODS * self.period
 
 
-def lateness(standing: Standing) -> str:
+def lateness(standing: CheckpointStatus) -> str:
     """What to say where several periods brought no checkpoint but work, "" elsewhere."""
     behind = 0 if standing.progress is None else standing.progress.behind
     age = standing.now - standing.started_at if standing.age is None else standing.age
@@ -76,7 +76,7 @@ def lateness(standing: Standing) -> str:
 
 
 def daemon_state(
-    role: CheckpointRole, record: Record, lake: LakeAppender, outlook: Outlook, standing: Standing
+    role: CheckpointRole, record: Record, lake: LakeAppender, forecast: UploadForecast, standing: CheckpointStatus
 ) -> NodeState:
     """The state at this moment."""
     progress = standing.progress
@@ -109,7 +109,7 @@ def daemon_state(
         seconds_since_checkpoint=None if standing.age is None else round(standing.age, 3),
         failures_in_row=standing.failures,
         retry_at=standing.retry_at,
-        targets=tuple(_target(target, outlook) for target in role.targets),
+        targets=tuple(_target(target, forecast) for target in role.targets),
         lake=lake.state,
         record=record,
         details=role.details(),
@@ -117,7 +117,7 @@ def daemon_state(
     )
 
 
-def _sentence(standing: Standing) -> str:
+def _sentence(standing: CheckpointStatus) -> str:
     """How it stands where nothing is wrong."""
     made = "no checkpoint yet" if standing.age is None else f"last checkpoint {duration(standing.age)} ago"
     behind = "" if standing.progress is None else f"{standing.progress.behind} transactions behind, "
@@ -127,7 +127,7 @@ def _sentence(standing: Standing) -> str:
     return f"{behind}{made}{leader}"
 
 
-def _failing(standing: Standing) -> list[str]:
+def _failing(standing: CheckpointStatus) -> list[str]:
     if standing.failures < _REPEATED:
         return []
     text = f"{standing.failure} ({standing.failures} attempts in a row, in {duration(standing.failing_for)})"
@@ -178,11 +178,11 @@ def _cluster_id(role: CheckpointRole) -> str | None:
         return None
 
 
-def _target(target: Target, outlook: Outlook) -> TargetState:
+def _target(target: UploadTarget, forecast: UploadForecast) -> TargetState:
     return TargetState(
         address=target.address,
-        namenode_id=outlook.namenode_id(target.address),
-        state=outlook.state_of(target.address),
+        namenode_id=forecast.namenode_id(target.address),
+        state=forecast.state_of(target.address),
         sent_bytes=target.sent,
         total_bytes=target.total,
         txid=target.txid,
@@ -192,5 +192,5 @@ def _target(target: Target, outlook: Outlook) -> TargetState:
         at=target.at,
         failures=target.failures,
         primary=target.primary,
-        takes_from=outlook.takes_from(target.address),
+        takes_from=forecast.takes_from(target.address),
     )

@@ -6,7 +6,7 @@ the same first transactions, one of them identifying, are the same as far as bot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -17,10 +17,12 @@ from checkpointer.storage.fitness import content_fault
 from engine.txn_runs import ImageId, RunOpening, TxnRun
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
+from hadoop_rpc.namenode_protocol import RemoteEditLog
 from journal.journal import ReadableSegment
+from journal.segment_file import EditLogSegment
 
 
-class Finding(Enum):
+class PastFinding(Enum):
     """What a comparison came to.
 
     HOLDS: what we stand on is of the present past. LOST: it is not. SILENT: nothing that is left tells, and nothing
@@ -34,7 +36,7 @@ class Finding(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PastVerdict:
     """A finding and its reason.
 
     Attributes:
@@ -43,23 +45,23 @@ class Verdict:
             may be read before.
     """
 
-    finding: Finding
+    finding: PastFinding
     reason: str = ""
     image: ImageId | None = None
     hasty: bool = False
 
     @property
     def holds(self) -> bool:
-        return self.finding is Finding.HOLDS
+        return self.finding is PastFinding.HOLDS
 
     @property
     def lost(self) -> bool:
         """Whether to start over: what we stand on is lost, or can never be shown not to be."""
-        return self.finding in (Finding.LOST, Finding.SILENT)
+        return self.finding in (PastFinding.LOST, PastFinding.SILENT)
 
     def cause(self, namenode: str) -> str:
         """Return why a node beside `namenode` starts over, as a sentence."""
-        if self.finding is Finding.SILENT:
+        if self.finding is PastFinding.SILENT:
             return f"what this node holds cannot be compared with {namenode} any more: {self.reason}"
         return f"{namenode} was set back: {self.reason}"
 
@@ -87,8 +89,8 @@ class Witness(Protocol):
         """Address of the active NameNode, and when its process began; None where that cannot be told."""
 
 
-_HOLDS = Verdict(Finding.HOLDS)
-_PURGED = Verdict(Finding.SILENT, "the edits that it was made of were purged")
+_HOLDS = PastVerdict(PastFinding.HOLDS)
+_PURGED = PastVerdict(PastFinding.SILENT, "the edits that it was made of were purged")
 
 
 def prove(
@@ -99,7 +101,7 @@ def prove(
     images: Callable[[], Sequence[ImageId]] = tuple,
     deep: bool = True,
     alive: Callable[[], bool] = lambda: False,
-) -> Verdict:
+) -> PastVerdict:
     """Compare what was applied with what `witness` has.
 
     Args:
@@ -115,9 +117,9 @@ def prove(
         found = [_compare(run, witness, deep=deep) for run in _with(runs, witness)]
         held = images() if deep else ()
     except (HdfsError, OSError) as fault:
-        return Verdict(Finding.UNKNOWN, f"edits and images cannot be compared: {told(fault)}")
+        return PastVerdict(PastFinding.UNKNOWN, f"edits and images cannot be compared: {told(fault)}")
     for verdict in found:
-        if verdict.finding in (Finding.LOST, Finding.UNKNOWN):
+        if verdict.finding in (PastFinding.LOST, PastFinding.UNKNOWN):
             return verdict
     if not deep:
         return _HOLDS
@@ -132,16 +134,18 @@ def prove(
             break
         digest = witness.image_md5(image.txid)
         if digest is None:
-            return Verdict(Finding.UNKNOWN, f"whether the NameNode has the image at txid {image.txid} is not known")
+            return PastVerdict(
+                PastFinding.UNKNOWN, f"whether the NameNode has the image at txid {image.txid} is not known"
+            )
         if digest == image.md5:
-            return Verdict(Finding.HOLDS, image=image)
+            return PastVerdict(PastFinding.HOLDS, image=image)
     if alive():
         return _HOLDS
     reason = next((each.reason for each in found if each.reason), "the edits since hold no change that would show it")
-    return Verdict(Finding.SILENT, f"{reason}, and it does not have the image below them")
+    return PastVerdict(PastFinding.SILENT, f"{reason}, and it does not have the image below them")
 
 
-def refuse(verdict: Verdict, txid: int, witness: str) -> NoReturn:
+def refuse(verdict: PastVerdict, txid: int, witness: str) -> NoReturn:
     """Do not offer the image at `txid`, of which `witness` does not show that it is of the present past.
 
     Raises:
@@ -189,7 +193,7 @@ def _with(runs: Sequence[TxnRun], witness: Witness) -> Sequence[_Case]:
     return [_Case(run, present) for run in runs]
 
 
-def _compare(case: _Case, witness: Witness, *, deep: bool) -> Verdict:
+def _compare(case: _Case, witness: Witness, *, deep: bool) -> PastVerdict:
     run = case.run
     holding = [each for each in case.present if each.first <= run.first <= each.last]
     if not holding:
@@ -208,7 +212,7 @@ def _compare(case: _Case, witness: Witness, *, deep: bool) -> Verdict:
     return _same_opening(run, segment, witness) if deep else _HOLDS
 
 
-def _missing(case: _Case, witness: Witness, *, deep: bool) -> Verdict:
+def _missing(case: _Case, witness: Witness, *, deep: bool) -> PastVerdict:
     """No segment holds the beginning of the run."""
     run = case.run
     if any(each.first <= run.last for each in case.present if each.first > run.first):
@@ -239,24 +243,24 @@ def _only_begins(case: _Case, witness: Witness) -> bool:
     )
 
 
-def _beyond(run: TxnRun, witness: Witness) -> Verdict:
+def _beyond(run: TxnRun, witness: Witness) -> PastVerdict:
     """Transactions of ours are not there; whether the NameNode has them all the same."""
     newest = witness.newest()
     if newest is None:
-        return Verdict(
-            Finding.UNKNOWN, f"transactions to {run.last} were applied, and no active NameNode says it has them"
+        return PastVerdict(
+            PastFinding.UNKNOWN, f"transactions to {run.last} were applied, and no active NameNode says it has them"
         )
     if newest < run.last:
         reason = f"transactions to {run.last} were applied, but the edits end at {newest}"
-        return Verdict(Finding.LOST, reason, hasty=not run.ends)
+        return PastVerdict(PastFinding.LOST, reason, hasty=not run.ends)
     return _HOLDS
 
 
-def _not_there_yet(txid: int) -> Verdict:
-    return Verdict(Finding.UNKNOWN, f"transaction {txid} cannot be read, although the NameNode is further")
+def _not_there_yet(txid: int) -> PastVerdict:
+    return PastVerdict(PastFinding.UNKNOWN, f"transaction {txid} cannot be read, although the NameNode is further")
 
 
-def _same_opening(run: TxnRun, segment: ReadableSegment, witness: Witness) -> Verdict:
+def _same_opening(run: TxnRun, segment: ReadableSegment, witness: Witness) -> PastVerdict:
     opening = RunOpening()
     try:
         for op in segment.read(run.first):
@@ -264,7 +268,7 @@ def _same_opening(run: TxnRun, segment: ReadableSegment, witness: Witness) -> Ve
                 break
             opening.take(op)
     except (HdfsError, OSError) as fault:
-        return Verdict(Finding.UNKNOWN, f"{segment.name} cannot be compared: {told(fault)}")
+        return PastVerdict(PastFinding.UNKNOWN, f"{segment.name} cannot be compared: {told(fault)}")
     if opening.opening_end < run.opening_end:
         verdict = _beyond(run, witness)
         return verdict if not verdict.holds else _not_there_yet(run.opening_end)
@@ -273,10 +277,30 @@ def _same_opening(run: TxnRun, segment: ReadableSegment, witness: Witness) -> Ve
     return _HOLDS
 
 
-def set_back(reason: str) -> Verdict:
+def set_back(reason: str) -> PastVerdict:
     """The NameNode was set back, as `reason` shows."""
-    return Verdict(Finding.LOST, reason)
+    return PastVerdict(PastFinding.LOST, reason)
 
 
 def _range(segment: ReadableSegment) -> str:
     return f"the segment {segment.first}-{'in progress' if segment.in_progress else segment.last}"
+
+
+def contradiction(image_txid: int, local: Iterable[EditLogSegment], logs: Iterable[RemoteEditLog]) -> str:
+    """What of ours cannot be of the past that the NameNode's `logs` tell, "" where nothing is found.
+
+    A finalized segment of ours may be the beginning of the NameNode's. What it has no edits of any more says nothing.
+    """
+    theirs = [log for log in logs if not log.in_progress]
+    for log in theirs:
+        if log.first <= image_txid < log.last:
+            return f"our image at txid {image_txid} is in the middle of its segment {log.first}-{log.last}"
+    by_first = {log.first: log for log in theirs}
+    bounds = sorted(by_first)
+    for segment in local:
+        if segment.last is None or not bounds or segment.last < bounds[0] or segment.first > by_first[bounds[-1]].last:
+            continue
+        same = by_first.get(segment.first)
+        if same is None or same.last < segment.last:
+            return f"our segment {segment.first}-{segment.last} is not one of its segments"
+    return ""

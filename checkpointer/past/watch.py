@@ -15,15 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from checkpointer.past.proof import Finding, Verdict, Witness, prove
+from checkpointer.past.proof import PastFinding, PastVerdict, Witness, prove
 from engine.txn_runs import ImageId, Provenance, TxnRecorder, TxnRun
 
 # Runs without an identifying transaction, from which on an image is asked for instead.
 _MANY = 64
 
 
-class KeepsClaims(Protocol):
-    """What images of ours were made of, by their MD5 (`ClaimBook`)."""
+class ProvenanceRepository(Protocol):
+    """What images of ours were made of, by their MD5 (`ProvenanceStore`)."""
 
     def of(self, md5: str) -> Provenance | None: ...
 
@@ -47,7 +47,7 @@ class PastWatch:
     def __init__(
         self,
         recorder: TxnRecorder,
-        claims: KeepsClaims,
+        claims: ProvenanceRepository,
         held: Callable[[], Sequence[ImageId]],
         witness: Callable[[int], Witness],
     ) -> None:
@@ -59,7 +59,7 @@ class PastWatch:
         self._shown: tuple[object, ...] | None = None
         self._doubted = False
         # What was found lost, until this node starts over or all is found after all.
-        self._lost: Verdict | None = None
+        self._lost: PastVerdict | None = None
         # When each NameNode's process began, that lived at the last comparison of everything.
         self._lives: Mapping[str, int] = {}
 
@@ -84,7 +84,7 @@ class PastWatch:
         """Have the next check compare everything."""
         self._shown = None
 
-    def check(self, *, deep: bool) -> Verdict:
+    def check(self, *, deep: bool) -> PastVerdict:
         """Compare what the namespace holds and was not compared before.
 
         Args:
@@ -112,7 +112,7 @@ class PastWatch:
             self._lives = lives
         if verdict.hasty and not self._doubted:
             self._doubted = True
-            return Verdict(Finding.UNKNOWN, verdict.reason)
+            return PastVerdict(PastFinding.UNKNOWN, verdict.reason)
         self._doubted = verdict.hasty
         if verdict.holds and full:
             recorder.mark_proven(verdict.image)
@@ -131,7 +131,7 @@ class PastWatch:
         openings = ((each.first, each.digest, each.ends) for each in runs)
         return (self._recorder.base, self._recorder.base_unproven, *openings)
 
-    def confirm(self, image: ImageId) -> Verdict:
+    def confirm(self, image: ImageId) -> PastVerdict:
         """Compare what an image of ours was made of, right before it is offered to a NameNode."""
         claim = self._claims.of(image.md5) or Provenance((), image)
         witness = self._witness(claim.runs)

@@ -66,7 +66,7 @@ class Upload:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class UploadTarget:
     """A NameNode that gets our images, and how that went last (StandbyCheckpointer.CheckpointReceiverEntry).
 
     Attributes:
@@ -119,7 +119,7 @@ class Target:
         waits = not self.primary and self.uploaded is not None and now - self.uploaded < quiet_period
         return kind.rollback or not waits
 
-    def holds(self, txid: int, kind: ImageKind) -> Target:
+    def holds(self, txid: int, kind: ImageKind) -> UploadTarget:
         """It has that image, as it came from there."""
         return replace(self, settled={**self.settled, kind: txid}, refused=_without(self.refused, kind))
 
@@ -133,7 +133,7 @@ class Target:
         now: float,
         quiet_period: float,
         said: str = "",
-    ) -> Target:
+    ) -> UploadTarget:
         """After an answer: taken and not wanted settle this image, one who is not active may want it later.
 
         `said` is why it was refused. Hadoop takes no image of a txid that it once refused as too recent, so that one is
@@ -145,7 +145,7 @@ class Target:
         now_refused = self.refused
         if not inactive:
             now_refused = _without(self.refused, kind) | ({} if has else {kind: txid})
-        return Target(
+        return UploadTarget(
             self.address,
             self.settled if inactive else {**self.settled, kind: txid},
             now_refused,
@@ -166,11 +166,11 @@ class Target:
             and recent.age + _SAME_UPLOAD_SECONDS >= now - self.uploaded
         )
 
-    def stands_by(self, *, at: float) -> Target:
+    def stands_by(self, *, at: float) -> UploadTarget:
         """After it said that it is not active: nothing was sent, and asking again costs nothing."""
         return replace(self, result=STANDBY, error="", at=at, failures=0, not_before=0.0)
 
-    def failed(self, error: str, *, at: float, not_before: float) -> Target:
+    def failed(self, error: str, *, at: float, not_before: float) -> UploadTarget:
         """After a transfer that did not come to an answer."""
         failures = self.failures + 1
         return replace(self, result="failed", error=error, at=at, failures=failures, not_before=not_before)
@@ -243,7 +243,7 @@ class CheckpointRole(Protocol):
     # ---- observation ---------------------------------------------------------------------------------------
 
     @property
-    def targets(self) -> Sequence[Target]:
+    def targets(self) -> Sequence[UploadTarget]:
         """The NameNodes that get images, as they are now."""
 
     def storage(self) -> Mapping[str, str]:

@@ -1,6 +1,6 @@
 """Offers images to all NameNodes that are due at once, and keeps for each of them how that went.
 
-For each NameNode there is a `Target`, and an offer of an image ends in one of these:
+For each NameNode there is a `UploadTarget`, and an offer of an image ends in one of these:
 
 - taken, or refused as old: that image is settled there.
 - not active: nothing is settled, and it is left alone for a while.
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Self
 
 from checkpointer.errors import TransferError
-from checkpointer.roles.role import STANDBY, Target, Upload
+from checkpointer.roles.role import STANDBY, Upload, UploadTarget
 from checkpointer.transfer import UploadResult, upload_image
 from engine.errors import CheckpointCancelledError
 from hadoop_common.back_off import BackOff
@@ -96,7 +96,7 @@ class _Transfer:
     """One image on its way to one NameNode; `lost` is set when that one is no longer active."""
 
     number: int
-    target: Target
+    target: UploadTarget
     total: int = 0
     lost: threading.Event = field(default_factory=threading.Event)
     size: int = 0
@@ -145,7 +145,7 @@ class Uploader:
         jitter: Callable[[], float] = random.random,
         watch_interval: float = _WATCH_SECONDS,
     ) -> None:
-        self._targets = [Target(address) for address in addresses]
+        self._targets = [UploadTarget(address) for address in addresses]
         self._takes_images = takes_images
         self._confirm = confirm
         self._count = count
@@ -157,7 +157,7 @@ class Uploader:
         self.policy = policy
 
     @property
-    def targets(self) -> tuple[Target, ...]:
+    def targets(self) -> tuple[UploadTarget, ...]:
         """The NameNodes as they are now."""
         found = list(self._targets)
         for each in self._sending:
@@ -186,7 +186,7 @@ class Uploader:
 
     def forget(self) -> None:
         """What the NameNodes have or do not want is not known any more: their past is another one."""
-        self._targets = [Target(target.address) for target in self._targets]
+        self._targets = [UploadTarget(target.address) for target in self._targets]
 
     def offer(
         self,

@@ -12,7 +12,7 @@ from hadoop_common.durable import fsync_directory
 from hadoop_common.names import md5_name, parse_image, parse_segment
 
 PROVENANCE = "provenance.json"
-"""Beside images: what is known of their past (`past.record`)."""
+"""Beside images: what is known of their past (`past.provenance`)."""
 
 LOST_PAST = "lost_past"
 KEPT = 3

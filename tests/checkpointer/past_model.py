@@ -180,7 +180,7 @@ class ModelNamenode:
 
 
 class ModelClaims:
-    """`KeepsClaims` in memory, which a restart of the node does not lose."""
+    """`ProvenanceRepository` in memory, which a restart of the node does not lose."""
 
     def __init__(self) -> None:
         self.known: dict[str, Provenance] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from checkpointer.past.proof import Finding
+from checkpointer.past.proof import PastFinding
 from checkpointer.roles.secondary.past import SecondaryPast
 from engine.txn_runs import ImageId, TxnRun, run_of_segment
 from tests.checkpointer.past_model import ModelClaims, ModelNamenode, ModelSegment, ModelWitness, extend
@@ -36,7 +36,7 @@ class ModelSecondary:
         self.hasty = 0.05
         self.claims = ModelClaims()
         self.images: dict[int, str] = {}
-        self.findings: list[Finding] = []
+        self.findings: list[PastFinding] = []
         self.taken = 0
         self.restart()
 
@@ -55,7 +55,7 @@ class ModelSecondary:
             self._namenode.set_back()
             self._namenode.write(self._namenode.random.randint(0, 10))
 
-    def _set_aside(self, finding: Finding) -> None:
+    def _set_aside(self, finding: PastFinding) -> None:
         self.findings.append(finding)
         self.images = {}
         self._past.forget()
@@ -66,11 +66,11 @@ class ModelSecondary:
         """Make an image of everything up to a roll; nothing comes of it where the NameNode was set back meanwhile."""
         namenode = self._namenode
         if self.images and max(self.images) > namenode.newest:
-            self._set_aside(Finding.LOST)
+            self._set_aside(PastFinding.LOST)
         namenode.roll()
         base_txid, ended = max(namenode.images), namenode.newest - 1
         if self.images and max(self.images) > ended - 1:
-            self._set_aside(Finding.LOST)
+            self._set_aside(PastFinding.LOST)
         self._interrupted()
         witness = self._witness()
         life = witness.active_life()

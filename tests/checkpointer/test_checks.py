@@ -28,8 +28,8 @@ from checkpointer.checks.facts import (
 from checkpointer.checks.registry import CHECKS, Part, perform, state_of
 from checkpointer.checks.thresholds import MEASURED, Thresholds, parse_thresholds
 from checkpointer.checks.verdict import Metric, State, Verdict, worst
-from checkpointer.leadership.leader import Leader
-from checkpointer.leadership.look import Holding
+from checkpointer.leadership.leadership_state import Leader
+from checkpointer.leadership.lock_backend import LockHolder
 from checkpointer.storage.inspector import StorageDirectory, StorageState
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.namenode_values import RemoteEditLog
@@ -597,7 +597,7 @@ def test_daemon(change: dict[str, Any], state: State, word: str) -> None:
 LEADER = Leader(host="b", pid=7, role="secondary", address="0.0.0.0:9868", since=NOW - 900)
 
 
-def lock(holding: Answer[Holding | None], *, host: str = "a", required: bool = False) -> Verdict:
+def lock(holding: Answer[LockHolder | None], *, host: str = "a", required: bool = False) -> Verdict:
     found = LockFacts(
         lock="ZooKeeper /hadoop-checkpointer/ns1/leader",
         required=required,
@@ -609,16 +609,16 @@ def lock(holding: Answer[Holding | None], *, host: str = "a", required: bool = F
 
 
 def test_who_leads_since_when_and_by_what() -> None:
-    found = lock(Answer(Holding(LEADER, NOW - 600)))
+    found = lock(Answer(LockHolder(LEADER, NOW - 600)))
     assert found.state is State.OK
     assert found.summary == (
         "secondary on b (process 7, HTTP 0.0.0.0:9868) leads, for 10 min 0 s; the daemon of this configuration stands "
         "by (best effort, lock: ZooKeeper /hadoop-checkpointer/ns1/leader)"
     )
     assert found.details[0] == "since 1970-01-12T13:36:40+00:00"
-    ours = lock(Answer(Holding(LEADER, NOW - 600)), host="b", required=True)
+    ours = lock(Answer(LockHolder(LEADER, NOW - 600)), host="b", required=True)
     assert "this is the daemon of this configuration (required, lock:" in ours.summary
-    assert "a daemon whose entry cannot be read leads" in lock(Answer(Holding(None, NOW))).summary
+    assert "a daemon whose entry cannot be read leads" in lock(Answer(LockHolder(None, NOW))).summary
 
 
 def test_nobody_leads_or_nobody_knows() -> None:

@@ -22,8 +22,8 @@ from checkpointer.checks.ask_storage import lock_holder
 from checkpointer.checks.bounded import ask_all
 from checkpointer.checks.gather import Cluster, gather
 from checkpointer.checks.registry import Part
-from checkpointer.leadership.keeper import open_keeper
-from checkpointer.leadership.leader import Leader
+from checkpointer.leadership.leadership_state import Leader
+from checkpointer.leadership.lock_backend import open_lock_backend
 from hadoop_common.configuration import Configuration
 from hadoop_common.names import segment_name
 from hadoop_common.storage_info import format_version
@@ -169,7 +169,7 @@ def test_who_leads_by_the_lock_in_zookeeper(site: Site, tmp_path: Path) -> None:
         loaded = Configuration.load(write_site(tmp_path / "conf", site.values), {})
         settings = CheckpointConfig.from_configuration(loaded, Role.SECONDARY).leader
         leader = Leader(host="b", pid=2, role="secondary", address="b:9868", since=1.0)
-        keeper = open_keeper(settings)
+        keeper = open_lock_backend(settings)
         assert keeper is not None
         with closing(keeper):
             keeper.ask(leader)

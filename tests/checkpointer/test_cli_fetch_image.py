@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from checkpointer.backup_images import fetch as fetch_module
 from checkpointer.backup_images import image_folder
-from checkpointer.backup_images.fetch import FetchOptions, Steps, fetch_image
+from checkpointer.backup_images.fetch import FetchOptions, FetchProgress, fetch_image
 from checkpointer.backup_images.image_folder import ImageFolder, surplus
 from checkpointer.errors import TransferError
 from checkpointer.storage.directories import StorageDirectories
@@ -283,7 +283,7 @@ def test_a_kill_between_two_steps_leaves_nothing_that_looks_whole(
     assert listing(shelf) == WHOLE
 
 
-class Watching(Steps):
+class Watching(FetchProgress):
     def __init__(self) -> None:
         self.totals: list[int | None] = []
         self.bytes = 0

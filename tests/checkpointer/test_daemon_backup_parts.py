@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.roles.backup.batch import decode_batch
 from checkpointer.roles.backup.follower import missing_segments
-from checkpointer.roles.backup.pace import Pace
-from checkpointer.roles.backup.receiver import JournalReceiver
+from checkpointer.roles.backup.receiver import JournalReceiver, decode_batch
 from checkpointer.roles.backup.states import TRANSITIONS, BackupState, StreamEvent, after
+from checkpointer.roles.backup.stream_upkeep import UpkeepPace
 from engine.errors import ReplayError
 from hadoop_common.back_off import BackOff
 from hadoop_common.names import segment_name
@@ -114,7 +113,7 @@ def test_only_convergence_leads_to_in_sync() -> None:
 
 def test_waits_double_up_to_a_limit() -> None:
     now = 100.0
-    pace = Pace(BackOff(2.0, 10.0), lambda: now)
+    pace = UpkeepPace(BackOff(2.0, 10.0), lambda: now)
     waits = []
     for _ in range(5):
         assert pace.due()
@@ -133,7 +132,7 @@ def test_waits_double_up_to_a_limit() -> None:
 
 
 def test_a_stream_has_stalled_if_nothing_came_of_what_was_there_at_the_last_look() -> None:
-    pace = Pace(BackOff(2.0, 10.0), lambda: 0.0)
+    pace = UpkeepPace(BackOff(2.0, 10.0), lambda: 0.0)
     assert not pace.stalled(10, 12)
     assert not pace.stalled(11, 12)
     assert pace.stalled(11, 12)

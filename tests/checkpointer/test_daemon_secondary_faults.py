@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.roles.role import Target
+from checkpointer.roles.role import UploadTarget
 from checkpointer.transfer import UploadResult
 from hadoop_common.names import image_name
 from hadoop_rpc.errors import AccessControlError, RemoteError, RetriableError, StandbyError
@@ -211,7 +211,7 @@ def test_the_namenode_dies_before_the_upload(
     monkeypatch.setattr(secondary.role, "_retain", node.stop)
     result = secondary.checkpoint()
     assert list(result.details["uploads"].values()) == ["failed"]
-    target: Target = secondary.role.targets[0]
+    target: UploadTarget = secondary.role.targets[0]
     assert (target.failures, target.txid) == (1, 88)
     monkeypatch.undo()
     node.start()

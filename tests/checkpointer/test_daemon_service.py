@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.daemon.outlook import Outlook
 from checkpointer.daemon.service import CheckpointService
+from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.errors import RoleGaveUpError
-from checkpointer.roles.role import Job, Progress, Target, Upload
+from checkpointer.roles.role import Job, Progress, Upload, UploadTarget
 from checkpointer.transfer.namenode_outlook import NamenodeOutlook
 from engine.errors import CheckpointCancelledError
 from engine.healing import Healed
@@ -67,7 +67,7 @@ class FakeRole:
         self.image = 0
         self.written_at: float | None = START
         self.journal = 0
-        self.targets = (Target("http://nn1:9870"),)
+        self.targets = (UploadTarget("http://nn1:9870"),)
         self.uploads = [Upload("http://nn1:9870", "SUCCESS", seconds=0.5, size=7)]
         self.forced: list[bool] = []
         self.merges = 0
@@ -240,8 +240,8 @@ def test_the_age_is_that_of_the_namenodes_image(role: FakeRole, clock: Clock) ->
     """Ours may be newer where it was not taken."""
     config = standby_config()
     known = NamenodeOutlook(version="2.7.3", state="active", last_at=START - 1000.0, last_txid=0)
-    outlook = Outlook(config, ask=lambda address, **_: known, wall=clock.wall)
-    service = CheckpointService(role, config, clock=clock, wall=clock.wall, outlook=outlook)
+    forecast = UploadForecast(config, ask=lambda address, **_: known, wall=clock.wall)
+    service = CheckpointService(role, config, clock=clock, wall=clock.wall, forecast=forecast)
     (job,) = service.jobs()
     job.run()
     role.journal = 1

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import checkpointer.roles.uploader as uploader_module
+from checkpointer.daemon.blueprints import RoleImages
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.errors import TransferError
-from checkpointer.roles.role_images import RoleImages
 from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.role import StandbyRole
 from checkpointer.storage.inspector import StorageState, inspect, list_images

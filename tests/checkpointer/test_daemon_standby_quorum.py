@@ -453,7 +453,7 @@ def test_an_upgrade_that_was_finalized(quorum: Quorum, stub: NameNodeStub, daemo
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node that says nothing for a moment counts as silent."""
-    monkeypatch.setattr("checkpointer.roles.standby.node_book._PATIENCE", 0.2)
+    monkeypatch.setattr("checkpointer.roles.standby.journal_node_monitor._PATIENCE", 0.2)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -27,7 +27,7 @@ def assert_stops(role: CheckpointRole, service: CheckpointService, node: FakeNam
     role.open(stopping.is_set)
     if isinstance(role, BackupRole):
         # as after the first look
-        role._keeper.namenode_txid = node.recorded_end
+        role._upkeep.namenode_txid = node.recorded_end
     node.steps.clear()
     node.faults[step] = "hang"
     attempt = threading.Thread(target=lambda: results.append(service.request(force=True, wait=True)), daemon=True)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import checkpointer.roles.uploader as uploader_module
-from checkpointer.roles.role import STANDBY, Target, Upload
+from checkpointer.roles.role import STANDBY, Upload, UploadTarget
 from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.transfer import UploadResult
 from engine.errors import CheckpointCancelledError
@@ -321,18 +321,18 @@ def test_who_has_another_checkpointer_is_left_alone_for_the_quiet_period(
 @pytest.mark.parametrize(
     ("target", "kind", "now", "force", "due"),
     [
-        (Target("a"), ImageKind.IMAGE, 0.0, False, True),
-        (Target("a", {ImageKind.IMAGE: 5}), ImageKind.IMAGE, 0.0, True, False),
-        (Target("a", {ImageKind.IMAGE: 5}), ImageKind.ROLLBACK, 0.0, False, True),
-        (Target("a", not_before=10.0), ImageKind.IMAGE, 9.0, False, False),
-        (Target("a", not_before=10.0), ImageKind.IMAGE, 9.0, True, True),
-        (Target("a", primary=False, uploaded=1.0), ImageKind.IMAGE, 50.0, False, False),
-        (Target("a", primary=False, uploaded=1.0), ImageKind.IMAGE, 101.0, False, True),
-        (Target("a", primary=False, uploaded=1.0), ImageKind.ROLLBACK, 50.0, False, True),
-        (Target("a", primary=False), ImageKind.IMAGE, 0.0, False, True),
+        (UploadTarget("a"), ImageKind.IMAGE, 0.0, False, True),
+        (UploadTarget("a", {ImageKind.IMAGE: 5}), ImageKind.IMAGE, 0.0, True, False),
+        (UploadTarget("a", {ImageKind.IMAGE: 5}), ImageKind.ROLLBACK, 0.0, False, True),
+        (UploadTarget("a", not_before=10.0), ImageKind.IMAGE, 9.0, False, False),
+        (UploadTarget("a", not_before=10.0), ImageKind.IMAGE, 9.0, True, True),
+        (UploadTarget("a", primary=False, uploaded=1.0), ImageKind.IMAGE, 50.0, False, False),
+        (UploadTarget("a", primary=False, uploaded=1.0), ImageKind.IMAGE, 101.0, False, True),
+        (UploadTarget("a", primary=False, uploaded=1.0), ImageKind.ROLLBACK, 50.0, False, True),
+        (UploadTarget("a", primary=False), ImageKind.IMAGE, 0.0, False, True),
     ],
 )
-def test_who_is_due(target: Target, kind: ImageKind, now: float, force: bool, due: bool) -> None:
+def test_who_is_due(target: UploadTarget, kind: ImageKind, now: float, force: bool, due: bool) -> None:
     assert target.due(5, kind, now, quiet_period=100.0, force=force) is due
 
 
@@ -410,7 +410,7 @@ def test_a_cancellation_ends_all_uploads(big: Path) -> None:
 
 
 def test_how_far_an_upload_is(big: Path) -> None:
-    seen: list[Target] = []
+    seen: list[UploadTarget] = []
 
     def cancelled() -> bool:
         seen.append(subject.targets[0])

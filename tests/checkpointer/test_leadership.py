@@ -15,12 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.daemon.outlook import Outlook
 from checkpointer.daemon.service import CheckpointService
-from checkpointer.leadership.keeper import FileKeeper, Held, Keeper, ZooKeeperKeeper
-from checkpointer.leadership.leader import Leader
+from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.leadership.leadership import Leadership
-from checkpointer.leadership.look import look
+from checkpointer.leadership.leadership_state import Leader
+from checkpointer.leadership.lock_backend import FileLock, LockBackend, LockOutcome, ZooKeeperLock, lock_holder
 from checkpointer.roles.role import Upload
 from checkpointer.transfer.namenode_outlook import NamenodeOutlook
 from engine.errors import CheckpointCancelledError
@@ -40,10 +39,10 @@ ANOTHER = replace(OTHER, pid=3)
 _HOLDER = """
 import sys
 from pathlib import Path
-from checkpointer.leadership.keeper import FileKeeper
-from checkpointer.leadership.leader import Leader
-keeper = FileKeeper(Path(sys.argv[1]))
-print(keeper.ask(Leader(host="b", pid=2, role="standby", address="b:9870", since=2.0))[0].name, flush=True)
+from checkpointer.leadership.lock_backend import FileLock
+from checkpointer.leadership.leadership_state import Leader
+backend = FileLock(Path(sys.argv[1]))
+print(backend.ask(Leader(host="b", pid=2, role="standby", address="b:9870", since=2.0))[0].name, flush=True)
 sys.stdin.read()
 """
 
@@ -57,7 +56,7 @@ def leading_process(path: Path) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-c", _HOLDER, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "TAKEN\n"
+        assert process.stdout.readline() == "ACQUIRED\n"
         yield process
         process.kill()
 
@@ -71,51 +70,51 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 def test_who_has_a_file_is_seen_without_taking_it(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
     chosen = LeaderSettings(file=tmp_path / "lock")
-    found = look(chosen)
+    found = lock_holder(chosen)
     assert found is not None
     assert (found.leader, found.since) == (OTHER, (tmp_path / "lock").stat().st_mtime)
     holder.kill()
     holder.wait()
-    assert look(chosen) is None
+    assert lock_holder(chosen) is None
     (tmp_path / "lock").unlink()
-    assert look(chosen) is None
+    assert lock_holder(chosen) is None
     assert not (tmp_path / "lock").exists()
 
 
 def test_a_file_goes_with_its_holder(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
-    with closing(FileKeeper(tmp_path / "lock")) as keeper:
-        assert keeper.ask(ME) == (Held.THEIRS, OTHER)
+    with closing(FileLock(tmp_path / "lock")) as backend:
+        assert backend.ask(ME) == (LockOutcome.HELD_BY_OTHER, OTHER)
         holder.kill()
         holder.wait()
-        assert keeper.ask(ME) == (Held.TAKEN, None)
-        assert keeper.ask(ME) == (Held.KEPT, None)
+        assert backend.ask(ME) == (LockOutcome.ACQUIRED, None)
+        assert backend.ask(ME) == (LockOutcome.KEPT, None)
         assert Leader.from_bytes((tmp_path / "lock").read_bytes()) == ME
 
 
 def test_a_file_that_was_removed_or_replaced_is_locked_anew(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    with closing(FileKeeper(path)) as keeper:
-        assert keeper.ask(ME)[0] is Held.TAKEN
+    with closing(FileLock(path)) as backend:
+        assert backend.ask(ME)[0] is LockOutcome.ACQUIRED
         path.unlink()
-        assert keeper.ask(ME)[0] is Held.TAKEN
+        assert backend.ask(ME)[0] is LockOutcome.ACQUIRED
         assert Leader.from_bytes(path.read_bytes()) == ME
 
 
 def test_a_lock_that_was_lost_is_asked_for_again(tmp_path: Path) -> None:
     """NFS loses locks when its server does not hear of their owner for long; here the system drops it."""
     path = tmp_path / "lock"
-    with closing(FileKeeper(path)) as keeper:
-        assert keeper.ask(ME)[0] is Held.TAKEN
+    with closing(FileLock(path)) as backend:
+        assert backend.ask(ME)[0] is LockOutcome.ACQUIRED
         lose(path)
         with leading_process(path):
-            assert keeper.ask(ME) == (Held.THEIRS, OTHER)
-        assert keeper.ask(ME)[0] is Held.TAKEN
+            assert backend.ask(ME) == (LockOutcome.HELD_BY_OTHER, OTHER)
+        assert backend.ask(ME)[0] is LockOutcome.ACQUIRED
         lose(path)
         with leading_process(path):
             """Another one leads for a while."""
-        assert keeper.ask(ME)[0] is Held.TAKEN
+        assert backend.ask(ME)[0] is LockOutcome.ACQUIRED
         assert Leader.from_bytes(path.read_bytes()) == ME
-        assert keeper.ask(ME)[0] is Held.KEPT
+        assert backend.ask(ME)[0] is LockOutcome.KEPT
 
 
 def lose(path: Path) -> None:
@@ -124,8 +123,8 @@ def lose(path: Path) -> None:
 
 
 def test_without_its_directory_the_lock_cannot_be_had(tmp_path: Path) -> None:
-    with closing(FileKeeper(tmp_path / "gone" / "lock")) as keeper, pytest.raises(StorageError, match="lock"):
-        keeper.ask(ME)
+    with closing(FileLock(tmp_path / "gone" / "lock")) as backend, pytest.raises(StorageError, match="lock"):
+        backend.ask(ME)
 
 
 # ---- ZooKeeper ---------------------------------------------------------------------------------------------
@@ -139,31 +138,31 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperSer
         yield server
 
 
-def keeper_of(zookeeper: ZooKeeperServer, name: str) -> ZooKeeperKeeper:
-    return ZooKeeperKeeper(ZooKeeperAddress(zookeeper.hosts, 3.0), f"/hadoop-checkpointer/{name}/leader")
+def keeper_of(zookeeper: ZooKeeperServer, name: str) -> ZooKeeperLock:
+    return ZooKeeperLock(ZooKeeperAddress(zookeeper.hosts, 3.0), f"/hadoop-checkpointer/{name}/leader")
 
 
 def test_a_znode_goes_with_the_session_of_its_owner(zookeeper: ZooKeeperServer) -> None:
     with ExitStack() as closed:
         first, second = (closed.enter_context(closing(keeper_of(zookeeper, "session"))) for _ in range(2))
-        assert first.ask(ME) == (Held.TAKEN, None)
-        assert first.ask(ME) == (Held.KEPT, None)
-        assert second.ask(OTHER) == (Held.THEIRS, ME)
+        assert first.ask(ME) == (LockOutcome.ACQUIRED, None)
+        assert first.ask(ME) == (LockOutcome.KEPT, None)
+        assert second.ask(OTHER) == (LockOutcome.HELD_BY_OTHER, ME)
         first.close()
-        assert second.ask(OTHER) == (Held.TAKEN, None)
+        assert second.ask(OTHER) == (LockOutcome.ACQUIRED, None)
 
 
 def test_who_has_a_znode_is_seen_without_taking_it(zookeeper: ZooKeeperServer) -> None:
     chosen = LeaderSettings(ensemble=ZooKeeperAddress(zookeeper.hosts, 3.0), znode="/hadoop-checkpointer/seen/leader")
-    assert look(chosen) is None
+    assert lock_holder(chosen) is None
     before = time.time()
-    with closing(keeper_of(zookeeper, "seen")) as keeper:
-        keeper.ask(ME)
-        found = look(chosen)
+    with closing(keeper_of(zookeeper, "seen")) as backend:
+        backend.ask(ME)
+        found = lock_holder(chosen)
     assert found is not None
     assert found.leader == ME
     assert before - 1 < found.since < time.time() + 1
-    assert look(chosen) is None
+    assert lock_holder(chosen) is None
 
 
 def test_an_answer_holds_no_longer_than_the_session_that_the_servers_gave(zookeeper: ZooKeeperServer) -> None:
@@ -171,8 +170,8 @@ def test_an_answer_holds_no_longer_than_the_session_that_the_servers_gave(zookee
     ensemble = ZooKeeperAddress(zookeeper.hosts, 600.0)
     chosen = LeaderSettings(ensemble=ensemble, session_timeout=600.0, znode="/hadoop-checkpointer/clipped/leader")
     clock = Clock()
-    with closing(ZooKeeperKeeper(ensemble, chosen.znode)) as keeper:
-        leadership = Leadership(chosen, ME, keeper=keeper, clock=clock)
+    with closing(ZooKeeperLock(ensemble, chosen.znode)) as backend:
+        leadership = Leadership(chosen, ME, backend=backend, clock=clock)
         leadership.ask()
         assert leadership.leads
         clock.now += 11
@@ -180,18 +179,18 @@ def test_an_answer_holds_no_longer_than_the_session_that_the_servers_gave(zookee
 
 
 def test_a_session_that_ended_is_made_anew_and_the_lock_with_it(zookeeper: ZooKeeperServer) -> None:
-    with closing(keeper_of(zookeeper, "away")) as keeper:
-        assert keeper.ask(ME)[0] is Held.TAKEN
+    with closing(keeper_of(zookeeper, "away")) as backend:
+        assert backend.ask(ME)[0] is LockOutcome.ACQUIRED
         zookeeper.stop()
         try:
             with pytest.raises(HdfsError):
-                keeper.ask(ME)
+                backend.ask(ME)
         finally:
             zookeeper.start()
 
         def answered() -> bool:
             try:
-                return keeper.ask(ME)[0] in (Held.TAKEN, Held.KEPT)
+                return backend.ask(ME)[0] in (LockOutcome.ACQUIRED, LockOutcome.KEPT)
             except HdfsError:
                 return False
 
@@ -237,12 +236,12 @@ class FakeKeeper:
     """Says what it is told to say."""
 
     def __init__(self) -> None:
-        self.answer: tuple[Held, Leader | None] | None = (Held.TAKEN, None)
+        self.answer: tuple[LockOutcome, Leader | None] | None = (LockOutcome.ACQUIRED, None)
         self.holds = float("inf")
         self.asked = threading.Event()
         self.on_ask: Callable[[], object] = lambda: None
 
-    def ask(self, me: Leader) -> tuple[Held, Leader | None]:
+    def ask(self, me: Leader) -> tuple[LockOutcome, Leader | None]:
         self.asked.set()
         self.on_ask()
         if self.answer is None:
@@ -276,38 +275,38 @@ class WarmRole(FakeRole):
 
 class Scene:
     def __init__(self, *, required: bool = False) -> None:
-        self.clock, self.role, self.keeper = Clock(), WarmRole(), FakeKeeper()
+        self.clock, self.role, self.backend = Clock(), WarmRole(), FakeKeeper()
         self.role.wall = self.clock.wall
         chosen = LeaderSettings(file=Path("/lock"), session_timeout=10.0, required=required)
-        keeper: Keeper = self.keeper
-        self.leadership = Leadership(chosen, ME, keeper=keeper, clock=self.clock)
+        backend: LockBackend = self.backend
+        self.leadership = Leadership(chosen, ME, backend=backend, clock=self.clock)
         self.namenode = NamenodeOutlook(version="3.4.1", state="active", last_at=START, last_txid=0)
-        outlook = Outlook(standby_config(), ask=lambda address, **_: self.namenode, wall=self.clock.wall)
+        forecast = UploadForecast(standby_config(), ask=lambda address, **_: self.namenode, wall=self.clock.wall)
         self.service = CheckpointService(
             self.role,
             standby_config(),
             clock=self.clock,
             wall=self.clock.wall,
             leadership=self.leadership,
-            outlook=outlook,
+            forecast=forecast,
         )
         self.role.journal = TRANSACTIONS
 
-    def says(self, answer: tuple[Held, Leader | None] | None) -> None:
-        self.keeper.answer = answer
+    def says(self, answer: tuple[LockOutcome, Leader | None] | None) -> None:
+        self.backend.answer = answer
         self.leadership.ask()
 
 
 def test_only_the_leader_makes_checkpoints_and_the_others_keep_up() -> None:
     scene = Scene()
-    scene.says((Held.THEIRS, OTHER))
+    scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
     result = scene.service.poll()
     assert (result.state, scene.role.merges, scene.role.kept_up) == (TriggerState.SKIPPED, 0, 1)
     assert result.message == f"another checkpointer leads: {OTHER}"
     assert scene.service.request(force=True, wait=True).state is TriggerState.UNAVAILABLE
     assert f"stands by, {OTHER} leads" in scene.service.ready().message
     assert scene.service.ready().ok
-    scene.says((Held.TAKEN, None))
+    scene.says((LockOutcome.ACQUIRED, None))
     assert scene.service.poll().state is TriggerState.DONE
     told = scene.service.status()["leader"]
     assert (told["claim"], told["terms"], told["leader"]) == ("leading", 1, str(ME))
@@ -316,42 +315,42 @@ def test_only_the_leader_makes_checkpoints_and_the_others_keep_up() -> None:
 def test_a_leader_that_makes_none_is_not_waited_for_for_ever() -> None:
     scene = Scene()
     patience = 1.5 * PERIOD + 10 + standby_config().poll_interval
-    scene.says((Held.THEIRS, OTHER))
+    scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
     scene.clock.now = patience - 1
-    scene.says((Held.THEIRS, OTHER))
+    scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
     assert scene.service.poll().state is TriggerState.SKIPPED
     scene.clock.now = patience + 1
     # the image is as old, but this one has only begun
-    scene.says((Held.THEIRS, ANOTHER))
+    scene.says((LockOutcome.HELD_BY_OTHER, ANOTHER))
     assert scene.service.poll().state is TriggerState.SKIPPED
     scene.clock.now = 2 * patience + 2
-    scene.says((Held.THEIRS, ANOTHER))
+    scene.says((LockOutcome.HELD_BY_OTHER, ANOTHER))
     assert scene.service.poll().state is TriggerState.DONE
 
 
 def test_who_led_keeps_warm_once_another_one_does_and_looks_before_it_leads_again() -> None:
     scene = Scene()
-    scene.says((Held.TAKEN, None))
+    scene.says((LockOutcome.ACQUIRED, None))
     scene.service.poll()
     assert scene.role.kept_up == 1
     scene.service.poll()
     assert scene.role.kept_up == 1
-    scene.says((Held.THEIRS, OTHER))
+    scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
     scene.service.poll()
     assert (scene.role.kept_up, scene.role.to_end) == (2, False)
-    scene.says((Held.TAKEN, None))
+    scene.says((LockOutcome.ACQUIRED, None))
     scene.service.poll()
     assert scene.role.kept_up == 3
 
 
 def test_a_lock_that_goes_ends_the_merge() -> None:
     scene = Scene()
-    scene.says((Held.TAKEN, None))
+    scene.says((LockOutcome.ACQUIRED, None))
     seen: list[bool] = []
 
     def during(observer: Observer) -> None:
         seen.append(observer.cancelled())
-        scene.says((Held.THEIRS, OTHER))
+        scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
         seen.append(observer.cancelled())
 
     scene.role.during = during
@@ -361,8 +360,8 @@ def test_a_lock_that_goes_ends_the_merge() -> None:
 
 def test_what_was_merged_by_a_former_leader_is_not_sent() -> None:
     scene = Scene()
-    scene.says((Held.TAKEN, None))
-    scene.role.during = lambda observer: scene.says((Held.THEIRS, OTHER))
+    scene.says((LockOutcome.ACQUIRED, None))
+    scene.role.during = lambda observer: scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
     result = scene.service.poll()
     assert result.state is TriggerState.UNAVAILABLE
     assert scene.service.status()["uploads"] == 0
@@ -371,7 +370,7 @@ def test_what_was_merged_by_a_former_leader_is_not_sent() -> None:
 def test_without_an_answer_the_upload_waits_and_then_goes_on() -> None:
     """ZooKeeper is away: whoever led goes on, once a session's time has passed."""
     scene = Scene()
-    scene.says((Held.TAKEN, None))
+    scene.says((LockOutcome.ACQUIRED, None))
 
     def during(observer: Observer) -> None:
         scene.says(None)
@@ -385,7 +384,7 @@ def test_without_an_answer_the_upload_waits_and_then_goes_on() -> None:
 def test_an_upload_ends_with_the_answer_that_allowed_it() -> None:
     """Another daemon may have the lock by then; once it is known that nobody can tell, the image goes out again."""
     scene = Scene()
-    scene.says((Held.TAKEN, None))
+    scene.says((LockOutcome.ACQUIRED, None))
 
     def sending() -> None:
         scene.clock.now += 5
@@ -404,7 +403,7 @@ def test_an_upload_ends_with_the_answer_that_allowed_it() -> None:
 def test_a_leader_that_is_cut_off_stands_by_once_another_one_is_at_work() -> None:
     scene = Scene()
     scene.service.jobs()[0].run()
-    scene.says((Held.TAKEN, None))
+    scene.says((LockOutcome.ACQUIRED, None))
     assert scene.service.poll().state is TriggerState.DONE
     scene.role.journal += TRANSACTIONS
     scene.says(None)
@@ -419,7 +418,7 @@ def test_a_leader_that_is_cut_off_stands_by_once_another_one_is_at_work() -> Non
     result = scene.service.poll()
     assert (result.state, scene.role.merges) == (TriggerState.SKIPPED, 2)
     assert "another checkpointer led" in result.message
-    scene.says((Held.TAKEN, None))
+    scene.says((LockOutcome.ACQUIRED, None))
     assert scene.service.poll().state is TriggerState.DONE
 
 
@@ -427,18 +426,18 @@ def test_who_takes_over_says_when_the_period_ends() -> None:
     scene = Scene()
     scene.role.journal = 1
     assert scene.service.due_in() is None
-    scene.says((Held.THEIRS, OTHER))
+    scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
     scene.service.poll()
     assert scene.service.due_in() is None
-    scene.says((Held.TAKEN, None))
+    scene.says((LockOutcome.ACQUIRED, None))
     scene.clock.now += 5
     scene.leadership.ask()
     assert scene.service.due_in() == PERIOD - 5
-    scene.says((Held.THEIRS, OTHER))
+    scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
     scene.clock.now = PERIOD + 1
-    scene.says((Held.THEIRS, OTHER))
+    scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
     assert scene.service.poll().state is TriggerState.SKIPPED
-    scene.says((Held.TAKEN, None))
+    scene.says((LockOutcome.ACQUIRED, None))
     assert scene.service.due_in() == 0
     # what cannot be made now is for the next poll
     scene.role.read_fault = StorageError("it is away")
@@ -450,27 +449,27 @@ def test_who_takes_over_says_when_the_period_ends() -> None:
     scene.role.journal += 1
     assert scene.service.poll().state is TriggerState.SKIPPED
     scene.clock.now += PERIOD
-    scene.says((Held.KEPT, None))
+    scene.says((LockOutcome.KEPT, None))
     assert scene.service.due_in() == 0
 
 
 def test_a_keeper_that_hangs_is_away() -> None:
     """As a file on NFS does whose server is gone: no checkpoint is ever lost to politeness."""
     scene = Scene()
-    scene.says((Held.TAKEN, None))
-    scene.keeper.asked.clear()
+    scene.says((LockOutcome.ACQUIRED, None))
+    scene.backend.asked.clear()
     answer = threading.Event()
-    scene.keeper.on_ask = lambda: answer.wait(600)
+    scene.backend.on_ask = lambda: answer.wait(600)
     with ThreadPoolExecutor(1) as pool:
         try:
             pool.submit(scene.leadership.ask)
-            assert scene.keeper.asked.wait(600)
+            assert scene.backend.asked.wait(600)
             scene.clock.now += 5
-            scene.leadership.look()
+            scene.leadership.check_backend()
             # it slept: that it had no answer meanwhile is no silence
             scene.clock.now += 100
             assert scene.service.poll().state is TriggerState.SKIPPED
-            scene.leadership.look()
+            scene.leadership.check_backend()
             scene.clock.now += 5
             assert scene.service.poll().state is TriggerState.SKIPPED
             scene.clock.now += 6
@@ -478,27 +477,27 @@ def test_a_keeper_that_hangs_is_away() -> None:
             assert "does not answer" in scene.service.status()["leader"]["problem"]
         finally:
             answer.set()
-    scene.says((Held.KEPT, None))
+    scene.says((LockOutcome.KEPT, None))
     assert scene.service.status()["leader"]["claim"] == "leading"
 
 
 def test_who_slept_amid_a_question_takes_no_keeper_for_away() -> None:
     """Another one may lead by now: that the question failed in the end says nothing of the time before."""
     scene = Scene()
-    scene.says((Held.TAKEN, None))
+    scene.says((LockOutcome.ACQUIRED, None))
 
     def sleep() -> None:
         scene.clock.now += 100
 
-    scene.keeper.on_ask = sleep
+    scene.backend.on_ask = sleep
     scene.says(None)
     assert scene.service.status()["leader"]["claim"] == "uncertain"
 
 
 def test_a_thread_looks_whether_there_are_answers(tmp_path: Path) -> None:
-    keeper, answer = FakeKeeper(), threading.Event()
-    keeper.on_ask = lambda: answer.wait(600)
-    leadership = Leadership(LeaderSettings(file=tmp_path / "lock", session_timeout=0.2), ME, keeper=keeper)
+    backend, answer = FakeKeeper(), threading.Event()
+    backend.on_ask = lambda: answer.wait(600)
+    leadership = Leadership(LeaderSettings(file=tmp_path / "lock", session_timeout=0.2), ME, backend=backend)
     leadership.start()
     try:
         wait_until("it", lambda: leadership.state().claim == "away")  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""What follows from the answers of the lock's keeper, and daemons that freeze against a model of it."""
+"""What follows from the state of the lock's backend, and daemons that freeze against a model of it."""
 
 from __future__ import annotations
 
@@ -9,22 +9,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.leadership.leader import Leader
-from checkpointer.leadership.standing import Answers, Claim, Ground, broken_off, held_back
+from checkpointer.leadership.leadership_state import (
+    Leader,
+    LeadershipState,
+    LeadershipStatus,
+    LeaseBasis,
+    held_back,
+    must_abort,
+)
 from tests.depth import examples, scaled
 
 TIMEOUT = 10.0
 OTHER = Leader(host="b", pid=2, role="standby", address="b:9870", since=1.5)
-NEW = Answers(timeout=TIMEOUT)
-FIRST = Ground(Claim.LEADING, 1)
+NEW = LeadershipState(timeout=TIMEOUT)
+FIRST = LeaseBasis(LeadershipStatus.LEADING, 1)
 
 
-def may_begin(answers: Answers, now: float, *, required: bool = False, late: bool = False) -> bool:
-    return held_back(answers, now, required=required, late=late) == ""
+def may_begin(state: LeadershipState, now: float, *, required: bool = False, late: bool = False) -> bool:
+    return held_back(state, now, required=required, late=late) == ""
 
 
-def ends(answers: Answers, now: float, ground: Ground, *, required: bool = False, sending: bool = False) -> bool:
-    return broken_off(answers, now, ground, required=required, sending=sending)
+def ends(
+    state: LeadershipState, now: float, basis: LeaseBasis, *, required: bool = False, sending: bool = False
+) -> bool:
+    return must_abort(state, now, basis, required=required, sending=sending)
 
 
 @given(
@@ -42,16 +50,16 @@ def test_what_no_daemon_wrote_is_nobody_known(data: bytes | None) -> None:
 
 def test_an_answer_holds_for_a_session() -> None:
     mine = NEW.ours(100.0, taken=True)
-    assert (mine.claim(109.9), mine.claim(110.0)) == (Claim.LEADING, Claim.UNCERTAIN)
+    assert (mine.status(109.9), mine.status(110.0)) == (LeadershipStatus.LEADING, LeadershipStatus.UNCERTAIN)
     theirs = NEW.theirs(100.0, OTHER)
-    assert (theirs.claim(109.9), theirs.claim(110.0)) == (Claim.FOLLOWING, Claim.UNCERTAIN)
+    assert (theirs.status(109.9), theirs.status(110.0)) == (LeadershipStatus.FOLLOWING, LeadershipStatus.UNCERTAIN)
     assert "standby on b (process 2, HTTP b:9870)" in held_back(theirs, 101.0, required=False, late=False)
 
 
 def test_who_slept_knows_nothing_until_it_has_asked() -> None:
-    """After a freeze the last answer is old, and nobody was silent: that is no absence of the keeper."""
+    """After a freeze the last answer is old, and nobody was silent: that is no absence of the backend."""
     frozen = NEW.ours(100.0, taken=True)
-    assert frozen.claim(5000.0) is Claim.UNCERTAIN
+    assert frozen.status(5000.0) is LeadershipStatus.UNCERTAIN
     assert not may_begin(frozen, 5000.0, late=True)
     assert not ends(frozen, 5000.0, FIRST)
     assert ends(frozen, 5000.0, FIRST, sending=True)
@@ -61,10 +69,10 @@ def test_who_slept_knows_nothing_until_it_has_asked() -> None:
 
 def test_a_keeper_that_is_away_decides_nothing_unless_it_is_required() -> None:
     led = NEW.ours(100.0, taken=True).silent(105.0, "no route")
-    assert led.claim(109.0) is Claim.LEADING
-    assert led.claim(112.0) is Claim.UNCERTAIN
+    assert led.status(109.0) is LeadershipStatus.LEADING
+    assert led.status(112.0) is LeadershipStatus.UNCERTAIN
     assert not may_begin(led, 112.0)
-    assert led.claim(115.0) is Claim.AWAY
+    assert led.status(115.0) is LeadershipStatus.AWAY
     assert may_begin(led, 115.0)
     assert not may_begin(led, 115.0, required=True, late=True)
     assert not ends(led, 115.0, FIRST, sending=True)
@@ -83,14 +91,14 @@ def test_a_lock_that_went_and_came_again_is_another_term() -> None:
     assert first.ours(200.0, taken=False).terms == first.terms
     again = first.theirs(201.0, OTHER).ours(202.0, taken=True)
     assert ends(again, 202.0, FIRST)
-    assert not ends(again, 202.0, Ground(Claim.LEADING, again.terms))
+    assert not ends(again, 202.0, LeaseBasis(LeadershipStatus.LEADING, again.terms))
     # it was lost and won between two questions
     assert ends(first.ours(300.0, taken=True), 300.0, FIRST)
 
 
 def test_what_began_without_the_lock() -> None:
     """As who leads was late: it goes on, whoever leads. As nobody could be asked: it ends once another one leads."""
-    late, alone = Ground(Claim.FOLLOWING, 0), Ground(Claim.AWAY, 1)
+    late, alone = LeaseBasis(LeadershipStatus.FOLLOWING, 0), LeaseBasis(LeadershipStatus.AWAY, 1)
     theirs = NEW.theirs(300.0, OTHER)
     assert not ends(theirs, 300.0, late, required=True, sending=True)
     assert ends(theirs, 300.0, alone)
@@ -111,11 +119,11 @@ def test_who_leads_and_makes_none_is_not_waited_for() -> None:
     assert not may_begin(theirs, 101.0, required=True, late=True)
 
 
-# ---- several daemons and a keeper, in simulated time -------------------------------------------------------
+# ---- several daemons and a backend, in simulated time -------------------------------------------------------
 
 
 @dataclass
-class Keeper:
+class ModelBackend:
     """Ends a session that was silent for the timeout, not a moment earlier; it may be away itself."""
 
     away: bool = False
@@ -138,7 +146,7 @@ class Keeper:
 
 @dataclass
 class Daemon:
-    answers: Answers = NEW
+    state: LeadershipState = NEW
     frozen_until: float = 0.0
     cut_until: float = 0.0
 
@@ -146,7 +154,7 @@ class Daemon:
 @pytest.mark.parametrize("seed", range(scaled(40, 4)))
 def test_no_two_lead_and_one_does_after_quiet(seed: int) -> None:
     choose = random.Random(seed)
-    keeper, daemons, now = Keeper(), [Daemon() for _ in range(3)], 0.0
+    backend, daemons, now = ModelBackend(), [Daemon() for _ in range(3)], 0.0
     for _ in range(5000):
         now += choose.uniform(0.01, 2.0)
         event = choose.random()
@@ -156,30 +164,30 @@ def test_no_two_lead_and_one_does_after_quiet(seed: int) -> None:
         elif event < 0.04:
             victim.cut_until = now + choose.uniform(0, 4 * TIMEOUT)
         elif event < 0.05:
-            victim.answers = NEW
+            victim.state = NEW
         elif event < 0.06:
-            keeper.away = not keeper.away
+            backend.away = not backend.away
         who = choose.randrange(len(daemons))
-        ask(daemons[who], who, keeper, now, choose.uniform(0, 0.5))
-        leading = [each for each in daemons if each.answers.claim(now) is Claim.LEADING]
+        ask(daemons[who], who, backend, now, choose.uniform(0, 0.5))
+        leading = [each for each in daemons if each.state.status(now) is LeadershipStatus.LEADING]
         assert len(leading) <= 1
-    keeper.away = False
+    backend.away = False
     for _ in range(200):
         now += 1.0
         for who, daemon in enumerate(daemons):
             daemon.frozen_until = daemon.cut_until = 0.0
-            ask(daemon, who, keeper, now, 0.0)
-    claims = sorted(each.answers.claim(now).value for each in daemons)
+            ask(daemon, who, backend, now, 0.0)
+    claims = sorted(each.state.status(now).value for each in daemons)
     assert claims == ["following", "following", "leading"]
 
 
-def ask(daemon: Daemon, who: int, keeper: Keeper, now: float, travels: float) -> None:
+def ask(daemon: Daemon, who: int, backend: ModelBackend, now: float, travels: float) -> None:
     """A question that was put before now, and what it is answered with."""
     if daemon.frozen_until > now:
         return
     asked_at = now - travels
-    if keeper.away or daemon.cut_until > now:
-        daemon.answers = daemon.answers.silent(asked_at, "nobody answers")
+    if backend.away or daemon.cut_until > now:
+        daemon.state = daemon.state.silent(asked_at, "nobody answers")
         return
-    mine, taken = keeper.ask(who, now)
-    daemon.answers = daemon.answers.ours(asked_at, taken=taken) if mine else daemon.answers.theirs(asked_at, OTHER)
+    mine, taken = backend.ask(who, now)
+    daemon.state = daemon.state.ours(asked_at, taken=taken) if mine else daemon.state.theirs(asked_at, OTHER)

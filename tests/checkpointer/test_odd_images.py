@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.past.record import held_images
+from checkpointer.past.provenance import held_images
 from checkpointer.storage.directories import StorageDirectories, latest_image
 from checkpointer.storage.fitness import content_fault, frame_fault, unusable, with_usable_images
 from checkpointer.storage.inspector import StorageState, inspect

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.past.lost import Beginnings
-from checkpointer.past.proof import Finding, prove
-from checkpointer.past.record import ClaimBook, held_images, read_claims
+from checkpointer.past.proof import PastFinding, prove
+from checkpointer.past.provenance import ProvenanceStore, held_images, read_provenances
+from checkpointer.past.start_over import StartOverLimiter
 from checkpointer.past.watch import PastWatch
 from checkpointer.storage.aside import KEPT, LOST_PAST, PROVENANCE, lost_pasts, set_aside
 from engine.txn_runs import _TIME_STAMPED, ImageId, Provenance, TxnRecorder, TxnRun, is_identifying, runs_of_segments
@@ -164,7 +164,7 @@ def test_a_segment_that_is_being_written_has_no_end(tmp_path: Path) -> None:
     recorder.mark_applied(2)
     (run,) = recorder.runs()
     assert not run.ends
-    assert prove((run,), Witness((whole,), 4), based=False).finding is Finding.HOLDS
+    assert prove((run,), Witness((whole,), 4), based=False).finding is PastFinding.HOLDS
 
 
 # ---- comparisons -------------------------------------------------------------------------------------------
@@ -177,26 +177,26 @@ STRETCHES = noted(*OURS).runs()
 @pytest.mark.parametrize(
     ("present", "last", "finding", "said"),
     [
-        (OURS, 9, Finding.HOLDS, ""),
-        ((*OURS, segment(10, delete(11))), 12, Finding.HOLDS, ""),
+        (OURS, 9, PastFinding.HOLDS, ""),
+        ((*OURS, segment(10, delete(11))), 12, PastFinding.HOLDS, ""),
         # the same bounds, another time
-        ((OURS[0], segment(5, chmod(6), delete(7, at=9), delete(8))), 9, Finding.LOST, "are different now"),
+        ((OURS[0], segment(5, chmod(6), delete(7, at=9), delete(8))), 9, PastFinding.LOST, "are different now"),
         # another transaction before the one that tells
-        ((OURS[0], segment(5, chmod(6, 0o600), delete(7), delete(8))), 9, Finding.LOST, "are different now"),
-        ((OURS[0], segment(5, chmod(6), delete(7))), 8, Finding.LOST, "ends at 8 now"),
-        ((OURS[0], segment(5, chmod(6), delete(7), delete(8), delete(9))), 10, Finding.LOST, "in the middle of"),
-        ((segment(1, delete(2), chmod(3), delete(4), chmod(5), chmod(6)),), 7, Finding.LOST, "in the middle of"),
-        ((OURS[0], segment(5, in_progress=True)), 5, Finding.LOST, "the edits end at 5"),
-        ((OURS[0], segment(5, in_progress=True)), None, Finding.UNKNOWN, "no active NameNode"),
+        ((OURS[0], segment(5, chmod(6, 0o600), delete(7), delete(8))), 9, PastFinding.LOST, "are different now"),
+        ((OURS[0], segment(5, chmod(6), delete(7))), 8, PastFinding.LOST, "ends at 8 now"),
+        ((OURS[0], segment(5, chmod(6), delete(7), delete(8), delete(9))), 10, PastFinding.LOST, "in the middle of"),
+        ((segment(1, delete(2), chmod(3), delete(4), chmod(5), chmod(6)),), 7, PastFinding.LOST, "in the middle of"),
+        ((OURS[0], segment(5, in_progress=True)), 5, PastFinding.LOST, "the edits end at 5"),
+        ((OURS[0], segment(5, in_progress=True)), None, PastFinding.UNKNOWN, "no active NameNode"),
         # what cannot be read yet
-        ((OURS[0],), 9, Finding.UNKNOWN, "cannot be read"),
-        ((OURS[0],), 4, Finding.LOST, "the edits end at 4"),
-        ((), None, Finding.UNKNOWN, "no active NameNode"),
+        ((OURS[0],), 9, PastFinding.UNKNOWN, "cannot be read"),
+        ((OURS[0],), 4, PastFinding.LOST, "the edits end at 4"),
+        ((), None, PastFinding.UNKNOWN, "no active NameNode"),
         # all of it was purged
-        ((segment(20, delete(21)),), 22, Finding.SILENT, "were purged, and it does not have the image"),
+        ((segment(20, delete(21)),), 22, PastFinding.SILENT, "were purged, and it does not have the image"),
     ],
 )
-def test_comparisons(present: Sequence[ModelSegment], last: int | None, finding: Finding, said: str) -> None:
+def test_comparisons(present: Sequence[ModelSegment], last: int | None, finding: PastFinding, said: str) -> None:
     verdict = prove(STRETCHES, Witness(present, last, {}), based=False)
     assert (verdict.finding, said in verdict.reason) == (finding, True)
 
@@ -206,28 +206,28 @@ def test_images_tell_where_edits_do_not() -> None:
     runs = noted(*quiet).runs()
     images = [ImageId(3, "aa"), ImageId(0, "00")]
 
-    def finding(present: Sequence[ModelSegment], theirs: dict[int, str] | None, based: bool = True) -> Finding:
+    def finding(present: Sequence[ModelSegment], theirs: dict[int, str] | None, based: bool = True) -> PastFinding:
         return prove(runs, Witness(present, 6, theirs), based=based, images=lambda: images).finding
 
-    assert finding(quiet, {0: "00"}) is Finding.HOLDS
-    assert finding(quiet, {3: "aa"}) is Finding.HOLDS
-    assert finding(quiet, {0: "11", 3: "bb"}) is Finding.SILENT
-    assert finding(quiet, {}, based=False) is Finding.SILENT
-    assert finding(quiet, None) is Finding.UNKNOWN
+    assert finding(quiet, {0: "00"}) is PastFinding.HOLDS
+    assert finding(quiet, {3: "aa"}) is PastFinding.HOLDS
+    assert finding(quiet, {0: "11", 3: "bb"}) is PastFinding.SILENT
+    assert finding(quiet, {}, based=False) is PastFinding.SILENT
+    assert finding(quiet, None) is PastFinding.UNKNOWN
     # what is behind the image has to be there
-    assert finding(quiet[1:], {3: "aa"}) is Finding.HOLDS
-    assert finding(quiet[1:], {0: "00"}) is Finding.SILENT
+    assert finding(quiet[1:], {3: "aa"}) is PastFinding.HOLDS
+    assert finding(quiet[1:], {0: "00"}) is PastFinding.SILENT
 
 
 def test_an_image_before_a_gap_tells_nothing() -> None:
     runs = noted(OURS[1], base=4).runs()
     images = [ImageId(2, "aa")]
     verdict = prove(runs, Witness(OURS, 9, {2: "aa"}), based=True, images=lambda: images)
-    assert verdict.finding is Finding.SILENT
+    assert verdict.finding is PastFinding.SILENT
 
 
-class Claims:
-    """`KeepsClaims` with one claim."""
+class Provenances:
+    """`ProvenanceRepository` with one claim."""
 
     def __init__(self, md5: str, claim: Provenance) -> None:
         self.known = {md5: claim}
@@ -249,12 +249,12 @@ def test_an_image_of_quiet_edits_is_based_after_a_restart() -> None:
     recorder, asked = TxnRecorder(), list[int]()
     witness = Witness([quiet, segment(4, delete(5))], 6, {0: "another"})
     witness.asked = asked
-    watch = PastWatch(recorder, Claims("aa", claim), lambda: [ImageId(3, "aa")], lambda last: witness)
+    watch = PastWatch(recorder, Provenances("aa", claim), lambda: [ImageId(3, "aa")], lambda last: witness)
     watch.loaded(ImageId(3, "aa"))
     for _ in recorder.record_all(witness.present[1].read(4)):
         pass
     recorder.mark_applied(6)
-    assert watch.check(deep=True).finding is Finding.SILENT
+    assert watch.check(deep=True).finding is PastFinding.SILENT
     assert asked == [3, 0]
 
 
@@ -262,8 +262,12 @@ def test_an_older_image_of_ours_shows_a_new_one_whose_edits_were_purged() -> Non
     """As in an idle cluster that keeps no edits beyond its images, after a restart of this node."""
     telling, quiet = segment(1, delete(2)), segment(4)
     new, kept = ImageId(5, "bb"), ImageId(3, "aa")
-    claims = Claims(new.md5, Provenance(noted(telling, quiet).runs(), None))
-    for images, finding in (({3: "aa"}, Finding.HOLDS), ({3: "another"}, Finding.SILENT), ({}, Finding.SILENT)):
+    claims = Provenances(new.md5, Provenance(noted(telling, quiet).runs(), None))
+    for images, finding in (
+        ({3: "aa"}, PastFinding.HOLDS),
+        ({3: "another"}, PastFinding.SILENT),
+        ({}, PastFinding.SILENT),
+    ):
         watch = PastWatch(TxnRecorder(), claims, lambda: [new, kept], partial(_told, Witness([quiet], 5, images)))
         assert watch.confirm(new).finding is finding
 
@@ -281,12 +285,14 @@ def test_a_namenode_that_lived_on_has_the_same_past() -> None:
             pass
         recorder.mark_applied(each.last)
     witness = Witness(OURS, 9, {0: "00"}, life=7)
-    watch = PastWatch(recorder, Claims("aa", Provenance((), None)), lambda: [ImageId(0, "00")], lambda last: witness)
+    watch = PastWatch(
+        recorder, Provenances("aa", Provenance((), None)), lambda: [ImageId(0, "00")], lambda last: witness
+    )
     assert watch.check(deep=True).holds
     witness.present, witness.images, witness.last = [segment(10, delete(11))], {}, 12
     assert watch.check(deep=True).holds
     witness.life = 8
-    assert watch.check(deep=True).finding is Finding.SILENT
+    assert watch.check(deep=True).finding is PastFinding.SILENT
 
 
 class Broken(ModelSegment):
@@ -298,16 +304,16 @@ def test_a_past_that_was_found_lost_stays_so_until_the_node_starts_over() -> Non
     """The bounds of what the NameNode writes next may fit."""
     witness = Witness(OURS, 9, {0: "aa"})
     watch = PastWatch(
-        noted(*OURS), Claims("aa", Provenance((), None)), lambda: [ImageId(0, "aa")], lambda last: witness
+        noted(*OURS), Provenances("aa", Provenance((), None)), lambda: [ImageId(0, "aa")], lambda last: witness
     )
     assert watch.check(deep=False).holds
     witness.present, witness.last = [], 3
-    assert watch.check(deep=False).finding is Finding.LOST
+    assert watch.check(deep=False).finding is PastFinding.LOST
     witness.present, witness.last = [segment(1, delete(2), chmod(3)), segment(5, delete(6), chmod(7), delete(8))], 9
     for _ in range(3):
-        assert watch.check(deep=False).finding is Finding.LOST
+        assert watch.check(deep=False).finding is PastFinding.LOST
     witness.present = [Broken(1, OURS[0].ops)]
-    assert watch.check(deep=False).finding is Finding.LOST
+    assert watch.check(deep=False).finding is PastFinding.LOST
     witness.present = OURS
     assert watch.check(deep=False).holds
 
@@ -322,7 +328,9 @@ def test_in_an_idle_cluster_an_image_stands_for_many_segments() -> None:
         recorder.mark_applied(each.last)
     witness = Witness(quiet, 400, {0: "00", 300: "aa"})
     witness.asked = asked
-    watch = PastWatch(recorder, Claims("aa", Provenance((), None)), lambda: [ImageId(300, "aa")], lambda last: witness)
+    watch = PastWatch(
+        recorder, Provenances("aa", Provenance((), None)), lambda: [ImageId(300, "aa")], lambda last: witness
+    )
     assert watch.check(deep=True).holds
     assert recorder.base == ImageId(300, "aa")
     assert [each.first for each in recorder.runs()] == list(range(301, 401, 2))
@@ -337,19 +345,19 @@ def test_the_first_transaction_of_an_open_segment_needs_not_be_read() -> None:
     assert prove(ours[1:], Witness([first], 4), based=False, alive=lambda: True).holds
     # behind another end, without that segment, or where the NameNode is not that far
     for present, newest, finding in (
-        ([segment(1, delete(2), delete(3))], 5, Finding.LOST),
-        ([], 4, Finding.UNKNOWN),
-        ([first], 3, Finding.LOST),
+        ([segment(1, delete(2), delete(3))], 5, PastFinding.LOST),
+        ([], 4, PastFinding.UNKNOWN),
+        ([first], 3, PastFinding.LOST),
     ):
         assert prove(ours, Witness(present, newest), based=False).finding is finding
     # a transaction more has to be read
     more = noted(first, segment(4, chmod(5), in_progress=True)).runs()
-    assert prove(more, Witness([first], 5), based=False).finding is Finding.UNKNOWN
+    assert prove(more, Witness([first], 5), based=False).finding is PastFinding.UNKNOWN
 
 
 def test_what_cannot_be_read_is_not_known() -> None:
     verdict = prove(STRETCHES, Witness((OURS[0], Broken(5, OURS[1].ops, False)), 9), based=False)
-    assert verdict.finding is Finding.UNKNOWN
+    assert verdict.finding is PastFinding.UNKNOWN
     assert "the disk is gone" in verdict.reason
 
 
@@ -383,9 +391,9 @@ def test_claims_outlive_a_restart(tmp_path: Path) -> None:
     for folder in folders:
         image(folder, 9, md5)
     claim = Provenance(STRETCHES, ImageId(4, "cc" * 16), STRETCHES[:1], ("http://nn:9870", 1_700_000_000_123))
-    ClaimBook(lambda: folders).add(md5, claim)
+    ProvenanceStore(lambda: folders).add(md5, claim)
     (folders[0] / PROVENANCE).write_text("{")
-    again = ClaimBook(lambda: folders)
+    again = ProvenanceStore(lambda: folders)
     assert again.of(md5) == claim
     assert again.of("ff" * 16) is None
     # those of images that are gone go, too
@@ -394,7 +402,7 @@ def test_claims_outlive_a_restart(tmp_path: Path) -> None:
         (folder / image_name(9)).unlink()
         image(folder, 12, other)
     again.add(other, Provenance(STRETCHES[1:], None))
-    assert read_claims(folders) == {other: Provenance(STRETCHES[1:], None)}
+    assert read_provenances(folders) == {other: Provenance(STRETCHES[1:], None)}
     again.forget()
     assert again.of(other) is None
 
@@ -403,17 +411,19 @@ def test_claims_outlive_a_restart(tmp_path: Path) -> None:
 def test_a_claim_that_is_damaged_is_none(tmp_path: Path, life: object) -> None:
     claim = {"stretches": [], "base": None, "life": life}
     (tmp_path / PROVENANCE).write_text(json.dumps({"format": 1, "images": {"11" * 16: claim}}))
-    assert read_claims([tmp_path]) == {}
+    assert read_provenances([tmp_path]) == {}
 
 
 def test_an_image_that_cannot_be_read_does_not_cost_the_claim_of_another(tmp_path: Path) -> None:
     known = Provenance(noted(*OURS).runs(), ImageId(0, "00"))
     digest = image(tmp_path, 5, "11" * 16).with_name("fsimage_0000000000000000005.md5")
-    book = ClaimBook(lambda: [tmp_path])
+    book = ProvenanceStore(lambda: [tmp_path])
     book.add("11" * 16, known)
     digest.write_bytes(b"damaged")
     book.add("22" * 16, known)
-    assert ClaimBook(lambda: [tmp_path]).of("11" * 16) == ClaimBook(lambda: [tmp_path]).of("22" * 16) == known
+    assert (
+        ProvenanceStore(lambda: [tmp_path]).of("11" * 16) == ProvenanceStore(lambda: [tmp_path]).of("22" * 16) == known
+    )
 
 
 def test_images_that_are_held(tmp_path: Path) -> None:
@@ -472,18 +482,18 @@ def test_runs_compare_by_value() -> None:
 
 def test_a_node_starts_over_with_growing_waits() -> None:
     now = [0.0]
-    beginnings = Beginnings(lambda: now[0])
-    beginnings.check(5, "lost")
+    limiter = StartOverLimiter(lambda: now[0])
+    limiter.check(5, "lost")
     for wait in (60, 120, 240):
-        beginnings.began(5)
+        limiter.started_over(5)
         now[0] += wait - 1
         with pytest.raises(StorageError, match="again in 1 s"):
-            beginnings.check(5, "lost")
+            limiter.check(5, "lost")
         # another image is another beginning
-        beginnings.check(6, "lost")
+        limiter.check(6, "lost")
         now[0] += 1
-        beginnings.check(5, "lost")
-    beginnings.helped()
-    beginnings.began(5)
+        limiter.check(5, "lost")
+    limiter.reset()
+    limiter.started_over(5)
     now[0] += 60
-    beginnings.check(5, "lost")
+    limiter.check(5, "lost")

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 import requests
 
-from checkpointer.daemon.outcome import Taking, outcome_of
-from checkpointer.daemon.outlook import Outlook
 from checkpointer.daemon.process import serve
 from checkpointer.daemon.service import CheckpointService
+from checkpointer.daemon.upload_forecast import UploadForecast
+from checkpointer.daemon.upload_outcome import Acceptance, outcome_of
 from checkpointer.errors import TransferError
-from checkpointer.roles.role import STANDBY, Target, Upload
+from checkpointer.roles.role import STANDBY, Upload, UploadTarget
 from checkpointer.transfer import UploadResult
 from checkpointer.transfer.common import reason_of
 from checkpointer.transfer.namenode_outlook import NamenodeOutlook, ask_outlook
@@ -169,13 +169,13 @@ def test_an_outlook_goes_by_what_was_heard_last() -> None:
         return found
 
     # three quarters of 100 s
-    subject = Outlook(standby_config(), ask=ask, wall=wall)
-    assert subject.forecast(101) == []
+    subject = UploadForecast(standby_config(), ask=ask, wall=wall)
+    assert subject.expected_refusals(101) == []
     subject.look(list(answers), lambda: False)
     assert [subject.takes_from(each) for each in answers] == [1065.0, None, None]
-    (sentence,) = subject.forecast(101)
+    (sentence,) = subject.expected_refusals(101)
     assert sentence.startswith("http://a (Hadoop 3.4.1) will refuse the image at txid 101 as too recent")
-    assert subject.forecast(150) == []
+    assert subject.expected_refusals(150) == []
     subject.heard(Upload("http://a", TAKEN, txid=150))
     assert subject.takes_from("http://a") == 1075.0
     # by its own keys, whatever ours are
@@ -187,12 +187,12 @@ def test_an_outlook_goes_by_what_was_heard_last() -> None:
     assert subject.takes_from("http://a") is None
     answers["http://a"] = None
     subject.look(list(answers), lambda: False)
-    assert subject.forecast(101) == []
+    assert subject.expected_refusals(101) == []
 
 
 # ---- what it means -----------------------------------------------------------------------------------------
 
-A, B = Target("http://a"), Target("http://b")
+A, B = UploadTarget("http://a"), UploadTarget("http://b")
 A_REFUSED = replace(A, settled={ImageKind.IMAGE: 7}, refused={ImageKind.IMAGE: 7}, result=OLD, error=BUSY)
 A_HAS = replace(A, settled={ImageKind.IMAGE: 7}, result=TAKEN)
 B_DOWN = replace(B, result="failed", error="connection refused")
@@ -202,35 +202,49 @@ DOWN = Upload("http://b", "failed", "connection refused")
 @pytest.mark.parametrize(
     ("made", "targets", "taking", "code", "warnings", "words"),
     [
-        ([Upload("http://a", TAKEN)], [A_HAS], Taking.TAKEN, 0, 0, ""),
+        ([Upload("http://a", TAKEN)], [A_HAS], Acceptance.ACCEPTED, 0, 0, ""),
         # another one of the nameservice is down
-        ([Upload("http://a", TAKEN), DOWN], [A_HAS, B_DOWN], Taking.TAKEN, 0, 1, ""),
-        ([DOWN], [A_HAS, B_DOWN], Taking.TAKEN, 0, 1, ""),
-        ([Upload("http://a", TAKEN), Upload("http://b", OLD, refusal=BUSY)], [A_HAS, B], Taking.TAKEN, 0, 1, ""),
-        ([], [A_HAS, replace(B, result=STANDBY)], Taking.TAKEN, 0, 0, ""),
-        ([Upload("http://a", OLD, refusal=RECENT)], [A_REFUSED], Taking.TOO_RECENT, 8, 0, "Rejecting a fsimage"),
-        ([Upload("http://a", OLD, refusal=BUSY)], [A_REFUSED], Taking.REFUSED, 8, 0, "in the process of"),
+        ([Upload("http://a", TAKEN), DOWN], [A_HAS, B_DOWN], Acceptance.ACCEPTED, 0, 1, ""),
+        ([DOWN], [A_HAS, B_DOWN], Acceptance.ACCEPTED, 0, 1, ""),
+        ([Upload("http://a", TAKEN), Upload("http://b", OLD, refusal=BUSY)], [A_HAS, B], Acceptance.ACCEPTED, 0, 1, ""),
+        ([], [A_HAS, replace(B, result=STANDBY)], Acceptance.ACCEPTED, 0, 0, ""),
+        ([Upload("http://a", OLD, refusal=RECENT)], [A_REFUSED], Acceptance.TOO_RECENT, 8, 0, "Rejecting a fsimage"),
+        ([Upload("http://a", OLD, refusal=BUSY)], [A_REFUSED], Acceptance.REFUSED, 8, 0, "in the process of"),
         # asked for once more: nothing is offered, and it still does not have it
-        ([], [A_REFUSED], Taking.REFUSED, 8, 0, "in the process of"),
-        ([Upload("http://a", OLD, refusal=BUSY), DOWN], [A_REFUSED, B_DOWN], Taking.REFUSED, 8, 1, "in the process"),
-        ([DOWN], [replace(A, result=STANDBY), B_DOWN], Taking.FAILED, 7, 0, "connection refused"),
-        ([], [replace(A, result=STANDBY), B], Taking.NOBODY, 8, 0, "http://a is not active; http://b was not offered"),
+        ([], [A_REFUSED], Acceptance.REFUSED, 8, 0, "in the process of"),
+        (
+            [Upload("http://a", OLD, refusal=BUSY), DOWN],
+            [A_REFUSED, B_DOWN],
+            Acceptance.REFUSED,
+            8,
+            1,
+            "in the process",
+        ),
+        ([DOWN], [replace(A, result=STANDBY), B_DOWN], Acceptance.FAILED, 7, 0, "connection refused"),
+        (
+            [],
+            [replace(A, result=STANDBY), B],
+            Acceptance.NOBODY,
+            8,
+            0,
+            "http://a is not active; http://b was not offered",
+        ),
         (
             [Upload("http://a", INACTIVE, refusal="State: standby")],
             [replace(A, result=INACTIVE, error="State: standby")],
-            Taking.NOBODY,
+            Acceptance.NOBODY,
             8,
             0,
             "http://a is not active (State: standby)",
         ),
-        ([], [], Taking.KEPT, 0, 1, ""),
+        ([], [], Acceptance.KEPT, 0, 1, ""),
     ],
 )
 def test_outcomes(
-    made: list[Upload], targets: list[Target], taking: Taking, code: int, warnings: int, words: str
+    made: list[Upload], targets: list[UploadTarget], taking: Acceptance, code: int, warnings: int, words: str
 ) -> None:
     outcome = outcome_of(7, ImageKind.IMAGE, made, targets, takes_from=lambda address: None, now=0.0)
-    assert (outcome.taking, outcome.exit_code, len(outcome.warnings)) == (taking, code, warnings)
+    assert (outcome.acceptance, outcome.exit_code, len(outcome.warnings)) == (taking, code, warnings)
     assert words in outcome.problem
     assert bool(outcome.hint) is bool(code)
     assert outcome.details()["outcome"] == taking.value

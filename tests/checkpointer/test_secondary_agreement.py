@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpointer.errors import TransferError
-from checkpointer.roles.secondary.agreement import Standing, check_signature, needed_logs, standing
+from checkpointer.roles.secondary.agreement import VersionRelation, check_signature, compare_versions, needed_logs
 from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.namenode_protocol import CheckpointSignature, EditLogManifest, RemoteEditLog
@@ -20,19 +20,19 @@ NAMENODE = "NameNode nn:8020"
 
 
 def test_standing() -> None:
-    assert standing([], INFO, NAMENODE) is Standing.FRESH
-    assert standing([INFO], INFO, NAMENODE) is Standing.SAME
+    assert compare_versions([], INFO, NAMENODE) is VersionRelation.FRESH
+    assert compare_versions([INFO], INFO, NAMENODE) is VersionRelation.SAME
     for moved in (replace(INFO, c_time=1), replace(INFO, layout_version=-66)):
-        assert standing([INFO], moved, NAMENODE) is Standing.MOVED
+        assert compare_versions([INFO], moved, NAMENODE) is VersionRelation.MOVED
         # as a kill leaves it while the new one is written
-        assert standing([INFO, moved], moved, NAMENODE) is Standing.MOVED
+        assert compare_versions([INFO, moved], moved, NAMENODE) is VersionRelation.MOVED
 
 
 @pytest.mark.parametrize("change", [{"namespace_id": 8}, {"cluster_id": "CID-2"}, {"blockpool_id": "BP-2"}])
 def test_another_namespace_names_both_sides(change: dict[str, object]) -> None:
     theirs = replace(INFO, **change)  # type: ignore[arg-type]
     with pytest.raises(StorageError) as caught:
-        standing([INFO], theirs, NAMENODE)
+        compare_versions([INFO], theirs, NAMENODE)
     for info in (INFO, theirs):
         assert f"namespaceID {info.namespace_id}" in caught.value.message
         assert f"clusterID {info.cluster_id}, blockpoolID {info.blockpool_id}" in caught.value.message
@@ -42,7 +42,7 @@ def test_another_namespace_names_both_sides(change: dict[str, object]) -> None:
 @pytest.mark.parametrize("layout", [-59, -68])
 def test_a_layout_that_cannot_be_replayed(layout: int) -> None:
     with pytest.raises(UnsupportedLayoutError):
-        standing([], replace(INFO, layout_version=layout), NAMENODE)
+        compare_versions([], replace(INFO, layout_version=layout), NAMENODE)
 
 
 @pytest.mark.parametrize(("base", "following"), [(-12345, 3), (5, 5), (5, 6), (6, 5)])

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from checkpointer.past.proof import Finding
+from checkpointer.past.proof import PastFinding
 from checkpointer.roles.secondary.past import SecondaryPast
 from engine.txn_runs import ImageId, run_of_segment
 from tests.checkpointer.past_model import ModelClaims, ModelNamenode
@@ -27,7 +27,7 @@ def test_nothing_of_a_lost_past_is_offered(first: int) -> None:
             namenode, secondary = run_history(seed)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
-        taken, lost = taken + secondary.taken, lost + secondary.findings.count(Finding.LOST)
+        taken, lost = taken + secondary.taken, lost + secondary.findings.count(PastFinding.LOST)
         set_backs += namenode.set_backs
     # the model is about something
     assert set_backs > EACH
@@ -69,7 +69,7 @@ def test_what_an_idle_cluster_purged_is_not_set_back() -> None:
         for seed in range(FIRST_SEED, FIRST_SEED + IDLE)
         for finding in run_idle_history(seed, extra=(0,), restarts=True).findings
     ]
-    assert set(findings) == {Finding.SILENT}
+    assert set(findings) == {PastFinding.SILENT}
 
 
 @pytest.mark.parametrize("restarted", [False, True])

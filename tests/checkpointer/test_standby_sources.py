@@ -11,9 +11,8 @@ import pytest
 from checkpointer.roles.standby import open_source
 from checkpointer.roles.standby.folder_edits import FolderEdits
 from checkpointer.roles.standby.journal_edits import JournalEdits
-from checkpointer.roles.standby.lag_watch import LagWatch
-from checkpointer.roles.standby.log_roller import LogRoller
-from checkpointer.roles.standby.node_book import NodeBook
+from checkpointer.roles.standby.journal_node_monitor import JournalNodeMonitor
+from checkpointer.roles.standby.log_roller import LagWatch, LogRoller
 from checkpointer.storage.lookup import read_storage_info
 from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
@@ -279,7 +278,7 @@ def test_a_majority_that_keeps_another_namespaces_journal() -> None:
 
 def test_notes_on_the_nodes() -> None:
     clock = Clock()
-    book = NodeBook(["a", "b", "c"], clock=clock)
+    book = JournalNodeMonitor(["a", "b", "c"], clock=clock)
     with book.asking("a") as answered:
         answered(10)
     with pytest.raises(RpcConnectionError), book.asking("b"):
@@ -299,7 +298,7 @@ def test_notes_on_the_nodes() -> None:
 
 
 def test_a_refusal_may_be_an_answer() -> None:
-    book = NodeBook(["a"])
+    book = JournalNodeMonitor(["a"])
     with pytest.raises(NewerTxidError), book.asking("a", may_refuse=True):
         raise NewerTxidError("not yet")
     assert book.states()[0].answers is True
@@ -310,7 +309,7 @@ def test_a_refusal_may_be_an_answer() -> None:
 
 def test_an_answer_that_takes_long_is_none() -> None:
     clock = Clock()
-    book = NodeBook(["a"], clock=clock)
+    book = JournalNodeMonitor(["a"], clock=clock)
     with book.asking("a") as answered:
         clock.now += 5.0
         assert book.states()[0].answers is None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import checkpointer.roles.standby.journal_view as view_module
+import checkpointer.roles.standby.folder_edits as view_module
 from checkpointer.storage.inspector import list_images
 from checkpointer.storage.rollback import latest_rollback_image, promote_rollback_images
 from hadoop_common.names import image_name

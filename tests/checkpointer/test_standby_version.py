@@ -12,8 +12,13 @@ import pytest
 from checkpointer.errors import TransferError
 from checkpointer.merging.offline import merge_directory, plan_directory
 from checkpointer.roles.standby.bootstrap import settle_versions
-from checkpointer.roles.standby.version import ActiveVersion, Move, decide_move, newest_version
-from checkpointer.roles.standby.version_watch import VersionWatch
+from checkpointer.roles.standby.version import (
+    ActiveVersion,
+    VersionAction,
+    VersionWatch,
+    decide_version_action,
+    newest_version,
+)
 from checkpointer.storage.directories import StorageDirectories, read_storage_info
 from checkpointer.storage.formatting import write_version
 from engine.errors import CheckpointCancelledError
@@ -49,19 +54,19 @@ def changed(**values: object) -> StorageInfo:
 @pytest.mark.parametrize(
     ("theirs", "rolling", "move"),
     [
-        (OURS, False, Move.NONE),
-        (OURS, True, Move.NONE),
-        (changed(layout_version=-67), True, Move.WAIT),
-        (changed(layout_version=-70), True, Move.WAIT),
-        (changed(layout_version=-67), False, Move.CONVERT),
-        (changed(layout_version=-67, c_time=2000), False, Move.FETCH),
-        (changed(c_time=2000), False, Move.FETCH),
-        (changed(c_time=500), False, Move.FETCH),
-        (changed(layout_version=-60), False, Move.FETCH),
+        (OURS, False, VersionAction.NONE),
+        (OURS, True, VersionAction.NONE),
+        (changed(layout_version=-67), True, VersionAction.WAIT),
+        (changed(layout_version=-70), True, VersionAction.WAIT),
+        (changed(layout_version=-67), False, VersionAction.CONVERT),
+        (changed(layout_version=-67, c_time=2000), False, VersionAction.FETCH),
+        (changed(c_time=2000), False, VersionAction.FETCH),
+        (changed(c_time=500), False, VersionAction.FETCH),
+        (changed(layout_version=-60), False, VersionAction.FETCH),
     ],
 )
-def test_what_is_done_about_another_version(theirs: StorageInfo, rolling: bool, move: Move) -> None:
-    assert decide_move(OURS, theirs, rolling=rolling, namenode="NameNode nn1:8020") is move
+def test_what_is_done_about_another_version(theirs: StorageInfo, rolling: bool, move: VersionAction) -> None:
+    assert decide_version_action(OURS, theirs, rolling=rolling, namenode="NameNode nn1:8020") is move
 
 
 @pytest.mark.parameters(8)
@@ -69,14 +74,14 @@ def test_what_is_done_about_another_version(theirs: StorageInfo, rolling: bool, 
 @pytest.mark.parametrize("other", [{"namespace_id": 8}, {"cluster_id": "CID-b"}, {"blockpool_id": "BP-2"}])
 def test_another_namespace_is_never_taken_over(other: dict[str, object], rolling: bool) -> None:
     with pytest.raises(StorageError, match="NameNode nn1:8020 is of another namespace"):
-        decide_move(OURS, changed(layout_version=-67, **other), rolling=rolling, namenode="NameNode nn1:8020")
+        decide_version_action(OURS, changed(layout_version=-67, **other), rolling=rolling, namenode="NameNode nn1:8020")
 
 
 @pytest.mark.parameters(8)
 @pytest.mark.parametrize("layout", [-68, -59, -40])
 def test_a_layout_that_cannot_be_merged_is_refused(layout: int) -> None:
     with pytest.raises(UnsupportedLayoutError, match=f"layout version {layout}"):
-        decide_move(OURS, changed(layout_version=layout), rolling=False, namenode="NameNode nn1:8020")
+        decide_version_action(OURS, changed(layout_version=layout), rolling=False, namenode="NameNode nn1:8020")
 
 
 def test_the_newest_of_several_versions() -> None:
@@ -101,7 +106,7 @@ class Cluster:
         self.says: StorageInfo | None = OURS
         self.rolling: bool | None = False
         self.asked = 0
-        self.moves: list[Move] = []
+        self.moves: list[VersionAction] = []
         self.fault: Exception | None = None
         self.ours = OURS
         self.watch = VersionWatch(
@@ -114,7 +119,7 @@ class Cluster:
             return None
         return ActiveVersion("nn1:8020", "http://nn1:9870", self.says, self.rolling, 5)
 
-    def _take_over(self, move: Move, active: ActiveVersion) -> None:
+    def _take_over(self, move: VersionAction, active: ActiveVersion) -> None:
         self.moves.append(move)
         if self.fault is not None:
             raise self.fault
@@ -143,7 +148,7 @@ def test_no_active_is_asked_for_again(cluster: Cluster) -> None:
     assert (cluster.asked, cluster.watch.alarm) == (2, "")
     cluster.says = changed(layout_version=-67)
     cluster.watch.check()
-    assert cluster.moves == [Move.CONVERT]
+    assert cluster.moves == [VersionAction.CONVERT]
 
 
 def test_nothing_is_done_while_a_rolling_upgrade_goes_on(cluster: Cluster) -> None:
@@ -154,7 +159,7 @@ def test_nothing_is_done_while_a_rolling_upgrade_goes_on(cluster: Cluster) -> No
     cluster.rolling = False
     cluster.watch.check()
     cluster.watch.check()
-    assert (cluster.asked, cluster.moves) == (4, [Move.CONVERT])
+    assert (cluster.asked, cluster.moves) == (4, [VersionAction.CONVERT])
 
 
 def test_a_release_that_does_not_tell_of_a_rolling_upgrade(cluster: Cluster) -> None:
@@ -163,7 +168,7 @@ def test_a_release_that_does_not_tell_of_a_rolling_upgrade(cluster: Cluster) -> 
     assert cluster.moves == []
     write_version(cluster.shared, cluster.says)
     cluster.watch.check()
-    assert cluster.moves == [Move.CONVERT]
+    assert cluster.moves == [VersionAction.CONVERT]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +197,11 @@ def test_a_fault_is_an_alarm_until_it_goes_well(cluster: Cluster, fault: Excepti
     assert "could not be adopted" in cluster.watch.alarm
     cluster.fault = None
     cluster.watch.check()
-    assert (cluster.moves, cluster.watch.alarm, cluster.ours) == ([Move.FETCH, Move.FETCH], "", cluster.says)
+    assert (cluster.moves, cluster.watch.alarm, cluster.ours) == (
+        [VersionAction.FETCH, VersionAction.FETCH],
+        "",
+        cluster.says,
+    )
 
 
 def test_a_stop_is_no_fault(cluster: Cluster) -> None:

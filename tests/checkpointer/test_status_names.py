@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from checkpointer.past.lost import LostPast
+from checkpointer.past.start_over import LostPast
 from checkpointer.roles.backup.role import BackupDetails
 from checkpointer.roles.backup.states import BackupState
 from checkpointer.roles.secondary.role import SecondaryDetails

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.roles.standby.node_book import WatchedNode
+from checkpointer.roles.standby.journal_node_monitor import MonitoredJournalNode
 from checkpointer.roles.standby.role import StandbyRole
-from checkpointer.roles.standby.tail_pace import TailPace
+from checkpointer.roles.standby.tailer import TailPace
 from hadoop_common.configuration import Configuration
 from namenode_stub.node import NameNodeStub
 from site_config.checkpoint_config import CheckpointConfig, Role
@@ -110,14 +110,14 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """The calls to JournalNodes."""
     counted: Counter[str] = Counter()
     for name in ("get_edit_log_manifest", "get_journaled_edits"):
-        original = getattr(WatchedNode, name)
+        original = getattr(MonitoredJournalNode, name)
 
         def counting(*args: object, _name: str = name, _call: object = original, **named: object) -> object:
             counted[_name] += 1
             assert callable(_call)
             return _call(*args, **named)
 
-        monkeypatch.setattr(WatchedNode, name, counting)
+        monkeypatch.setattr(MonitoredJournalNode, name, counting)
     return counted
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from checkpointer.roles.backup.namenode_link import check_same_namespace
-from checkpointer.roles.secondary.agreement import standing
+from checkpointer.roles.secondary.agreement import compare_versions
 from checkpointer.roles.standby.folder_edits import FolderEdits
-from checkpointer.roles.standby.version import decide_move
+from checkpointer.roles.standby.version import decide_version_action
 from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo, format_version
 
@@ -31,8 +31,8 @@ def shared_edits(root: Path) -> None:
 @pytest.mark.parametrize(
     "compare",
     [
-        lambda root: decide_move(OURS, THEIRS, rolling=False, namenode="nn1:8020"),
-        lambda root: standing([OURS], THEIRS, "nn1:8020"),
+        lambda root: decide_version_action(OURS, THEIRS, rolling=False, namenode="nn1:8020"),
+        lambda root: compare_versions([OURS], THEIRS, "nn1:8020"),
         lambda root: check_same_namespace(THEIRS, OURS, "nn1:8020"),
         shared_edits,
     ],

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from checkpointer.errors import RoleGaveUpError
 from checkpointer.past.proof import refuse, require_whole
-from checkpointer.past.record import image_md5
+from checkpointer.past.provenance import image_md5
 from checkpointer.past.watch import PastWatch
 from checkpointer.roles.backup.folders import FailedFolders
-from checkpointer.roles.backup.follower import Follower
+from checkpointer.roles.backup.follower import BackupFollower
 from checkpointer.roles.backup.namenode_link import NamenodeLink, NoBackupNodesError
 from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.stream_upkeep import StreamUpkeep
@@ -81,8 +81,8 @@ class BackupCheckpoints:
         namespace: WarmNamespace,
         link: NamenodeLink,
         receiver: JournalReceiver,
-        follower: Follower,
-        keeper: StreamUpkeep,
+        follower: BackupFollower,
+        upkeep: StreamUpkeep,
         failed: FailedFolders,
         past: PastWatch,
         *,
@@ -93,7 +93,7 @@ class BackupCheckpoints:
         self._link = link
         self._receiver = receiver
         self._follower = follower
-        self._keeper = keeper
+        self._upkeep = upkeep
         self._failed = failed
         self._past = past
         self._streaming = streaming
@@ -110,19 +110,19 @@ class BackupCheckpoints:
             try:
                 self._link.register(self._storage.storage_info())
             except NoBackupNodesError as error:
-                self._keeper.note(error)
-            self._keeper.take_version()
+                self._upkeep.note(error)
+            self._upkeep.take_version()
         signature = self._start()
         try:
             if not self._receiver.take_namespace() and self._streaming:
                 self._link.registered = False
-            self._keeper.adopt(signature)
-            self._keeper.check_past()
+            self._upkeep.adopt(signature)
+            self._upkeep.check_past()
             self._follower.reach(signature.current_segment_txid - 1, observer)
             self._assure(signature.current_segment_txid - 1, observer)
             return self._save(observer, config)
         finally:
-            self._keeper.resume()
+            self._upkeep.resume()
 
     def _start(self) -> CheckpointSignature:
         self._receiver.freeze_at_next_segment()
@@ -136,7 +136,7 @@ class BackupCheckpoints:
                 # It was restarted, or rolled back, and does not know us as what we say we are.
                 self._link.registered = False
             self._receiver.thaw()
-            self._keeper.resume()
+            self._upkeep.resume()
             raise
         if command is None:
             self._receiver.thaw()
@@ -152,12 +152,12 @@ class BackupCheckpoints:
 
         Raises:
             StorageError: that cannot be told.
-            HdfsError: as `Follower.reach`.
+            HdfsError: as `BackupFollower.reach`.
         """
         verdict = self._past.check(deep=True)
         began = verdict.lost
         if began:
-            self._keeper.start_over(verdict)
+            self._upkeep.start_over(verdict)
             self._follower.reach(target, observer)
             verdict = self._past.check(deep=True)
         if not verdict.holds:
@@ -165,7 +165,7 @@ class BackupCheckpoints:
                 f"{verdict.reason}: no image is made of it", hint="It will be retried; check that the NameNode is up."
             )
         if not began:
-            self._keeper.is_of_the_past()
+            self._upkeep.is_of_the_past()
 
     def _save(self, observer: Observer, config: CheckpointConfig) -> MergeResult:
         folders = self._storage.current_folders()

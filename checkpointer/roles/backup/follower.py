@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from checkpointer.past.bounds import contradiction
-from checkpointer.past.record import image_md5
+from checkpointer.past.proof import contradiction
+from checkpointer.past.provenance import image_md5
 from checkpointer.past.watch import PastWatch
 from checkpointer.roles.backup.own_segments import finish_in_progress, local_segments, set_aside_damaged
 from checkpointer.roles.backup.receiver import JournalReceiver
@@ -59,7 +59,7 @@ def missing_segments(
     return [(each.first, each.last) for each in chosen if each.last is not None and (each.first, each.last) not in held]
 
 
-class Follower:
+class BackupFollower:
     """Brings a namespace up to date; one thread at a time.
 
     Args:
@@ -260,7 +260,7 @@ class Follower:
                 cancel=self._watched(observer),
                 check=partial(check_segment_file, first_txid=start, last_txid=end, name=segment_name(start, end)),
             )
-            _remove_beginnings(local, folders, start, end)
+            _remove_partial_segments(local, folders, start, end)
 
     def _wanted(self, local: list[EditLogSegment], first: int, last: int) -> list[tuple[int, int]]:
         try:
@@ -300,7 +300,7 @@ def _is_streamed(name: str, streamed_from: int | None) -> bool:
     return segment is not None and streamed_from is not None and segment.first >= streamed_from
 
 
-def _remove_beginnings(local: Iterable[EditLogSegment], folders: Sequence[Path], first: int, last: int) -> None:
+def _remove_partial_segments(local: Iterable[EditLogSegment], folders: Sequence[Path], first: int, last: int) -> None:
     """Remove what we had of a segment from the folders in which it lies whole now."""
     for segment in local:
         if segment.first == first and segment.last is not None and segment.last < last:

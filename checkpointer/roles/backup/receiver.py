@@ -20,19 +20,94 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from checkpointer.roles.backup.batch import decode_batch
 from checkpointer.roles.backup.states import BackupState, StreamEvent, after
-from checkpointer.roles.backup.writer_check import WriterCheck
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
 from hadoop_common.storage_info import StorageInfo
-from hadoop_rpc.errors import JavaIOError
+from hadoop_rpc.errors import JavaIOError, RemoteError, UnregisteredNodeError
 from hadoop_rpc.journal_protocol import FenceResult, JournalInfo
 from hadoop_rpc.service import CallContext
-from journal.errors import JournalError
+from journal.binary_codec import check_layout, decode_op
+from journal.errors import CorruptOpError, JournalError, TransactionGapError
 from journal.operation import EditOp
 from journal.raw_segment_writer import RawSegmentWriter
 from journal.segment_file import EditLogSegment
+
+_INCORRECT_VERSION = "org.apache.hadoop.hdfs.server.common.IncorrectVersionException"
+_FENCED = "org.apache.hadoop.hdfs.server.protocol.FencedException"
+
+
+class WriterCheck:
+    """The namespace whose edits are taken, and the epoch of who may write them; whoever uses it holds a lock."""
+
+    def __init__(self, info: StorageInfo) -> None:
+        self._info = JournalInfo.of(info)
+        self._epoch = 0
+
+    def use(self, info: StorageInfo) -> None:
+        """Go by a new VERSION."""
+        self._info = JournalInfo.of(info)
+
+    def check(self, info: JournalInfo, epoch: int) -> None:
+        """Refuse edits that are not of this namespace and epoch.
+
+        Raises:
+            RemoteError: they are of another layout, namespace or epoch.
+        """
+        self.check_info(info)
+        if epoch != self._epoch:
+            raise RemoteError(f"the writer's epoch is {epoch}, this node takes {self._epoch}", class_name=_FENCED)
+
+    def check_info(self, info: JournalInfo) -> None:
+        """Refuse another layout or namespace, as `check` does."""
+        ours = self._info
+        if info.layout_version != ours.layout_version:
+            problem = f"layout version {info.layout_version} of the edits is not {ours.layout_version}"
+            raise RemoteError(problem, class_name=_INCORRECT_VERSION)
+        if info != ours:
+            theirs = f"namespace {info.namespace_id} of cluster {info.cluster_id}"
+            raise UnregisteredNodeError(
+                f"these are edits of {theirs}, this node backs up {ours.namespace_id} of {ours.cluster_id}"
+            )
+
+    def fence(self, epoch: int) -> int:
+        """Take edits of a newer epoch only; returns the one before.
+
+        Raises:
+            RemoteError: the epoch is not newer.
+        """
+        if epoch <= self._epoch:
+            raise RemoteError(f"epoch {epoch} is not newer than {self._epoch}", class_name=_FENCED)
+        before, self._epoch = self._epoch, epoch
+        return before
+
+
+_SOURCE = "the stream of edits"
+
+
+def decode_batch(records: bytes, first_txid: int, count: int, layout_version: int) -> list[EditOp]:
+    """The operations in `records`, which are exactly `count` and have the txids from `first_txid` on.
+
+    Raises:
+        CorruptOpError: an operation is cut, does not match its checksum, or the count is another one.
+        TransactionGapError: a txid is not the one after its predecessor.
+        UnsupportedLayoutError: the layout is unknown.
+    """
+    check_layout(layout_version, file=_SOURCE)
+    found: list[EditOp] = []
+    position = 0
+    while position < len(records):
+        expected = first_txid + len(found)
+        op, following = decode_op(records, position, layout_version, file=_SOURCE)
+        if op.txid != expected:
+            raise TransactionGapError(expected, op.txid, file=_SOURCE, offset=position)
+        found.append(op)
+        position = following
+    if len(found) != count or not found:
+        problem = f"{len(found)} operations came where {count} were announced"
+        raise CorruptOpError(problem, file=_SOURCE, offset=position, txid=first_txid)
+    return found
+
 
 _LOG = logging.getLogger(__name__)
 # the namespace gets so many transactions at most while the NameNode waits
@@ -52,7 +127,7 @@ class Replica(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class StreamPosition:
     """Where the stream stands.
 
     Attributes:
@@ -105,10 +180,10 @@ class JournalReceiver:
 
     # ---- observation ---------------------------------------------------------------------------------------
 
-    def position(self) -> Position:
+    def position(self) -> StreamPosition:
         """Where the stream stands now."""
         with self._lock:
-            return Position(self._state, self._last_txid, self._open_segment(), self._reason, self._streamed)
+            return StreamPosition(self._state, self._last_txid, self._open_segment(), self._reason, self._streamed)
 
     def _open_segment(self) -> EditLogSegment | None:
         writer = self._writer

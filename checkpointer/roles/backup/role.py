@@ -17,20 +17,19 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from checkpointer.past.lost import LostPast
 from checkpointer.past.namenode_witness import NamenodeWitness
-from checkpointer.past.record import ClaimBook, held_images
+from checkpointer.past.provenance import ProvenanceStore, held_images
+from checkpointer.past.start_over import LostPast
 from checkpointer.past.watch import PastWatch
 from checkpointer.roles.backup.checkpoints import BackupCheckpoints
 from checkpointer.roles.backup.folders import FailedFolders, begin_storage, check_storage
-from checkpointer.roles.backup.follower import Follower
+from checkpointer.roles.backup.follower import BackupFollower
 from checkpointer.roles.backup.namenode_link import NamenodeLink, OwnAddresses
 from checkpointer.roles.backup.own_segments import local_segments
-from checkpointer.roles.backup.pace import Pace
 from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.states import BackupState
-from checkpointer.roles.backup.stream_upkeep import StreamUpkeep
-from checkpointer.roles.role import IN_USE, Job, Progress, Target, Upload
+from checkpointer.roles.backup.stream_upkeep import StreamUpkeep, UpkeepPace
+from checkpointer.roles.role import IN_USE, Job, Progress, Upload, UploadTarget
 from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.room import require_room
@@ -116,7 +115,7 @@ class BackupRole:
         self._namespace = WarmNamespace(config.merge_settings, recorder=recorder)
         self._past = PastWatch(
             recorder,
-            ClaimBook(self._storage.current_folders),
+            ProvenanceStore(self._storage.current_folders),
             lambda: held_images(self._storage.current_folders()),
             lambda last: self._witness(),
         )
@@ -166,7 +165,7 @@ class BackupRole:
             resources.callback(self._link.close)
             self._take_storage(cancelled)
             resources.callback(self._namespace.close)
-            self._follower = Follower(
+            self._follower = BackupFollower(
                 self._storage,
                 self._namespace,
                 self._link,
@@ -200,12 +199,12 @@ class BackupRole:
                 server.start()
                 resources.callback(server.stop)
                 self._link.addresses = OwnAddresses((server_address[0], server.address[1]), self._config.web.first)
-            self._keeper = StreamUpkeep(
+            self._upkeep = StreamUpkeep(
                 self._storage,
                 self._link,
                 self._receiver,
                 self._follower,
-                Pace(BackOff(FOLLOW_SECONDS, self._config.poll_interval), self._clock),
+                UpkeepPace(BackOff(FOLLOW_SECONDS, self._config.poll_interval), self._clock),
                 streaming=self._streaming,
                 closing=stopping,
                 on_start_over=self._uploader.forget,
@@ -216,7 +215,7 @@ class BackupRole:
                 self._link,
                 self._receiver,
                 self._follower,
-                self._keeper,
+                self._upkeep,
                 self._folders,
                 self._past,
                 streaming=self._streaming,
@@ -283,7 +282,7 @@ class BackupRole:
         return local_segments(self.image_folders())
 
     @property
-    def targets(self) -> Sequence[Target]:
+    def targets(self) -> Sequence[UploadTarget]:
         return self._uploader.targets
 
     def storage(self) -> Mapping[str, str]:
@@ -291,7 +290,7 @@ class BackupRole:
         return {str(root): dropped.get(root, IN_USE) for root in self._config.image_directories}
 
     def alarms(self) -> Sequence[str]:
-        return [self._keeper.trouble] if self._keeper.trouble else []
+        return [self._upkeep.alarm] if self._upkeep.alarm else []
 
     def lacks_room(self) -> str:
         return self._storage.lacks_room()
@@ -301,18 +300,18 @@ class BackupRole:
         segment = position.segment
         return BackupDetails(
             transactions_since_roll=0 if segment is None else position.last_txid - segment.first + 1,
-            tailing_lag_transactions=max(0, self._keeper.namenode_txid - position.last_txid),
+            tailing_lag_transactions=max(0, self._upkeep.namenode_txid - position.last_txid),
             state=position.state,
             stream_txid=position.last_txid,
-            namenode_txid=self._keeper.namenode_txid,
+            namenode_txid=self._upkeep.namenode_txid,
             streamed=position.streamed,
             registered=self._link.registered,
-            lost_past=self._keeper.lost,
+            lost_past=self._upkeep.lost,
         )
 
     def progress(self) -> Progress:
         image = self._storage.latest_image()
-        newest = max(image.txid, self._receiver.position().last_txid, self._keeper.namenode_txid, self._asked_txid)
+        newest = max(image.txid, self._receiver.position().last_txid, self._upkeep.namenode_txid, self._asked_txid)
         return Progress(image.txid, newest, image.written_at)
 
     # ---- work ----------------------------------------------------------------------------------------------
@@ -322,7 +321,7 @@ class BackupRole:
         # A poll holds the lock for a moment, and may be due whenever a look is.
         if self._work.acquire(timeout=FOLLOW_SECONDS):
             try:
-                self._keeper.attempt(self._look)
+                self._upkeep.attempt(self._look)
             finally:
                 self._work.release()
         return False
@@ -330,7 +329,7 @@ class BackupRole:
     def _look(self) -> None:
         self._folders.drop(self._storage)
         self._receiver.use(self.storage_info(), self.image_folders())
-        self._keeper.look()
+        self._upkeep.look()
 
     def prepare(self) -> None:
         """Leave failed storage directories out, as long as another works; try dropped ones again if configured.
@@ -341,7 +340,7 @@ class BackupRole:
             self._folders.revise(self._storage, restore=self._config.restore_directories)
             self._receiver.use(self.storage_info(), self.image_folders())
         self._asked_txid = -1
-        if self._keeper.trouble:
+        if self._upkeep.alarm:
             # why it does not tell is what the next look, or the checkpoint, finds out
             with suppress(HdfsError):
                 self._asked_txid = self._link.transaction_id()

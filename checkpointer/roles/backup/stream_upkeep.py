@@ -9,7 +9,7 @@ receiver, so that no look goes by what was true at the one before.
 - It streams to who is registered from its next segment on, so it is asked to roll. A roll that brings no segment here
   means that it cannot reach this node, and is an error.
 
-Faults make the looks rarer (`Pace`); a NameNode that is down is looked at as often as before, for that costs it
+Faults make the looks rarer (`UpkeepPace`); a NameNode that is down is looked at as often as before, for that costs it
 nothing.
 """
 
@@ -18,21 +18,63 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from checkpointer.past.lost import Beginnings, LostPast
-from checkpointer.past.proof import Verdict, set_back
-from checkpointer.roles.backup.follower import Follower
+from checkpointer.past.proof import PastVerdict, set_back
+from checkpointer.past.start_over import LostPast, StartOverLimiter
+from checkpointer.roles.backup.follower import BackupFollower
 from checkpointer.roles.backup.namenode_link import NamenodeLink, check_same_namespace
-from checkpointer.roles.backup.pace import Pace
 from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.states import BackupState
 from checkpointer.storage.directories import StorageDirectories
 from engine.errors import CheckpointError
 from engine.observer import Observer, SilentObserver
+from hadoop_common.back_off import BackOff
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.recurring_fault import Alarm, with_next
 from hadoop_rpc.errors import RpcConnectionError, SafeModeError
 from hadoop_rpc.namenode_protocol import CheckpointSignature
+
+
+class UpkeepPace:
+    """What was seen when; one thread at a time.
+
+    Args:
+        back_off: waits after failures.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, back_off: BackOff, clock: Callable[[], float]) -> None:
+        self._back_off = back_off
+        self._clock = clock
+        self._failures = 0
+        self._not_before = clock()
+        self._last_txid = -1
+
+    def due(self) -> bool:
+        """Whether the wait after the last failure is over."""
+        return self._clock() >= self._not_before
+
+    def succeeded(self) -> None:
+        """All was well."""
+        self._failures = 0
+
+    def failed(self, *, at_once: bool) -> None:
+        """It was not: wait longer each time, unless looking again `at_once` costs nobody anything."""
+        if at_once:
+            return
+        self._failures += 1
+        self._not_before = self._clock() + self._back_off.wait(self._failures)
+
+    def stalled(self, last_txid: int, namenode_txid: int) -> bool:
+        """Whether the stream brought nothing since the last look, though the NameNode had written more by then.
+
+        Args:
+            last_txid: newest transaction that came.
+            namenode_txid: newest one that the NameNode had written at the last look.
+        """
+        unmoved, self._last_txid = last_txid == self._last_txid, last_txid
+        return unmoved and last_txid < namenode_txid
+
 
 _LOG = logging.getLogger(__name__)
 
@@ -56,7 +98,7 @@ class StreamUpkeep:
         on_start_over: called when this node started over.
 
     Attributes:
-        trouble: why it is not in step, "" while it is.
+        alarm: why it is not in step, "" while it is.
         lost: why and when this node started over last; None where it never did.
         namenode_txid: newest transaction of the NameNode at the last look, -1 before the first.
     """
@@ -66,8 +108,8 @@ class StreamUpkeep:
         storage: StorageDirectories,
         link: NamenodeLink,
         receiver: JournalReceiver,
-        follower: Follower,
-        pace: Pace,
+        follower: BackupFollower,
+        pace: UpkeepPace,
         *,
         streaming: bool,
         closing: Callable[[], bool],
@@ -82,13 +124,13 @@ class StreamUpkeep:
         self._closing = closing
         self._on_start_over = on_start_over
         self._ahead = False
-        self.trouble: str = Alarm("not yet in step with the NameNode", "No action is needed while the daemon starts.")
+        self.alarm: str = Alarm("not yet in step with the NameNode", "No action is needed while the daemon starts.")
         self.namenode_txid = -1
         self.lost: LostPast | None = None
-        self._beginnings = Beginnings()
+        self._start_over_limiter = StartOverLimiter()
 
     def attempt(self, look: Callable[[], None]) -> None:
-        """Run `look`, whose errors become `trouble`, unless the last ones are too recent."""
+        """Run `look`, whose errors become `alarm`, unless the last ones are too recent."""
         if self._closing() or not self._pace.due():
             return
         try:
@@ -99,19 +141,19 @@ class StreamUpkeep:
             self.note(StorageError(told(error), hint="Check the disks of the storage."))
         else:
             self._pace.succeeded()
-            if self.trouble:
+            if self.alarm:
                 _LOG.info("in touch with the NameNode at %s", self._link.address)
-            self.trouble = ""
+            self.alarm = ""
 
     def note(self, error: HdfsError) -> None:
         """Remember why it is not in step, and log what is new."""
         down = isinstance(error, RpcConnectionError)
         if down:
             self._link.registered = False
-        if error.message != self.trouble and not self._closing():
+        if error.message != self.alarm and not self._closing():
             level = logging.INFO if isinstance(error, SafeModeError) else logging.ERROR
             _LOG.log(level, "not in step with the NameNode: %s", with_next(error))
-        self.trouble = Alarm(error.message, error.hint)
+        self.alarm = Alarm(error.message, error.hint)
         self._pace.failed(at_once=down)
 
     def look(self) -> None:
@@ -186,7 +228,7 @@ class StreamUpkeep:
         if problem := self._follower.contradiction():
             self.start_over(set_back(problem))
 
-    def start_over(self, verdict: Verdict) -> None:
+    def start_over(self, verdict: PastVerdict) -> None:
         """Set aside what is here, which `verdict` does not find at the NameNode, and go on from its image.
 
         Raises:
@@ -194,12 +236,12 @@ class StreamUpkeep:
             HdfsError: its image could not be had.
         """
         cause = verdict.cause(f"the NameNode at {self._link.address}")
-        self._beginnings.check(self._link.newest_image_txid(), cause)
+        self._start_over_limiter.check(self._link.newest_image_txid(), cause)
         # One that was rolled back gives its image only to whoever knows its VERSION as it is now.
         self.take_version()
         self.lost = LostPast.of(cause, self._follower.start_over(self._receiver.open_first))
         image = self._storage.latest_image().txid
-        self._beginnings.began(image)
+        self._start_over_limiter.started_over(image)
         self._receiver.start_over(image)
         _LOG.warning("%s; %s", cause, self.lost.sentence())
         self._on_start_over()
@@ -222,7 +264,7 @@ class StreamUpkeep:
 
     def is_of_the_past(self) -> None:
         """What this node holds was found to be of the NameNode's past."""
-        self._beginnings.helped()
+        self._start_over_limiter.reset()
 
     # ---- steps ---------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from hadoop_rpc.namenode_protocol import CheckpointSignature, EditLogManifest, R
 from image_format.layout import check_supported
 
 
-class Standing(Enum):
+class VersionRelation(Enum):
     """How our storage is to the NameNode's namespace.
 
     FRESH is not formatted yet; MOVED is of the same namespace before, or after, an upgrade or a rollback.
@@ -24,7 +24,7 @@ class Standing(Enum):
     MOVED = "moved"
 
 
-def standing(ours: Collection[StorageInfo], theirs: StorageInfo, namenode: str) -> Standing:
+def compare_versions(ours: Collection[StorageInfo], theirs: StorageInfo, namenode: str) -> VersionRelation:
     """Compare the VERSIONs of our directories with what the NameNode at `namenode` says of itself.
 
     Raises:
@@ -42,9 +42,9 @@ def standing(ours: Collection[StorageInfo], theirs: StorageInfo, namenode: str) 
             )
     check_supported(theirs.layout_version, f"namespace of {namenode}")
     if not ours:
-        return Standing.FRESH
+        return VersionRelation.FRESH
     moved = any((each.layout_version, each.c_time) != (theirs.layout_version, theirs.c_time) for each in ours)
-    return Standing.MOVED if moved else Standing.SAME
+    return VersionRelation.MOVED if moved else VersionRelation.SAME
 
 
 def check_signature(signature: CheckpointSignature, namenode: str) -> None:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from checkpointer.past.proof import Witness, prove
-from checkpointer.past.record import image_md5
+from checkpointer.past.provenance import image_md5
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from checkpointer.transfer import download_image, download_segment
 from checkpointer.transfer.retry import TransferRetry

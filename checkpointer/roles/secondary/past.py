@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from checkpointer.past.proof import Finding, Verdict, Witness, prove
-from checkpointer.past.watch import KeepsClaims
+from checkpointer.past.proof import PastFinding, PastVerdict, Witness, prove
+from checkpointer.past.watch import ProvenanceRepository
 from engine.txn_runs import MAX_HISTORY, ImageId, Provenance, TxnRun, run_of_segment
 from hadoop_common.errors import HdfsError
 
@@ -50,7 +50,7 @@ class SecondaryPast:
         held: the images that are here.
     """
 
-    def __init__(self, claims: KeepsClaims, held: Callable[[], Sequence[ImageId]]) -> None:
+    def __init__(self, claims: ProvenanceRepository, held: Callable[[], Sequence[ImageId]]) -> None:
         self._claims = claims
         self._held = held
         self._pending: _Pending | None = None
@@ -86,7 +86,7 @@ class SecondaryPast:
         claim = self._claims.of(image.md5)
         return claim is not None and bool(claim.runs)
 
-    def compare(self, image: ImageId, witness: Witness) -> Verdict:
+    def compare(self, image: ImageId, witness: Witness) -> PastVerdict:
         """Compare what an image was made of with the NameNode's past as it is now."""
         pending = self._pending
         if pending is None or pending.image != image:
@@ -132,7 +132,7 @@ def _ending_at(txid: int, witness: Witness, known: Mapping[int, tuple[TxnRun, ..
     return ()
 
 
-def _prove(claim: Provenance, witness: Witness) -> Verdict:
+def _prove(claim: Provenance, witness: Witness) -> PastVerdict:
     base = claim.base
 
     def same_life() -> bool:
@@ -141,6 +141,6 @@ def _prove(claim: Provenance, witness: Witness) -> Verdict:
     verdict = prove(
         claim.runs, witness, based=base is not None, images=lambda: () if base is None else (base,), alive=same_life
     )
-    if verdict.finding is Finding.SILENT and claim.before:
+    if verdict.finding is PastFinding.SILENT and claim.before:
         return prove((*claim.before, *claim.runs), witness, based=False)
     return verdict

@@ -27,18 +27,16 @@ from pathlib import Path
 
 from checkpointer.errors import TransferError
 from checkpointer.merging.engines import MergeTask, choose_engine, load_ahead
-from checkpointer.past.bounds import contradiction
-from checkpointer.past.lost import LostPast
 from checkpointer.past.namenode_witness import NamenodeWitness
-from checkpointer.past.proof import Verdict, refuse, require_whole, set_back
-from checkpointer.past.record import ClaimBook, held_images, image_md5
-from checkpointer.roles.role import Job, Progress, Target, Upload
-from checkpointer.roles.secondary.agreement import Standing, check_signature, needed_logs, standing
+from checkpointer.past.proof import PastVerdict, contradiction, refuse, require_whole, set_back
+from checkpointer.past.provenance import ProvenanceStore, held_images, image_md5
+from checkpointer.past.start_over import LostPast
+from checkpointer.roles.role import Job, Progress, Upload, UploadTarget
+from checkpointer.roles.secondary.agreement import VersionRelation, check_signature, compare_versions, needed_logs
 from checkpointer.roles.secondary.fetch import Fetcher, FetcherSettings
 from checkpointer.roles.secondary.merge_failures import MergeFailures
-from checkpointer.roles.secondary.namenode import NamenodeCalls, connect, connect_to_look
+from checkpointer.roles.secondary.namenode import NamenodeCalls, NamenodePosition, connect, connect_to_look
 from checkpointer.roles.secondary.past import SecondaryPast
-from checkpointer.roles.secondary.position import NamenodePosition
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.storage.lookup import ImageCopy
@@ -139,7 +137,7 @@ class SecondaryRole:
         self._namespace: StorageInfo | None = None
         self._failures = MergeFailures()
         self._past = SecondaryPast(
-            ClaimBook(self._storage.image_folders), lambda: held_images(self._storage.image_folders())
+            ProvenanceStore(self._storage.image_folders), lambda: held_images(self._storage.image_folders())
         )
         self._lost: LostPast | None = None
         # The newest roll, until an image is made for it.
@@ -213,7 +211,7 @@ class SecondaryRole:
     # ---- observation ---------------------------------------------------------------------------------------
 
     @property
-    def targets(self) -> tuple[Target, ...]:
+    def targets(self) -> tuple[UploadTarget, ...]:
         return self._uploader.targets
 
     def storage(self) -> dict[str, str]:
@@ -393,7 +391,7 @@ class SecondaryRole:
         """
         info = self._calls.call(NamenodeClient.version_request, cancelled).storage_info
         try:
-            standing(self._storage.versions(), info, self._namenode)
+            compare_versions(self._storage.versions(), info, self._namenode)
         except StorageError as error:
             self._stranger = Alarm(error.message, error.hint)
             raise
@@ -410,10 +408,10 @@ class SecondaryRole:
             signature = self._roll(observer)
             self._rolled = _Roll(signature, described, self._clock())
         info = signature.storage_info
-        found = standing(self._storage.versions(), info, self._namenode)
-        if found is Standing.FRESH:
+        found = compare_versions(self._storage.versions(), info, self._namenode)
+        if found is VersionRelation.FRESH:
             self._storage.format(info)
-        moved = found is Standing.MOVED and info != self._namespace
+        moved = found is VersionRelation.MOVED and info != self._namespace
         if moved:
             _LOG.warning("%s was upgraded or rolled back; fetching its image and edits again", self._namenode)
         return signature, moved
@@ -429,7 +427,7 @@ class SecondaryRole:
     def _roll(self, observer: Observer) -> CheckpointSignature:
         """Let the NameNode begin a segment."""
         signature = self._calls.call(NamenodeClient.roll_edit_log, observer.cancelled)
-        standing(self._storage.versions(), signature.storage_info, self._namenode)
+        compare_versions(self._storage.versions(), signature.storage_info, self._namenode)
         check_signature(signature, self._namenode)
         ended = signature.current_segment_txid - 1
         # The roll itself wrote the last transaction, so that no image can hold that one yet.
@@ -465,7 +463,7 @@ class SecondaryRole:
 
     def _lost_by(
         self, newest: ImageId | None, witness: NamenodeWitness, logs: Sequence[RemoteEditLog]
-    ) -> Verdict | None:
+    ) -> PastVerdict | None:
         """Return what says that our newest image is not of the NameNode's past, None where nothing does."""
         txid, local = -1 if newest is None else newest.txid, self.segments()
         problem = contradiction(txid, local, logs)
@@ -479,7 +477,7 @@ class SecondaryRole:
         verdict = self._past.compare(newest, witness)
         return verdict if verdict.lost else None
 
-    def _set_aside(self, verdict: Verdict) -> None:
+    def _set_aside(self, verdict: PastVerdict) -> None:
         self._lost = LostPast.of(verdict.cause(self._namenode), self._storage.set_aside())
         _LOG.warning("%s; %s", self._lost.reason, self._lost.sentence())
         self._past.forget()

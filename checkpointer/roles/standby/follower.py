@@ -25,20 +25,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from checkpointer.past.lost import Beginnings, LostPast
-from checkpointer.past.record import ClaimBook, held_images, image_md5
+from checkpointer.past.provenance import ProvenanceStore, held_images, image_md5
+from checkpointer.past.start_over import LostPast, StartOverLimiter
 from checkpointer.past.watch import PastWatch
 from checkpointer.roles.standby.edit_source import EditSource
-from checkpointer.roles.standby.gap import gap_alarm
-from checkpointer.roles.standby.image_source import ImageSource
-from checkpointer.roles.standby.journal_witness import JournalWitness
-from checkpointer.roles.standby.lag_watch import LagWatch
-from checkpointer.roles.standby.log_roller import LogRoller
-from checkpointer.roles.standby.namenodes import NameNodes
-from checkpointer.roles.standby.other_images import OtherImages
+from checkpointer.roles.standby.image_source import ImageSource, OtherImages, gap_alarm
+from checkpointer.roles.standby.log_roller import LagWatch, LogRoller
+from checkpointer.roles.standby.namenodes import JournalWitness, NameNodes
 from checkpointer.roles.standby.tailer import EditTailer
-from checkpointer.roles.standby.version import ActiveVersion, Move, decide_move
-from checkpointer.roles.standby.version_watch import VersionWatch
+from checkpointer.roles.standby.version import ActiveVersion, VersionAction, VersionWatch, decide_version_action
 from checkpointer.storage.directories import ImageCopy, StorageDirectories
 from checkpointer.storage.rollback import latest_rollback_image, promote_rollback_images
 from engine.errors import CheckpointCancelledError, CheckpointError
@@ -112,12 +107,12 @@ class JournalFollower:
         self._warm = WarmNamespace(config.merge_settings, recorder=recorder)
         self.past = PastWatch(
             recorder,
-            ClaimBook(storage.current_folders),
+            ProvenanceStore(storage.current_folders),
             lambda: held_images(storage.current_folders()),
             lambda last: JournalWitness(source, nodes, last),
         )
         self._on_start_over = on_start_over
-        self._beginnings = Beginnings(clock)
+        self._start_over_limiter = StartOverLimiter(clock)
         self._lost: LostPast | None = None
         self._tailer = EditTailer(
             self._warm,
@@ -347,7 +342,7 @@ class JournalFollower:
             self._start_over(verdict.cause("the NameNode"), observer)
             began = True
         if not began:
-            self._beginnings.helped()
+            self._start_over_limiter.reset()
         return began
 
     def _start_over(self, reason: str, observer: Observer) -> None:
@@ -363,10 +358,12 @@ class JournalFollower:
                 f"{reason}: this node will start over once a NameNode is active",
                 hint="See by their logs and by the failover controllers why no NameNode is active.",
             )
-        self._beginnings.check(active.image_txid, reason)
-        decide_move(self._storage.storage_info(), active.info, rolling=True, namenode=f"NameNode {active.address}")
+        self._start_over_limiter.check(active.image_txid, reason)
+        decide_version_action(
+            self._storage.storage_info(), active.info, rolling=True, namenode=f"NameNode {active.address}"
+        )
         aside = self._others.start_over(active, observer.cancelled)
-        self._beginnings.began(active.image_txid)
+        self._start_over_limiter.started_over(active.image_txid)
         self._storage.write_version(active.info)
         self._note_start_over(reason, active, aside)
         self._load(observer)
@@ -411,10 +408,10 @@ class JournalFollower:
         hint, bug = (_REPORT, fault) if known is None else (known.hint, None)
         self._fault.occurred(text, hint=hint, bug=bug, txid=self.applied_txid, phase="replay")
 
-    def _take_over(self, move: Move, active: ActiveVersion) -> None:
+    def _take_over(self, move: VersionAction, active: ActiveVersion) -> None:
         with self._exclusive(self._closing.is_set):
             aside = self._others.take_over(move, active, self._closing.is_set)
-            if move is Move.FETCH:
+            if move is VersionAction.FETCH:
                 self._note_start_over("the NameNode was upgraded, or rolled back", active, aside)
             # The next tail loads the newest image, in the new layout.
             self._warm.close()

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from checkpointer.errors import TransferError
 from checkpointer.roles.standby.version import ActiveVersion
@@ -21,6 +21,7 @@ from hadoop_rpc.errors import NoSuchRpcMethodError, RpcConnectionError, RpcError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from hadoop_rpc.retry import NO_RETRY
+from journal.journal import ReadableSegment
 from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
@@ -289,3 +290,45 @@ class NameNodes:
             f"no NameNode rolled its edit log: {said}",
             hint="Check that one is active, and that this daemon's user is a superuser of HDFS.",
         )
+
+
+class KnowsImages(Protocol):
+    """The NameNodes, as far as they bear witness (`NameNodes`)."""
+
+    def active_txid(self) -> int | None: ...
+
+    def active_image_md5(self, txid: int) -> str | None: ...
+
+    def lives(self) -> Mapping[str, int]: ...
+
+    def active_life(self) -> tuple[str, int] | None: ...
+
+
+class ListsSegments(Protocol):
+    """The shared edits (`EditSource`)."""
+
+    def present(self, first: int, last: int) -> Sequence[ReadableSegment]: ...
+
+
+class JournalWitness:
+    """The shared edits, and the active NameNode (`Witness`); `last` is the newest transaction that is asked about."""
+
+    def __init__(self, source: ListsSegments, nodes: KnowsImages, last: int) -> None:
+        self._source = source
+        self._nodes = nodes
+        self._last = last
+
+    def segments(self, from_txid: int) -> Sequence[ReadableSegment]:
+        return self._source.present(from_txid, self._last)
+
+    def newest(self) -> int | None:
+        return self._nodes.active_txid()
+
+    def image_md5(self, txid: int) -> str | None:
+        return self._nodes.active_image_md5(txid)
+
+    def lives(self) -> Mapping[str, int]:
+        return self._nodes.lives()
+
+    def active_life(self) -> tuple[str, int] | None:
+        return self._nodes.active_life()

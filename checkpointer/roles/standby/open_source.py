@@ -11,7 +11,7 @@ from typing import Protocol
 from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.folder_edits import FolderEdits
 from checkpointer.roles.standby.journal_edits import JournalEdits, ReadableJournal
-from checkpointer.roles.standby.node_book import NodeBook, WatchedNode
+from checkpointer.roles.standby.journal_node_monitor import JournalNodeMonitor, MonitoredJournalNode
 from hadoop_common.endpoint import uri_scheme
 from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
@@ -77,7 +77,7 @@ def open_edit_source(config: NamesSharedEdits) -> EditSource:
 
 def _quorum(config: NamesSharedEdits) -> EditSource:
     address = QuorumAddress.parse(config.shared_edits)
-    book = NodeBook(map(str, address.nodes))
+    book = JournalNodeMonitor(map(str, address.nodes))
     question = QuestionToNodes(
         quorum=address, user=config.rpc_user, timeout=_ASK_SECONDS, nameservice=config.nameservice or None
     )
@@ -91,7 +91,7 @@ def _quorum(config: NamesSharedEdits) -> EditSource:
 
 
 def _reader(
-    config: NamesSharedEdits, address: QuorumAddress, book: NodeBook, namespace: StorageInfo
+    config: NamesSharedEdits, address: QuorumAddress, book: JournalNodeMonitor, namespace: StorageInfo
 ) -> ReadableJournal:
     # Whether the open segment is read is said with each look. The beginning of a segment alone brings nobody on.
     limit = max(config.quorum.max_tail_transactions, 2)
@@ -100,7 +100,7 @@ def _reader(
         list(map(str, address.nodes)), address.journal_id, queue_limit=settings.queue_limit, clock=time.monotonic
     )
     clients: dict[str, NodeClient] = {
-        str(node): WatchedNode(
+        str(node): MonitoredJournalNode(
             node,
             book,
             user=config.rpc_user,

@@ -16,15 +16,15 @@ from http import HTTPStatus
 from pathlib import Path
 
 from checkpointer.past.proof import refuse, require_whole
-from checkpointer.past.record import image_md5
-from checkpointer.roles.role import IN_USE, Job, Progress, Target, Upload
+from checkpointer.past.provenance import image_md5
+from checkpointer.roles.role import IN_USE, Job, Progress, Upload, UploadTarget
 from checkpointer.roles.standby.bootstrap import bootstrap, settle_versions
 from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.follower import JournalFollower, StandbyDetails
 from checkpointer.roles.standby.image_source import ImageSource
 from checkpointer.roles.standby.namenodes import NameNodes
 from checkpointer.roles.standby.open_source import open_edit_source
-from checkpointer.roles.standby.tail_pace import TailPace
+from checkpointer.roles.standby.tailer import TailPace
 from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.lookup import ImageCopy
@@ -175,7 +175,7 @@ class StandbyRole:
     # ---- observation ---------------------------------------------------------------------------------------
 
     @property
-    def targets(self) -> tuple[Target, ...]:
+    def targets(self) -> tuple[UploadTarget, ...]:
         """The NameNodes that get images, as they are now."""
         return self._uploader.targets
 

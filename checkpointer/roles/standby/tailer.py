@@ -12,15 +12,58 @@ the edits, and an image at its txid or later is looked for first.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 
 from checkpointer.roles.standby.edit_source import EditSource
-from checkpointer.roles.standby.journal_view import FinalizedFile
+from checkpointer.roles.standby.folder_edits import FinalizedFile
 from checkpointer.storage.lookup import ImageCopy
 from engine.observer import Observer
 from engine.warm_namespace import WarmNamespace
 from journal.journal import ReadableSegment
 from journal.ops import EditOp, RollingUpgradeFinalizeOp, RollingUpgradeStartOp
+
+_MIN_SECONDS = 0.25
+_SHORT_PERIOD = 1.0
+# An idle look asks each JournalNode up to three times: for its newest edits, its segments, and those of the past.
+_IDLE_SECONDS_PER_NODE = 3.5
+
+
+class TailPace:
+    """The pace of looks for edits; one thread looks.
+
+    Args:
+        period, longest: dfs.ha.tail-edits.period and its backoff-max, in seconds.
+        nodes: how many JournalNodes each look asks, 0 for other journals.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self, period: float, longest: float, *, nodes: int = 0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.period = max(period, _MIN_SECONDS)
+        self._clock = clock
+        self._longest = max(longest, self.period)
+        if period < _SHORT_PERIOD:
+            self._longest = max(self._longest, _IDLE_SECONDS_PER_NODE * max(nodes, 1))
+        self._pause = self.period
+        self._began = clock() - self.period
+
+    def begin(self) -> bool:
+        """Return whether a look is due, which begins now.
+
+        Callers ask once a period. A call may be late; the next one is not early for that, so half a period is allowed.
+        """
+        now = self._clock()
+        if now < self._began + self._pause - self.period / 2:
+            return False
+        self._began = now
+        return True
+
+    def end(self, *, found: bool) -> None:
+        """Note whether the look brought edits."""
+        self._pause = self.period if found else min(self._longest, self._pause * 2)
+
 
 _LOG = logging.getLogger(__name__)
 

@@ -8,16 +8,23 @@ rolled back.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum
+from typing import Protocol
 
-from hadoop_common.errors import StorageError
+from engine.errors import CheckpointCancelledError
+from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.file_faults import explained, told
+from hadoop_common.recurring_fault import RecurringFault
 from hadoop_common.storage_info import StorageInfo
 from image_format.layout import check_supported
 
 
-class Move(Enum):
+class VersionAction(Enum):
     """What to do about the VERSION of the active NameNode.
 
     NONE: it is ours. WAIT: a rolling upgrade is in progress, which may still be rolled back. CONVERT: one was
@@ -48,7 +55,7 @@ class ActiveVersion:
     image_txid: int
 
 
-def decide_move(ours: StorageInfo, theirs: StorageInfo, *, rolling: bool, namenode: str) -> Move:
+def decide_version_action(ours: StorageInfo, theirs: StorageInfo, *, rolling: bool, namenode: str) -> VersionAction:
     """Compare our VERSION with the one that `namenode` says it has.
 
     Only the end of a rolling upgrade changes the layout and leaves cTime; an upgrade and its rollback change cTime
@@ -66,12 +73,12 @@ def decide_move(ours: StorageInfo, theirs: StorageInfo, *, rolling: bool, nameno
             "folder `current` there.",
         )
     if (ours.layout_version, ours.c_time) == (theirs.layout_version, theirs.c_time):
-        return Move.NONE
+        return VersionAction.NONE
     if rolling:
-        return Move.WAIT
+        return VersionAction.WAIT
     check_supported(theirs.layout_version, f"namespace of {namenode}")
     same_history = ours.c_time == theirs.c_time and theirs.layout_version < ours.layout_version
-    return Move.CONVERT if same_history else Move.FETCH
+    return VersionAction.CONVERT if same_history else VersionAction.FETCH
 
 
 def newest_version(versions: Collection[StorageInfo]) -> StorageInfo | None:
@@ -90,3 +97,101 @@ def _namespace(info: StorageInfo) -> tuple[int, str, str]:
 
 def _sentence(info: StorageInfo) -> str:
     return f"namespaceID {info.namespace_id}, clusterID {info.cluster_id}, blockpoolID {info.blockpool_id}"
+
+
+_LOG = logging.getLogger(__name__)
+
+# Makes our storage that of the active: fetches or converts, then writes VERSION.
+TakeOver = Callable[[VersionAction, ActiveVersion], None]
+
+
+class KnowsVersion(Protocol):
+    """The NameNodes that can be asked (`NameNodes`)."""
+
+    def active_version(self) -> ActiveVersion | None: ...
+
+
+class VersionWatch:
+    """Asks when `doubt` was raised, until there is an answer that settles it. One thread checks, any may doubt.
+
+    Args:
+        ours: VERSION of our storage.
+        rolling: whether a rolling upgrade goes on in an active of another VERSION, which is of a release that does
+            not tell it.
+    """
+
+    def __init__(
+        self,
+        nodes: KnowsVersion,
+        ours: Callable[[], StorageInfo],
+        rolling: Callable[[StorageInfo], bool],
+        take_over: TakeOver,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._nodes = nodes
+        self._ours = ours
+        self._rolling = rolling
+        self._take_over = take_over
+        self._doubted = threading.Event()
+        self._fault = RecurringFault(_LOG, "the cluster's VERSION and ours agree again", unit="looks", clock=clock)
+        self.doubt("the daemon starts")
+
+    @property
+    def alarm(self) -> str:
+        """Why images of ours cannot be the cluster's, "" where they can."""
+        return self._fault.alarm
+
+    def doubt(self, reason: str) -> None:
+        """Have the next check ask."""
+        _LOG.debug("the cluster's VERSION is asked for: %s", reason)
+        self._doubted.set()
+
+    def check(self) -> None:
+        """Ask the active, if there is doubt, and follow it; a fault of that is an alarm until it goes well.
+
+        No active NameNode is no fault: it is asked again at the next check.
+        """
+        if not self._doubted.is_set():
+            return
+        # First, so that a doubt that comes meanwhile stays.
+        self._doubted.clear()
+        settled = False
+        try:
+            settled = self._settle()
+        except CheckpointCancelledError as stopped:
+            _LOG.info("the cluster's VERSION was not adopted: %s", stopped)
+        except (HdfsError, OSError) as fault:
+            known = explained(fault)
+            text = f"the cluster's VERSION differs from ours and could not be adopted: {told(fault)}"
+            self._fault.occurred(text, hint="" if known is None else known.hint)
+        except Exception as fault:
+            text = f"the cluster's VERSION could not be adopted: {type(fault).__name__}: {fault}"
+            self._fault.occurred(text, bug=fault)
+        finally:
+            if not settled:
+                self._doubted.set()
+
+    def _settle(self) -> bool:
+        active = self._nodes.active_version()
+        if active is None:
+            return False
+        ours = self._ours()
+        namenode = f"NameNode {active.address}"
+        rolling = self._rolling(active.info) if active.rolling is None else active.rolling
+        move = decide_version_action(ours, active.info, rolling=rolling, namenode=namenode)
+        if move in (VersionAction.CONVERT, VersionAction.FETCH):
+            self._take_over(move, active)
+            _LOG.warning(
+                "the VERSION of %s was adopted: %s instead of %s",
+                namenode,
+                active.info.colon_string(),
+                ours.colon_string(),
+                extra={"target": active.address, "layoutVersion": active.info.layout_version, "move": move.value},
+            )
+        if move is VersionAction.WAIT:
+            # Asked, but they differ for now.
+            self._fault.forget()
+            return False
+        self._fault.ended()
+        return True

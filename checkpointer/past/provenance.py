@@ -20,14 +20,14 @@ from image_format.md5_file import read_md5_file
 
 _LOG = logging.getLogger(__name__)
 _FORMAT = 1
-_MOST_BYTES = 64 * 1024 * 1024
+_MAX_BYTES = 64 * 1024 * 1024
 
 
-Claims = Mapping[str, Provenance]
+Provenances = Mapping[str, Provenance]
 """By the MD5 of an image, in hex."""
 
 
-def write_claims(folders: Sequence[Path], claims: Claims) -> None:
+def write_provenances(folders: Sequence[Path], claims: Provenances) -> None:
     """Keep the claims in every folder; one that does not take them is told of in the log.
 
     An image without its claim has to be found at the NameNode before anything is built on it.
@@ -41,13 +41,13 @@ def write_claims(folders: Sequence[Path], claims: Claims) -> None:
             _LOG.warning("%s could not be written: %s", folder / PROVENANCE, fault.strerror or fault)
 
 
-def read_claims(folders: Sequence[Path]) -> Claims:
+def read_provenances(folders: Sequence[Path]) -> Provenances:
     """The claims that lie in any of the folders; what cannot be read is none."""
     found: dict[str, Provenance] = {}
     for folder in folders:
         path = folder / PROVENANCE
         try:
-            found |= _parse(json.loads(read_regular(path, _MOST_BYTES)))
+            found |= _parse(json.loads(read_regular(path, _MAX_BYTES)))
         except FileNotFoundError:
             continue
         except (OSError, ValueError, TypeError, LookupError, AttributeError, OverflowError) as fault:
@@ -61,7 +61,7 @@ def _parse(values: Mapping[str, Any]) -> dict[str, Provenance]:
     return {md5: Provenance.from_json(claim) for md5, claim in values["images"].items()}
 
 
-class ClaimBook:
+class ProvenanceStore:
     """The claims of one node's images, by their MD5 in hex. One thread at a time changes it, any may look.
 
     Args:
@@ -70,7 +70,7 @@ class ClaimBook:
 
     def __init__(self, folders: Callable[[], Sequence[Path]]) -> None:
         self._folders = folders
-        self._claims: Claims | None = None
+        self._claims: Provenances | None = None
 
     def of(self, md5: str) -> Provenance | None:
         """What is known of an image of ours, None where it came from elsewhere."""
@@ -87,15 +87,15 @@ class ClaimBook:
             there = {image_md5(each.path) for each in usable} if len(usable) == len(images) else None
         kept = {name: each for name, each in known.items() if there is None or name in there}
         self._claims = {**kept, md5: claim}
-        write_claims(self._folders(), self._claims)
+        write_provenances(self._folders(), self._claims)
 
     def forget(self) -> None:
         """The images were set aside with what is known of them."""
         self._claims = {}
 
-    def _known(self) -> Claims:
+    def _known(self) -> Provenances:
         if self._claims is None:
-            self._claims = read_claims(self._folders())
+            self._claims = read_provenances(self._folders())
         return self._claims
 
 

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from checkpointer.roles.role import STANDBY, Target, Upload
+from checkpointer.roles.role import STANDBY, Upload, UploadTarget
 from checkpointer.transfer import UploadResult
 from checkpointer.transfer.refusals import too_recent
 from hadoop_common.errors import EXIT_NOT_TAKEN, EXIT_TRANSFER
 from servlets.parameters import ImageKind
 
 
-class Taking(Enum):
+class Acceptance(Enum):
     """How an image fared with the NameNodes together."""
 
-    TAKEN = "taken"
+    ACCEPTED = "taken"
     TOO_RECENT = "too recent"
     REFUSED = "refused"
     FAILED = "failed"
@@ -27,23 +27,23 @@ class Taking(Enum):
 
 
 _EXIT_CODES = {
-    Taking.TAKEN: 0,
-    Taking.TOO_RECENT: EXIT_NOT_TAKEN,
-    Taking.REFUSED: EXIT_NOT_TAKEN,
-    Taking.FAILED: EXIT_TRANSFER,
-    Taking.NOBODY: EXIT_NOT_TAKEN,
-    Taking.KEPT: 0,
+    Acceptance.ACCEPTED: 0,
+    Acceptance.TOO_RECENT: EXIT_NOT_TAKEN,
+    Acceptance.REFUSED: EXIT_NOT_TAKEN,
+    Acceptance.FAILED: EXIT_TRANSFER,
+    Acceptance.NOBODY: EXIT_NOT_TAKEN,
+    Acceptance.KEPT: 0,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class UploadOutcome:
     """`problem` and `hint` where no NameNode has the image; `warnings`, a sentence each, whoever has it.
 
     `again_at`: from when on a NameNode that refused it takes the next one, seconds since the epoch, if that is known.
     """
 
-    taking: Taking
+    acceptance: Acceptance
     problem: str = ""
     hint: str = ""
     warnings: tuple[str, ...] = ()
@@ -51,11 +51,11 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        return _EXIT_CODES[self.taking]
+        return _EXIT_CODES[self.acceptance]
 
     def details(self) -> dict[str, Any]:
         """For the answer to who asked for the checkpoint."""
-        told: dict[str, Any] = {"outcome": self.taking.value, "warnings": list(self.warnings)}
+        told: dict[str, Any] = {"outcome": self.acceptance.value, "warnings": list(self.warnings)}
         if self.exit_code:
             told |= {"exitCode": self.exit_code, "hint": self.hint, "takesFrom": self.again_at}
         return told
@@ -65,11 +65,11 @@ def outcome_of(
     txid: int,
     kind: ImageKind,
     made: Sequence[Upload],
-    targets: Sequence[Target],
+    targets: Sequence[UploadTarget],
     *,
     takes_from: Callable[[str], float | None],
     now: float,
-) -> Outcome:
+) -> UploadOutcome:
     """How the image at `txid` fared.
 
     Args:
@@ -83,33 +83,33 @@ def outcome_of(
     refused = _refusals(txid, kind, offers, targets)
     told = tuple(f"{address} refused it: {said}" for address, said in refused.items())
     if any(each.result == UploadResult.SUCCESS.name for each in offers) or any(t.has(txid, kind) for t in targets):
-        return Outcome(Taking.TAKEN, warnings=failed + told)
+        return UploadOutcome(Acceptance.ACCEPTED, warnings=failed + told)
     if not targets:
-        return Outcome(Taking.KEPT, warnings=("no other NameNode is configured, the image stays here",))
+        return UploadOutcome(Acceptance.KEPT, warnings=("no other NameNode is configured, the image stays here",))
     if refused:
         times = [at for at in map(takes_from, refused) if at is not None]
         again_at = min(times, default=None)
         recent = again_at is not None or any(map(too_recent, refused.values()))
-        taking = Taking.TOO_RECENT if recent else Taking.REFUSED
-        return Outcome(taking, "; ".join(told), _when_refused(recent, again_at, now), failed, again_at)
+        acceptance = Acceptance.TOO_RECENT if recent else Acceptance.REFUSED
+        return UploadOutcome(acceptance, "; ".join(told), _when_refused(recent, again_at, now), failed, again_at)
     if failed:
         hint = "The daemon offers the image again by itself; check that NameNode meanwhile."
-        return Outcome(Taking.FAILED, "; ".join(failed), hint)
-    return Outcome(
-        Taking.NOBODY,
+        return UploadOutcome(Acceptance.FAILED, "; ".join(failed), hint)
+    return UploadOutcome(
+        Acceptance.NOBODY,
         "; ".join(_absence(each) for each in targets),
         "The daemon will offer the image to the active NameNode; see hdfs haadmin -getAllServiceState.",
     )
 
 
-def _absence(target: Target) -> str:
+def _absence(target: UploadTarget) -> str:
     """Why a NameNode that neither refused the image nor failed does not have it."""
     if target.result in (STANDBY, UploadResult.NOT_ACTIVE_NAMENODE_FAILURE.name):
         return f"{target.address} is not active" + (f" ({target.error})" if target.error else "")
     return f"{target.address} was not offered it, the daemon's log says why"
 
 
-def _refusals(txid: int, kind: ImageKind, offers: Sequence[Upload], targets: Sequence[Target]) -> dict[str, str]:
+def _refusals(txid: int, kind: ImageKind, offers: Sequence[Upload], targets: Sequence[UploadTarget]) -> dict[str, str]:
     """Why NameNodes that take images did not take this one, now or when it was offered before, by address."""
     earlier = {
         each.address: each.error or each.result

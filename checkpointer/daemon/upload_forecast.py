@@ -25,7 +25,7 @@ _TIMEOUT = 5.0
 _STALE_SECONDS = 15.0
 
 
-class Outlook:
+class UploadForecast:
     """What each NameNode said last of its last image; any thread may ask. `wall` gives seconds since the epoch."""
 
     def __init__(
@@ -57,7 +57,7 @@ class Outlook:
         def ask(address: str) -> NamenodeOutlook | None:
             return self._look(address, cancelled)
 
-        with ThreadPoolExecutor(len(addresses), "outlook") as pool:
+        with ThreadPoolExecutor(len(addresses), "upload-forecast") as pool:
             for address, found in zip(addresses, pool.map(ask, addresses), strict=True):
                 with self._lock:
                     self._known.pop(address, None)
@@ -139,7 +139,7 @@ class Outlook:
             expected = known.takes_from(self.config.period)
         return expected if expected is not None and expected > self._wall() else None
 
-    def forecast(self, txid: int) -> list[str]:
+    def expected_refusals(self, txid: int) -> list[str]:
         """A sentence for each NameNode that will refuse the image at `txid` now."""
         now, period, transactions = self._wall(), self.config.period, self.config.transactions
         with self._lock:

@@ -30,7 +30,7 @@ class LostPast:
         return f"this node starts over from its image; the previous contents are in {where}"
 
 
-class Beginnings:
+class StartOverLimiter:
     """When a node may start over: with another image of its NameNode at once, with the same one after growing waits.
 
     Args:
@@ -55,12 +55,12 @@ class Beginnings:
                 hint="Check that the NameNode writes the edits that this node reads.",
             )
 
-    def began(self, txid: int) -> None:
+    def started_over(self, txid: int) -> None:
         """Note that the node has the image at `txid` and nothing else."""
         self._txid = txid
         self._in_vain += 1
         self._next = self._clock() + _BACK_OFF.wait(self._in_vain)
 
-    def helped(self) -> None:
+    def reset(self) -> None:
         """What it holds is of the NameNode's past."""
         self._in_vain = 0

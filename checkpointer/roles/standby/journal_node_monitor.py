@@ -26,7 +26,7 @@ class _Note:
     asked_at: float | None = None
 
 
-class NodeBook:
+class JournalNodeMonitor:
     """Notes on the nodes by name; any thread may write and read.
 
     Args:
@@ -83,7 +83,7 @@ class NodeBook:
         )
 
 
-class WatchedNode(QJournalClient):
+class MonitoredJournalNode(QJournalClient):
     """A JournalNode that is read from, and noted in `book` under its address.
 
     Args:
@@ -91,7 +91,7 @@ class WatchedNode(QJournalClient):
     """
 
     def __init__(
-        self, address: NodeAddress, book: NodeBook, *, user: str, timeout: float, nameservice: str | None
+        self, address: NodeAddress, book: JournalNodeMonitor, *, user: str, timeout: float, nameservice: str | None
     ) -> None:
         super().__init__(
             address.host, address.port, user=user, timeout=timeout, connect_timeout=timeout, nameservice=nameservice
