@@ -1,4 +1,4 @@
-"""The `checkpointer` command: one module a command, loaded when it is asked for."""
+"""The `checkpointer` command. Each subcommand has a module of its own, which is loaded when it runs."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from hadoop_common.printable import escaped
 _COMMANDS = {
     "run": "Run as a daemon: checkpoint when one is due, upload, serve HTTP.",
     "journalnode": "Run a JournalNode, or format its journals as its peers have them.",
-    "zkfc": "Decide by ZooKeeper which NameNode is active, as hdfs zkfc does.",
+    "zkfc": "Elect the active NameNode by ZooKeeper, as hdfs zkfc does.",
     "checkpoint": "Ask the running daemon for a checkpoint and wait for the result.",
-    "status": "Show what the running daemon does, on one screen.",
+    "status": "Show the state of the running daemon on one screen.",
     "check": "Check NameNodes, storage and daemon, as a Nagios plugin or with JSON.",
-    "config": "List every key: supported, ignored or refused, its value, and all faults.",
+    "config": "List every key with its value and whether it is supported, and all faults.",
     "fetch-image": "Fetch the newest image of the active NameNode as a backup.",
     "merge": "Merge a stopped NameNode's storage directory.",
-    "image": "Look at fsimage files: info, dump, diff, verify, serve, convert.",
-    "edits": "Look at edit log segments: info, dump, load, convert, recover.",
+    "image": "Examine fsimage files: info, dump, diff, verify, serve, convert.",
+    "edits": "Examine edit log segments: info, dump, load, convert, recover.",
     "bookie": "Run a bookie for development and tests; not for data.",
-    "compile": "Compile the kernels now, so that no checkpoint has to wait for it.",
+    "compile": "Compile the kernels now, so that checkpoints need not wait for it.",
 }
 
 _USAGE = "See the command's --help."
@@ -38,7 +38,7 @@ Exit codes:
   1  failed                     5  not supported by this version
   2  wrong usage or config      6  storage directory unusable
   3  image damaged              7  transfer failed
-                                8  made, but no NameNode took it
+                                8  made, but refused by all NameNodes
 """
 
 
@@ -53,13 +53,13 @@ Exit codes:
 )
 @click.version_option(package_name="hdfs-checkpointer", prog_name="checkpointer")
 def cli() -> None:
-    """Merge HDFS edits into the fsimage: as a daemon beside a NameNode, or by hand."""
+    """Merge HDFS edits into the fsimage: as a daemon next to a NameNode, or offline."""
 
 
 def main() -> None:
-    """Entry point: every known error is one line that says what is wrong and one what to do next; JSON with --json."""
+    """Run the command. A known error prints its message and its next step, and with --json an object."""
     collect_seldom()
-    # or it walks all that is imported once more
+    # otherwise, the interpreter's exit collects all imported modules
     atexit.register(gc.freeze)
     with one_object() as fail:
         try:

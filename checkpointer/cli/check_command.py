@@ -27,7 +27,7 @@ _NAMES = [check.name for check in CHECKS]
 
 
 class _PluginUsageError(click.UsageError):
-    """Wrong usage is UNKNOWN to a monitoring system; click's own exit code for it would be CRITICAL."""
+    """Wrong usage. Its exit code is UNKNOWN for a monitoring system; click's own would be CRITICAL."""
 
     exit_code = int(State.UNKNOWN)
 
@@ -62,14 +62,14 @@ def _threshold_option(name: str) -> Callable[[F], F]:
 @click.option(
     "--role",
     type=click.Choice([role.value for role in Role]),
-    help="Role of the daemon (default: standby with HA or shared edits, else secondary).",
+    help="Role of the daemon (default: standby in HA or with shared edits, else secondary).",
 )
 @click.option(
     "--only",
     multiple=True,
     type=click.Choice(_NAMES),
     metavar="NAME",
-    help=f"Only this check; repeatable. One of {', '.join(_NAMES)}.",
+    help=f"Run only this check; repeatable. One of {', '.join(_NAMES)}.",
 )
 @_threshold_option("warning")
 @_threshold_option("critical")
@@ -79,7 +79,7 @@ def _threshold_option(name: str) -> Callable[[F], F]:
     type=click.FloatRange(min=0, min_open=True),
     default=30.0,
     show_default=True,
-    help="Seconds that any one question may take; what is not answered by then is UNKNOWN or unreachable.",
+    help="Seconds for each query; a server or disk that does not answer in time is UNKNOWN or unreachable.",
 )
 @json_option
 def command(
@@ -92,12 +92,12 @@ def command(
     timeout: float,
     as_json: bool,
 ) -> None:
-    """Check NameNodes, storage and daemon; output and exit code are those of a Nagios plugin.
+    """Check NameNodes, storage and daemon, with the output and exit codes of a Nagios plugin.
 
-    The first line sums up and carries the measured values, then there is a line for each check, and what to do where
-    one is not OK.
+    The first line is a summary with the measured values. A line for each check follows, with details and the next step
+    if the check is not OK.
 
-    Exit code 0: OK. 1: WARNING. 2: CRITICAL. 3: UNKNOWN, wrong usage and faulty configuration included.
+    Exit code 0: OK. 1: WARNING. 2: CRITICAL. 3: UNKNOWN, or wrong usage, or faulty configuration.
 
     \b
     Example: checkpointer check --conf /etc/hadoop/conf --critical age=3h
@@ -128,7 +128,7 @@ def command(
 
 
 def _log_in(login: KerberosLogin, *, tried: bool) -> None:
-    """`tried`: a check is going to say what is wrong with it."""
+    """Log in; with `tried`, ignore a faulty setup, which the kerberos check reports."""
     from hadoop_rpc.errors import KerberosSetupError
     from hadoop_rpc.kerberos import log_in
     from site_config.kerberos import for_operator
@@ -175,7 +175,7 @@ def _as_dict(outcomes: list[Outcome], role: Role) -> dict[str, Any]:
 
 
 def _show(outcomes: list[Outcome]) -> None:
-    """The first line may hold one bar, which the measured values follow; so there is none anywhere else."""
+    """Print the plugin's output. Its only bar separates the measured values from the first line's text."""
     state = state_of(outcomes)
     bad = [f"{each.name}: {each.verdict.summary}" for each in outcomes if each.verdict.state is not State.OK]
     summary = "; ".join(bad) or f"{len(outcomes)} checks: {', '.join(each.name for each in outcomes)}"

@@ -1,4 +1,4 @@
-"""`checkpointer checkpoint`: ask the running daemon for a checkpoint, or to end the one that runs."""
+"""`checkpointer checkpoint`: ask the running daemon for a checkpoint, or cancel the running one."""
 
 from __future__ import annotations
 
@@ -25,21 +25,19 @@ _LOG_HINT = "Check the daemon's log."
 
 @click.command("checkpoint")
 @conf_option(required=True)
-@click.option("--force", is_flag=True, help="Checkpoint even if none is due, as long as there are new edits.")
-@click.option("--cancel", is_flag=True, help="End the running checkpoint or upload, and let none start for a while.")
-@click.option(
-    "--reason", default="", help="With --cancel: the reason reported to anyone who requests a checkpoint meanwhile."
-)
+@click.option("--force", is_flag=True, help="Checkpoint now if there are new edits, even if no checkpoint is due.")
+@click.option("--cancel", is_flag=True, help="End the running checkpoint or upload, and block new ones for a while.")
+@click.option("--reason", default="", help="With --cancel: the reason to report to blocked requests.")
 @click.option(
     "--minutes",
     type=click.FloatRange(min=0, max=1440),
     default=None,
-    help="With --cancel: how long none may start (default: 2); 0 allows them again at once.",
+    help="With --cancel: how long to block checkpoints (default: 2); 0 does not block them.",
 )
 @click.option(
     "--role",
     type=click.Choice([role.value for role in Role]),
-    help="Role of the daemon (default: the one the configuration names, then the others).",
+    help="Role of the daemon (default: the configured role, then the others).",
 )
 @click.option(
     "--timeout",
@@ -60,22 +58,27 @@ def command(
 ) -> None:
     """Ask the daemon of this configuration for a checkpoint and wait for the result.
 
-    The daemon is asked at the HTTP address of its role: dfs.namenode.secondary.http-address, or the NameNode's own
-    dfs.namenode.http-address where a standby has dfs.ha.namenode.id, or dfs.namenode.backup.http-address.
+    The command calls the HTTP address of the daemon's role: dfs.namenode.secondary.http-address or
+    dfs.namenode.backup.http-address; for a standby with dfs.ha.namenode.id, dfs.namenode.http-address of that NameNode.
 
-    A checkpoint that runs already is waited for. Exit code 0 means that nothing is left to do, and with --force that a
-    NameNode has the image; 8 that it was made, but every NameNode refused it or none is active; 7 that it reached none,
-    or that the daemon does not answer; any other is that of the fault the daemon met. Where one NameNode has the image,
-    what went wrong with others is a warning.
+    If a checkpoint is already running, the command waits for it.
 
-    A NameNode of Hadoop 3.3 or newer takes no image while its last one is younger than 3/4 of
-    dfs.namenode.checkpoint.period, unless it brings dfs.namenode.checkpoint.txns transactions: this is said beforehand
-    where it is known, and the answer says when it takes the next one.
+    \b
+    Exit codes:
+      0  nothing is left to do; with --force, a NameNode has the image
+      7  the image did not reach a NameNode, or the daemon does not answer
+      8  the image was made, but all NameNodes refused it, or none is active
+    Another code is that of the fault that the daemon met. If one NameNode has the image, the faults of the others are
+    warnings.
 
-    Snapshot inconsistencies that were healed in the image are reported, one per line (--json: `healed`).
+    A NameNode of Hadoop 3.3 or newer refuses an image while its last one is younger than 3/4 of
+    dfs.namenode.checkpoint.period, unless the image brings dfs.namenode.checkpoint.txns transactions. The command
+    warns about known refusals first, and the answer states when the NameNode accepts the next image.
 
-    --cancel ends it at its next safe point: nothing half-written stays, images that are complete do. Until the time is
-    over every request for a checkpoint is refused with the reason.
+    Healed snapshot inconsistencies are reported, one per line (--json: `healed`).
+
+    --cancel ends the checkpoint at its next safe point. Half-written files are removed, complete images stay. For the
+    given time, the daemon refuses requests for a checkpoint and reports the reason.
 
     \b
     Example: checkpointer checkpoint --conf /etc/hadoop/conf --force
@@ -88,8 +91,7 @@ def command(
     configuration, chosen = load_configuration(conf_dir), None if role is None else Role(role)
     urls = candidate_urls(configuration, chosen)
     log_in_as_operator(configuration, chosen)
-    given = {"reason": reason, "minutes": "" if minutes is None else f"{minutes:g}"}
-    query = {key: value for key, value in given.items() if value} if cancel else {"force": str(force).lower()}
+    query = _cancel_query(reason, minutes) if cancel else {"force": str(force).lower()}
     try:
         refusing = _refusing(urls, min(_PROBE_SECONDS, timeout or _PROBE_SECONDS))
         if force and not as_json:
@@ -97,9 +99,18 @@ def command(
         answer = _ask(urls, "cancel" if cancel else "checkpoint", query, timeout)
     except TransferError as error:
         if as_json:
-            told = {"state": "failed", "message": error.message, "hint": error.hint, "exitCode": error.exit_code}
-            echo_json(told | as_failure(error))
+            failed = {"state": "failed", "message": error.message, "hint": error.hint, "exitCode": error.exit_code}
+            echo_json(failed | as_failure(error))
         raise
+    _report(answer, as_json=as_json)
+
+
+def _cancel_query(reason: str, minutes: float | None) -> dict[str, str]:
+    return ({"reason": reason} if reason else {}) | ({} if minutes is None else {"minutes": f"{minutes:g}"})
+
+
+def _report(answer: dict[str, Any], *, as_json: bool) -> None:
+    """Print the daemon's answer; exits with its code unless that is 0."""
     code = _exit_code(answer)
     next_step = answer.get("hint") or _LOG_HINT
     if as_json:
@@ -123,10 +134,10 @@ def _exit_code(answer: dict[str, Any]) -> int:
 
 
 def _refusing(urls: dict[str, Role], limit: float) -> dict[str, float]:
-    """The NameNodes that are known to refuse an image now, and until when, in seconds since the epoch.
+    """Return the NameNodes known to refuse an image now, and until when, in seconds since the epoch.
 
     Raises:
-        NoAnswerError: the daemon is frozen, so that the request would wait for ever.
+        NoAnswerError: the daemon does not answer, so the request for a checkpoint would wait for ever.
     """
     from servlets.node_state import NodeState, from_json
 
@@ -135,7 +146,7 @@ def _refusing(urls: dict[str, Role], limit: float) -> dict[str, float]:
     except NoAnswerError:
         raise
     except (TransferError, ValueError):
-        # whether there is a daemon is found out by the request itself
+        # the request for a checkpoint reports a missing daemon
         return {}
     until = {target.address: target.takes_from for target in targets}
     return {address: at for address, at in until.items() if at is not None and at > time.time()}
@@ -146,17 +157,17 @@ def _forewarn(refusing: dict[str, float]) -> None:
         clock = time.strftime("%H:%M:%S", time.localtime(at))
         echo(
             f"note: {address} does not accept an image with few transactions before {clock}, "
-            "as its last one is recent; the checkpoint is made anyway",
+            "because its last one is recent; the checkpoint is made anyway",
             err=True,
         )
 
 
 def _ask(urls: dict[str, Role], path: str, query: dict[str, str], timeout: float | None) -> dict[str, Any]:
-    """The result of the first daemon that can be connected to.
+    """Return the result from the first reachable daemon.
 
     Raises:
-        DaemonNotFoundError: none can.
-        TransferError: one can, but what it answers is no result.
+        DaemonNotFoundError: no daemon accepts connections.
+        TransferError: the answer of a daemon is not a result.
     """
     url, status, answer = ask_daemon(urls, "POST", path, query, timeout)
     return known_answer(url, status, answer, {"state", "message"})

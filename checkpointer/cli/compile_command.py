@@ -10,22 +10,23 @@ from hadoop_common.text_layout import duration
 
 
 @click.command("compile")
-@click.option("--first", is_flag=True, help="Only what a first merge needs; the rest is compiled when it is used.")
+@click.option("--first", is_flag=True, help="Compile only what a first merge needs, and the rest at its first use.")
 @json_option
 def command(first: bool, as_json: bool) -> None:
-    """Compile what checkpoints need, once per installation, so that none of them has to wait for it.
+    """Compile the kernels of checkpoints, once per installation, so that checkpoints need not wait for the compiler.
 
-    It takes one core a minute and a half, more on a busy machine, and a second or two where it was done before. Without
-    it, the first checkpoint of a large namespace does so, and takes as much longer. A namespace of some thousand inodes
-    does not wait: what it needs is compiled in the background. With --first, merges without snapshots are ready, and
-    those with snapshots, to another layout or with sub-sections compile what they need. Run it as the user that the
-    daemon runs as, or as the owner of the installation. Where nothing can be kept (see NUMBA_CACHE_DIR) each start
-    compiles again.
+    This takes one core about 90 seconds, more on a busy machine, and a second or two if the kernels were compiled
+    before. Otherwise the first checkpoint of a large namespace compiles them, and takes that much longer. A namespace
+    of a few thousand inodes does not wait, because its kernels are compiled in the background.
+
+    With --first, merges without snapshots are ready. Merges with snapshots, to another layout or with sub-sections
+    compile the rest when they run. Run the command as the daemon's user or as the owner of the installation. If the
+    compiled code cannot be stored (see NUMBA_CACHE_DIR), each start compiles again.
 
     \b
     Example: checkpointer compile
     """
-    # Importing it loads the compiler.
+    # this import loads the compiler
     from engine.warm_up import warm_up
     from image_format.compiling.mode import compiled_kernels
 
@@ -42,4 +43,4 @@ def command(first: bool, as_json: bool) -> None:
     if as_json:
         echo_json({"seconds": round(seconds, 3), "compiled": count})
     else:
-        echo(f"{count} kernels compiled in {duration(seconds)}" if count else "all kernels were compiled before")
+        echo(f"{count} kernels compiled in {duration(seconds)}" if count else "all kernels are already compiled")

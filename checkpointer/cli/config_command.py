@@ -1,4 +1,4 @@
-"""`checkpointer config`: what the checkpointer makes of Hadoop's configuration."""
+"""`checkpointer config`: the checkpointer's interpretation of Hadoop's configuration."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _DEFAULT = "(default)"
 @click.option("--set", "only_set", is_flag=True, help="List only the keys that the files set.")
 @json_option
 def command(conf_dir: Path, role: str | None, only_set: bool, as_json: bool) -> None:
-    """List every key of Hadoop's checkpointing: supported, ignored (and why) or refused, its value, and its source.
+    """List every key of Hadoop's checkpointing: supported, ignored (with the reason) or refused, its value and source.
 
-    Keys of the files that look like one of these but are not are shown as unknown. All faults are listed at once.
-    Exit code 0: the role can start with this configuration; 2: it cannot.
+    Keys of the files that resemble one of these are listed as unknown. All faults are listed at once. Exit code 0: the
+    role can start with this configuration; 2: it cannot.
 
     \b
     Example: checkpointer config --conf /etc/hadoop/conf --role secondary
@@ -54,7 +54,7 @@ def command(conf_dir: Path, role: str | None, only_set: bool, as_json: bool) -> 
             echo_json({"role": role, "valid": False, "keys": [], "faults": faults, "warnings": []} | as_failure(error))
         raise
     found = report(configuration, likely_role(configuration) if role is None else Role(role))
-    # The list is shown by the one place that shows errors, so that it looks the same in every command.
+    # raised, so that the faults look as in every other command
     fault = ConfigurationError(found.faults) if found.faults else None
     if as_json:
         echo_json(found.as_dict() | ({} if fault is None else as_failure(fault)))
@@ -101,5 +101,5 @@ def _origin(setting: KeySetting) -> str:
 
 def _note(setting: KeySetting) -> str:
     if setting.overridden_by:
-        return f"not in force: {setting.overridden_by} is more specific"
+        return f"overridden: {setting.overridden_by} is more specific"
     return setting.reason

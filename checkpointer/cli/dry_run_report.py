@@ -1,4 +1,4 @@
-"""What `checkpointer merge --dry-run` tells."""
+"""The report of `checkpointer merge --dry-run`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
 
 
 def ignored_text(count: int) -> str:
-    """What is reported of operations that change nothing."""
+    """Describe `count` operations that change nothing."""
     operations = "1 operation changes" if count == 1 else f"{count} operations change"
     return f"{operations} nothing, as on a NameNode (docs/opcodes.md lists them)"
 
 
 def dry_run_content(found: DryRun) -> dict[str, Any]:
-    """For --json."""
+    """Return the report for --json."""
     inodes, room = found.inodes, found.room
     return {
         "dryRun": True,
@@ -35,7 +35,7 @@ def dry_run_content(found: DryRun) -> dict[str, Any]:
 
 
 def dry_run_text(found: DryRun) -> str:
-    """The same in lines."""
+    """Return the report as text."""
     inodes = found.inodes
     lines = [
         f"{found.transactions} transactions to merge onto txid {found.base_txid}",
@@ -44,5 +44,5 @@ def dry_run_text(found: DryRun) -> str:
         f"new image: {found.size} bytes, layout {found.layout_version}",
         str(found.room),
     ]
-    lines += [f"would be healed: {sentence}" for sentence in found.healed] or ["nothing would be healed"]
+    lines += [f"would be healed: {sentence}" for sentence in found.healed] or ["nothing needs healing"]
     return "\n".join([*lines, "nothing was written"])

@@ -1,4 +1,4 @@
-"""`checkpointer fetch-image`: a NameNode's newest image as a backup."""
+"""`checkpointer fetch-image`: download a NameNode's newest image as a backup."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ASK_TIMEOUT = 10.0
 
 
 class _Steps(ProgressObserver):
-    """The steps of a fetch, which tells of its bytes piece by piece."""
+    """The progress of a fetch, which reports its bytes piece by piece."""
 
     def __init__(self, *, show: bool) -> None:
         super().__init__(show=show)
@@ -64,20 +64,17 @@ def _rpc(context: click.Context, parameter: click.Parameter, value: str | None) 
 @conf_option(required=False)
 @click.option("--from", "url", metavar="URL", help="HTTP address of one NameNode, http://host:port, instead of --conf.")
 @click.option(
-    "--rpc",
-    metavar="HOST:PORT",
-    callback=_rpc,
-    help="With --from: the NameNode's RPC address, which VERSION is asked from.",
+    "--rpc", metavar="HOST:PORT", callback=_rpc, help="With --from: the NameNode's RPC address, used to fetch VERSION."
 )
 @click.argument("folder", metavar="DEST_DIR", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--txid", callback=_txid, default=_LATEST, show_default=True, help="Which image.")
+@click.option("--txid", callback=_txid, default=_LATEST, show_default=True, help="Transaction id of the image.")
 @click.option(
     "--keep",
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
     metavar="N",
-    help="Images that stay in DEST_DIR, the newest ones; 0 keeps all.",
+    help="Keep the newest N images in DEST_DIR; 0 keeps all.",
 )
 @click.option("--deep", is_flag=True, help="Check every record of the image before it is kept.")
 @json_option
@@ -93,12 +90,12 @@ def command(
 ) -> None:
     """Fetch an image of the active NameNode into DEST_DIR, with .md5 and VERSION, and keep the newest N.
 
-    The NameNodes of the configuration are tried in turn, the active one first. Length, digest and frame are verified
-    before the image gets its name; one that is there already and whole is not fetched again. docs/operations.md says
-    how to restore a NameNode from it.
+    The command tries the NameNodes of the configuration in turn, the active one first. It verifies length, digest and
+    frame before the image gets its name. An intact image that DEST_DIR already contains is not fetched again.
+    docs/operations.md describes how to restore a NameNode from the image.
 
-    Exit code 0: the image is there. 2: wrong usage or configuration. 3: the NameNode's image is damaged (--deep).
-    6: DEST_DIR cannot be used, or holds images of another namespace. 7: no NameNode gave the image.
+    Exit code 0: DEST_DIR contains the image. 2: wrong usage or configuration. 3: the NameNode's image is damaged
+    (--deep). 6: DEST_DIR cannot be used, or contains images of another namespace. 7: all NameNodes failed to send it.
 
     \b
     Example: checkpointer fetch-image --conf /etc/hadoop/conf /backup/fsimage --keep 7
@@ -173,7 +170,7 @@ def _show(found: FetchedImage, *, as_json: bool) -> None:
         return
     for note in found.notes:
         echo(f"warning: {note}", err=True)
-    done = f"fetched from {found.source}" if found.fetched else "was here already, and is whole"
+    done = f"fetched from {found.source}" if found.fetched else "already present and intact"
     echo(f"{found.path}: {done}; txid {found.txid}, {found.size} bytes, MD5 {found.md5}")
     for path in found.removed:
         echo(f"removed {path}")

@@ -1,4 +1,4 @@
-"""`checkpointer image`: look at an fsimage without loading its namespace."""
+"""`checkpointer image`: examine an fsimage without loading its namespace."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hadoop_common.cli.lazy_group import LazyGroup
     summaries={
         "info": "Layout, transaction id, codec and sections.",
         "dump": "Every record as XML, delimited rows or JSON lines.",
-        "diff": "What differs between two images.",
+        "diff": "Differences between two images.",
         "verify": "Check digest, frame and every record.",
         "serve": "Read-only WebHDFS, for `hdfs dfs` and scripts.",
-        "load": "An image from its XML.",
-        "convert": "Another layout version, codec or sub-sections.",
+        "load": "Build an image from its XML.",
+        "convert": "Convert to another layout version, codec or sub-sections.",
     },
 )
 def command() -> None:
-    """Look at fsimage files."""
+    """Examine fsimage files."""

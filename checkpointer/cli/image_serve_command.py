@@ -1,4 +1,4 @@
-"""`checkpointer image serve`: WebHDFS of an fsimage."""
+"""`checkpointer image serve`: serve an fsimage over WebHDFS."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _POLL_SECONDS = 60.0
 @click.command("serve")
 @click.argument("path", metavar="FSIMAGE", type=EXISTING_FILE)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True, help="0 takes a free one.")
+@click.option("--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True, help="0 picks a free port.")
 @memory_options("the index", configured=False)
 @logging_options
 def command(
@@ -28,8 +28,8 @@ def command(
 ) -> None:
     """Serve the current tree of an image as read-only WebHDFS, as `hdfs oiv -p Web` does.
 
-    Whoever reaches the address can read all names, owners and attributes: there is no authentication. Stops at
-    SIGTERM and SIGINT.
+    There is no authentication: every client that reaches the address can read all names, owners and attributes.
+    SIGTERM and SIGINT stop the server.
 
     \b
     Examples:

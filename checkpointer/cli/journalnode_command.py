@@ -1,4 +1,4 @@
-"""`checkpointer journalnode`: a JournalNode of a quorum journal."""
+"""`checkpointer journalnode`: run or format a JournalNode of a quorum journal."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hadoop_common.cli.lazy_group import LazyGroup
     cls=LazyGroup,
     modules="checkpointer.cli.journalnode_{}_command",
     summaries={
-        "run": "Run as a daemon: take edits by RPC, serve segments by HTTP.",
-        "format": "Begin journals as the other JournalNodes have them.",
+        "run": "Run as a daemon: accept edits by RPC, serve segments by HTTP.",
+        "format": "Format journals with the namespace of the other JournalNodes.",
     },
 )
 def command() -> None:
-    """Run a JournalNode beside, or in place of, those of Hadoop; directories and configuration are Hadoop's own."""
+    """Run a JournalNode next to, or instead of, Hadoop's; directories and configuration are Hadoop's own."""

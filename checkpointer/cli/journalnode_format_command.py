@@ -1,4 +1,4 @@
-"""`checkpointer journalnode format`: a new or wiped node takes its journals' namespace from elsewhere."""
+"""`checkpointer journalnode format`: format the journals of a new or replaced JournalNode."""
 
 from __future__ import annotations
 
@@ -11,29 +11,27 @@ from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, 
 
 @click.command("format")
 @conf_option(required=True)
-@click.option(
-    "--from-peers", "source", flag_value="peers", help="As the other JournalNodes report (ours, or Hadoop 3.5)."
-)
-@click.option("--from-namenode", "source", flag_value="namenode", help="As a NameNode reports; for older JournalNodes.")
+@click.option("--from-peers", "source", flag_value="peers", help="Ask the other JournalNodes (ours, or of Hadoop 3.5).")
+@click.option("--from-namenode", "source", flag_value="namenode", help="Ask a NameNode; for older JournalNodes.")
 @click.option(
     "--journal", "only", metavar="ID", help="This journal only (default: all of dfs.namenode.shared.edits.dir)."
 )
 @json_option
 def command(conf_dir: Path, source: str | None, only: str | None, as_json: bool) -> None:
-    """Begin the journals of dfs.namenode.shared.edits.dir on this node, as the other JournalNodes have them.
+    """Format the journals of dfs.namenode.shared.edits.dir on this node with the namespace of the other JournalNodes.
 
-    A journal that is formatted already is left as it is. One whose VERSION or epochs are damaged is moved to
-    `damaged` in its folder first, also while the JournalNode serves its other journals. The others of its
-    JournalNodes have to answer, a majority of all at least: the node has to keep promises that it may have made
-    before it was wiped. It then fetches finalized segments as it runs, and takes part in recoveries once a new
-    segment begins. A running JournalNode does the same by itself where dfs.journalnode.enable.sync.format is set.
+    A journal that is already formatted is not changed. A journal with a damaged VERSION or damaged epochs is first
+    moved to `damaged` in its folder, even while the JournalNode serves its other journals. The other JournalNodes have
+    to answer, and at least a majority of all: the node has to keep promises that it may have made before it lost its
+    disk. The running JournalNode then fetches the finalized segments, and takes part in recoveries once a new segment
+    begins. With dfs.journalnode.enable.sync.format, a running JournalNode formats its journals by itself.
 
     \b
     Example: checkpointer journalnode format --conf /etc/hadoop/conf --from-peers
-    Exit codes: 0 formatted, or was already; 2 faulty configuration, 6 directory unusable, 7 too few answers
+    Exit codes: 0 formatted now or before; 2 faulty configuration, 6 directory unusable, 7 too few answers
     """
     if source is None:
-        raise click.UsageError("Say where the namespace is taken from: --from-peers or --from-namenode.")
+        raise click.UsageError("Name the source of the namespace: --from-peers or --from-namenode.")
     from hadoop_rpc.kerberos import log_in
     from journal_node.config import JournalNodeConfig
     from journal_node.formatting import format_journals, namespace_of_namenode
@@ -50,4 +48,4 @@ def command(conf_dir: Path, source: str | None, only: str | None, as_json: bool)
         echo_json({name: what or "was formatted" for name, what in formatted.items()})
         return
     for name, what in formatted.items():
-        echo(f"{name}: {what or 'was formatted already, nothing is changed'}")
+        echo(f"{name}: {what or 'was already formatted, not changed'}")

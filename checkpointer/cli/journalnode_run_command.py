@@ -1,4 +1,4 @@
-"""`checkpointer journalnode run`: the daemon."""
+"""`checkpointer journalnode run`: run a JournalNode as a daemon."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from hadoop_common.sd_notify import Notifier, watchdog_interval
 @conf_option(required=True)
 @logging_options
 def command(conf_dir: Path, verbose: bool, log_config: Path | None) -> None:
-    """Run as a JournalNode: NameNodes write their edits here, and read them from here.
+    """Run as a JournalNode, which stores the edits of NameNodes and serves them.
 
-    Reads dfs.journalnode.*. The other JournalNodes, whose finalized segments it fetches where it missed them, are
-    those of dfs.namenode.shared.edits.dir. A directory of Hadoop's JournalNode is taken over as it is.
+    The configuration is that of dfs.journalnode.*. The node fetches finalized segments that it missed from the other
+    JournalNodes of dfs.namenode.shared.edits.dir. It can use a directory of Hadoop's JournalNode without conversion.
 
-    Stops at SIGTERM: calls that run are ended, the segment that is written stays in progress. SIGHUP reads anew who may
-    call.
+    SIGTERM stops the node: running calls end, and the segment that is being written stays in progress. SIGHUP reloads
+    the access rules.
 
     \b
     Example: checkpointer journalnode run --conf /etc/hadoop/conf

@@ -12,7 +12,6 @@ import click
 
 from checkpointer.cli.dry_run_report import dry_run_content, dry_run_text, ignored_text
 from engine.healing import Healing
-from engine.replay_rules import ReplayRules
 from engine.settings import MergeSettings
 from hadoop_common.cli.existing_path import EXISTING_FOLDER
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration
@@ -25,11 +24,13 @@ from site_config.engine_settings import EngineChoice, EngineSettings, engine_set
 from site_config.memory_settings import memory_limit
 from site_config.merge_settings import image_codec, max_op_size, replay_rules, sub_section_rule
 
-# With the little that a bound leaves for threads, 200 MB.
+# with a bound's overhead for threads: 200 MB
 _BESIDE_TABLES = 136 << 20
 
 if TYPE_CHECKING:
     from checkpointer.merging.offline import MergePlan
+    from engine.merge_result import MergeResult
+    from hadoop_common.disk_room import DiskRoom
 
 
 @click.command("merge")
@@ -44,12 +45,12 @@ if TYPE_CHECKING:
 @click.option(
     "--engine",
     type=click.Choice([each.value for each in EngineChoice]),
-    help="What merges (default: checkpoint.engine of --conf, else local).",
+    help="Engine of the merge (default: checkpoint.engine of --conf, else local).",
 )
 @click.option("--master", metavar="URL", help="Spark's master, such as local[4] (default: as configured).")
 @click.option("--dry-run", is_flag=True, help="Replay and report what the merge would do; write nothing.")
 @click.option("--strict", is_flag=True, help="Refuse inconsistent snapshots instead of healing them.")
-@click.option("--as-hadoop", is_flag=True, help="Heal nothing: write what Hadoop would, even if no NameNode loads it.")
+@click.option("--as-hadoop", is_flag=True, help="Do not heal: write Hadoop's image, even if NameNodes cannot load it.")
 @click.option("--allow-unknown-layout", is_flag=True, help="Merge an image newer than every known layout (see above).")
 @memory_options("index and edits", configured=True)
 @json_option
@@ -68,41 +69,40 @@ def command(
     spill_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Merge a stopped NameNode's storage directory: newest image + finalized edits give a new image beside them.
+    """Merge a stopped NameNode's storage directory: the newest image and the finalized edits give a new image.
 
-    DIR/current holds VERSION, fsimage_N and edits_*. Old files stay as they are, and so does an in-progress
-    segment, which is named; with --in-progress it is read too, but not changed. With no newer edits nothing is
-    written.
+    DIR/current contains VERSION, fsimage_N and edits_*; the new image is written there, too. Existing files are not
+    changed. A segment in progress is left out and named, unless --in-progress reads it. Without newer edits, nothing
+    is written.
 
-    --layout with a newer layout than the old image's converts the old image first and replays by the rules of the new
-    layout. With an older layout it replays by the rules of the old image's and converts the result; what that layout
-    has no place for is refused with exit code 5, as `image convert` refuses it. VERSION is left alone: after
-    --layout -67 on a directory of Hadoop 2, start the new release on it with -upgrade, as for every upgrade; the old
-    release does not load the new image, so delete it and its .md5 file before going back. Work on a copy of the
-    directory.
+    A newer --layout converts the old image first and replays by the rules of the new layout. An older --layout replays
+    by the rules of the old image and converts the result. Contents that the older layout cannot express end the merge
+    with exit code 5, as in `image convert`. VERSION is not changed: after --layout -67 on a directory of Hadoop 2,
+    start the new release on it with -upgrade, as for every upgrade. The old release cannot load the new image: delete
+    the new image and its .md5 file before you go back. Work on a copy of the directory.
 
-    --allow-unknown-layout copies what is not understood and stops at an edit that touches it. Edits of an unknown
-    layout are always refused.
+    --allow-unknown-layout copies contents of unknown meaning and stops at an edit that touches them. Edits of an
+    unknown layout are always refused.
 
-    Renames, snapshots and symlinks together can bring a NameNode to a namespace whose image it could not load.
-    Such inconsistencies are healed in the new image, without loss of what a path leads to, and reported one per line in
-    the terms of `image verify` (--json: `healed`). --strict refuses them with exit code 4 (3 where they are in the
-    old image); --as-hadoop is for comparing with Hadoop's own images.
+    Renames, snapshots and symlinks together can give a NameNode a namespace whose image it cannot load. The merge heals
+    such inconsistencies in the new image without losing what a path leads to. It reports each in one line in the terms
+    of `image verify` (--json: `healed`). --strict refuses them with exit code 4 (3 if they are in the old image);
+    --as-hadoop is for comparisons with Hadoop's own images.
 
     Operations that change nothing, as on a NameNode, are counted (--json: `ignored`); docs/opcodes.md lists them.
 
-    --engine spark merges on Spark (pip install 'hdfs-checkpointer[spark]') and writes the same bytes; it converts no
-    layouts. auto takes it for large images, or where a master is given.
+    --engine spark merges on Spark (pip install 'hdfs-checkpointer[spark]') and writes the same bytes; it cannot convert
+    layouts. auto chooses Spark for large images, or if a master is given.
 
-    --dry-run reads, replays and makes the image, but writes nothing and takes no lock, so that it also goes beside
-    a running NameNode and on a read-only directory. It reports the transactions, how many inodes are created, changed
-    and deleted, the size of the new image and whether there is room for it, and what would be healed. It ends with
-    the exit code that the merge would end with, and takes about its time.
+    --dry-run reads, replays and builds the image, but writes nothing and takes no lock. It also works next to a running
+    NameNode and on a read-only directory. It reports the transactions, the numbers of created, changed and deleted
+    inodes, the size of the new image, the free space, and what would be healed. It takes about the time of the merge
+    and exits with the code of the merge.
 
-    The room that the new image takes, about the size of the old one and of the edits, and what is free are told
-    first. Where that may not be enough, the image is made without being written to see whether it is; if not, the merge
-    ends with exit code 6 and has written nothing. So it does where it needs 200 MB more than --memory, or without that
-    option more than three quarters of what the system has left.
+    The merge first reports an estimate of the space for the new image, about the size of the old image and the edits,
+    and the free space. If the space may be too small, the merge first measures the image without writing it. It exits
+    with 6 before the first byte if the space is too small. It also exits with 6 if it needs 200 MB more than --memory,
+    or without that option more than three quarters of the system's available memory.
 
     \b
     Examples:
@@ -113,23 +113,20 @@ def command(
     """
     if strict and as_hadoop:
         raise click.UsageError("--strict and --as-hadoop exclude each other.")
-    from checkpointer.merging.offline import check_image, merge_directory, plan_directory
+    from checkpointer.merging.dry_run import expected_room
+    from checkpointer.merging.offline import check_image, plan_directory
     from checkpointer.merging.older_image import naming_older_image
 
     configuration = None if conf_dir is None else load_configuration(conf_dir)
-    rules = ReplayRules() if configuration is None else replay_rules(configuration)
     healing = Healing.STRICT if strict else Healing.AS_HADOOP if as_hadoop else Healing.HEAL
-    configured = MemoryLimit() if configuration is None else memory_limit(configuration)
-    settings = MergeSettings(
-        codec=None if configuration is None else image_codec(configuration),
+    settings = _configured(configuration)
+    settings = replace(
+        settings,
         layout_version=layout,
         allow_unknown_layout=allow_unknown_layout,
-        sub_sections=None if configuration is None else sub_section_rule(configuration),
-        rules=replace(rules, healing=healing),
-        memory=with_options(configured, memory, spill_dir),
+        rules=replace(settings.rules, healing=healing),
+        memory=with_options(settings.memory, memory, spill_dir),
     )
-    if configuration is not None:
-        settings = replace(settings, max_op_size=max_op_size(configuration))
     with ExitStack() as stack:
         stack.enter_context(nullcontext() if dry_run else StorageLock(directory))
         plan = plan_directory(directory, in_progress=in_progress, allow_unknown_layout=allow_unknown_layout)
@@ -138,33 +135,60 @@ def command(
             echo(f"warning: {path} is not a regular file and is left out", err=True)
         if not plan.segments:
             check_image(plan, layout_version=layout, allow_unknown_layout=allow_unknown_layout)
-            told = {"merged": False, "txid": plan.image_txid} | ({"dryRun": True} if dry_run else {})
-            _report(as_json, plan, told, "nothing to merge")
+            content = {"merged": False, "txid": plan.image_txid} | ({"dryRun": True} if dry_run else {})
+            _report(as_json, plan, content, "nothing to merge")
             return
-        from checkpointer.merging.dry_run import dry_run as measure
-        from checkpointer.merging.dry_run import expected_room
-
         room = expected_room(plan)
         if not as_json:
             echo(room.estimate("maybe too little, the image is measured first"), err=True)
         if dry_run:
             if engine == EngineChoice.SPARK.value or master is not None:
                 raise click.UsageError("--dry-run works with the local engine only: omit --engine and --master.")
-            with ProgressObserver(show=not as_json) as observer, _bounded(settings.memory, EngineSettings()):
-                found = measure(plan, settings, observer=observer)
-            for warning in found.warnings:
-                echo(f"warning: {warning}", err=True)
-            content = dry_run_content(found) | {"versionFileLayout": plan.version_layout}
-            _report(as_json, plan, content, dry_run_text(found))
-            found.check_room()
+            _dry_run(plan, settings, as_json=as_json)
             return
-        runner = _engine(configuration, engine, master)
-        with ProgressObserver(show=not as_json) as observer, _bounded(settings.memory, runner):
-            if not room.enough:
-                # the exact size decides, before the first byte is written
-                measure(plan, settings, observer=observer).check_room()
-            result = merge_directory(plan, settings, engine=runner, observer=observer)
-    timings = result.timings
+        result = _merge(plan, settings, _engine(configuration, engine, master), room, show=not as_json)
+    _report_merge(plan, settings, result, as_json=as_json)
+
+
+def _configured(configuration: Configuration | None) -> MergeSettings:
+    if configuration is None:
+        return MergeSettings()
+    return MergeSettings(
+        codec=image_codec(configuration),
+        sub_sections=sub_section_rule(configuration),
+        rules=replay_rules(configuration),
+        memory=memory_limit(configuration),
+        max_op_size=max_op_size(configuration),
+    )
+
+
+def _dry_run(plan: MergePlan, settings: MergeSettings, *, as_json: bool) -> None:
+    from checkpointer.merging.dry_run import dry_run
+
+    with ProgressObserver(show=not as_json) as observer, _bounded(settings.memory, EngineSettings()):
+        found = dry_run(plan, settings, observer=observer)
+    for warning in found.warnings:
+        echo(f"warning: {warning}", err=True)
+    content = dry_run_content(found) | {"versionFileLayout": plan.version_layout}
+    _report(as_json, plan, content, dry_run_text(found))
+    found.check_room()
+
+
+def _merge(
+    plan: MergePlan, settings: MergeSettings, engine: EngineSettings, room: DiskRoom, *, show: bool
+) -> MergeResult:
+    from checkpointer.merging.dry_run import dry_run
+    from checkpointer.merging.offline import merge_directory
+
+    with ProgressObserver(show=show) as observer, _bounded(settings.memory, engine):
+        if not room.enough:
+            # the exact size decides, before the first byte is written
+            dry_run(plan, settings, observer=observer).check_room()
+        return merge_directory(plan, settings, engine=engine, observer=observer)
+
+
+def _report_merge(plan: MergePlan, settings: MergeSettings, result: MergeResult, *, as_json: bool) -> None:
+    timings, image = result.timings, result.saved.paths[0]
     content = {
         "merged": True,
         "baseTxid": result.base_txid,
@@ -173,7 +197,7 @@ def command(
         "ignored": result.ignored,
         "inodes": result.inodes,
         "engine": result.engine,
-        "image": str(result.saved.paths[0]),
+        "image": str(image),
         "md5": result.saved.md5,
         "size": result.saved.size,
         "layoutVersion": result.layout_version,
@@ -183,16 +207,16 @@ def command(
         "seconds": {"load": timings.load, "replay": timings.replay, "save": timings.save},
     }
     text = (
-        f"{content['image']}: {result.inodes} inodes, {result.transactions} transactions merged "
+        f"{image}: {result.inodes} inodes, {result.transactions} transactions merged "
         f"(load {timings.load:.2f} s, replay {timings.replay:.2f} s, save {timings.save:.2f} s)"
     )
     if result.layout_version != plan.version_layout:
         echo(
-            f"note: the image is of layout {result.layout_version}, VERSION still says {plan.version_layout}; "
-            "a NameNode of another release takes the directory over with -upgrade",
+            f"note: the image has layout {result.layout_version}, VERSION still has {plan.version_layout}; "
+            "a NameNode of another release upgrades the directory with -upgrade",
             err=True,
         )
-    for warning in (*result.warnings, *_other_codec(result.saved.paths[0], settings.codec)):
+    for warning in (*result.warnings, *_other_codec(image, settings.codec)):
         echo(f"warning: {warning}", err=True)
     if result.ignored:
         echo(f"note: {ignored_text(result.ignored)}", err=True)
@@ -202,7 +226,7 @@ def command(
 
 
 def _other_codec(image: Path, wanted: str | None) -> Iterator[str]:
-    """Say why an image has another codec than the configured one."""
+    """Explain why an image has another codec than the configured one."""
     if not wanted:
         return
     from image_format.codec_choice import advice_on_codec, class_of
@@ -214,9 +238,9 @@ def _other_codec(image: Path, wanted: str | None) -> Iterator[str]:
 
 
 def _bounded(memory: MemoryLimit, engine: EngineSettings) -> AbstractContextManager[None]:
-    """What goes beyond the limit of the tables is in files; all else of a merge here has room beside them.
+    """Bound the memory of a local merge by the limit of its tables and a margin for the rest.
 
-    Spark's processes have bounds of their own.
+    Tables beyond the limit are in files. Spark's processes have bounds of their own.
     """
     if engine.choice is not EngineChoice.LOCAL:
         return nullcontext()
@@ -231,23 +255,23 @@ def _engine(configuration: Configuration | None, name: str | None, master: str |
 
 
 def _report(as_json: bool, plan: MergePlan, content: dict[str, Any], text: str) -> None:
-    left_alone = [str(path) for path in plan.in_progress]
-    read = [
-        {
-            "file": str(item.segment.path),
-            "firstTxid": item.segment.first,
-            "lastTxid": item.segment.last,
-            "cutBytes": item.cut_bytes,
-        }
-        for item in plan.opened
-    ]
+    left_out = [str(path) for path in plan.in_progress]
     if as_json:
-        echo_json({**content, "inProgress": left_alone, "inProgressRead": read})
+        read = [
+            {
+                "file": str(item.segment.path),
+                "firstTxid": item.segment.first,
+                "lastTxid": item.segment.last,
+                "cutBytes": item.cut_bytes,
+            }
+            for item in plan.opened
+        ]
+        echo_json({**content, "inProgress": left_out, "inProgressRead": read})
         return
     for line in f"{text}; newest transaction is {content['txid']}".split("\n"):
         echo(line)
-    for item in read:
-        cut = f", {item['cutBytes']} bytes after it are not a transaction" if item["cutBytes"] else ""
-        echo(f"read, still in progress: {item['file']} up to txid {item['lastTxid']}{cut}")
-    for path in left_alone:
+    for item in plan.opened:
+        cut = f", {item.cut_bytes} bytes after it are not a transaction" if item.cut_bytes else ""
+        echo(f"read, still in progress: {item.segment.path} up to txid {item.segment.last}{cut}")
+    for path in left_out:
         echo(f"left alone, still in progress: {path}")

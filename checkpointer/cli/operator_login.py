@@ -1,4 +1,4 @@
-"""Commands log in as the configuration says: by its keytab where this user may read it, else by his own tickets."""
+"""The Kerberos login of commands: by the configured keytab if the user may read it, else by the user's tickets."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from site_config.checkpoint_config import Role
 
 
 def log_in_as_operator(configuration: Configuration, role: Role | None = None) -> None:
-    """Log in as the process of `role` does, which is the likely one where it is None.
+    """Log in with the Kerberos settings of `role`, or of the likely role if it is None.
 
     Raises:
-        ConfigurationError: it says not, or wrongly, who that is.
-        KerberosSetupError: Kerberos cannot be used here.
+        ConfigurationError: the settings of the login are missing or faulty.
+        KerberosSetupError: Kerberos cannot be used on this host.
     """
     from hadoop_rpc.kerberos import log_in
     from site_config import keys

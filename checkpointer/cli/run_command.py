@@ -1,4 +1,4 @@
-"""`checkpointer run`: the daemon."""
+"""`checkpointer run`: run the checkpoint daemon."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PROBE_SECONDS = 5.0
 @click.option(
     "--role",
     type=click.Choice([role.value for role in Role]),
-    help="What this node is to the NameNode (default: standby in HA or with a shared edits directory, else secondary).",
+    help="Role of this node (default: standby in HA or with a shared edits directory, else secondary).",
 )
 @memory_options("index and edits", configured=True)
 @logging_options
@@ -42,10 +42,10 @@ def command(
 ) -> None:
     """Run as a daemon: checkpoint by period or transaction count, upload, serve HTTP.
 
-    secondary: beside a single NameNode, fetches image and edits from it. standby: in an HA nameservice, reads the
-    shared edits directory. backup: registers with a single NameNode and gets its edits as a stream.
+    A secondary fetches image and edits from a single NameNode. A standby of an HA nameservice reads the shared edits.
+    A backup node registers with a single NameNode and receives its edits as a stream.
 
-    Stops at SIGTERM; a checkpoint that runs is ended at a safe point and leaves nothing half-written. SIGHUP reloads
+    SIGTERM stops the daemon. A running checkpoint ends at a safe point and leaves no half-written file. SIGHUP reloads
     the configuration.
 
     \b
@@ -79,17 +79,17 @@ def command(
 
 
 def _advice_on_codec(config: CheckpointConfig) -> str:
-    """What an operator has to know of the codec of new images, "" for nothing."""
+    """Return the warning about the codec of new images, "" without one."""
     if not config.merge_settings.codec:
         return ""
-    # loads the libraries of all codecs
+    # this import loads the libraries of all codecs
     from image_format.codec_choice import advice_on_codec
 
     return advice_on_codec(config.merge_settings.codec)
 
 
 def _try_tls(config: CheckpointConfig) -> None:
-    """Find out now, and not when all is loaded, that stores cannot be used; raises TlsSetupError."""
+    """Load the TLS stores, so that a fault ends the start early; raises TlsSetupError."""
     from hadoop_common.tls.process import ServerTls, use_client
 
     if config.web.https is not None:
@@ -99,25 +99,25 @@ def _try_tls(config: CheckpointConfig) -> None:
 
 
 def _log_in(kerberos: KerberosSettings) -> None:
-    """Take the login for this process, and tell whether the NameNodes take images from it."""
+    """Log this process in, and log whether the NameNodes accept images from its principal."""
     from hadoop_rpc.kerberos import log_in
 
     login = kerberos.login
     kerberos.require_server().http.check()
     log_in(login)
-    _LOG.info("logs in as %s by the keytab %s", login.principal, login.keytab)
+    _LOG.info("logged in as %s by the keytab %s", login.principal, login.keytab)
     if kerberos.refused:
         _LOG.warning(
-            "%s: set dfs.namenode.secondary.http-address to this host's name, as the NameNodes have it, or add the "
-            "user to dfs.cluster.administrators there",
+            "%s: set dfs.namenode.secondary.http-address to this host's name, as in the NameNodes' configuration, or "
+            "add the user to dfs.cluster.administrators of the NameNodes",
             kerberos.refused,
         )
     else:
-        _LOG.info("NameNodes take images from it: %s", kerberos.takes_images[login.principal])
+        _LOG.info("NameNodes accept images from this principal: %s", kerberos.takes_images[login.principal])
 
 
 def _try_web_logins(kerberos: KerberosSettings, namenodes: Iterable[str]) -> None:
-    """Report now, and not with the first image, that a NameNode knows nobody over HTTP."""
+    """Warn at the start about NameNodes whose web server does not use Kerberos."""
     from checkpointer.transfer.logins import takes_no_logins
     from hadoop_rpc.spnego import advice_on_open_servers
 
@@ -127,7 +127,7 @@ def _try_web_logins(kerberos: KerberosSettings, namenodes: Iterable[str]) -> Non
 
 
 def _make_role(role: Role, config: CheckpointConfig) -> CheckpointRole:
-    """The role's implementation; only the one that is asked for is loaded."""
+    """Return the role's implementation; only its module is loaded."""
     if role is Role.SECONDARY:
         from checkpointer.roles.secondary.role import SecondaryRole
 

@@ -1,4 +1,4 @@
-"""`checkpointer status`: the running daemon on one screen."""
+"""`checkpointer status`: show the state of the running daemon on one screen."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EVERY = 2.0
 @click.option(
     "--role",
     type=click.Choice([role.value for role in Role]),
-    help="Role of the daemon (default: the one the configuration names, then the others).",
+    help="Role of the daemon (default: the configured role, then the others).",
 )
 @click.option(
     "--watch",
@@ -34,20 +34,20 @@ _EVERY = 2.0
     is_flag=False,
     flag_value=_EVERY,
     metavar="[SECONDS]",
-    help=f"Show it again every so many seconds ({_EVERY:g} by default), until interrupted.",
+    help=f"Refresh every so many seconds ({_EVERY:g} by default), until interrupted.",
 )
 @json_option
 def command(conf_dir: Path, role: str | None, watch: float | None, as_json: bool) -> None:
-    """Show what the daemon of this configuration does, when it last made a checkpoint and who has it, on one screen.
+    """Show on one screen the daemon's state, its last checkpoint and which NameNodes have it.
 
-    It is what GET /status and /health/ready answer; --json prints the former with `url` and `ready`. Exit code 0:
-    the daemon answers, ready or not; 7: it does not. `checkpointer check` judges.
+    The values come from GET /status and /health/ready; --json prints the former with `url` and `ready`. Exit code 0:
+    the daemon answers, ready or not; 7: it does not. `checkpointer check` evaluates the state.
 
     \b
     Example: checkpointer status --conf /etc/hadoop/conf --watch
     """
     if as_json and watch is not None:
-        raise click.UsageError("--watch is for reading; ask for --json as often as you need it.")
+        raise click.UsageError("--watch shows a screen; repeat the command with --json instead.")
     configuration, chosen = load_configuration(conf_dir), None if role is None else Role(role)
     urls = candidate_urls(configuration, chosen)
     log_in_as_operator(configuration, chosen)
@@ -72,10 +72,10 @@ def command(conf_dir: Path, role: str | None, watch: float | None, as_json: bool
 
 
 def _ask(urls: dict[str, Role]) -> dict[str, Any]:
-    """The daemon's state, and with it where it is and whether it is ready.
+    """Return the daemon's state with its URL and whether it is ready.
 
     Raises:
-        TransferError: it does not answer.
+        TransferError: the daemon does not answer.
     """
     url, status, answer = ask_daemon(urls, "GET", "status", {}, _TIMEOUT)
     state = known_answer(url, status, answer, {"role", "phase", "alarms"})

@@ -1,4 +1,4 @@
-"""How the processes that run on log: to stderr, or as a file says."""
+"""Logging of daemons: to stderr, or as a configuration file defines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def logging_options(function: F) -> F:
-    """--verbose and --log-config FILE."""
+    """Add the options --verbose and --log-config FILE."""
     verbose = click.option("--verbose", is_flag=True, help="Log more.")
     log_config = click.option(
         "--log-config",
@@ -32,14 +32,14 @@ def logging_options(function: F) -> F:
 
 
 def set_up_logging(verbose: bool, log_config: Path | None) -> None:
-    """Log as the options say.
+    """Set up logging by the options.
 
     Raises:
         click.UsageError: the file is not a logging configuration.
     """
     if log_config is None:
         log_to_stderr(logging.DEBUG if verbose else logging.INFO)
-        # Connections to Java, and polls that a checkpoint makes needless, are not worth a line each.
+        # skipped polls and connections to Java would fill the log
         for name, level in (("apscheduler", logging.ERROR), ("py4j", logging.WARNING)):
             logging.getLogger(name).setLevel(level)
         return
@@ -50,7 +50,7 @@ def set_up_logging(verbose: bool, log_config: Path | None) -> None:
 
 
 def log_warnings(configuration: Configuration) -> Configuration:
-    """Log what of the configuration is deprecated or ignored, and return it."""
+    """Log the deprecated and ignored keys of `configuration`, and return it."""
     for warning in configuration.warnings:
         _LOG.warning("%s", warning)
     return configuration

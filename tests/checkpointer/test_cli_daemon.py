@@ -330,7 +330,7 @@ def test_who_answers_is_no_daemon(cluster: Cluster, stub: NameNodeStub) -> None:
     site.write_text(site.read_text().replace(str(cluster.ports.daemon), str(cluster.ports.stub)))
     outcome = cluster.checkpoint()
     assert outcome.code == 7
-    assert "not a checkpoint daemon" in outcome.err
+    assert "not the answer of a checkpoint daemon" in outcome.err
 
 
 def test_a_forced_checkpoint_and_nothing_to_do(cluster: Cluster, stub: NameNodeStub) -> None:

@@ -88,7 +88,7 @@ def test_what_is_there_is_not_fetched_again(namenode: Running, shelf: Path, monk
     monkeypatch.setattr(fetch_module, "download_image", again)
     assert not fetched(namenode, shelf)["fetched"]
     assert fingerprint(shelf) == before
-    assert "was here already" in from_url(namenode, shelf).out
+    assert "already present" in from_url(namenode, shelf).out
 
 
 @pytest.mark.parametrize("damage", ["image", "md5", "no md5"])

@@ -96,7 +96,7 @@ def test_the_report_in_lines(tmp_path: Path) -> None:
         f"{told['transactions']} transactions to merge onto txid {told['baseTxid']}",
         f"inodes: {changes['created']} created, {changes['changed']} changed, {changes['deleted']} deleted",
         f"new image: {told['size']} bytes",
-        "nothing would be healed",
+        "nothing needs healing",
         f"nothing was written; newest transaction is {told['txid']}",
     ):
         assert line in out

@@ -60,7 +60,7 @@ def test_an_upgrade_gives_what_hadoop_made_of_it(case: Case, tmp_path: Path) -> 
     assert code == 0, err
     told = json.loads(out)
     assert (told["layoutVersion"], told["versionFileLayout"]) == (layout, case.info["before_layoutVersion"])
-    assert f"VERSION still says {case.info['before_layoutVersion']}" in err
+    assert f"VERSION still has {case.info['before_layoutVersion']}" in err
     assert (current / "VERSION").read_bytes() == version
     assert case.differences(Path(told["image"])) == []
 
@@ -180,7 +180,7 @@ def test_every_layout_merges_into_every_other(source: int, layout: int, tmp_path
     assert image.summary.layoutVersion == layout & 0xFFFFFFFF
     assert ("/d" in image, image.mtime("/f")) == (True, 7)
     assert image.status(image["/d"].directory.permission) == image.status(image["/"].directory.permission)
-    assert ("VERSION still says" in err) == (source != layout)
+    assert ("VERSION still has" in err) == (source != layout)
     assert parse_version((current / "VERSION").read_bytes(), "").layout_version == source
     assert run_cli("merge", tmp_path).code == 0
 

@@ -79,8 +79,8 @@ def test_the_daemon_checkpoints(namenode: NameNode, tmp_path: Path, protection: 
         assert namenode.images[-1] == made["txid"]
         assert daemon.stop() == 0
     said = daemon.log.read_text()
-    assert f"logs in as sn/localhost@{REALM}" in said
-    assert "NameNodes take images from it: dfs.secondary.namenode.kerberos.principal" in said
+    assert f"logged in as sn/localhost@{REALM}" in said
+    assert "NameNodes accept images from this principal: dfs.secondary.namenode.kerberos.principal" in said
 
 
 @pytest.mark.deep
