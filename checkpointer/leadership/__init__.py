@@ -1,1 +1,1 @@
-"""Which of several daemons for one cluster makes the checkpoints: one leads, the others stay warm and take over."""
+"""Leadership among the daemons of one cluster: the lock, what its answers allow, and the thread that asks for it."""

@@ -1,4 +1,7 @@
-"""Holds or watches the lock beside a daemon's work: a thread that asks, and state for whoever wants to begin."""
+"""Leadership of this daemon: a thread asks for the lock while the daemon works, and other threads read the result.
+
+A second thread checks that requests are answered, so a backend that hangs counts as silent.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +29,19 @@ from site_config.leadership import LeaderSettings
 
 _LOG = logging.getLogger(__name__)
 
-# so many times in a session timeout the lock is asked for
+# requests for the lock in one session timeout
 _REQUESTS_PER_TIMEOUT = 5
 _MAX_PAUSE_SECONDS = 2.0
-# A leader that is alive and makes no checkpoint is waited for so much of a period beyond it.
+# A live leader that makes no checkpoint is given this part of a period beyond the period's end.
 _PATIENCE_PERIODS = 0.5
 
 
 class Leadership:
-    """Whether this daemon leads; for any thread. Without a lock it always does.
+    """Whether this daemon leads, for any thread. A daemon without a lock always leads.
 
     Args:
         me: written into the lock.
-        backend: None where every daemon is for itself.
+        backend: keeps the lock; None for a daemon without one.
         clock: monotonic seconds.
     """
 
@@ -55,24 +58,24 @@ class Leadership:
         self._backend = backend
         self._clock = clock
         self._state = LeadershipState(timeout=settings.session_timeout)
-        self._told: tuple[LeadershipStatus, Leader | None] | None = None
-        self._taken: Callable[[], None] = lambda: None
-        self._asked = threading.Condition()
+        self._logged: tuple[LeadershipStatus, Leader | None] | None = None
+        self._on_acquired: Callable[[], None] = lambda: None
+        self._changed = threading.Condition()
         self._stopping = threading.Event()
-        # the number of the question that waits for its answer, 0 where none does, and what it was at the last look
-        self._question = self._seen = self._questions = 0
+        # numbers of the unanswered request (0 for none), of the one seen by the last check, and of the newest one
+        self._request = self._checked = self._requests = 0
         self._thread = threading.Thread(target=self._run, name="leadership", daemon=True)
-        self._watch = threading.Thread(target=self._look_on, name="leadership-watch", daemon=True)
+        self._watch = threading.Thread(target=self._watch_backend, name="leadership-watch", daemon=True)
 
     @classmethod
     def of(cls, settings: LeaderSettings, role: str, address: str) -> Leadership:
-        """By the settings of a daemon that serves HTTP at `address`."""
+        """Return the leadership of a daemon that serves HTTP at `address`."""
         me = Leader(host=socket.gethostname(), pid=os.getpid(), role=role, address=address, since=time.time())
         return cls(settings, me, backend=open_lock_backend(settings))
 
     @classmethod
     def alone(cls) -> Leadership:
-        """That of a daemon that is for itself."""
+        """Return the leadership of a daemon without a lock."""
         return cls(LeaderSettings(), Leader(host="", pid=0, role="", address="", since=0.0))
 
     @property
@@ -80,21 +83,21 @@ class Leadership:
         """Whether there is a lock."""
         return self._backend is not None
 
-    def start(self, taken: Callable[[], None] = lambda: None) -> None:
-        """Begin to ask for the lock; the first answer is waited for no longer than a session's timeout.
+    def start(self, on_acquired: Callable[[], None] = lambda: None) -> None:
+        """Begin to ask for the lock, and wait for the first answer for at most one session timeout.
 
-        `taken` is called from the thread that asks, each time the lock has come to this daemon.
+        The asking thread calls `on_acquired` each time this daemon acquires the lock.
         """
         if self._backend is None:
             return
-        self._taken = taken
+        self._on_acquired = on_acquired
         self._thread.start()
         self._watch.start()
-        with self._asked:
-            self._asked.wait_for(lambda: self._told is not None, self._settings.session_timeout)
+        with self._changed:
+            self._changed.wait_for(lambda: self._logged is not None, self._settings.session_timeout)
 
     def stop(self) -> None:
-        """Give the lock up, for another daemon to take it at once."""
+        """Release the lock so that another daemon can acquire it at once."""
         if self._backend is None:
             return
         self._stopping.set()
@@ -102,65 +105,65 @@ class Leadership:
             self._thread.join(self._settings.session_timeout)
         self._backend.close()
 
-    # ---- what follows from it ------------------------------------------------------------------------------
+    # ---- decisions -----------------------------------------------------------------------------------------
 
     @property
     def leads(self) -> bool:
-        """Whether the lock is known to be this daemon's; never where there is none."""
+        """Whether this daemon is known to hold the lock; False without a lock."""
         return self._state.status(self._clock()) is LeadershipStatus.LEADING
 
     def held_back(
         self, image_age: float | None, period: float, check_period: float, others: Callable[[], bool] = lambda: False
     ) -> str:
-        """Why no checkpoint is to begin, "" where one may.
+        """Return why no checkpoint may begin, "" if one may.
 
         Args:
-            image_age: of the newest image, seconds; so are the periods.
-            others: whether a NameNode has got an image of another daemon since the lock was last known to be ours;
-                asked only where its backend is away.
+            image_age: age of the newest image in seconds; the periods are in seconds too.
+            others: whether a NameNode received an image from another daemon since this daemon was last known to lead;
+                asked only while the backend is away.
         """
         if self._backend is None:
             return ""
         state, now, settings = self._state, self._clock(), self._settings
         patience = (1 + _PATIENCE_PERIODS) * period + settings.session_timeout + check_period
-        # Whoever has just begun to lead has not been late yet, however old the image is.
+        # A daemon that has just become the leader is not late yet, however old the image is.
         late = image_age is not None and min(image_age, now - state.theirs_since) > patience
         cut_off = state.mine and state.status(now) is LeadershipStatus.AWAY and others()
         return held_back(state, now, required=settings.required, late=late, others=cut_off)
 
     def lease_basis(self) -> LeaseBasis | None:
-        """By what right a checkpoint begins now; None where there is no lock."""
+        """Return the basis of a checkpoint that begins now; None without a lock."""
         state = self._state
         return None if self._backend is None else LeaseBasis(state.status(self._clock()), state.terms)
 
     def must_abort(self, basis: LeaseBasis | None, *, sending: bool = False) -> bool:
-        """Whether a checkpoint that began by `basis` has to end, or its image is not to be sent on."""
+        """Return whether a checkpoint that began on `basis` must stop, or the upload of its image if `sending`."""
         if basis is None:
             return False
         required = self._settings.required
         return must_abort(self._state, self._clock(), basis, required=required, sending=sending)
 
     def await_certainty(self, basis: LeaseBasis | None, cancelled: Callable[[], bool]) -> None:
-        """Before an image is sent: wait until it is known whether the lock is still ours, or that this cannot be known.
+        """Wait before an upload until the status is certain, or the backend is known to be away.
 
-        `must_abort` tells then; so does `cancelled`, which ends the wait.
+        `must_abort` decides afterwards. The wait ends early when `cancelled()` becomes true.
         """
-        if basis is None or basis.claim is LeadershipStatus.FOLLOWING:
+        if basis is None or basis.status is LeadershipStatus.FOLLOWING:
             return
-        with self._asked:
+        with self._changed:
             while not cancelled() and self._state.status(self._clock()) is LeadershipStatus.UNCERTAIN:
-                self._asked.wait(self._pause())
+                self._changed.wait(self._pause())
 
     def state(self) -> LeaderState | None:
-        """For status and metrics; None where there is no lock."""
+        """Return the state for status and metrics; None without a lock."""
         if self._backend is None:
             return None
         state = self._state
-        claim = state.status(self._clock())
+        status = state.status(self._clock())
         return LeaderState(
             lock=self._settings.lock,
-            claim=claim.value,
-            leader=str(self._me if claim is LeadershipStatus.LEADING else state.leader or ""),
+            claim=status.value,
+            leader=str(self._me if status is LeadershipStatus.LEADING else state.leader or ""),
             problem=state.problem,
             terms=state.terms,
         )
@@ -175,68 +178,70 @@ class Leadership:
             self.ask()
             self._stopping.wait(self._pause())
 
-    def _look_on(self) -> None:
+    def _watch_backend(self) -> None:
         while not self._stopping.wait(self._pause()):
             self.check_backend()
 
     def ask(self) -> None:
-        """Ask for the lock once, and tell in the log what has changed."""
+        """Ask for the lock once, and log what has changed."""
         assert self._backend is not None
         asked_at = self._clock()
-        with self._asked:
-            self._questions += 1
-            self._question = self._questions
+        with self._changed:
+            self._requests += 1
+            self._request = self._requests
         try:
             held, leader = self._backend.ask(self._me)
         except Exception as fault:
             known = explained(fault)
             if known is None:
-                _LOG.exception("the lock of the leader cannot be asked for")
+                _LOG.exception("the request for the leadership lock failed")
                 known = HdfsError(f"{type(fault).__name__}: {fault}")
-            # Since now, as this process may have slept; one that hung is known to be silent since `look`.
+            # The silence begins now, since this process may have slept. `check_backend` has noted a longer one.
             state = self._state.silent(self._clock(), known.message)
         else:
             ours = held is not LockOutcome.HELD_BY_OTHER
-            before = replace(self._state, timeout=min(self._settings.session_timeout, self._backend.holds))
+            before = replace(self._state, timeout=min(self._settings.session_timeout, self._backend.validity))
             state = (
                 before.ours(asked_at, taken=held is LockOutcome.ACQUIRED) if ours else before.theirs(asked_at, leader)
             )
-        with self._asked:
-            self._question = 0
+        with self._changed:
+            self._request = 0
             taken = state.terms != self._state.terms
-            self._hear(state)
+            self._store(state)
         if taken:
-            self._taken()
+            self._on_acquired()
 
     def check_backend(self) -> None:
-        """Look whether a question still waits that waited at the last look: its backend hangs, and is silent from now.
+        """Note a silent backend if the request that was open at the last check is still open.
 
-        From now, as this process may have slept between the two looks.
+        The silence begins now, since this process may have slept between the two checks.
         """
-        with self._asked:
-            if self._question and self._question == self._seen:
-                self._hear(self._state.silent(self._clock(), "it does not answer"))
-            self._seen = self._question
+        with self._changed:
+            if self._request and self._request == self._checked:
+                self._store(self._state.silent(self._clock(), "the lock's backend does not answer"))
+            self._checked = self._request
 
-    def _hear(self, state: LeadershipState) -> None:
-        """For whoever has `_asked`."""
+    def _store(self, state: LeadershipState) -> None:
+        """Store the state and log its change; the caller holds `_changed`."""
         self._state = state
-        self._tell(state)
-        self._asked.notify_all()
+        self._log_change(state)
+        self._changed.notify_all()
 
-    def _tell(self, state: LeadershipState) -> None:
+    def _log_change(self, state: LeadershipState) -> None:
         now = state.status(self._clock()), state.leader
-        if now == self._told:
+        if now == self._logged:
             return
-        self._told = now
+        self._logged = now
         match now[0]:
             case LeadershipStatus.LEADING:
                 _LOG.info("this checkpointer leads (%s)", self._settings.lock)
             case LeadershipStatus.FOLLOWING:
-                leader = state.leader or "another one"
-                _LOG.info("this checkpointer stands by, %s leads (%s)", leader, self._settings.lock)
+                leader = state.leader or "another daemon"
+                _LOG.info("this checkpointer is on standby, %s leads (%s)", leader, self._settings.lock)
             case LeadershipStatus.UNCERTAIN:
-                _LOG.warning("who leads is not known now: %s", state.problem or "nobody has answered yet")
+                _LOG.warning(
+                    "the leader is not known now: %s", state.problem or "the lock's backend has not answered yet"
+                )
             case LeadershipStatus.AWAY:
-                goes_on = "no checkpoint is made" if self._settings.required else "checkpoints are made all the same"
-                _LOG.warning("the lock cannot be had, %s: %s", goes_on, state.problem)
+                consequence = "no checkpoint is made" if self._settings.required else "checkpoints continue"
+                _LOG.warning("the leadership lock cannot be acquired, %s: %s", consequence, state.problem)

@@ -18,11 +18,11 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leader:
-    """A daemon that holds the lock, or would like to.
+    """A daemon that holds the lock or asks for it.
 
     Attributes:
         address: host and port of its HTTP server.
-        since: when its process began to ask for the lock, seconds since the epoch.
+        since: when its process began to ask for the lock, in seconds since the epoch.
     """
 
     host: str
@@ -36,15 +36,15 @@ class Leader:
 
     @classmethod
     def from_bytes(cls, data: bytes | None) -> Self | None:
-        """None where it is nothing that a daemon wrote: the lock is somebody's all the same."""
+        """Parse the content of a lock; return None if a program other than a daemon wrote it."""
         try:
-            told = json.loads(data or b"")
+            values = json.loads(data or b"")
             return cls(
-                host=str(told["host"]),
-                pid=int(told["pid"]),
-                role=str(told["role"]),
-                address=str(told["address"]),
-                since=float(told["since"]),
+                host=str(values["host"]),
+                pid=int(values["pid"]),
+                role=str(values["role"]),
+                address=str(values["address"]),
+                since=float(values["since"]),
             )
         except (ValueError, KeyError, TypeError):
             return None
@@ -54,28 +54,29 @@ class Leader:
 
 
 class LeadershipStatus(Enum):
-    """How a daemon stands to the lock."""
+    """Relation of a daemon to the lock."""
 
     LEADING = "leading"
     FOLLOWING = "following"
     UNCERTAIN = "uncertain"
-    """There is no answer that still holds."""
+    """The last answer has expired."""
     AWAY = "away"
-    """There was none for so long that nothing follows from the lock."""
+    """The backend was silent for so long that the lock decides nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadershipState:
-    """What the backend of the lock answered last; times are of one monotonic clock, in seconds.
+    """Last answer of the lock's backend. Times are seconds of one monotonic clock.
 
     Attributes:
-        timeout: of a session.
-        asked_at: when what it answered last was asked for.
-        mine: whether the lock was ours then; `leader`: whose it was, as far as it could be read.
-        theirs_since: when `leader` was first seen to have it.
-        silent_since: since when a question is known to have no answer, None where the last one had one.
-        problem: why it had none.
-        terms: how often the lock came to us.
+        timeout: length of a session.
+        asked_at: when the last answered request was sent.
+        mine: whether this daemon held the lock then.
+        leader: the holder if it is another daemon and its entry could be read.
+        theirs_since: when `leader` was first seen to hold the lock.
+        silent_since: since when a request is known to be unanswered; None if the last one was answered.
+        problem: why the request was not answered.
+        terms: how often this daemon acquired the lock.
     """
 
     timeout: float
@@ -88,24 +89,24 @@ class LeadershipState:
     terms: int = 0
 
     def ours(self, asked_at: float, *, taken: bool) -> Self:
-        """The lock is ours, just `taken` or still; `asked_at` is when that was asked."""
+        """Return the state after an answer to a request of `asked_at`: this daemon holds the lock, newly if `taken`."""
         terms = self.terms + 1 if taken or not self.mine else self.terms
         return replace(self, asked_at=asked_at, mine=True, leader=None, silent_since=None, problem="", terms=terms)
 
     def theirs(self, asked_at: float, leader: Leader | None) -> Self:
-        """It is somebody else's."""
+        """Return the state after an answer that another daemon holds the lock."""
         known = not self.mine and self.leader == leader and self.asked_at != float("-inf")
         since = self.theirs_since if known else asked_at
         found = replace(self, asked_at=asked_at, mine=False, leader=leader, theirs_since=since)
         return replace(found, silent_since=None, problem="")
 
     def silent(self, since: float, problem: str) -> Self:
-        """A question had no answer."""
+        """Return the state after a request without an answer."""
         since = since if self.silent_since is None else self.silent_since
         return replace(self, silent_since=since, problem=problem)
 
     def status(self, now: float) -> LeadershipStatus:
-        """What holds now."""
+        """Return the status at `now`."""
         if now - self.asked_at < self.timeout:
             return LeadershipStatus.LEADING if self.mine else LeadershipStatus.FOLLOWING
         if self.silent_since is not None and now - self.silent_since >= self.timeout:
@@ -115,19 +116,20 @@ class LeadershipState:
 
 @dataclass(frozen=True, slots=True)
 class LeaseBasis:
-    """By what right a checkpoint began: how the daemon stood to the lock then, and in which of its terms."""
+    """The leadership on which a checkpoint began: status and term at that moment."""
 
-    claim: LeadershipStatus
+    status: LeadershipStatus
     terms: int
 
 
 def held_back(state: LeadershipState, now: float, *, required: bool, late: bool, others: bool = False) -> str:
-    """Why no checkpoint is to begin, "" where one may.
+    """Return why no checkpoint may begin, "" if one may.
 
     Args:
-        required: whether the lock is needed even where its backend is away.
-        late: whether the newest image is so old that who leads cannot be at work: a checkpoint counts more than order.
-        others: whether a NameNode has got an image of another daemon since the lock was last known to be ours.
+        required: whether a checkpoint needs the lock even while its backend is away.
+        late: whether the newest image is so old that the leader cannot be working. A checkpoint then matters more than
+            the order of daemons.
+        others: whether a NameNode received an image from another daemon since this daemon was last known to lead.
     """
     match state.status(now):
         case LeadershipStatus.LEADING:
@@ -135,27 +137,27 @@ def held_back(state: LeadershipState, now: float, *, required: bool, late: bool,
         case LeadershipStatus.FOLLOWING:
             return "" if late and not required else f"another checkpointer leads: {state.leader or 'unknown'}"
         case LeadershipStatus.UNCERTAIN:
-            return f"who leads is not known now{_because(state)}"
+            return f"the leader is not known now{_because(state)}"
         case LeadershipStatus.AWAY:
             if required:
-                return f"the lock that checkpointer.leader.required asks for cannot be had{_because(state)}"
-            # Whoever led goes on, unless it is seen that another one does; that is cut off from the lock alone.
+                return f"checkpointer.leader.required is set, and the lock cannot be acquired{_because(state)}"
+            # The last leader continues unless another daemon is seen to lead. The backend alone is out of reach then.
             led = (state.mine and not others) or state.asked_at == float("-inf")
             return "" if led or late else f"another checkpointer led when the lock was last seen{_because(state)}"
 
 
 def must_abort(state: LeadershipState, now: float, basis: LeaseBasis, *, required: bool, sending: bool) -> bool:
-    """Whether a checkpoint has to end: the lock has gone to another daemon since it began, or may have.
+    """Return whether a checkpoint must stop: another daemon has acquired the lock since it began, or may have.
 
     Args:
-        sending: whether its image is on its way.
+        sending: whether the image is being uploaded.
     """
-    if basis.claim is LeadershipStatus.FOLLOWING:
-        # it began because who leads makes none
+    if basis.status is LeadershipStatus.FOLLOWING:
+        # the checkpoint began because the leader makes none
         return False
     match state.status(now):
         case LeadershipStatus.LEADING:
-            return basis.claim is LeadershipStatus.LEADING and state.terms != basis.terms
+            return basis.status is LeadershipStatus.LEADING and state.terms != basis.terms
         case LeadershipStatus.FOLLOWING:
             return True
         case LeadershipStatus.UNCERTAIN:

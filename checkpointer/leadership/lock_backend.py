@@ -1,4 +1,7 @@
-"""Who keeps the lock: ZooKeeper, or a file in a directory that all daemons see."""
+"""Backends of the leadership lock: a ZooKeeper znode or a file on shared storage.
+
+`LockBackend.ask` acquires or keeps the lock. `lock_holder` reads who holds it and changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -20,40 +23,41 @@ from site_config.leadership import LeaderSettings
 
 _MAX_ATTEMPTS = 3
 _MAX_BYTES = 1 << 16
-_HINT = "Check checkpointer.leader.lock: its directory has to be there, on storage that all daemons see."
+_HINT = "Check checkpointer.leader.lock: its directory must exist on storage that all daemons share."
 
 
 class LockOutcome(Enum):
-    """Whose the lock is."""
+    """Result of a request for the lock."""
 
-    ACQUIRED = "taken just now"
-    KEPT = "ours already"
-    HELD_BY_OTHER = "another daemon's"
+    ACQUIRED = "acquired now"
+    KEPT = "held already"
+    HELD_BY_OTHER = "held by another daemon"
 
 
 class LockBackend(Protocol):
-    """Gives the lock to one daemon at a time.
+    """A lock that one daemon at a time can hold.
 
     Attributes:
-        holds: seconds for which an answer holds at most.
+        validity: longest validity of an answer, in seconds.
     """
 
     @property
-    def holds(self) -> float: ...
+    def validity(self) -> float: ...
 
     def ask(self, me: Leader) -> tuple[LockOutcome, Leader | None]:
-        """Take the lock if it is free; of another daemon's also who that is, as far as it can be read.
+        """Acquire the lock if it is free. If another daemon holds it, also return that daemon where its entry can be
+        read.
 
         Raises:
-            HdfsError: that cannot be told.
+            HdfsError: the backend cannot be asked.
         """
 
     def close(self) -> None:
-        """Give the lock up."""
+        """Release the lock."""
 
 
 class ZooKeeperLock:
-    """An ephemeral znode; ZooKeeper frees it when the session of its owner has ended."""
+    """An ephemeral znode. ZooKeeper deletes the znode when its owner's session ends."""
 
     def __init__(self, ensemble: ZooKeeperAddress, path: str) -> None:
         from hadoop_common.zookeeper.kazoo_znodes import KazooZNodes
@@ -62,7 +66,7 @@ class ZooKeeperLock:
         self._znodes = KazooZNodes(ensemble)
 
     @property
-    def holds(self) -> float:
+    def validity(self) -> float:
         return self._znodes.session_timeout
 
     def ask(self, me: Leader) -> tuple[LockOutcome, Leader | None]:
@@ -74,7 +78,8 @@ class ZooKeeperLock:
                 return LockOutcome.HELD_BY_OTHER, Leader.from_bytes(self._znodes.get(self._path)[0])
             except NoNodeError:
                 ours = LockOutcome.ACQUIRED
-                # Another's that exists may be our own whose answer was lost: the owner tells.
+                # The existing znode may be our own if the answer to its creation was lost. The next round checks the
+                # owner.
                 with suppress(NodeExistsError):
                     self._znodes.create(self._path, me.to_bytes(), parents=True, ephemeral=True)
         return LockOutcome.HELD_BY_OTHER, None
@@ -84,32 +89,32 @@ class ZooKeeperLock:
 
 
 class FileLock:
-    """A lock of the system on a file (fcntl), which goes with the process that has it.
+    """A POSIX lock (fcntl) on a file. The lock ends with the process that holds it.
 
-    It is taken anew at each question, for NFS may have lost it: where another one was first, or has been since, that
-    shows by what is in the file.
+    NFS can lose the lock, so each request locks the file again. The content of the file shows whether another daemon
+    held the lock first or in between.
     """
 
-    holds = float("inf")
+    validity = float("inf")
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._held: int | None = None
+        self._descriptor: int | None = None
 
     def ask(self, me: Leader) -> tuple[LockOutcome, Leader | None]:
-        if self._held is not None and self._in_place(self._held):
-            # NFS answers with EIO on a file whose lock was lost.
+        if self._descriptor is not None and self._in_place(self._descriptor):
+            # NFS returns EIO for a file whose lock was lost.
             with suppress(OSError):
-                return self._take(self._held, me)
+                return self._lock(self._descriptor, me)
         self.close()
         try:
-            self._held = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            return self._take(self._held, me)
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            return self._lock(self._descriptor, me)
         except OSError as fault:
             self.close()
-            raise StorageError(f"the lock of the leader cannot be had: {told(fault)}", hint=_HINT) from fault
+            raise StorageError(f"the leadership lock cannot be acquired: {told(fault)}", hint=_HINT) from fault
 
-    def _take(self, descriptor: int, me: Leader) -> tuple[LockOutcome, Leader | None]:
+    def _lock(self, descriptor: int, me: Leader) -> tuple[LockOutcome, Leader | None]:
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
@@ -126,21 +131,21 @@ class FileLock:
         return LockOutcome.ACQUIRED, None
 
     def _in_place(self, descriptor: int) -> bool:
-        """Whether the file that is locked is still the one of that name."""
+        """Return whether the locked file still has its name."""
         try:
-            ours, there = os.fstat(descriptor), self._path.stat()
+            locked, named = os.fstat(descriptor), self._path.stat()
         except OSError:
             return False
-        return (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
+        return (locked.st_dev, locked.st_ino) == (named.st_dev, named.st_ino)
 
     def close(self) -> None:
-        descriptor, self._held = self._held, None
+        descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
 
 
 def open_lock_backend(settings: LeaderSettings) -> LockBackend | None:
-    """What `settings` names, None where every daemon is for itself."""
+    """Return the backend that `settings` name; None without one."""
     if settings.file is not None:
         return FileLock(settings.file)
     if settings.ensemble is not None:
@@ -148,7 +153,6 @@ def open_lock_backend(settings: LeaderSettings) -> LockBackend | None:
     return None
 
 
-_MAX_BYTES = 1 << 16
 # struct flock of Linux: type, whence, start, length, pid
 _FLOCK = "hhqqi"
 _READ_HINT = "Check checkpointer.leader.lock, and whether this user may read that file."
@@ -156,11 +160,11 @@ _READ_HINT = "Check checkpointer.leader.lock, and whether this user may read tha
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:
-    """That somebody has the lock.
+    """The present holder of the lock.
 
     Attributes:
-        leader: who, None where what is in the lock is no daemon's.
-        since: when it got the lock, seconds since the epoch.
+        leader: the daemon; None if a program other than a daemon wrote the lock's content.
+        since: when the holder acquired the lock, in seconds since the epoch.
     """
 
     leader: Leader | None
@@ -168,17 +172,17 @@ class LockHolder:
 
 
 def lock_holder(settings: LeaderSettings) -> LockHolder | None:
-    """Who has the lock that `settings` name, None where nobody has it.
+    """Return who holds the lock that `settings` name; None if nobody does.
 
     Raises:
-        HdfsError: that cannot be told.
-        ValueError: they name none.
+        HdfsError: the lock cannot be read.
+        ValueError: `settings` name no lock.
     """
     if settings.file is not None:
         return _of_file(settings.file)
     if settings.ensemble is not None:
         return _of_znode(settings.ensemble, settings.znode)
-    raise ValueError("there is no lock to look at")
+    raise ValueError("no lock is configured")
 
 
 def _of_znode(ensemble: ZooKeeperAddress, path: str) -> LockHolder | None:
@@ -197,7 +201,7 @@ def _of_file(path: Path) -> LockHolder | None:
     except FileNotFoundError:
         return None
     except OSError as fault:
-        raise StorageError(f"the lock of the leader cannot be read: {told(fault)}", hint=_READ_HINT) from fault
+        raise StorageError(f"the leadership lock cannot be read: {told(fault)}", hint=_READ_HINT) from fault
     try:
         wanted = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
         kind = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, wanted))[0]
@@ -205,6 +209,6 @@ def _of_file(path: Path) -> LockHolder | None:
             return None
         return LockHolder(Leader.from_bytes(os.pread(descriptor, _MAX_BYTES, 0)), os.fstat(descriptor).st_mtime)
     except OSError as fault:
-        raise StorageError(f"the lock of the leader cannot be read: {told(fault)}", hint=_READ_HINT) from fault
+        raise StorageError(f"the leadership lock cannot be read: {told(fault)}", hint=_READ_HINT) from fault
     finally:
         os.close(descriptor)

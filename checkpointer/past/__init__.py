@@ -1,1 +1,1 @@
-"""Whether what a checkpointer holds is the past of its NameNode as it is now (docs/lost-past.md)."""
+"""Checks that what a checkpointer holds belongs to the NameNode's present past (docs/lost-past.md)."""

@@ -1,4 +1,4 @@
-"""A NameNode without HA as the witness of its own past: its manifest, beginnings of its segments, images' digests."""
+"""A NameNode without HA as witness of its own past: its manifest, heads of segments, and digests of images."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hadoop_rpc.namenode_protocol import EditLogManifest
 from journal.operation import EditOp
 from journal.segment import SegmentCursor
 
-# Mostly one of the first transactions is identifying; where none of these is, more is asked for.
+# One of the first transactions is usually identifying; otherwise more is fetched.
 _FIRST_BYTES = 1 << 16
 
 
@@ -36,22 +36,22 @@ class _RemoteSegment:
         return f"the NameNode's segment {self.first}-{self.last}"
 
     def read(self, from_txid: int) -> Iterator[EditOp]:
-        """Operations `from_txid` to `last`.
+        """Yield operations `from_txid` to `last`.
 
         Raises:
-            TransferError: the NameNode does not send it.
-            JournalError: it is damaged.
+            TransferError: the NameNode does not send the segment.
+            JournalError: the segment is damaged.
         """
-        size, whole = _FIRST_BYTES, False
-        while not whole and from_txid <= self.last:
-            content, whole = self.head(self.first, self.last, size)
+        size, complete = _FIRST_BYTES, False
+        while not complete and from_txid <= self.last:
+            content, complete = self.head(self.first, self.last, size)
             for op in SegmentCursor(
                 content,
                 file=self.name,
                 first_txid=self.first,
-                last_txid=self.last if whole else None,
+                last_txid=self.last if complete else None,
                 from_txid=from_txid,
-                in_progress=not whole,
+                in_progress=not complete,
             ):
                 yield op
                 from_txid = op.txid + 1
@@ -59,24 +59,25 @@ class _RemoteSegment:
 
 
 def is_purged(txid: int, manifest: EditLogManifest) -> bool:
-    """Return whether the edits of a NameNode begin so late that its image at `txid` is gone.
+    """Return whether the NameNode's edits begin so late that its image at `txid` must be gone.
 
-    A NameNode keeps all edits after its oldest image. To a request for a missing image it answers 410, and writes a
+    A NameNode keeps all edits after its oldest image. It answers a request for a missing image with 410 and writes a
     stack trace into its log.
 
     Args:
-        manifest: all of its edits, now or at an earlier time.
+        manifest: all of the NameNode's edits, now or at an earlier time.
     """
     return bool(manifest.logs) and min(log.first for log in manifest.logs) > txid + 1
 
 
 class NamenodeWitness:
-    """See `past.proof.Witness`; a connection that is closed early is one line in the log of a NameNode.
+    """A `past.proof.Witness` that asks one NameNode. A connection that closes early causes one line in the NameNode's
+    log.
 
     Args:
         http_address: `http://host:port`.
-        manifest: asks it for its segments from a txid on.
-        transaction_id: asks it for its newest transaction.
+        manifest: returns the NameNode's segments from a txid on.
+        transaction_id: returns the NameNode's newest transaction.
         timeout: seconds to wait for an answer over HTTP.
     """
 
@@ -97,10 +98,10 @@ class NamenodeWitness:
         self._all_edits: EditLogManifest | None = None
 
     def segments(self, from_txid: int) -> Sequence[_RemoteSegment]:
-        # Asked for a txid within a segment, a NameNode leaves that segment out.
+        # A NameNode leaves out the segment that contains the requested txid in its middle.
         return [
             _RemoteSegment(log.first, log.last, self._head)
-            for log in self._ask_edits().logs
+            for log in self._fetch_manifest().logs
             if not log.in_progress and log.last >= from_txid
         ]
 
@@ -112,12 +113,12 @@ class NamenodeWitness:
 
     def image_md5(self, txid: int) -> str | None:
         with suppress(RpcError):
-            if is_purged(txid, self._all_edits or self._ask_edits()):
+            if is_purged(txid, self._all_edits or self._fetch_manifest()):
                 return ""
         try:
             digest = image_digest(self._http_address, txid, None, timeout=self._timeout, cancel=self._cancelled)
         except TransferError as error:
-            # Releases before 3.0 say so, too, while they start.
+            # Releases before 3.0 answer with 404 during startup as well.
             return "" if error.status in NO_SUCH_IMAGE and self.newest() is not None else None
         return digest
 
@@ -132,7 +133,7 @@ class NamenodeWitness:
             return None
         return None if began is None else (self._http_address, began)
 
-    def _ask_edits(self) -> EditLogManifest:
+    def _fetch_manifest(self) -> EditLogManifest:
         self._all_edits = self._manifest(0)
         return self._all_edits
 

@@ -1,7 +1,7 @@
-"""Whether runs that were applied are of the NameNode's past as it is now; reads through a witness.
+"""Proof that applied transactions belong to the NameNode's present past, by comparison with what a witness has.
 
-The theory is in docs/lost-past.md. In short: a segment is written by one writer in one go, so that two segments with
-the same first transactions, one of them identifying, are the same as far as both reach.
+docs/lost-past.md has the theory. In short: one writer writes a segment in one go. So two segments with the same first
+transactions, one of them identifying, are equal as far as both reach.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from journal.segment_file import EditLogSegment
 
 
 class PastFinding(Enum):
-    """What a comparison came to.
+    """Result of a comparison.
 
-    HOLDS: what we stand on is of the present past. LOST: it is not. SILENT: nothing that is left tells, and nothing
-    will. UNKNOWN: it could not be compared now.
+    HOLDS: our state belongs to the present past. LOST: our state does not. SILENT: no remaining evidence can decide,
+    now or later. UNKNOWN: the comparison could not be made now.
     """
 
     HOLDS = "holds"
@@ -40,9 +40,9 @@ class PastVerdict:
     """A finding and its reason.
 
     Attributes:
-        image: the one of ours that was found at the NameNode, None where none was asked for.
-        hasty: whether LOST may pass: a NameNode counts a transaction when all its journals have it, and one of them
-            may be read before.
+        image: our image that the NameNode has too; None if no image was compared.
+        hasty: whether LOST may be temporary. A NameNode counts a transaction once all its journals have it, and one of
+            the journals may be read earlier.
     """
 
     finding: PastFinding
@@ -56,37 +56,40 @@ class PastVerdict:
 
     @property
     def lost(self) -> bool:
-        """Whether to start over: what we stand on is lost, or can never be shown not to be."""
+        """Whether the node must start over: its state is lost, or can never be proven."""
         return self.finding in (PastFinding.LOST, PastFinding.SILENT)
 
     def cause(self, namenode: str) -> str:
-        """Return why a node beside `namenode` starts over, as a sentence."""
+        """Return why a node of `namenode` starts over, as a sentence."""
         if self.finding is PastFinding.SILENT:
-            return f"what this node holds cannot be compared with {namenode} any more: {self.reason}"
+            return f"what this node holds cannot be compared with {namenode} any longer: {self.reason}"
         return f"{namenode} was set back: {self.reason}"
 
 
 class Witness(Protocol):
-    """Whoever knows the NameNode's past as it is now: its journal, and itself."""
+    """A source that knows the NameNode's present past: its journal and the NameNode itself."""
 
     def segments(self, from_txid: int) -> Sequence[ReadableSegment]:
-        """Every segment there is that ends at `from_txid` or later, by first txid, the open one if it can be read.
+        """Return the segments that end at `from_txid` or later, by first txid, including the open one if it can be
+        read.
 
         Raises:
-            HdfsError, OSError: it cannot be told now.
+            HdfsError, OSError: the segments cannot be read now.
         """
 
     def newest(self) -> int | None:
-        """The NameNode's newest transaction; None where it cannot be told now."""
+        """Return the NameNode's newest transaction; None if that is not known now."""
 
     def image_md5(self, txid: int) -> str | None:
-        """MD5 of the NameNode's image at `txid` in hex, "" where it has none; None where it cannot be told now."""
+        """Return the MD5 of the NameNode's image at `txid` in hex, "" if the image is missing, None if that is not
+        known now.
+        """
 
     def lives(self) -> Mapping[str, int]:
-        """When the process of each NameNode began, by its address, as far as they tell."""
+        """Return the start time of each NameNode's process by its address, without those that do not report one."""
 
     def active_life(self) -> tuple[str, int] | None:
-        """Address of the active NameNode, and when its process began; None where that cannot be told."""
+        """Return the active NameNode's address and its process's start time; None if they are not known."""
 
 
 _HOLDS = PastVerdict(PastFinding.HOLDS)
@@ -105,16 +108,16 @@ def prove(
     """Compare what was applied with what `witness` has.
 
     Args:
-        runs: what was not compared before, in order, behind an identifying run that was.
-        based: whether there is no such run before them, so that the image under them has to be compared too.
-        images: images of ours at the runs or among them, the newest first, for where transactions do not tell;
-            one of them that the NameNode has shows what is before it.
-        deep: False compares the bounds of segments only.
-        alive: whether the active NameNode's process is one that lived when the past was found to be its own: then
-            what was purged since needs not be compared.
+        runs: applied and not yet compared, in order; an identifying run before them was compared.
+        based: whether no such run precedes them, so that the image below them must be compared as well.
+        images: our images at the end of a run or between runs, newest first. If transactions cannot decide, an image
+            that the NameNode has proves everything before it.
+        deep: False compares only the bounds of segments.
+        alive: whether the active NameNode's process already ran when the past was last proven. Then edits that were
+            purged since need no comparison.
     """
     try:
-        found = [_compare(run, witness, deep=deep) for run in _with(runs, witness)]
+        found = [_compare(run, witness, deep=deep) for run in _pair(runs, witness)]
         held = images() if deep else ()
     except (HdfsError, OSError) as fault:
         return PastVerdict(PastFinding.UNKNOWN, f"edits and images cannot be compared: {told(fault)}")
@@ -123,8 +126,8 @@ def prove(
             return verdict
     if not deep:
         return _HOLDS
-    whole = all(verdict.holds for verdict in found)
-    if whole and not based and any(run.identifying for run in runs):
+    all_hold = all(verdict.holds for verdict in found)
+    if all_hold and not based and any(run.identifying for run in runs):
         return _HOLDS
     for image in held:
         if runs and image.txid < runs[0].first - 1:
@@ -146,11 +149,11 @@ def prove(
 
 
 def refuse(verdict: PastVerdict, txid: int, witness: str) -> NoReturn:
-    """Do not offer the image at `txid`, of which `witness` does not show that it is of the present past.
+    """Refuse to offer the image at `txid`, which `witness` does not prove to belong to the present past.
 
     Raises:
-        StorageError: it is not.
-        TransferError: it cannot be told now.
+        StorageError: the image does not belong to it.
+        TransferError: that is not known now.
     """
     problem = f"the image at txid {txid} is not offered"
     if verdict.lost and not verdict.hasty:
@@ -166,10 +169,10 @@ def refuse(verdict: PastVerdict, txid: int, witness: str) -> NoReturn:
 
 
 def require_whole(image: Path, txid: int) -> None:
-    """Check an image that nothing shows to be of the present past: a damaged file says nothing about the past.
+    """Check an unproven image for damage: a damaged file proves nothing about the past.
 
     Raises:
-        StorageError: its content does not have the digest that its `.md5` file names.
+        StorageError: the content does not match the digest in the image's `.md5` file.
     """
     if fault := content_fault(image):
         raise StorageError(
@@ -179,21 +182,21 @@ def require_whole(image: Path, txid: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
-    """A run, and the segments that the witness has."""
+class _RunInWitness:
+    """A run and the segments of the witness."""
 
     run: TxnRun
     present: Sequence[ReadableSegment]
 
 
-def _with(runs: Sequence[TxnRun], witness: Witness) -> Sequence[_Case]:
+def _pair(runs: Sequence[TxnRun], witness: Witness) -> Sequence[_RunInWitness]:
     if not runs:
         return ()
     present = witness.segments(runs[0].first)
-    return [_Case(run, present) for run in runs]
+    return [_RunInWitness(run, present) for run in runs]
 
 
-def _compare(case: _Case, witness: Witness, *, deep: bool) -> PastVerdict:
+def _compare(case: _RunInWitness, witness: Witness, *, deep: bool) -> PastVerdict:
     run = case.run
     holding = [each for each in case.present if each.first <= run.first <= each.last]
     if not holding:
@@ -212,15 +215,15 @@ def _compare(case: _Case, witness: Witness, *, deep: bool) -> PastVerdict:
     return _same_opening(run, segment, witness) if deep else _HOLDS
 
 
-def _missing(case: _Case, witness: Witness, *, deep: bool) -> PastVerdict:
-    """No segment holds the beginning of the run."""
+def _missing(case: _RunInWitness, witness: Witness, *, deep: bool) -> PastVerdict:
+    """Compare a run whose first transaction is in no segment of the witness."""
     run = case.run
     if any(each.first <= run.last for each in case.present if each.first > run.first):
         return set_back(f"transactions {run.first} to {run.last} are in other segments now")
     if case.present and case.present[0].first > run.first:
         return _PURGED
     if not deep and not run.ends:
-        # In the open segment, which is not read only to see that.
+        # The run is in the open segment, which a comparison of bounds does not read.
         return _HOLDS
     verdict = _beyond(run, witness)
     if not verdict.holds or _only_begins(case, witness):
@@ -228,11 +231,11 @@ def _missing(case: _Case, witness: Witness, *, deep: bool) -> PastVerdict:
     return _not_there_yet(run.first)
 
 
-def _only_begins(case: _Case, witness: Witness) -> bool:
-    """Whether the run is nothing but START_LOG_SEGMENT behind a finalized segment.
+def _only_begins(case: _RunInWitness, witness: Witness) -> bool:
+    """Return whether the run consists of START_LOG_SEGMENT after a finalized segment.
 
-    What comes after a finalized segment is that, whatever becomes of the next one. JournalNodes do not show it before
-    they know that it is committed, which the transaction after it tells them.
+    That transaction follows every finalized segment. JournalNodes show it only once the next transaction tells them
+    that it is committed.
     """
     run = case.run
     if not run.starts or run.ends or not 1 < run.first == run.last:
@@ -244,7 +247,7 @@ def _only_begins(case: _Case, witness: Witness) -> bool:
 
 
 def _beyond(run: TxnRun, witness: Witness) -> PastVerdict:
-    """Transactions of ours are not there; whether the NameNode has them all the same."""
+    """Find out whether the NameNode has transactions of a run that the witness's segments lack."""
     newest = witness.newest()
     if newest is None:
         return PastVerdict(
@@ -278,7 +281,7 @@ def _same_opening(run: TxnRun, segment: ReadableSegment, witness: Witness) -> Pa
 
 
 def set_back(reason: str) -> PastVerdict:
-    """The NameNode was set back, as `reason` shows."""
+    """Return the verdict that the NameNode was set back, as `reason` shows."""
     return PastVerdict(PastFinding.LOST, reason)
 
 
@@ -287,9 +290,10 @@ def _range(segment: ReadableSegment) -> str:
 
 
 def contradiction(image_txid: int, local: Iterable[EditLogSegment], logs: Iterable[RemoteEditLog]) -> str:
-    """What of ours cannot be of the past that the NameNode's `logs` tell, "" where nothing is found.
+    """Return what of our segments and image cannot belong to the past that the NameNode's `logs` show, "" if nothing.
 
-    A finalized segment of ours may be the beginning of the NameNode's. What it has no edits of any more says nothing.
+    A finalized segment of ours may be the beginning of the NameNode's. Segments that the NameNode has purged prove
+    nothing.
     """
     theirs = [log for log in logs if not log.in_progress]
     for log in theirs:

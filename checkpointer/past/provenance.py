@@ -1,4 +1,4 @@
-"""`provenance.json` beside images: the runs of the edit log that each ends with, for the next start."""
+"""`provenance.json` next to images: the runs of the edit log that each image ends with, for the next start."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _MAX_BYTES = 64 * 1024 * 1024
 
 
 Provenances = Mapping[str, Provenance]
-"""By the MD5 of an image, in hex."""
+"""Provenance by the MD5 of an image, in hex."""
 
 
-def write_provenances(folders: Sequence[Path], claims: Provenances) -> None:
-    """Keep the claims in every folder; one that does not take them is told of in the log.
+def write_provenances(folders: Sequence[Path], provenances: Provenances) -> None:
+    """Write the provenances to every folder; log folders that cannot be written.
 
-    An image without its claim has to be found at the NameNode before anything is built on it.
+    An image without provenance must be found at the NameNode before anything is built on it.
     """
-    values = {md5: claim.to_json() for md5, claim in sorted(claims.items())}
+    values = {md5: provenance.to_json() for md5, provenance in sorted(provenances.items())}
     content = json.dumps({"format": _FORMAT, "images": values}, indent=1).encode()
     for folder in folders:
         try:
@@ -42,7 +42,7 @@ def write_provenances(folders: Sequence[Path], claims: Provenances) -> None:
 
 
 def read_provenances(folders: Sequence[Path]) -> Provenances:
-    """The claims that lie in any of the folders; what cannot be read is none."""
+    """Read the provenances in the folders; log and skip files that cannot be read."""
     found: dict[str, Provenance] = {}
     for folder in folders:
         path = folder / PROVENANCE
@@ -58,58 +58,58 @@ def read_provenances(folders: Sequence[Path]) -> Provenances:
 def _parse(values: Mapping[str, Any]) -> dict[str, Provenance]:
     if values["format"] != _FORMAT:
         raise ValueError(f"its format is {values['format']!r}, expected {_FORMAT}")
-    return {md5: Provenance.from_json(claim) for md5, claim in values["images"].items()}
+    return {md5: Provenance.from_json(provenance) for md5, provenance in values["images"].items()}
 
 
 class ProvenanceStore:
-    """The claims of one node's images, by their MD5 in hex. One thread at a time changes it, any may look.
+    """The provenances of one node's images, by their MD5 in hex. One thread at a time writes; any thread reads.
 
     Args:
-        folders: the `current` folders of the images as they are now.
+        folders: returns the present `current` folders of the images.
     """
 
     def __init__(self, folders: Callable[[], Sequence[Path]]) -> None:
         self._folders = folders
-        self._claims: Provenances | None = None
+        self._provenances: Provenances | None = None
 
     def of(self, md5: str) -> Provenance | None:
-        """What is known of an image of ours, None where it came from elsewhere."""
+        """Return the provenance of an image made here; None for other images."""
         return self._known().get(md5)
 
-    def add(self, md5: str, claim: Provenance) -> None:
-        """Keep what an image of ours was made of; claims of images that are gone go, too."""
-        known, there = self._known(), None
-        # What is in vain for the others must not cost this one: without it the image would never be offered.
+    def add(self, md5: str, provenance: Provenance) -> None:
+        """Store the provenance of an image made here, and drop those of images that are gone."""
+        known, present = self._known(), None
+        # A fault with other images must not cost this entry: without it the image would never be offered.
         with suppress(HdfsError, OSError):
             images = [each for folder in self._folders() for each in list_images(folder) if each.has_md5]
             usable = usable_images(images)
-            # nobody knows which claim is that of an image whose digest cannot be read
-            there = {image_md5(each.path) for each in usable} if len(usable) == len(images) else None
-        kept = {name: each for name, each in known.items() if there is None or name in there}
-        self._claims = {**kept, md5: claim}
-        write_provenances(self._folders(), self._claims)
+            # an image whose digest cannot be read matches no entry, so all entries stay
+            present = {image_md5(each.path) for each in usable} if len(usable) == len(images) else None
+        kept = {name: each for name, each in known.items() if present is None or name in present}
+        self._provenances = {**kept, md5: provenance}
+        write_provenances(self._folders(), self._provenances)
 
     def forget(self) -> None:
-        """The images were set aside with what is known of them."""
-        self._claims = {}
+        """Drop all provenances after the images were set aside with their file."""
+        self._provenances = {}
 
     def _known(self) -> Provenances:
-        if self._claims is None:
-            self._claims = read_provenances(self._folders())
-        return self._claims
+        if self._provenances is None:
+            self._provenances = read_provenances(self._folders())
+        return self._provenances
 
 
 def image_md5(image: Path) -> str:
-    """What the digest file of an image says, in hex; raises as `read_md5_file`."""
+    """Return the digest in the digest file of an image, in hex; raises as `read_md5_file`."""
     return read_md5_file(image).hex()
 
 
 def held_images(folders: Sequence[Path]) -> list[ImageId]:
-    """The usable images in `current` folders that have a digest file, rollback images left out, the newest first.
+    """Return the usable images in `current` folders that have a digest file, newest first, without rollback images.
 
     Raises:
         OSError: a folder cannot be read.
-        ImageFormatError, ImageStorageError: a digest file was damaged or removed in this moment.
+        ImageFormatError, ImageStorageError: a digest file was damaged or removed just now.
     """
     listed = [image for folder in folders for image in list_images(folder) if image.has_md5 and not image.rollback]
     found = {image.txid: image.path for image in usable_images(listed)}

@@ -1,4 +1,4 @@
-"""That a node started over, for its status page and its log, and when it may do so again."""
+"""Starting over after a lost past: the record of it, and the limit on how often."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BACK_OFF = BackOff(60.0, 3600.0)
 
 @dataclass(frozen=True, slots=True)
 class LostPast:
-    """Why a node set aside what it had, the folders where that is now, and when it was, in seconds since the epoch."""
+    """Why a node set its state aside, the folders that hold the state now, and when, in seconds since the epoch."""
 
     reason: str
     set_aside: Sequence[Path]
@@ -31,7 +31,8 @@ class LostPast:
 
 
 class StartOverLimiter:
-    """When a node may start over: with another image of its NameNode at once, with the same one after growing waits.
+    """Limits how often a node starts over: with another image of its NameNode at once, with the same one after growing
+    waits.
 
     Args:
         clock: monotonic seconds.
@@ -40,13 +41,13 @@ class StartOverLimiter:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._txid = -1
-        self._next, self._in_vain = clock(), 0
+        self._next, self._failures = clock(), 0
 
     def check(self, txid: int, reason: str) -> None:
-        """Whether to begin with the image at `txid`, for `reason`.
+        """Check whether the node may start over with the image at `txid`, for `reason`.
 
         Raises:
-            StorageError: it was tried a short while ago, and did not help.
+            StorageError: the node tried that a short while ago without success.
         """
         left = self._next - self._clock()
         if left > 0 and txid == self._txid:
@@ -56,11 +57,11 @@ class StartOverLimiter:
             )
 
     def started_over(self, txid: int) -> None:
-        """Note that the node has the image at `txid` and nothing else."""
+        """Note that the node holds the image at `txid` and nothing else."""
         self._txid = txid
-        self._in_vain += 1
-        self._next = self._clock() + _BACK_OFF.wait(self._in_vain)
+        self._failures += 1
+        self._next = self._clock() + _BACK_OFF.wait(self._failures)
 
     def reset(self) -> None:
-        """What it holds is of the NameNode's past."""
-        self._in_vain = 0
+        """Note that the node's state belongs to the NameNode's past."""
+        self._failures = 0

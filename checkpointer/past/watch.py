@@ -1,13 +1,13 @@
-"""Whether what a node holds is of its NameNode's present past: what it applied, and what its images were made of.
+"""Watch over a node's state, which must belong to its NameNode's present past.
 
-What is held is shown (compared with the NameNode's edits and found the same), unknown (nobody could be asked) or
-lost. It begins as unknown with each image that is loaded, and each edit that is applied makes it unknown again, as
-far as that edit. A comparison of the bounds of segments keeps it shown only while nothing else changed; before an
-image is made or offered the contents are compared.
+The watch covers what the node applied and what its images were made of. The state is proven (compared with the
+NameNode's edits and found equal), unknown (nobody could be asked) or lost. It is unknown after an image is loaded, and
+each applied edit is unknown until it is compared. A comparison of segment bounds keeps the state proven only while
+nothing else changed. Before an image is made or offered, contents are compared.
 
-Lost stays lost: bounds that look right afterwards are no answer, only a whole comparison or a new beginning is. A
-loss that may pass (`hasty`: a transaction may be read before the NameNode counts it) counts when the next check finds
-the same. The theory is in docs/lost-past.md.
+A lost state stays lost until a complete comparison succeeds or the node starts over; matching bounds are not enough. A
+hasty loss (a transaction may be readable before the NameNode counts it) counts once the next check finds it again.
+docs/lost-past.md has the theory.
 """
 
 from __future__ import annotations
@@ -18,87 +18,87 @@ from typing import Protocol
 from checkpointer.past.proof import PastFinding, PastVerdict, Witness, prove
 from engine.txn_runs import ImageId, Provenance, TxnRecorder, TxnRun
 
-# Runs without an identifying transaction, from which on an image is asked for instead.
-_MANY = 64
+# With more runs than this and no identifying transaction, an image is compared instead.
+_MAX_RUNS = 64
 
 
 class ProvenanceRepository(Protocol):
-    """What images of ours were made of, by their MD5 (`ProvenanceStore`)."""
+    """Provenances of our images by their MD5 (`ProvenanceStore`)."""
 
     def of(self, md5: str) -> Provenance | None: ...
 
-    def add(self, md5: str, claim: Provenance) -> None: ...
+    def add(self, md5: str, provenance: Provenance) -> None: ...
 
     def forget(self) -> None: ...
 
 
 class PastWatch:
-    """Keeps for each image what it was made of, and compares that with what the NameNode has now.
+    """Stores the provenance of each image, and compares it with what the NameNode has now.
 
-    `check`, `loaded` and `saved` are for the thread that works on the namespace; `confirm` is for any.
+    `check`, `loaded` and `saved` are for the thread that works on the namespace; `confirm` is for any thread.
 
     Args:
-        recorder: notes what is applied to the namespace.
-        claims: of the images that are here.
-        held: the images that are here, the newest first.
-        witness: of the past; its argument is the newest transaction that it is asked about.
+        recorder: records what is applied to the namespace.
+        provenances: of the images here.
+        held: returns the images here, newest first.
+        witness: returns a witness of the past; its argument is the newest transaction in question.
     """
 
     def __init__(
         self,
         recorder: TxnRecorder,
-        claims: ProvenanceRepository,
+        provenances: ProvenanceRepository,
         held: Callable[[], Sequence[ImageId]],
         witness: Callable[[int], Witness],
     ) -> None:
         self._recorder = recorder
-        self._claims = claims
+        self._provenances = provenances
         self._held = held
         self._witness_of = witness
-        # What the last comparison that went well was about.
-        self._shown: tuple[object, ...] | None = None
+        # subject of the last successful comparison
+        self._proven: tuple[object, ...] | None = None
         self._doubted = False
-        # What was found lost, until this node starts over or all is found after all.
+        # the lost state, until this node starts over or a complete comparison succeeds
         self._lost: PastVerdict | None = None
-        # When each NameNode's process began, that lived at the last comparison of everything.
+        # start times of the NameNodes' processes at the last complete comparison
         self._lives: Mapping[str, int] = {}
 
     def loaded(self, image: ImageId) -> None:
-        """An image was loaded: go on from what is known of it."""
-        self._recorder.begin(image, self._claims.of(image.md5))
-        self._shown = self._lost = None
+        """Continue from the provenance of an image that was loaded."""
+        self._recorder.begin(image, self._provenances.of(image.md5))
+        self._proven = self._lost = None
         self._lives = {}
 
     def saved(self, image: ImageId) -> None:
-        """An image was saved of what was just shown to be of the NameNode's past."""
-        self._claims.add(image.md5, self._recorder.provenance())
+        """Store the provenance of an image that was just saved and proven."""
+        self._provenances.add(image.md5, self._recorder.provenance())
 
     def forget(self) -> None:
-        """The images were set aside, and what is known of them."""
-        self._claims.forget()
-        self._shown = self._lost = None
+        """Forget the images that were set aside, and their provenances."""
+        self._provenances.forget()
+        self._proven = self._lost = None
         self._doubted = False
         self._lives = {}
 
     def doubt(self) -> None:
-        """Have the next check compare everything."""
-        self._shown = None
+        """Make the next check compare everything."""
+        self._proven = None
 
     def check(self, *, deep: bool) -> PastVerdict:
         """Compare what the namespace holds and was not compared before.
 
         Args:
-            deep: compare the contents again, too, on which the last comparison relied.
+            deep: compare also the contents that the last comparison relied on.
         """
         recorder = self._recorder
         runs = recorder.unproven()
-        full = deep or self._about() != self._shown
-        if full and len(runs) > _MANY:
+        full = deep or self._subject() != self._proven
+        if full and len(runs) > _MAX_RUNS:
             self._shorten(runs)
             runs = recorder.unproven()
-        # Bounds are seen without the open segment.
+        # The bounds of segments are known without reading the open segment.
         witness = self._witness(runs if full else ())
-        # Before the comparison: a process that lives on afterwards lived while it was made.
+        # Asked before the comparison: a process that survives it ran during all of it.
         lives = witness.lives() if deep else {}
         verdict = prove(
             runs,
@@ -116,41 +116,43 @@ class PastWatch:
         self._doubted = verdict.hasty
         if verdict.holds and full:
             recorder.mark_proven(verdict.image)
-            self._shown = self._about()
+            self._proven = self._subject()
         elif verdict.lost:
-            # From now on bounds alone are no answer.
-            self._shown = None
+            # Matching bounds no longer suffice.
+            self._proven = None
         elif self._lost is not None:
             return self._lost
         self._lost = verdict if verdict.lost else None
         return verdict
 
-    def _about(self) -> tuple[object, ...]:
-        """What a comparison is about; of a run that grows only its end is new."""
+    def _subject(self) -> tuple[object, ...]:
+        """Return what a comparison covers; a growing run counts as unchanged."""
         runs = self._recorder.unproven()
         openings = ((each.first, each.digest, each.ends) for each in runs)
         return (self._recorder.base, self._recorder.base_unproven, *openings)
 
     def confirm(self, image: ImageId) -> PastVerdict:
-        """Compare what an image of ours was made of, right before it is offered to a NameNode."""
-        claim = self._claims.of(image.md5) or Provenance((), image)
-        witness = self._witness(claim.runs)
+        """Compare the provenance of our image with the NameNode's past, right before the image is offered."""
+        provenance = self._provenances.of(image.md5) or Provenance((), image)
+        witness = self._witness(provenance.runs)
         return prove(
-            claim.runs,
+            provenance.runs,
             witness,
-            based=claim.base is not None,
-            images=lambda: self._images(claim.base) if claim.runs else [image],
-            # What was made before this process began was not compared in it.
-            alive=lambda: bool(claim.runs) and self._is_alive(witness),
+            based=provenance.base is not None,
+            images=lambda: self._images(provenance.base) if provenance.runs else [image],
+            # An image from before this process began was not compared by it.
+            alive=lambda: bool(provenance.runs) and self._is_alive(witness),
         )
 
     def _is_alive(self, witness: Witness) -> bool:
-        """Whether the active NameNode is a process that lived at the last comparison: its past is still the same."""
+        """Return whether the active NameNode's process already ran at the last comparison, so that its past is the
+        same.
+        """
         life = witness.active_life()
         return life is not None and self._lives.get(life[0]) == life[1]
 
     def _shorten(self, runs: Sequence[TxnRun]) -> None:
-        """An image of ours that the NameNode has shows what is before it, in an idle cluster hundreds of segments."""
+        """Start from our newest image if the NameNode has it too: an idle cluster has hundreds of runs before it."""
         newest = next(iter(self._held()), None)
         if newest is None or newest.txid <= runs[0].last:
             return
@@ -161,7 +163,9 @@ class PastWatch:
         return self._witness_of(max((each.last for each in runs), default=-1))
 
     def _images(self, base: ImageId | None) -> list[ImageId]:
-        """Images of ours, the newest first: from `base` on, which counts where it is not here any more, or all."""
+        """Return our images, newest first: those after `base` and `base` itself, even if it is gone; all without a
+        base.
+        """
         if base is None:
             return list(self._held())
         return [*(image for image in self._held() if image.txid > base.txid), base]

@@ -237,7 +237,7 @@ class FakeKeeper:
 
     def __init__(self) -> None:
         self.answer: tuple[LockOutcome, Leader | None] | None = (LockOutcome.ACQUIRED, None)
-        self.holds = float("inf")
+        self.validity = float("inf")
         self.asked = threading.Event()
         self.on_ask: Callable[[], object] = lambda: None
 
