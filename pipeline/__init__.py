@@ -1,4 +1,4 @@
-"""HDFS images and edits on Spark: data sources, the checkpoint as a job, a lake of tables, reports."""
+"""HDFS images and edits on Spark: data sources, the checkpoint as a Spark job, a lake of tables, and reports."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> None:
-    """Make `spark.read.format("fsimage")` and `spark.read.format("hdfs_edits")` known to a session.
+    """Register the formats `fsimage` and `hdfs_edits` of `spark.read` with a session.
 
-    Brings files of any file system to the executors. Errors of the sources are raised as the `HdfsError` that they are.
+    Also start the service that brings files of any file system to the executors, and make PySpark raise errors of the
+    data sources as `HdfsError`.
     """
     from pipeline.sources.edits import EditsDataSource
     from pipeline.sources.fsimage import FsImageDataSource
@@ -28,10 +29,11 @@ def register(spark: SparkSession) -> None:
 def read_image(
     spark: SparkSession, path: str, table: str = "inodes", columns: Sequence[str] | None = None
 ) -> DataFrame:
-    """A table of the image at `path`: a file, or a storage directory's newest image, on any file system of Spark's.
+    """Return a table of the image at `path`: a file, or the newest image of a storage directory, on any file system
+    that Spark knows.
 
-    `columns` are made and sent alone, which is quicker than a `select` afterwards: Spark asks a Python data source
-    for all of them.
+    Only `columns` are decoded and sent. This is faster than a later `select`, because Spark asks a Python data source
+    for all columns.
     """
     reader = spark.read.format("fsimage").option("table", table)
     if columns is not None:
@@ -40,7 +42,7 @@ def read_image(
 
 
 def read_edits(spark: SparkSession, path: str, columns: Sequence[str] | None = None, **options: str) -> DataFrame:
-    """The transactions of a segment or of a directory's segments; `options` as the data source takes them."""
+    """Return the transactions of a segment or of all segments in a directory; `options` go to the data source."""
     reader = spark.read.format("hdfs_edits").options(**options)
     if columns is not None:
         reader = reader.option("columns", ",".join(columns))

@@ -1,7 +1,7 @@
-"""Writes a table of an image as Parquet from the tasks themselves; Spark's JVM sees counts alone.
+"""Writes a table of an image as Parquet directly from the tasks; Spark's JVM receives only counts.
 
-Spark's own writer turns Arrow batches into rows and rows into columns again, which costs several times what reading
-the image does. Here a task writes its part as one file with Arrow's writer.
+Spark's own writer converts Arrow batches to rows and back to columns, which costs several times as much as reading the
+image. Here each task writes its part as one file with Arrow's writer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _SUCCESS = "_SUCCESS"
 _UNFINISHED = "_part-"
 _DISTINCT = frozenset({"id", "parent", "path", "name", "length", "mtime", "atime"})
-"""Columns whose values seldom repeat: a dictionary of them costs time and room."""
+"""Columns whose values seldom repeat: a dictionary would cost time and space."""
 
 
 def write_parquet(
@@ -38,26 +38,27 @@ def write_parquet(
     compression: str = "zstd",
     options: dict[str, str] | None = None,
 ) -> int:
-    """Write `table` of `image` as the new folder `target` that every host sees at the same path; returns the rows.
+    """Write `table` of `image` as the new folder `target`, a path that every host shares; return the number of rows.
 
-    The folder appears whole or not at all: files are written beside it, flushed, and the folder renamed.
+    The folder appears complete or not at all: files are written to a temporary folder next to it, flushed, and the
+    folder is renamed.
 
     Args:
         image: a local path.
-        options: of the `fsimage` data source.
+        options: further options of the `fsimage` data source.
 
     Raises:
-        OutputError: `target` exists, or nothing can be made beside it.
+        OutputError: `target` exists, or its parent is not writable.
     """
     if target.exists():
-        raise OutputError(f"{target} exists already", hint="Give another name.")
+        raise OutputError(f"{target} already exists", hint="Choose another name.")
     source = FsImageDataSource({"path": image, "table": table, **(options or {})})
     parts = source.reader(source.schema()).partitions()
     try:
         folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.making-", dir=target.parent))
     except OSError as fault:
         hint = "Check that the folder exists and is writable."
-        raise OutputError(f"nothing can be made in {target.parent}: {fault.strerror}", hint=hint) from fault
+        raise OutputError(f"cannot create a folder in {target.parent}: {fault.strerror}", hint=hint) from fault
     try:
         write = partial(_write_parts, source, str(folder), compression)
         rows = spark.sparkContext.parallelize(parts, len(parts)).mapPartitions(write).sum()
@@ -81,7 +82,7 @@ def _write_parts(source: FsImageDataSource, folder: str, compression: str, parts
 
 
 def _write(batches: Iterator[pa.RecordBatch], folder: Path, number: int, compression: str) -> int:
-    """One file, or none for no rows; an attempt that repeats another replaces its file by the same rows."""
+    """Write one file, or none without rows; a repeated attempt replaces the file with the same rows."""
     import pyarrow as arrow
     import pyarrow.parquet as pq
 
@@ -100,6 +101,6 @@ def _write(batches: Iterator[pa.RecordBatch], folder: Path, number: int, compres
                 batch = next(batches, None)
         os.fchmod(out.fileno(), 0o644)
         sync_output(out)
-    # not `rename_durably`: the driver syncs the folder once for all files
+    # A plain rename is enough: the driver syncs the folder once for all files.
     Path(out.name).rename(folder / f"part-{number:05d}.{compression}.parquet")
     return rows

@@ -8,28 +8,28 @@ from hadoop_common.errors import EXIT_STORAGE, EXIT_USAGE, HdfsError
 
 
 class PipelineError(HdfsError):
-    """A job on Spark failed."""
+    """Failure of a Spark job."""
 
 
 class PipelineSetupError(PipelineError):
-    """Spark cannot be run here: no Java, no PySpark, or a master that is not to be reached."""
+    """Failure to start Spark: Java or PySpark is missing, or the master is unreachable."""
 
     exit_code: ClassVar[int] = EXIT_USAGE
 
 
 class SourceFileError(PipelineError):
-    """A path leads to nothing that can be read."""
+    """A path without a readable source."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
 
 
 class SourceOptionError(PipelineError):
-    """An option of `spark.read` has no meaning for the data source."""
+    """An invalid option of `spark.read` for a data source."""
 
     exit_code: ClassVar[int] = EXIT_USAGE
 
 
 class OutputError(PipelineError):
-    """What a command makes cannot be written."""
+    """Failure to write the output of a command."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE

@@ -1,4 +1,4 @@
-"""An image as every task of a host sees it: mapped, and indexed once by the first task that needs it."""
+"""An image that the tasks of a host share: memory-mapped, and indexed once by the first task that needs it."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ Ids = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.signedinteger]
 
 _FORMAT = 2
-"""Of the folder that `build_host_index` fills; part of its name."""
+"""Format of the folder that `build_host_index` fills; part of the folder's name."""
 _CACHED_IMAGES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Directories:
-    """The directories that have children now, a row each, by ascending id.
+    """Directories with current children, one row each, by ascending id.
 
     Attributes:
         ids: inode ids.
-        parents: row of the directory that each is in, -1 for the root and for what is in none.
-        in_tree: whether the root leads to it; the others have no path.
-        bounds: where the path of each starts in `paths`, one more.
-        paths: bytes of the paths one after another, without a slash at the end: that of the root has none.
+        parents: row of each directory's parent, -1 for the root and for a directory without a parent.
+        in_tree: whether the directory is reachable from the root; other directories have no path.
+        bounds: start of each path in `paths`, then the end of the last.
+        paths: bytes of all paths, concatenated, without a trailing slash; the root's path is empty.
     """
 
     ids: Ids
@@ -48,19 +48,21 @@ class Directories:
     paths: Bytes
 
     def path(self, row: int) -> bytes | None:
-        """Path of a row, b"" for the root; None for what is not in the tree."""
+        """Return the path of a row, b"" for the root; None for a directory outside the tree."""
         if not self.in_tree[row]:
             return None
         return self.paths[self.bounds[row] : self.bounds[row + 1]].tobytes()
 
 
 class HostImage:
-    """A mapped image with the arrays that its readers need, shared by the processes of a host; use `open`.
+    """A memory-mapped image with the arrays that its readers need, shared by the processes of a host; created by
+    `open`.
 
     Attributes:
-        image: the opened file; its large sections lie unpacked on disk where it is compressed.
-        arrays: where the records lie.
-        parent_rows: by slot, row in `directories` of the directory an inode is in, -1 for the root and for none.
+        image: the open file; if it is compressed, its large sections are decompressed on disk.
+        arrays: positions of the records.
+        parent_rows: by slot, row in `directories` of an inode's parent; -1 for the root and for an inode without a
+            parent.
         directories: see `Directories`.
     """
 
@@ -79,38 +81,38 @@ class HostImage:
 
     @classmethod
     def open(cls, path: Path, scratch: Path) -> HostImage:
-        """The image at `path`; its index is in `scratch`, made there if nobody on this host has yet.
+        """Open the image at `path`; build its index in `scratch` unless another process of this host already did.
 
-        Its MD5 is compared with the `.md5` file once, where there is one.
+        The process that builds the index compares the image's MD5 with the `.md5` file, if one exists.
 
         Raises:
-            ImageFormatError: its subclasses say what is wrong.
-            ImageStorageError: the file cannot be read, or its index not be written.
-            SourceFileError: there is no such file.
+            ImageFormatError: the image is damaged, see the subclasses.
+            ImageStorageError: the file cannot be read, or its index cannot be written.
+            SourceFileError: the file does not exist.
         """
         return _open(path, scratch, _identity(path))
 
     @functools.cached_property
     def index(self) -> ImageIndex:
-        """The image as edits are replayed onto it."""
+        """The index that replay uses."""
         return ImageIndex(self.image, self.arrays)
 
     @property
     def count(self) -> int:
-        """Inodes in the image; their slots are 0 to `count` - 1."""
+        """Number of inodes in the image; their slots are 0 to `count` - 1."""
         return self.arrays.offsets.size
 
     @functools.cached_property
     def root_slot(self) -> int:
-        """Slot of the root directory, -1 where the image has none."""
+        """Slot of the root directory, -1 if the image has none."""
         return self.slot(ROOT_INODE_ID)
 
     def slot(self, inode_id: int) -> int:
-        """Slot of an inode, -1 where the image has none of that id."""
+        """Return the slot of an inode, -1 if the image does not contain the id."""
         return self.arrays.slot(inode_id)
 
     def in_tree(self, slots: range) -> npt.NDArray[np.bool_]:
-        """Which of the inodes are in the current tree, not in snapshots alone."""
+        """Return which inodes are in the current tree and not only in snapshots."""
         rows = self.parent_rows[slots.start : slots.stop]
         reached = self.directories.in_tree[rows] if self.directories.in_tree.size else np.zeros(rows.size, np.bool_)
         reached &= rows >= 0
@@ -119,7 +121,7 @@ class HostImage:
         return reached
 
     def path(self, slot: int, name: bytes) -> str | None:
-        """Current path of the inode in a slot, which has that name; None for one that is not in the tree."""
+        """Return the current path of the inode `name` in a slot; None for an inode outside the tree."""
         if slot == self.root_slot:
             return "/"
         row = int(self.parent_rows[slot])
@@ -131,7 +133,7 @@ def _identity(path: Path) -> str:
     try:
         at = path.stat()
     except OSError as error:
-        raise SourceFileError(f"cannot read {path}: {error}", hint="Give the path of an image.") from error
+        raise SourceFileError(f"cannot read {path}: {error}", hint="Check the path of the image.") from error
     text = "\0".join((os.path.realpath(path), str(at.st_size), str(at.st_mtime_ns), str(_FORMAT)))
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 

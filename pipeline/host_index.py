@@ -1,4 +1,4 @@
-"""The files of a host's index of an image: arrays as .npy, and the large sections of a compressed image unpacked."""
+"""The files of a host's index of an image: arrays as .npy, and decompressed sections of a compressed image."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from image_format.reader import ImageFile
 from image_tools.directory_paths import chain_directories, place_inodes, write_paths
 
 UNPACKED = ("INODE", "INODE_DIR", "INODE_REFERENCE", "SNAPSHOT_DIFF")
-"""Sections of a compressed image that lie unpacked in the folder."""
+"""Sections of a compressed image that the folder contains decompressed."""
 
 
 def build_host_index(image: ImageFile, folder: Path) -> None:
-    """Fill `folder` with all that `HostImage` maps.
+    """Fill `folder` with all files that `HostImage` maps.
 
     Raises:
-        ImageFormatError: the image is damaged; its MD5 is looked at last, as it does not say where.
+        ImageFormatError: the image is damaged; the MD5 is compared last, because it does not locate the damage.
         OSError: the folder cannot be written.
     """
     with ThreadPoolExecutor(1) as beside:
@@ -37,7 +37,7 @@ def build_host_index(image: ImageFile, folder: Path) -> None:
         chain = chain_directories(image, arrays, parents)
         for name in ("parents", "in_tree", "bounds"):
             np.save(folder / f"{name}.npy", getattr(chain, name))
-        # Written through a mapping: the paths of deep trees need not fit into memory.
+        # Written through a mapping, because the paths of deep trees may not fit into memory.
         paths = np.lib.format.open_memmap(
             folder / "paths.npy", mode="w+", dtype=np.uint8, shape=(int(chain.bounds[-1]),)
         )
@@ -58,15 +58,15 @@ def _unpack(image: ImageFile, folder: Path) -> None:
 
 
 def section_file(folder: Path, name: str) -> Path:
-    """Where an unpacked section lies."""
+    """Return the path of a decompressed section."""
     return folder / f"{name}.section"
 
 
 def map_section(path: Path) -> npt.NDArray[np.uint8]:
-    """An unpacked section, read only.
+    """Map a decompressed section read-only.
 
     Raises:
-        ImageStorageError: it cannot be read.
+        ImageStorageError: the file cannot be read.
     """
     try:
         with path.open("rb") as stream:

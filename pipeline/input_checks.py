@@ -1,4 +1,4 @@
-"""Checks of inputs that take milliseconds, for commands that would start Spark first. Only local paths are read."""
+"""Fast checks of local inputs that commands make before they start Spark."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pipeline.errors import SourceFileError
 from pipeline.source_files import SourceKind, is_local, local_files, the_only
 
 LAKE_COMMITS = "_commits"
-"""The folder that makes a directory a lake."""
+"""Folder that identifies a directory as a lake."""
 
 _SMALL_BYTES = 16 << 20
 
 
 def check_image(uri: str) -> None:
-    """Check that a local path is an image, or a storage directory with one, or a lake.
+    """Check that a local path is an image, a storage directory with an image, or a lake.
 
     Raises:
-        HdfsError: what the job would fail with.
+        HdfsError: the error that the job would fail with.
     """
     if not is_local(uri) or _is_in_lake(uri):
         return
@@ -30,10 +30,10 @@ def check_image(uri: str) -> None:
 
 
 def check_edits(uri: str) -> None:
-    """The same of a segment or a directory of finalized segments; their headers are read.
+    """Check that a local path is a segment, a directory of finalized segments, or a lake; read the segments' headers.
 
     Raises:
-        HdfsError: what the job would fail with.
+        HdfsError: the error that the job would fail with.
     """
     if not is_local(uri) or is_local_lake(uri):
         return
@@ -47,7 +47,7 @@ def check_edits(uri: str) -> None:
 
 
 def is_small(images: Iterable[str], edits: str) -> bool:
-    """Whether all sources are local files, of some MB together; "" stands for no source."""
+    """Return whether all sources are local files of at most 16 MiB together; "" is no source."""
     sources = [(uri, SourceKind.IMAGE) for uri in images] + [(edits, SourceKind.EDITS)]
     if any(not is_local(uri) or _is_in_lake(uri) for uri, _ in sources):
         return False
@@ -55,21 +55,21 @@ def is_small(images: Iterable[str], edits: str) -> bool:
 
 
 def are_small(files: Iterable[Path]) -> bool:
-    """Whether files have some MB together.
+    """Return whether files have at most 16 MiB together.
 
     Raises:
-        OSError: one cannot be read.
+        OSError: a file cannot be read.
     """
     return sum(file.stat().st_size for file in files) <= _SMALL_BYTES
 
 
 def _is_in_lake(uri: str) -> bool:
-    """A lake, or one of its images as LAKE@TXID."""
+    """Return whether a URI is a local lake, or one of its images as LAKE@TXID."""
     root, _, number = uri.rpartition("@")
     return is_local_lake(uri) or (number.isdecimal() and is_local_lake(root))
 
 
 def is_local_lake(uri: str) -> bool:
-    """Whether a path is a lake on this host."""
+    """Return whether a URI is a lake on this host."""
     parts = urlsplit(uri)
     return is_local(uri) and (Path(parts.path if parts.scheme == "file" else uri) / LAKE_COMMITS).is_dir()

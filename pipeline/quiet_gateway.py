@@ -1,11 +1,11 @@
-"""Keeps out of the log what py4j says of its own connections to Java: the error that follows says it in one line."""
+"""Suppresses py4j's log messages on its connections to Java; the error that follows reports the cause in one line."""
 
 from __future__ import annotations
 
 import logging
 
 _MODULES = frozenset({"java_gateway", "clientserver"})
-"""Modules of py4j that log some of their tracebacks as the root logger."""
+"""Modules of py4j that log some tracebacks with the root logger."""
 
 
 def _is_of_others(record: logging.LogRecord) -> bool:
@@ -13,9 +13,9 @@ def _is_of_others(record: logging.LogRecord) -> bool:
 
 
 def quiet_gateway() -> None:
-    """No tracebacks of an interrupt, or of a Java that has ended, from here on.
+    """Suppress py4j's tracebacks of interrupts and of a JVM that has ended, for the rest of the process.
 
-    For good: Python frees objects of a Java that has gone whenever it likes, and py4j logs each that it cannot reach.
+    The suppression stays, because Python frees objects of an ended JVM at any time, and py4j logs each failure.
     """
     logging.getLogger().addFilter(_is_of_others)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)

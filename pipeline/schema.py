@@ -1,4 +1,4 @@
-"""Declarations of tables: each column once, with its Arrow type, unit and source field."""
+"""Declarations of tables: each column with its Arrow type, unit and source field."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 )
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
-"""Every time of a table; Hadoop counts milliseconds since 1970."""
+"""Type of all times in tables; Hadoop stores milliseconds since 1970."""
 
 _SIMPLE: dict[pa.DataType, DataType] = {
     pa.int64(): LongType(),
@@ -34,12 +34,12 @@ _SIMPLE: dict[pa.DataType, DataType] = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a table.
+    """A column of a table.
 
     Attributes:
-        unit: "" where the value has none.
-        source: message and field it comes from, e.g. `fsimage.proto INodeFile.replication`.
-        text: one sentence for the manual.
+        unit: "" for a value without unit.
+        source: message and field of the value, e.g. `fsimage.proto INodeFile.replication`.
+        text: description for the manual.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table that a data source offers; the order of the columns is part of the format."""
+    """A table of a data source; the order of the columns is part of the format."""
 
     name: str
     text: str
@@ -63,10 +63,10 @@ class Table:
         return tuple(column.name for column in self.columns)
 
     def select(self, names: Sequence[str]) -> Table:
-        """The same table with these columns alone, in the order asked for.
+        """Return the table with only these columns, in this order.
 
         Raises:
-            KeyError: the table has no column of that name.
+            KeyError: a name is not a column of the table.
         """
         by_name = {column.name: column for column in self.columns}
         return Table(self.name, self.text, tuple(by_name[name] for name in names))
@@ -75,7 +75,7 @@ class Table:
         return pa.schema([pa.field(column.name, column.type, column.nullable) for column in self.columns])
 
     def spark_schema(self) -> StructType:
-        """Columns with their comments, which `DESCRIBE` shows."""
+        """Return the schema of Spark, with comments for `DESCRIBE`."""
         return StructType([_spark_field(column) for column in self.columns])
 
 

@@ -1,4 +1,4 @@
-"""Spark sessions as the pipeline wants them: quiet, on a Java that is found, with its data sources."""
+"""Spark sessions of the pipeline: they find a Java, log little, and register the data sources."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SMALL = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-"""Of a query over some thousand rows planning again after each stage and compiling Java take most of the time."""
+"""Settings for small inputs, where replanning after each stage and compiling Java code would take most of the time."""
 _QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m -Xshare:auto"
 
 
@@ -36,18 +36,19 @@ def build_session(
     small: bool = False,
     sources: bool = True,
 ) -> SparkSession:
-    """Start Spark, or take the session that this process has, and register the data sources.
+    """Start Spark, or use the existing session of this process, and register the data sources.
 
     Args:
-        master: e.g. `local[4]`, `spark://host:7077`, `yarn`; without one all cores of this machine, or what
-            `spark-submit` was told.
-        driver_memory: heap of the driver's JVM; in local mode executors share it.
-        conf: further settings, which win over ours.
-        small: for jobs on so little that compilers and planners would take most of the time; in local mode alone.
-        sources: whether the data sources are registered, which starts a Python process. A merge needs none.
+        master: e.g. `local[4]`, `spark://host:7077`, `yarn`; None for the master of `spark-submit`, otherwise all local
+            cores.
+        driver_memory: heap of the driver's JVM; in local mode the executors share this heap.
+        conf: further settings, which override ours.
+        small: whether the input is small, so that compilers and planners would take most of the time; only for local
+            mode.
+        sources: whether to register the data sources, which starts a Python process. A merge needs no data source.
 
     Raises:
-        PipelineSetupError: there is no PySpark or no Java that runs it, or the master is not to be reached.
+        PipelineSetupError: PySpark or a suitable Java is missing, or the master is unreachable.
     """
     try:
         from pyspark.sql import SparkSession
@@ -69,7 +70,7 @@ def build_session(
         spark = builder.getOrCreate()
     except Exception as error:
         where = "" if chosen is None else f" with master {chosen}"
-        hint = "Check the master's address and that it runs, Java, and memory."
+        hint = "Check that the master runs at this address; check Java and memory."
         raise PipelineSetupError(f"Spark did not start{where}: {reason(error)}", hint=hint) from error
     _quiet_query_errors()
     if sources:
@@ -88,7 +89,7 @@ def _register(spark: SparkSession) -> None:
 
 
 def _quiet_query_errors() -> None:
-    """PySpark logs every wrong query with Java's stack, as JSON in one line; the exception that follows says it."""
+    """Suppress PySpark's log of wrong queries, JSON with a Java stack; the exception that follows has the reason."""
     from pyspark.logger import PySparkLogger
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
@@ -96,7 +97,7 @@ def _quiet_query_errors() -> None:
 
 
 def settings(master: str | None, driver_memory: str, *, small: bool = False) -> dict[str, str]:
-    """Spark's settings for a master; None leaves it to `spark-submit`. For `small` see `build_session`."""
+    """Return Spark's settings for a master; None keeps that of `spark-submit`. For `small` see `build_session`."""
     chosen = {
         "spark.driver.memory": driver_memory,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",

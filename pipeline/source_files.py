@@ -1,4 +1,4 @@
-"""The files that a path given to `spark.read` stands for: an image, or the segments of an edit log."""
+"""Resolves a path of `spark.read` to files: an image, or the segments of an edit log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
 class SourceKind(Enum):
-    """What is looked for where the path is a directory."""
+    """Kind of files to find in a directory."""
 
     IMAGE = "fsimage"
     EDITS = "finalized segment"
@@ -27,11 +27,11 @@ class SourceKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """One file to read, as every process of a job finds it.
+    """A file to read, and how every process of a job finds it.
 
     Attributes:
-        path: where the driver has it.
-        staged: name under which Spark brings it to executors; "" for a path that every host sees itself.
+        path: path on the driver.
+        staged: name under which Spark sends the file to executors; "" for a path that all hosts share.
     """
 
     path: str
@@ -41,7 +41,7 @@ class SourceFile:
         return Path(self.path)
 
     def in_task(self) -> Path:
-        """Where a task on any host finds the file."""
+        """Return the path of the file for a task on any host."""
         if not self.staged:
             return Path(self.path)
         from pyspark import SparkFiles
@@ -50,15 +50,16 @@ class SourceFile:
 
 
 def is_local(uri: str) -> bool:
-    """Whether a path needs no file system but the operating system's."""
+    """Return whether a path is on the operating system's file system."""
     return urlsplit(uri).scheme in {"", "file"}
 
 
 def local_files(uri: str, kind: SourceKind) -> list[SourceFile]:
-    """What a local path stands for: itself, those files of a directory that `choose` takes, or what a pattern matches.
+    """Resolve a local path: the file itself, the files of a directory that `choose` selects, or the matches of a
+    pattern.
 
     Raises:
-        SourceFileError: there is nothing of this kind.
+        SourceFileError: no file of this kind was found.
     """
     path = _local_path(uri)
     if path.is_file():
@@ -68,25 +69,25 @@ def local_files(uri: str, kind: SourceKind) -> list[SourceFile]:
     elif is_pattern(uri):
         found = _matching(str(path), kind)
     else:
-        raise SourceFileError(f"{uri} does not exist", hint="Give the path of a file or of a storage directory.")
+        raise SourceFileError(f"{uri} does not exist", hint="Check the path: a file or a storage directory is needed.")
     if not found:
         raise nothing_there(uri, kind)
     return found
 
 
 def the_only(files: Sequence[SourceFile], uri: str) -> SourceFile:
-    """The one file that a path stands for.
+    """Return the only file of a path.
 
     Raises:
-        SourceFileError: it is a pattern that several match.
+        SourceFileError: a pattern matches several files.
     """
     if len(files) > 1:
-        raise SourceFileError(f"{uri} stands for {len(files)} files", hint="Name one of them.")
+        raise SourceFileError(f"{uri} matches {len(files)} files", hint="Name one of them.")
     return files[0]
 
 
 def is_pattern(uri: str) -> bool:
-    """Whether a path can stand for several, as Hadoop's globs do; one that exists here never does."""
+    """Return whether a path is a pattern like Hadoop's globs; an existing local path never is."""
     return any(sign in uri for sign in "*?[{") and not (is_local(uri) and _local_path(uri).exists())
 
 
@@ -103,7 +104,7 @@ def _in_folder(path: Path, kind: SourceKind) -> list[SourceFile]:
 
 
 def _matching(pattern: str, kind: SourceKind) -> list[SourceFile]:
-    paths = sorted({Path(each) for text in _without_braces(pattern) for each in glob(text)})  # noqa: PTH207 - of absolute paths
+    paths = sorted({Path(each) for text in _without_braces(pattern) for each in glob(text)})  # noqa: PTH207 - absolute paths
     files = [path for path in paths if path.is_file()]
     wanted = set(matched((path.name for path in files), kind))
     found: list[SourceFile] = []
@@ -116,7 +117,7 @@ def _matching(pattern: str, kind: SourceKind) -> list[SourceFile]:
 
 
 def _without_braces(pattern: str) -> Iterator[str]:
-    """The patterns that one with alternatives, `{a,b}`, stands for."""
+    """Expand alternatives, `{a,b}`, to separate patterns."""
     found = _BRACES.search(pattern)
     if found is None:
         yield pattern
@@ -126,7 +127,7 @@ def _without_braces(pattern: str) -> Iterator[str]:
 
 
 def matched(names: Iterable[str], kind: SourceKind) -> list[str]:
-    """Of the files that a pattern matches those that are sources: by their names, or all but digests."""
+    """Select the sources among matches of a pattern: those with valid names, otherwise all except digests."""
     present = list(names)
     if kind is SourceKind.IMAGE:
         chosen = [name for name in present if (image := parse_image(name)) and not image.rollback]
@@ -140,13 +141,11 @@ def _names(folder: Path) -> list[str]:
 
 
 def nothing_there(uri: str, kind: SourceKind) -> SourceFileError:
-    return SourceFileError(
-        f"no {kind.value} in {uri}", hint="Give the path of a file, or of a storage directory that holds some."
-    )
+    return SourceFileError(f"no {kind.value} in {uri}", hint="Check the path: a file or a storage directory is needed.")
 
 
 def choose(names: Iterable[str], kind: SourceKind) -> list[str]:
-    """Names in a directory that make up the source: its newest image, or its segments in order of their txids."""
+    """Select the source in a directory: the newest image, or the segments in order of their txids."""
     present = set(names)
     if kind is SourceKind.IMAGE:
         images = [(image.txid, name) for name in present if (image := parse_image(name)) and not image.rollback]
@@ -160,5 +159,5 @@ def _wanted(segment: SegmentName, kind: SourceKind) -> bool:
 
 
 def companions(name: str, kind: SourceKind) -> list[str]:
-    """Names of the files that belong to `name` and are brought along where they exist."""
+    """Return the names of files that accompany `name` if they exist."""
     return [md5_name(name)] if kind is SourceKind.IMAGE else []

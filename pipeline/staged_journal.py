@@ -1,6 +1,6 @@
-"""Segments of a journal on BookKeeper as files, which Spark can bring to executors.
+"""Copies segments of a journal on BookKeeper to files that Spark can send to executors.
 
-Apart from `pipeline.staging`, as every Python process of Spark loads that one, and the driver alone this one.
+Separate from `pipeline.staging`, which every Python process of Spark imports; only the driver imports this module.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from journal.open_journal import open_journal
 from journal.segment import encode_header
 
 KEYS = tuple(key.name for key in READER_KEYS)
-"""Of Hadoop's configuration, which decide how a journal is read."""
+"""Keys of Hadoop's configuration for reading a journal."""
 
 
 def is_journal(uri: str) -> bool:
@@ -30,10 +30,10 @@ def is_journal(uri: str) -> bool:
 
 
 def copy_segments(uri: str, folder: Path, values: Mapping[str, str], *, in_progress: bool) -> list[Path]:
-    """Copy the segments of a journal into `folder`; an open one up to what is sure to stay.
+    """Copy the segments of a journal into `folder`; an open one up to its last confirmed transaction.
 
     Args:
-        values: of `KEYS`, those that are set.
+        values: the set ones among `KEYS`.
     """
     settings = BookKeeperSettings.from_configuration(Configuration.from_mapping(values, os.environ))
     with closing(open_journal(uri, bookkeeper=BookKeeperOptions(settings))) as journal:
@@ -43,7 +43,7 @@ def copy_segments(uri: str, folder: Path, values: Mapping[str, str], *, in_progr
 
 
 def _written(part: CopiedSegment, folder: Path) -> Path:
-    """The segment as a finalized file, which an earlier read may have made."""
+    """Return the segment as a finalized file; write it unless an earlier read did."""
     path = folder / segment_name(part.first, part.last)
     if not path.exists():
         with written_atomically(path) as out:

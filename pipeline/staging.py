@@ -1,8 +1,8 @@
-"""Brings images and segments from any file system that Spark knows to the hosts that read them.
+"""Sends images and segments from any file system that Spark knows to the hosts that read them.
 
-A Python data source is planned in a process that has no connection to the JVM, and its tasks have none either. So the
-driver listens on a socket file: the planning process names a URI, the driver lets Spark fetch the files (`SparkContext
-.addFile`, which streams to disk on every executor), and answers with the names under which they are found.
+The planning process and the tasks of a Python data source have no connection to the JVM. Therefore the driver listens
+on a Unix socket. The planning process sends a URI; the driver lets Spark fetch the files (`SparkContext.addFile`, which
+streams to disk on every executor) and answers with their names.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ADDRESS = "HDFS_CHECKPOINTER_STAGING"
-"""Environment variable of Spark's Python processes: the socket file of the driver's stager."""
+"""Environment variable of Spark's Python processes with the path of the driver's socket."""
 
 _PREFIX = "checkpointer-staging-"
 _SOCKET = "socket"
@@ -47,16 +47,16 @@ _TIMEOUT_SECONDS = 6 * 3600.0  # an image of 100 GB at 5 MB/s
 
 
 def resolve(uri: str, kind: SourceKind) -> list[SourceFile]:
-    """The files that `uri` stands for, brought to the executors where they are not local; on the driver's host only.
+    """Resolve `uri` to files; send remote ones to the executors. Only for processes on the driver's host.
 
     Raises:
-        SourceFileError: there is nothing of this kind, or it cannot be fetched.
+        SourceFileError: no file of this kind was found, or it cannot be fetched.
     """
     if is_local(uri):
         return local_files(uri, kind)
     address = os.environ.get(ADDRESS)
     if not address:
-        raise PipelineError(f"nothing brings {uri} to Spark's tasks", hint="Call pipeline.register(spark) first.")
+        raise PipelineError(f"cannot send {uri} to Spark's tasks", hint="Call pipeline.register(spark) first.")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(_TIMEOUT_SECONDS)
         connection.connect(address)
@@ -64,7 +64,7 @@ def resolve(uri: str, kind: SourceKind) -> list[SourceFile]:
         with connection.makefile("rb") as answers:
             line = answers.readline()
     if not line:
-        raise PipelineError(f"the driver ended while {uri} was fetched", hint="Look at the driver's own error.")
+        raise PipelineError(f"the driver ended while it fetched {uri}", hint="Read the driver's own error.")
     answer = json.loads(line)
     if "error" in answer:
         raise SourceFileError(answer["error"], hint=answer["hint"])
@@ -72,12 +72,12 @@ def resolve(uri: str, kind: SourceKind) -> list[SourceFile]:
 
 
 def resolve_all(uris: Iterable[str], kind: SourceKind) -> list[SourceFile]:
-    """As `resolve`, of several URIs; a file that two of them stand for comes once."""
+    """Resolve several URIs; a file of two URIs is returned once."""
     return list(dict.fromkeys(file for uri in uris for file in resolve(uri, kind)))
 
 
 class Stager:
-    """The driver's side: finds files through Hadoop's FileSystem and hands them to Spark."""
+    """The driver's side of staging: finds files with Hadoop's FileSystem and passes them to Spark."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._context = spark.sparkContext
@@ -87,11 +87,11 @@ class Stager:
         self._folder: Path | None = None
 
     def stage(self, uri: str, kind: SourceKind) -> list[SourceFile]:
-        """Fetch what `uri` stands for.
+        """Resolve `uri` and fetch its files.
 
         Raises:
-            SourceFileError: there is nothing of this kind, it cannot be read, or another file of the same name, or
-                another version of this one, was read before.
+            SourceFileError: no file of this kind was found, it cannot be read, or the session already read another file
+                of this name or another version of this file.
         """
         from py4j.protocol import Py4JJavaError
 
@@ -109,7 +109,7 @@ class Stager:
             ) from None
 
     def _segments(self, uri: str, kind: SourceKind) -> list[Path]:
-        """The segments of a journal on BookKeeper as files; an open one up to what is sure to stay."""
+        """Return the segments of a journal on BookKeeper as files; an open one up to its last confirmed transaction."""
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
             _remove_at_exit(self._folder)
@@ -133,7 +133,9 @@ class Stager:
         if not files.exists(path):
             if is_pattern(uri):
                 return self._matching(uri, kind)
-            raise SourceFileError(f"{uri} does not exist", hint="Give the URI of a file or of a storage directory.")
+            raise SourceFileError(
+                f"{uri} does not exist", hint="Check the URI: a file or a storage directory is needed."
+            )
         if not files.getFileStatus(path).isDirectory():
             return [uri]
         if found := self._in_folder(uri, kind):
@@ -170,8 +172,8 @@ class Stager:
         version = (status.getLen(), status.getModificationTime())
         if self._versions.setdefault(origin, version) != version:
             raise SourceFileError(
-                f"{origin} has changed since it was read before",
-                hint="Spark keeps the first version of a file in a session; read this one in another session.",
+                f"{origin} has changed since this session read it",
+                hint="A Spark session keeps the first version of a file; read the new version in another session.",
             )
         for beside in companions(name, kind):
             path, files = self._path(origin[: -len(name)] + beside)
@@ -189,8 +191,8 @@ class Stager:
 
 def _taken(origin: str, before: str) -> SourceFileError:
     return SourceFileError(
-        f"{origin} has the name of {before}, which was read before",
-        hint="Spark keeps one file of a name in a session; read this one in another session.",
+        f"{origin} has the same name as {before}, which this session already read",
+        hint="A Spark session keeps one file of each name; read this file in another session.",
     )
 
 
@@ -217,7 +219,7 @@ class _Handler(socketserver.StreamRequestHandler):
 
 
 def serve_staging(spark: SparkSession) -> None:
-    """Listen for the planning processes of this session's context, once for each context; ends with the process."""
+    """Listen for planning processes of this session's context, once for each context, until the process ends."""
     context = spark.sparkContext
     if ADDRESS in context.environment:
         return
@@ -231,17 +233,17 @@ def serve_staging(spark: SparkSession) -> None:
 
 
 def _socket_folder(*parents: str) -> Path:
-    """A new folder that this user alone can read, in the first of `parents` that a socket's name is short enough in.
+    """Create a private folder in the first of `parents` whose path is short enough for a socket.
 
     Raises:
-        PipelineSetupError: there is none.
+        PipelineSetupError: no parent is suitable.
     """
     for parent in parents:
         room = len(os.fsencode(parent)) + len(f"/{_PREFIX}12345678/{_SOCKET}")
         if room <= _LONGEST_ADDRESS and os.access(parent, os.W_OK):
             return Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
     raise PipelineSetupError(
-        f"no socket can be made in {', '.join(parents)}", hint="Set TMPDIR to a folder with a short name."
+        f"cannot create a socket in {', '.join(parents)}", hint="Set TMPDIR to a folder with a short path."
     )
 
 

@@ -1,4 +1,4 @@
-"""Brings typed errors of Spark's Python processes to the user: they leave those processes as text alone."""
+"""Restores typed errors of Spark's Python processes, which Spark transfers only as text."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _PACKAGES = {"checkpointer", "hadoop_common", "hadoop_rpc", "image_format", "jou
 
 @contextlib.contextmanager
 def legible() -> Iterator[None]:
-    """Let an `HdfsError` that is raised within be found again by `unwrap` in the text of Spark's error.
+    """Add a note to an `HdfsError` from which `unwrap` can rebuild the error in the text of Spark's error.
 
-    A generator needs it around its whole body.
+    In a generator, this context must enclose the whole body.
     """
     try:
         yield
@@ -44,9 +44,9 @@ def _fields(error: HdfsError) -> dict[str, object]:
 
 
 def unwrap(error: BaseException) -> HdfsError | None:
-    """The typed error that made a Spark job fail, None where it failed of something else.
+    """Return the typed error that made a Spark job fail, None for another cause.
 
-    It looks at the text of `error` and of its causes: the first mark is taken, as the later ones are repetitions.
+    The text of `error` and of its causes is searched for the first mark; later marks are repetitions.
     """
     if isinstance(error, HdfsError):
         return error
@@ -63,10 +63,10 @@ def unwrap(error: BaseException) -> HdfsError | None:
 
 
 def raise_typed() -> None:
-    """From now on let PySpark raise the typed errors of our data sources: the sentence, and what to do next as a note.
+    """Make PySpark raise the typed errors of our data sources, with their hint as a note, for the rest of the process.
 
-    Its own errors have that sentence among the stacks of Python and Java. Every call to Java of every session goes
-    through the function that is replaced here; where a release of PySpark lacks it, its own errors stay.
+    PySpark's own errors contain the message between stacks of Python and Java. Every call to Java in every session uses
+    the replaced function; if a release of PySpark lacks this function, its own errors remain.
     """
     from pyspark.errors.exceptions import captured
 
@@ -89,14 +89,14 @@ def raise_typed() -> None:
 
 
 def reason(error: BaseException) -> str:
-    """What Spark or its Java says, in one line: the first that says more than which call failed."""
+    """Return the reason of an error of Spark or Java in one line: the first line with more than the failed call."""
     lines = (line.strip().removeprefix(": ") for line in str(error).splitlines())
     return next((line for line in lines if line and not line.startswith(_CALL)), type(error).__name__)
 
 
 def _rebuild(text: str) -> HdfsError | None:
     try:
-        # What follows the JSON was put there by who printed the line.
+        # The printer of the line may have appended text to the JSON.
         state, _ = json.JSONDecoder().raw_decode(text)
         kind = getattr(_ours(state["module"]), state["type"], None)
         fields = dict(state["fields"])

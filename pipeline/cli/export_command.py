@@ -1,4 +1,4 @@
-"""`checkpointer export`: a table of an image as Parquet, written by Spark's tasks themselves."""
+"""`checkpointer export`: writes a table of an image as Parquet directly from Spark's tasks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pipeline.cli.spark_command import spark_for
 
 
 @click.command("export")
-@click.option("--table", default="inodes", show_default=True, help="One of the tables that the data source reads.")
-@click.option("--columns", help="Comma separated names of the table's columns (default: all).")
+@click.option("--table", default="inodes", show_default=True, help="Table of the data source `fsimage`.")
+@click.option("--columns", help="Comma-separated names of columns (default: all).")
 @click.option("--compression", type=click.Choice(["zstd", "snappy", "none"]), default="zstd", show_default=True)
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
 @click.option("--driver-memory", default="1g", show_default=True, help="Heap of Spark's driver.")
@@ -32,8 +32,8 @@ def command(
 ) -> None:
     """Write a table of IMAGE, a file or a storage directory, as the new folder OUT of Parquet files.
 
-    With whole paths this is what `hdfs oiv -p Delimited` prints. Workers of a cluster have to see IMAGE and OUT at the
-    same paths; `spark.read.format("fsimage")` reads other file systems.
+    With full paths the table has the content of `hdfs oiv -p Delimited`. Workers of a cluster must see IMAGE and OUT at
+    the same paths. For other file systems use `spark.read.format("fsimage")`.
 
     \b
     Example: checkpointer export /data/nn/current inodes.parquet --columns path,length,owner

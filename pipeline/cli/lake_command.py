@@ -1,4 +1,4 @@
-"""`checkpointer lake`: append images and edits to tables that last, and list what is there."""
+"""`checkpointer lake`: appends images and edits to permanent tables, and lists the content of a lake."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ _MEMORY = "1g"
 
 @click.group("lake")
 def command() -> None:
-    """Tables that last: images and edits as Parquet, for any engine that reads it.
+    """Keep images and edits as Parquet tables, for any engine that reads Parquet.
 
-    LAKE/inodes/txid=N holds the inodes of one image, LAKE/edits/day=YYYY-MM-DD the transactions of a day (UTC).
+    LAKE/inodes/txid=N contains the inodes of one image, LAKE/edits/day=YYYY-MM-DD the transactions of a day (UTC).
     """
 
 
 @command.command("append")
 @conf_option(required=False)
-@click.option("--image", help="An image, or a storage directory, of which the newest one is taken.")
-@click.option("--edits", multiple=True, help="A directory of finalized segments, or one segment; may be repeated.")
-@click.option("--retain", type=click.IntRange(min=0), help="Images that are kept; 0 keeps all (default: --conf, or 0).")
+@click.option("--image", help="An image, or a storage directory with its newest image.")
+@click.option("--edits", multiple=True, help="A directory of finalized segments, or one segment. May be repeated.")
+@click.option(
+    "--retain", type=click.IntRange(min=0), help="Number of images to keep, 0 for all (default: --conf, or 0)."
+)
 @click.option("--master", help=f"Spark's master (default: --conf, or {_MASTER}).")
 @click.option("--driver-memory", help=f"Heap of Spark's driver (default: --conf, or {_MEMORY}).")
 @json_option
@@ -48,11 +50,11 @@ def append(
     as_json: bool,
     lake: str | None,
 ) -> None:
-    """Append an image and edits to LAKE; what it has already stays as it is, so that a second run changes nothing.
+    """Append an image and edits to LAKE. Existing content never changes, so a second run appends nothing.
 
-    With --conf the newest image and all finalized segments of the configured directories go into
-    checkpointer.lake.dir. Paths may be URIs of any file system that Spark knows, such as hdfs:// and s3a://.
-    A run that was killed is finished by the next one. One process appends at a time.
+    With --conf the command appends the newest image and all finalized segments of the configured directories to
+    checkpointer.lake.dir. Paths may be URIs of any file system that Spark knows, such as hdfs:// and s3a://. The next
+    run finishes a run that was killed. Only one process may append at a time.
 
     \b
     Examples:
@@ -70,9 +72,9 @@ def append(
         driver_memory or job.memory,
     )
     if not job.lake:
-        raise click.UsageError("name the lake, or set checkpointer.lake.dir and give --conf")
+        raise click.UsageError("name the lake, or set checkpointer.lake.dir and use --conf")
     if job.image is None and not job.edits:
-        raise click.UsageError("give --conf, or --image or --edits")
+        raise click.UsageError("use --conf, or --image or --edits")
     _append(job, as_json=as_json)
 
 
@@ -104,11 +106,11 @@ def _configured(conf_dir: Path) -> _Job:
 
 
 def _edits_directories(config: CheckpointConfig) -> tuple[str, ...]:
-    """Where the role finds its edits: shared ones, fetched ones, or those beside its images."""
+    """Return the directories that the role reads edits from: shared, fetched, or those of its images."""
     if config.shared_edits_directory is not None:
         return (str(config.shared_edits_directory),)
     if config.shared_edits:
-        echo(f"the edits in {config.shared_edits} are not in a directory, so the image alone is appended", err=True)
+        echo(f"the edits in {config.shared_edits} are not in a directory, so only the image is appended", err=True)
         return ()
     folders = config.edits_directories or config.image_directories
     return tuple(str(each) for each in folders if each.is_dir())
@@ -140,7 +142,7 @@ def _append(job: _Job, *, as_json: bool) -> None:
     for txid in removed:
         echo(f"image {txid} removed")
     for each in missing:
-        echo(f"the lake has no transactions {each.first} .. {each.last}", err=True)
+        echo(f"the lake lacks transactions {each.first} .. {each.last}", err=True)
 
 
 @command.command("list")
@@ -159,7 +161,9 @@ def list_(master: str, as_json: bool, lake: str) -> None:
 
         contents = lake_contents(spark, lake)
     if not contents.images and not contents.edits:
-        raise LakeError(f"there is no lake at {lake}", hint="Check the path; `checkpointer lake append` begins one.")
+        raise LakeError(
+            f"no lake exists at {lake}", hint="Check the path, or create a lake: `checkpointer lake append`."
+        )
     if as_json:
         echo_json(contents.as_dict())
     else:

@@ -1,4 +1,4 @@
-"""`checkpointer report`: what fills the namespace, who fills it, and what is wrong with it."""
+"""`checkpointer report`: reports on space, owners, files, changes and damage of a namespace."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NEEDS = {"growth": "--before", "operations": "--edits"}
 
 
 def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """Bytes, with Hadoop's suffixes."""
+    """Parse a number of bytes with one of Hadoop's suffixes."""
     if value is None:
         return None
     try:
@@ -39,7 +39,7 @@ def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int 
 
 @dataclass(frozen=True, slots=True)
 class _Choices:
-    """What the command line says, beyond paths."""
+    """Options of the command line other than paths."""
 
     depth: int
     top: int
@@ -51,7 +51,7 @@ class _Choices:
 
 @dataclass(frozen=True, slots=True)
 class _Sources:
-    """What the report is about; see `pipeline.reports.build.Request`, whose module needs Spark."""
+    """Inputs of the report, see `pipeline.reports.build.Request`; that module imports Spark."""
 
     image: str
     before: str
@@ -61,7 +61,7 @@ class _Sources:
 
 @dataclass(frozen=True, slots=True)
 class _Engine:
-    """How Spark is started."""
+    """Settings with which Spark starts."""
 
     master: str | None
     driver_memory: str
@@ -70,18 +70,22 @@ class _Engine:
 
 @click.command("report")
 @click.argument("image")
-@click.option("--edits", default="", metavar="DIR", help="Edits: a directory of segments, a segment or a lake.")
+@click.option(
+    "--edits", default="", metavar="DIR", help="Edits to report on: a directory of segments, a segment or a lake."
+)
 @click.option("--before", default="", metavar="IMAGE", help="Show growth since this older image.")
-@click.option("--cluster", default="", metavar="NAME", help="Name of the cluster (default: the id beside IMAGE).")
-@click.option("--only", multiple=True, type=click.Choice(SECTIONS), help="Show this section alone; may be repeated.")
+@click.option(
+    "--cluster", default="", metavar="NAME", help="Name of the cluster (default: the id in the directory of IMAGE)."
+)
+@click.option("--only", multiple=True, type=click.Choice(SECTIONS), help="Show only this section. May be repeated.")
 @click.option("--depth", type=click.IntRange(0, 100), default=3, show_default=True, help="Levels of directories.")
-@click.option("--top", type=click.IntRange(1, 1000), default=20, show_default=True, help="Rows of a table.")
+@click.option("--top", type=click.IntRange(1, 1000), default=20, show_default=True, help="Number of rows in a table.")
 @click.option(
     "--small-files",
     "small",
     metavar="SIZE",
     callback=_size,
-    help="Small is below this, e.g. 16m (default: 1/8 of a block).",
+    help="Files below SIZE are small, e.g. 16m (default: 1/8 of their block size).",
 )
 @click.option(
     "--cold",
@@ -89,7 +93,7 @@ class _Engine:
     type=click.IntRange(1, 36_500),
     default=365,
     show_default=True,
-    help="Cold is unused for DAYS.",
+    help="Files unused for DAYS are cold.",
 )
 @click.option(
     "--as-of", type=click.DateTime(), help="Measure ages at this time, UTC (default: the image's modification time)."
@@ -100,16 +104,16 @@ class _Engine:
     type=click.Choice(FORMATS),
     default="terminal",
     show_default=True,
-    help="Format of standard output, and of an --out whose name does not tell.",
+    help="Format of standard output, and of an --out whose name has no known ending.",
 )
 @click.option(
     "--out",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Write a copy: NAME.html, NAME.json, or a folder with a file for each table, NAME.csv, NAME.parquet. "
+    help="Write a copy: NAME.html, NAME.json, or the folder NAME.csv or NAME.parquet with a file for each table. "
     "May be repeated.",
 )
-@click.option("--force", is_flag=True, help="Replace what is at --out.")
+@click.option("--force", is_flag=True, help="Replace existing files at --out.")
 @click.option("--master", help="Spark's master, e.g. local[4] or spark://host:7077 (default: all cores here).")
 @click.option("--driver-memory", default="1g", show_default=True, help="Heap of Spark's driver.")
 @json_option
@@ -131,17 +135,15 @@ def command(
     driver_memory: str,
     as_json: bool,
 ) -> None:
-    """Report on IMAGE: an fsimage, a storage directory (its newest image), or a lake (its newest, or LAKE@TXID).
+    """Report on IMAGE: an fsimage, a storage directory (its newest image), or a lake (its newest image, or LAKE@TXID).
 
-    \b
-    Sections: space, owners, files, small-files, cold, snapshots, findings (what `image verify` finds);
-    with --before growth, with --edits operations, and who caused growth and small files.
+    \b Sections: space, owners, files, small-files, cold, snapshots, findings (of `image verify`). --before adds growth,
+    --edits adds operations and the causes of growth and small files.
 
-    One run writes any number of copies: text on standard output, or --format summary for the totals and what to act
-    on alone, and files by --out. Standard output stays empty if an --out has the format that --format names.
-
-    With --before the edits between the two images count, else all that are given. Paths may be URIs of any file
-    system that Spark knows, such as hdfs:// and s3a://. A lake has no snapshots and no findings.
+    One run writes any number of copies: text to standard output (--format summary prints only the totals and what to
+    act on), and files with --out. Standard output stays empty if an --out has the format of --format. With --before the
+    report uses the edits between the two images, otherwise all given edits. Paths may be URIs of any file system that
+    Spark knows, such as hdfs:// and s3a://. A lake has neither snapshots nor findings.
 
     \b
     Examples:
@@ -170,7 +172,7 @@ def _check_sections(only: tuple[str, ...], given: dict[str, str]) -> None:
 
 
 def _check_inputs(image: str, before: str, edits: str) -> bool:
-    """Whether they are small."""
+    """Check the inputs; return whether they are small."""
     from pipeline.input_checks import check_edits, check_image, is_small
 
     images = [uri for uri in (image, before) if uri]
@@ -199,6 +201,6 @@ def _make(sources: _Sources, chosen: _Choices, progress: Any, engine: _Engine) -
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    """Each section is a phase; how long it takes is not known beforehand."""
+    """Report each section as a progress phase of unknown length."""
     with ProgressObserver(show=True) as observer, observer.ticking():
         yield lambda name: observer.phase(name, None)

@@ -1,4 +1,4 @@
-"""Where one run of `checkpointer report` writes to: the terminal and any number of files."""
+"""Outputs of one run of `checkpointer report`: the terminal and any number of files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ENDINGS = {".html": "html", ".json": "json", ".csv": "csv", ".parquet": "parque
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One copy of the report; `path` is None for standard output."""
+    """A copy of the report; `path` is None for standard output."""
 
     kind: str
     path: Path | None = None
@@ -36,10 +36,12 @@ class Output:
 def plan_outputs(kind: str, paths: Sequence[Path], *, force: bool) -> tuple[Output, ...]:
     """Decide the format of each output.
 
-    The ending of a path names its format, else `kind` does. Standard output gets `kind`, unless a path has that format.
+    The ending of a path names its format; without a known ending the format is `kind`. Standard output gets `kind`,
+    unless a path has that format.
 
     Raises:
-        click.UsageError: a path has no format, exists already, or cannot be written; or no path takes a folder's files.
+        click.UsageError: a path has no format, already exists, or cannot be written; or a format that needs a folder
+            has no path.
     """
     files = [Output(_ENDINGS.get(path.suffix.lower(), kind), path) for path in paths]
     if len({path.absolute() for path in paths}) < len(paths):
@@ -49,21 +51,21 @@ def plan_outputs(kind: str, paths: Sequence[Path], *, force: bool) -> tuple[Outp
     if any(output.kind == kind for output in files):
         return tuple(files)
     if kind in _FOLDERS:
-        raise click.UsageError(f"--format {kind} needs --out, the folder that the files are put into")
+        raise click.UsageError(f"--format {kind} needs --out, the folder to write the files to")
     return (Output(kind), *files)
 
 
 def _check_path(path: Path, kind: str, *, force: bool) -> None:
     if kind in {"terminal", "summary"}:
         endings = ", ".join(_ENDINGS)
-        raise click.UsageError(f"--out {path}: end the name in one of {endings}, or name its --format")
+        raise click.UsageError(f"--out {path}: end the name in one of {endings}, or set --format")
     folder = path.absolute().parent
     if not folder.is_dir():
         raise click.UsageError(f"--out: {folder} is not a directory")
     if not os.access(folder, os.W_OK):
-        raise click.UsageError(f"--out: nothing can be written to {folder}")
+        raise click.UsageError(f"--out: {folder} is not writable")
     if path.exists() and not force:
-        raise click.UsageError(f"{path} exists already; --force replaces it")
+        raise click.UsageError(f"{path} already exists; --force replaces it")
     if path.exists() and path.is_dir() != (kind in _FOLDERS):
         raise click.UsageError(f"{path} is {'a directory' if path.is_dir() else 'not a directory'}")
 
@@ -72,7 +74,7 @@ def write_outputs(report: Report, outputs: Sequence[Output]) -> None:
     """Write every copy, standard output first.
 
     Raises:
-        OutputError: a file cannot be written; the copies before it are there.
+        OutputError: a file cannot be written; the copies before it remain.
     """
     for output in outputs:
         if output.path is None:
@@ -96,7 +98,7 @@ def _print(report: Report, kind: str) -> None:
 
 
 def _write(report: Report, kind: str, path: Path) -> str:
-    """What was written, for people."""
+    """Write a copy; return how much was written, for people."""
     if kind in _FOLDERS:
         from pipeline.reports.writers.folder import write_folder
 

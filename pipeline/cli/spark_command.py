@@ -1,4 +1,4 @@
-"""Spark for the length of one command."""
+"""The Spark session of one command."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 @contextmanager
 def spark_for(master: str | None, driver_memory: str, *, small: bool = False) -> Iterator[SparkSession]:
-    """A session that ends with the block; an error of a task leaves it as the typed error that it was.
+    """Start a session that ends with the block; errors of tasks are raised as the original typed errors.
 
     Args:
         small: see `pipeline.session.build_session`.
 
     Raises:
         PipelineSetupError: Spark did not start.
-        HdfsError: what a task raised.
-        PipelineError: Spark failed of something else, or its Java has ended.
-        KeyboardInterrupt: on SIGINT; Spark has ended then.
+        HdfsError: raised by a task.
+        PipelineError: Spark failed for another reason, or its JVM ended.
+        KeyboardInterrupt: on SIGINT, after Spark has ended.
     """
     quiet_gateway()
     spark = _started(master, driver_memory, small=small)
@@ -47,8 +47,8 @@ def spark_for(master: str | None, driver_memory: str, *, small: bool = False) ->
 
 
 def _started(master: str | None, driver_memory: str, *, small: bool) -> SparkSession:
-    """A session; an interrupt waits until it is there, as a Java that is being started is nobody's yet. The second
-    does not wait.
+    """Start a session. A first interrupt waits until the session exists, because a starting JVM has no owner yet; a
+    second interrupt is immediate.
     """
     from pipeline.session import build_session
 
@@ -69,8 +69,8 @@ def _started(master: str | None, driver_memory: str, *, small: bool) -> SparkSes
 
 @contextmanager
 def _interrupt(handler: signal._HANDLER) -> Iterator[None]:
-    """Handle SIGINT by `handler`. PySpark's own asks Java to cancel jobs in the middle of another question to it,
-    which fails; the jobs end with the session.
+    """Handle SIGINT with `handler`. PySpark's handler calls Java in the middle of another call, which fails; ending the
+    session also ends its jobs.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -90,5 +90,5 @@ def _stop(spark: SparkSession) -> None:
             warnings.simplefilter("ignore", RuntimeWarning)
             spark.stop()
     except (Py4JError, OSError):
-        # Its Java has ended before it: nothing is left to stop, and what the command says is why.
+        # The JVM has already ended: nothing is left to stop, and the command reports the reason.
         return

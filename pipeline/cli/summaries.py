@@ -1,9 +1,9 @@
-"""One line of help for each command of this package, to be read without loading them."""
+"""One line of help for each command of this package, available without importing the commands."""
 
 from __future__ import annotations
 
 SUMMARIES = {
-    "export": "Write a table of an image, with whole paths, as Parquet.",
+    "export": "Write a table of an image, with full paths, as Parquet.",
     "lake": "Keep images and edits as Parquet tables: append, list.",
-    "report": "Show what fills the namespace and who fills it: tables, CSV, Parquet, HTML.",
+    "report": "Report on space, owners, changes and damage of a namespace: text, CSV, Parquet, HTML.",
 }

@@ -1,4 +1,4 @@
-"""Tables that last: images and edits as Parquet files that grow with each checkpoint."""
+"""The lake: images and edits as permanent Parquet tables that grow with each checkpoint."""
 
 from __future__ import annotations
 

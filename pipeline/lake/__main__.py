@@ -1,4 +1,6 @@
-"""`python -m pipeline.lake append …`: what the daemon starts after a checkpoint; faults are one line."""
+"""`python -m pipeline.lake append …`: the process that the daemon starts after a checkpoint; prints an error as one
+line.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from pipeline.cli.lake_command import command
 
 
 def main() -> None:
-    """Run the command and end with its exit code."""
+    """Run the command and exit with its code."""
     try:
         command.main(prog_name="python -m pipeline.lake", standalone_mode=False)
     except click.ClickException as error:

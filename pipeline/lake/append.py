@@ -1,4 +1,4 @@
-"""Appends images and transactions to the lake: what is there already stays as it is, to the last byte."""
+"""Appends images and transactions to the lake; existing files never change."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _FILE_BYTES = 256 << 20
-"""Bytes of edits whose rows go into one Parquet file of a day, which is then some tens of megabytes."""
+"""Bytes of edits for each Parquet file of a day, which becomes some tens of megabytes."""
 _NO_SUCCESS_FILE = ("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
 
 
 @dataclass(frozen=True, slots=True)
 class AppendedEdits:
-    """What an append of edits did.
+    """Result of an append of edits.
 
     Attributes:
-        ranges: transactions that are new in the lake.
-        missing: transactions between the lake's first and its last that it does not have.
+        ranges: transactions that the append added.
+        missing: transactions between the lake's first and last that the lake lacks.
     """
 
     ranges: Sequence[TxidRange]
@@ -51,16 +51,16 @@ class AppendedEdits:
 
 
 def append_image(spark: SparkSession, image: str, root: str) -> int | None:
-    """Add the inodes of an image as `inodes/txid=N`; its txid, or None where the lake has it already.
+    """Add the inodes of an image as `inodes/txid=N`; return the txid, or None if the lake already has the image.
 
-    A killed append is finished, or started over, by the next one.
+    The next append finishes or restarts an append that was killed.
 
     Args:
-        image: an image, or a storage directory whose newest one is taken, on any file system of Spark's.
-        root: the lake's directory; it is made where there is none.
+        image: an image, or a storage directory with its newest image, on any file system that Spark knows.
+        root: the lake's directory; created if missing.
 
     Raises:
-        SourceFileError: there is no image.
+        SourceFileError: no image was found.
         LakeBusyError: another process writes to this lake.
         LakeError: the lake cannot be read or written.
     """
@@ -81,11 +81,11 @@ def append_image(spark: SparkSession, image: str, root: str) -> int | None:
 
 
 def append_edits(spark: SparkSession, edits: str, root: str) -> AppendedEdits:
-    """Add the transactions of finalized segments that the lake does not have, below the days of their times (UTC).
+    """Add the transactions of finalized segments that the lake lacks, in folders for the days of their times (UTC).
 
     Args:
-        edits: a segment, a directory of segments or a storage directory, on any file system of Spark's.
-        root: the lake's directory; it is made where there is none.
+        edits: a segment, a directory of segments or a storage directory, on any file system that Spark knows.
+        root: the lake's directory; created if missing.
 
     Raises:
         SourceFileError: `edits` does not exist.
@@ -124,8 +124,8 @@ def _append_batch(
 
 
 def _laid_out(rows: DataFrame, batch: TxidRange, segments: Sequence[LakeSegment]) -> DataFrame:
-    """`rows` with their days, in as many partitions as there are to be files, ascending in each."""
-    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+    """Add the column `day`; split `rows` into one partition for each file, sorted by txid."""
+    from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
     count = max(1, sum(each.size for each in segments) // _FILE_BYTES)
     width = (batch.last - batch.first) // count + 1
@@ -135,8 +135,8 @@ def _laid_out(rows: DataFrame, batch: TxidRange, segments: Sequence[LakeSegment]
 
 
 def _day(segments: Sequence[LakeSegment]) -> Column:
-    """Day of `approximate_time` in UTC, whatever the session's time zone; where no transaction of a segment has a time,
-    the day on which it was written.
+    """Return the day of `approximate_time` in UTC, independent of the session's time zone. A segment without any time
+    gets the day on which its file was written.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -159,7 +159,7 @@ def _size(files: HadoopFiles, run: str) -> int:
 
 
 def retain_images(spark: SparkSession, root: str, keep: int) -> list[int]:
-    """Remove all but the `keep` newest images; the txids of those that are gone.
+    """Remove all but the `keep` newest images; return the txids of the removed ones.
 
     Raises:
         LakeBusyError: another process writes to this lake.

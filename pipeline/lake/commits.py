@@ -1,16 +1,16 @@
-"""How the lake changes: a plan that is written whole, carried out step by step, and by the next process if need be.
+"""Changes of the lake: each run first writes a plan, then executes it; after a kill the next process continues.
 
     inodes/txid=N/…             Parquet of one image
-    edits/day=YYYY-MM-DD/…      Parquet of transactions, a file named by the txids of the append it came with
-    _commits/images/N.json      says that all of an image is there
-    _commits/edits/A-B.json     says that all transactions A .. B are there
-    _staging/RUN/…              what is being written; Spark's readers do not look into names that begin with `_`
+    edits/day=YYYY-MM-DD/…      Parquet of transactions, named by the first and last txid of their append
+    _commits/images/N.json      marks an image as complete
+    _commits/edits/A-B.json     marks the transactions A .. B as complete
+    _staging/RUN/…              files of an unfinished run; Spark's readers skip names that begin with `_`
 
-An append writes its Parquet files below `_staging/RUN`, then `plan.json` there, which names every file to move and the
-commit to write. Before that file is there nothing of the run counts, and the next run removes it. From then on the
-run only moves files, and if it is killed the next one goes on where it was. Each move is one rename, so that a file
-(or a whole image) appears at once; on object stores, where a rename of a directory is a copy, `read_lake_images` and
-`read_lake_edits` look at the commits alone.
+An append writes its Parquet files to `_staging/RUN`, then `plan.json` there. The plan names every file to move and the
+commit to write. Until the plan exists, the run has no effect, and the next run removes its files. After that the run
+only moves files; if it is killed, the next run continues the moves. Each move is one rename, so a file (or a whole
+image) appears at once. On object stores a rename of a directory is a copy; therefore `read_lake_images` and
+`read_lake_edits` rely only on the commits.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _SUFFIX = ".json"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run does to the lake once its files are written.
+    """The changes that a run makes once its files are written.
 
     Attributes:
         run: name of its folder below `_staging`.
-        moves: from a path within that folder to one in the lake, or with `back` the other way round.
-        commit: the commit that is written in the end; "" for none.
-        about: what the commit says.
-        uncommit: the commit that is removed first; "" for none.
-        back: whether files leave the lake.
+        moves: pairs of a path within that folder and a path in the lake.
+        commit: the commit to write last; "" for none.
+        about: content of the commit.
+        uncommit: the commit to remove first; "" for none.
+        back: whether files move from the lake to the folder, in order to be removed.
     """
 
     run: str
@@ -59,12 +59,12 @@ def edits_commit(taken: TxidRange) -> str:
 
 
 def committed_images(files: HadoopFiles) -> list[int]:
-    """Txids of the images that are there whole, ascending."""
+    """Return the txids of the complete images, ascending."""
     return sorted(int(name) for name in _commits(files, _IMAGE_COMMITS))
 
 
 def committed_edits(files: HadoopFiles) -> list[TxidRange]:
-    """The transactions that are there whole, a range for each append."""
+    """Return the complete transactions, one range for each append."""
     pairs = [name.split("-") for name in _commits(files, _EDITS_COMMITS)]
     return sorted(TxidRange(int(first), int(last)) for first, last in pairs)
 
@@ -74,12 +74,12 @@ def _commits(files: HadoopFiles, folder: str) -> list[str]:
 
 
 def unfinished(files: HadoopFiles) -> list[str]:
-    """Runs that were killed, or are under way."""
+    """Return the runs that were killed or are in progress."""
     return files.names(STAGING)
 
 
 def finish_others(files: HadoopFiles) -> None:
-    """Carry out the plans of runs that were killed, and remove what others of them left; with the lock held."""
+    """Execute the plans of killed runs, and remove killed runs without a plan. The caller holds the lock."""
     for run in unfinished(files):
         if _PLAN in files.names(f"{STAGING}/{run}"):
             _move(files, Plan(**files.read_json(f"{STAGING}/{run}/{_PLAN}")))
@@ -88,7 +88,7 @@ def finish_others(files: HadoopFiles) -> None:
 
 
 def carry_out(files: HadoopFiles, plan: Plan) -> None:
-    """Write the plan, then do what it says; with the lock held."""
+    """Write the plan, then execute it. The caller holds the lock."""
     files.write_json(f"{STAGING}/{plan.run}/{_PLAN}", asdict(plan))
     _move(files, plan)
 
@@ -102,8 +102,8 @@ def _move(files: HadoopFiles, plan: Plan) -> None:
         if files.exists(source):
             files.move(source, target)
         elif not plan.back and not files.exists(target):
-            raise LakeError(f"{files.uri(source)} is gone", hint="Restore it, or append to a new lake.")
+            raise LakeError(f"{files.uri(source)} is missing", hint="Restore it, or append to a new lake.")
     if plan.commit and not files.exists(plan.commit):
         files.write_json(plan.commit, plan.about)
-    files.remove(f"{STAGING}/{plan.run}/{_PLAN}")  # first, so that a kill leaves no plan of which half is gone
+    files.remove(f"{STAGING}/{plan.run}/{_PLAN}")  # first, so that a kill never leaves a plan without its files
     files.remove(f"{STAGING}/{plan.run}")

@@ -9,13 +9,15 @@ from pipeline.errors import PipelineError
 
 
 class LakeError(PipelineError):
-    """The lake's directory cannot be read or written, or holds what no append made."""
+    """Failure to read or write the lake's directory, or an unexpected file in it."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
 
 
 class LakeBusyError(LakeError):
-    """Another process writes to the lake."""
+    """Conflict with another process that writes to the lake."""
 
     def __init__(self, root: str) -> None:
-        super().__init__(f"another process writes to the lake {root}", hint="Wait until it has ended, then run again.")
+        super().__init__(
+            f"another process writes to the lake {root}", hint="Wait until that process has ended, then retry."
+        )

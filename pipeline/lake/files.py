@@ -1,4 +1,4 @@
-"""A directory on any file system of Spark's: small steps that are atomic, and the lock of its one writer."""
+"""A directory on any file system that Spark knows: atomic file operations, and the lock of its only writer."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _HELD = ("AlreadyBeingCreatedException", "RecoveryInProgressException", "LeaseEx
 
 
 class HadoopFiles:
-    """Files below `root`, by paths relative to it, through Hadoop's FileSystem in the driver's JVM.
+    """Files below `root`, by relative paths, accessed with Hadoop's FileSystem in the driver's JVM.
 
-    Raises (every method): LakeError where the file system fails.
+    Every method raises LakeError if the file system fails.
     """
 
     def __init__(self, spark: SparkSession, root: str) -> None:
@@ -41,7 +41,7 @@ class HadoopFiles:
         return self._jvm.org.apache.hadoop.fs.Path(self._root, name) if name else self._root
 
     def uri(self, name: str) -> str:
-        """What Spark reads or writes the file as."""
+        """Return the URI by which Spark reads or writes the file."""
         return str(self._path(name).toString())
 
     def exists(self, name: str) -> bool:
@@ -49,7 +49,7 @@ class HadoopFiles:
             return bool(self._fs.exists(self._path(name)))
 
     def names(self, folder: str) -> list[str]:
-        """Names in a directory in order; none where there is no such directory."""
+        """Return the sorted names in a directory; empty if the directory is missing."""
         with _as_lake_error(self.uri(folder)):
             path = self._path(folder)
             if not self._fs.exists(path):
@@ -57,23 +57,25 @@ class HadoopFiles:
             return sorted(str(status.getPath().getName()) for status in self._fs.listStatus(path))
 
     def is_file(self) -> bool:
-        """Whether `root` itself is a file.
+        """Return whether `root` itself is a file.
 
         Raises:
-            SourceFileError: there is nothing of this name.
+            SourceFileError: `root` does not exist.
         """
         with _as_lake_error(self.root):
             if not self._fs.exists(self._root):
-                raise SourceFileError(f"{self.root} does not exist", hint="Give the path of a file or of a directory.")
+                raise SourceFileError(
+                    f"{self.root} does not exist", hint="Check the path: a file or a directory is needed."
+                )
             return bool(self._fs.getFileStatus(self._root).isFile())
 
     def modified(self, name: str) -> int:
-        """When a file was last written, in ms since 1970."""
+        """Return the modification time of a file, in ms since 1970."""
         with _as_lake_error(self.uri(name)):
             return int(self._fs.getFileStatus(self._path(name)).getModificationTime())
 
     def size(self, name: str) -> int:
-        """Bytes of a file or of all in a directory."""
+        """Return the bytes of a file, or of all files in a directory."""
         with _as_lake_error(self.uri(name)):
             return int(self._fs.getContentSummary(self._path(name)).getLength())
 
@@ -89,11 +91,11 @@ class HadoopFiles:
         except ValueError as error:
             raise LakeError(
                 f"{self.uri(name)} is not JSON: {error}",
-                hint="No append of this program wrote it so: restore it from a copy, or begin another lake.",
+                hint="The file was changed by another program: restore it from a copy, or create another lake.",
             ) from None
 
     def write_json(self, name: str, value: Any) -> None:
-        """Write a file that is there whole or not at all."""
+        """Write a file that appears complete or not at all."""
         temporary = f"{name}.tmp"
         with _as_lake_error(self.uri(name)):
             stream = self._fs.create(self._path(temporary), True)
@@ -106,10 +108,10 @@ class HadoopFiles:
             self._rename(temporary, name)
 
     def move(self, source: str, target: str) -> None:
-        """Give a file or directory another place, whose directory is made; one step where the file system has one."""
+        """Rename a file or directory, atomically if the file system can; create the target's parent."""
         with _as_lake_error(self.uri(target)):
             if self._fs.exists(self._path(target)):
-                raise LakeError(f"{self.uri(target)} exists already", hint="Move it away: no append made it.")
+                raise LakeError(f"{self.uri(target)} already exists", hint="Move it away: it is not part of an append.")
             self._fs.mkdirs(self._path(target).getParent())
             self._rename(source, target)
 
@@ -118,7 +120,7 @@ class HadoopFiles:
             raise LakeError(f"{self.uri(source)} cannot be renamed to {self.uri(target)}", hint="Check permissions.")
 
     def remove(self, name: str) -> None:
-        """Remove a file, or a directory with all that is in it; nothing where it is gone."""
+        """Remove a file, or a directory with its content, if it exists."""
         with _as_lake_error(self.uri(name)):
             self._fs.delete(self._path(name), True)
 
@@ -126,13 +128,13 @@ class HadoopFiles:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Be the lake's only writer; the lock ends with the process, however it ends.
+        """Hold the lock of the lake's only writer; the lock ends with the process, even after a kill.
 
-        On HDFS a file is held open, whose lease a NameNode ends a minute after its holder died. Object stores have
-        no such thing: there the caller sees to it that one process appends at a time.
+        On HDFS the lock is an open file, whose lease the NameNode releases a minute after its holder died. Object
+        stores have no leases: there the caller must ensure that only one process appends.
 
         Raises:
-            LakeBusyError: another process holds it.
+            LakeBusyError: another process holds the lock.
         """
         held = self._local_lock() if self._fs.getUri().getScheme() == "file" else self._lease()
         with held:
@@ -168,7 +170,7 @@ class HadoopFiles:
                 self._fs.delete(path, False)
 
     def _take_over(self, path: Any) -> None:
-        """Remove a lock that nobody holds any more: appending fails while somebody does (as HDFS' Balancer has it)."""
+        """Remove a stale lock. Appending to a held lock fails, as for the id file of HDFS's Balancer."""
         try:
             self._fs.append(path).close()
         except Py4JJavaError as error:

@@ -1,4 +1,4 @@
-"""What a path offers to the lake: an image with its txid, finalized segments with theirs."""
+"""Finds the input of an append: an image or finalized segments, with their transaction ids."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BATCH_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class LakeImage:
-    """An image by its path and its name's txid."""
+    """An image, by its path and the txid of its name."""
 
     txid: int
     path: str
@@ -39,16 +39,16 @@ class LakeSegment:
 
 
 def find_image(spark: SparkSession, path: str) -> LakeImage:
-    """The image at `path`, or the newest one of a storage directory.
+    """Return the image at `path`, or the newest image of a storage directory.
 
     Raises:
-        SourceFileError: there is none, or its name is no image's, so that its txid is not known.
+        SourceFileError: no image was found, or its name has no txid.
     """
     found = HadoopFiles(spark, path)
     if found.is_file():
         image = parse_image(path.rsplit("/", 1)[-1])
         if image is None:
-            raise SourceFileError(f"{path} is not named fsimage_TXID", hint="Give the file Hadoop's name for it.")
+            raise SourceFileError(f"{path} is not named fsimage_TXID", hint="Rename the file to fsimage_TXID.")
         return LakeImage(image.txid, path)
     for folder in _FOLDERS:
         for name in choose(found.names(folder), SourceKind.IMAGE):
@@ -59,17 +59,17 @@ def find_image(spark: SparkSession, path: str) -> LakeImage:
 
 
 def find_segments(spark: SparkSession, path: str) -> list[LakeSegment]:
-    """The finalized segment at `path`, or those of a directory, by their txids; none is no fault.
+    """Return the finalized segment at `path`, or those of a directory, by their txids; maybe none.
 
     Raises:
-        SourceFileError: `path` does not exist, or is a file of another name.
+        SourceFileError: `path` does not exist, or is another file.
     """
     found = HadoopFiles(spark, path)
     if found.is_file():
         name = path.rsplit("/", 1)[-1]
         segments = _segments(found, "", [name]) if parse_segment(name) else []
         if not segments:
-            raise SourceFileError(f"{path} is not a finalized segment", hint="Give the path of one, or a directory.")
+            raise SourceFileError(f"{path} is not a finalized segment", hint="Name a finalized segment or a directory.")
         return segments
     for folder in _FOLDERS:
         segments = _segments(found, folder, found.names(folder))
@@ -91,7 +91,7 @@ def _segments(found: HadoopFiles, folder: str, names: Iterable[str]) -> list[Lak
 
 
 def in_batches(segments: Sequence[LakeSegment], taken: Iterable[TxidRange]) -> list[TxidRange]:
-    """The transactions that are not yet `taken`, in runs without a gap that one job writes each."""
+    """Return the transactions that are not yet `taken`, in contiguous runs, one for each job."""
     runs: list[TxidRange] = []
     taken = list(taken)
     batch: list[LakeSegment] = []

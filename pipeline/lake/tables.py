@@ -1,4 +1,4 @@
-"""The lake as tables: what its commits say is there, and nothing of an append that goes on."""
+"""Tables of the lake: only committed content, without that of an unfinished append."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LakeContents:
-    """What a lake holds.
+    """Content of a lake.
 
     Attributes:
         images: for each image its txid, `rows` and `bytes`.
-        edits: the transactions, in ranges without a gap.
-        missing: those between the first and the last that are missing.
+        edits: the transactions, in contiguous ranges.
+        missing: the missing transactions between the first and the last.
     """
 
     images: list[dict[str, int]]
@@ -34,18 +34,18 @@ class LakeContents:
     missing: list[TxidRange]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the content for JSON."""
         ranges = {"edits": self.edits, "missing": self.missing}
         return {**asdict(self), **{name: [each._asdict() for each in found] for name, found in ranges.items()}}
 
 
 def images_in_lake(spark: SparkSession, root: str) -> list[int]:
-    """Txids of the images, ascending; none where there is no lake."""
+    """Return the txids of the images, ascending; empty if the lake does not exist."""
     return committed_images(HadoopFiles(spark, root))
 
 
 def lake_contents(spark: SparkSession, root: str) -> LakeContents:
-    """What the commits of the lake say.
+    """Return the content of the lake according to its commits.
 
     Raises:
         LakeError: the lake cannot be read.
@@ -57,7 +57,8 @@ def lake_contents(spark: SparkSession, root: str) -> LakeContents:
 
 
 def read_lake_images(spark: SparkSession, root: str) -> DataFrame:
-    """The inodes of all images, with the column `txid` of their image: `where("txid = N")` reads one image's files.
+    """Return the inodes of all images, with the column `txid` of their image; `where("txid = N")` reads only that
+    image's files.
 
     Raises:
         LakeError: the lake has no image.
@@ -69,7 +70,7 @@ def read_lake_images(spark: SparkSession, root: str) -> DataFrame:
 
 
 def read_lake_edits(spark: SparkSession, root: str) -> DataFrame:
-    """All transactions, with the column `day` (UTC) by which their files are laid out.
+    """Return all transactions, with the column `day` (UTC) by which their files are partitioned.
 
     Raises:
         LakeError: the lake has no edits.
@@ -91,4 +92,4 @@ def _parquet(spark: SparkSession, root: str, folder: str, table: Table, partitio
 
 
 def _empty(root: str, what: str) -> LakeError:
-    return LakeError(f"the lake {root} has no {what}", hint="Append some: checkpointer lake append.")
+    return LakeError(f"the lake {root} has no {what}", hint="Append: checkpointer lake append.")

@@ -1,4 +1,4 @@
-"""Sets of transaction ids as ranges: what the lake has, what segments bring, and what is missing between."""
+"""Sets of transaction ids as ranges: those of the lake, those of segments, and gaps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class TxidRange(NamedTuple):
 
 
 def merge(ranges: Iterable[TxidRange]) -> list[TxidRange]:
-    """The same transactions in as few ranges as possible, ascending."""
+    """Return the same transactions in as few ranges as possible, ascending."""
     merged: list[TxidRange] = []
     for first, last in sorted(ranges):
         if merged and first <= merged[-1].last + 1:
@@ -26,7 +26,7 @@ def merge(ranges: Iterable[TxidRange]) -> list[TxidRange]:
 
 
 def subtract(ranges: Iterable[TxidRange], taken: Iterable[TxidRange]) -> list[TxidRange]:
-    """The transactions of `ranges` that are in none of `taken`, in as few ranges as possible."""
+    """Return the transactions of `ranges` outside of `taken`, in as few ranges as possible."""
     left = []
     known = merge(taken)
     for whole in merge(ranges):
@@ -43,6 +43,6 @@ def subtract(ranges: Iterable[TxidRange], taken: Iterable[TxidRange]) -> list[Tx
 
 
 def holes(ranges: Iterable[TxidRange]) -> list[TxidRange]:
-    """What is missing between the first and the last transaction of `ranges`."""
+    """Return the gaps between the first and the last transaction of `ranges`."""
     merged = merge(ranges)
     return [TxidRange(one.last + 1, two.first - 1) for one, two in itertools.pairwise(merged)]

@@ -1,1 +1,1 @@
-"""The checkpoint as a Spark job."""
+"""The Spark engine: a checkpoint as Spark jobs."""

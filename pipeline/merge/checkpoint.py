@@ -1,4 +1,6 @@
-"""One checkpoint on Spark: edits decoded by segment, their closure fetched, replayed, and the parts joined."""
+"""A checkpoint on Spark: tasks decode the edits and fetch their closure, the driver replays them and joins the merged
+parts.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """The image as far as the edits touch it, and the namespace above."""
+    """The part of the image that the edits touch, and the namespace on top of it."""
 
     base: FetchedImage
     description: Description
@@ -57,10 +59,10 @@ class _Loaded:
 
 
 def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTask, observer: Observer) -> MergeResult:
-    """Make the checkpoint; the new image is, byte for byte, the one that the local engine makes.
+    """Make a checkpoint; the new image equals that of the local engine byte for byte.
 
     Raises:
-        HdfsError: as `engine.merge.merge`; nothing was written.
+        HdfsError: see `engine.merge.merge`; nothing was written.
     """
     context = spark.sparkContext
     shared = str(context.master).startswith("local") if settings.shared_storage is None else settings.shared_storage
@@ -83,7 +85,7 @@ def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTas
         replay(namespace, job.ops(), progress=observer.advance, cancelled=observer.cancelled)
         timer.lap()
         _LOG.info(
-            "%d inode records of %d came to the driver, %d fetches were not foreseen",
+            "the driver received %d of %d inode records, %d fetches were on demand",
             loaded.base.record_count,
             loaded.base.slot_count,
             loaded.base.on_demand,
@@ -131,7 +133,7 @@ def _check_loadable(image: ImageFile, before_section: Callable[[], None]) -> Non
 def _load(
     job: CheckpointJob, image: ImageFile, task: MergeTask, settings: SparkSettings, context: SparkContext, shared: bool
 ) -> _Loaded:
-    """Index the image on every host, decode the edits, and bring the closure of what they touch to the driver."""
+    """Index the image on every host, decode the edits, and bring the closure of the touched inodes to the driver."""
     ranges = [_range(_offered(context, each.path, shared), each, task.base_txid + 1) for each in task.segments]
     try:
         runs = share(ranges, settings.partitions or None)
@@ -147,7 +149,7 @@ def _load(
 
 
 def _of_small_sections(image: ImageFile, description: Description) -> Wanted:
-    """What replay asks for whatever the edits are: the root, open files, snapshottable directories."""
+    """Return the inodes that every replay needs: the root, open files, snapshottable directories."""
     ids = [ROOT_INODE_ID, *description.type_quota_ids.tolist()]
     if image.has_section("SNAPSHOT") and len(image.section_bytes("SNAPSHOT")):
         header = next(image.records("SNAPSHOT"))
@@ -169,7 +171,7 @@ def _range(source: SourceFile, segment: EditLogSegment, from_txid: int) -> Place
 
 
 def _offered(context: SparkContext, path: Path, shared: bool) -> SourceFile:
-    """A file of the driver's as tasks find it: under its path, or sent to each host once."""
+    """Return how tasks find a file of the driver: by its path, or as a copy that Spark sends to each host once."""
     if shared:
         return SourceFile(str(path.absolute()))
     context.addFile(str(path.absolute()))
@@ -181,7 +183,7 @@ def _parts(description: Description, settings: SparkSettings, context: SparkCont
 
 
 class _Timer:
-    """Seconds of one phase after another."""
+    """Durations of consecutive phases, in seconds."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()

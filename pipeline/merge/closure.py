@@ -1,4 +1,4 @@
-"""The part of an image that replay needs, as it is asked for and answered."""
+"""Requests for the part of an image that replay needs, and their answers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Ids = npt.NDArray[np.int64]
 
 
 class Walk(NamedTuple):
-    """A path to resolve, names separated by slashes, from a directory on.
+    """A path to resolve relative to a directory; slashes separate the names.
 
     Attributes:
-        below: whether all below what it leads to is wanted too.
+        below: whether everything below the target is requested too.
     """
 
     directory_id: int
@@ -25,12 +25,12 @@ class Walk(NamedTuple):
 
 @dataclass(slots=True)
 class Wanted:
-    """What is asked of an image.
+    """A request to an image.
 
     Attributes:
-        walks: names to look up, level by level; the inodes on the way come with them.
-        inode_ids, slots: inodes whose records are wanted.
-        below: directories with all that lies below them, by ids alone.
+        walks: paths to resolve, level by level; the answer includes the inodes on the way.
+        inode_ids, slots: inodes whose records are requested.
+        below: directories whose descendants are requested, by id only.
     """
 
     walks: list[Walk] = field(default_factory=list)
@@ -40,12 +40,12 @@ class Wanted:
 
 
 class Entry(NamedTuple):
-    """What INODE_DIR says of a directory, without its children.
+    """The INODE_DIR entry of a directory, without its children.
 
     Attributes:
-        children: how many plain ones there are.
-        references: numbers of its children by reference.
-        unknown_fields: whether it has some that this version does not know.
+        children: number of plain children.
+        references: reference numbers of its other children.
+        unknown_fields: whether the entry has fields that this version does not know.
     """
 
     directory_id: int
@@ -64,16 +64,16 @@ class Subtree(NamedTuple):
 
 @dataclass(slots=True)
 class Fetched:
-    """What an image has of what was wanted.
+    """The answer to a request.
 
     Attributes:
-        inode_ids, slots, offsets: of each record; `offsets` are those in the INODE section.
-        in_tree: whether the root leads to each.
-        bounds, records: where each delimited record starts in `records`, one more; the bytes.
-        absent: ids that were asked for and that the image does not have.
-        entries: of those of `inode_ids` that have one.
-        names: (directory id, name, inode id or 0) of each look-up.
-        subtrees: for each directory of `Wanted.below`, and each with children below it.
+        inode_ids, slots, offsets: of each record; `offsets` are positions in the INODE section.
+        in_tree: whether each inode is reachable from the root.
+        bounds, records: start of each delimited record in `records`, then the end of the last; the bytes.
+        absent: requested ids that the image does not contain.
+        entries: INODE_DIR entries of the `inode_ids` that have one.
+        names: (directory id, name, inode id or 0) of each lookup.
+        subtrees: children of each directory in `Wanted.below` and of each directory below.
     """
 
     inode_ids: Ids

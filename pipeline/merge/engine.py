@@ -1,4 +1,4 @@
-"""The engine `spark` of the group `checkpointer.engines`; nothing of Spark is imported before it has to work."""
+"""The engine `spark` of the entry point group `checkpointer.engines`; imports Spark only when it merges."""
 
 from __future__ import annotations
 
@@ -17,39 +17,37 @@ _LOG = logging.getLogger(__name__)
 
 
 class SparkEngine:
-    """Merges on Spark; see `pipeline.merge.checkpoint`."""
+    """Engine that merges on Spark, see `pipeline.merge.checkpoint`."""
 
     def __init__(self, settings: SparkSettings) -> None:
         self._settings = settings
 
     def refusal(self, task: MergeTask) -> str:
-        """Why not, if so.
+        """Return why this engine cannot merge, "" if it can.
 
         Raises:
             ImageFormatError: the image is damaged.
-            ImageStorageError: it cannot be read.
+            ImageStorageError: the image cannot be read.
         """
         if find_spec("pyspark") is None or find_spec("pyarrow") is None:
             return "PySpark is not installed"
         with ImageFile.open(task.image, verify_md5=False, allow_unknown_layout=True) as image:
             if task.settings.layout_version not in (None, image.layout_version):
-                return (
-                    f"it does not convert an image of layout {image.layout_version} to {task.settings.layout_version}"
-                )
+                return f"cannot convert an image of layout {image.layout_version} to {task.settings.layout_version}"
             try:
                 check_supported(image.layout_version, str(image.path), allow_unknown=False)
             except UnsupportedLayoutError:
                 if task.settings.allow_unknown_layout:
-                    return f"it does not merge images of the unknown layout {image.layout_version}"
+                    return f"cannot merge images of the unknown layout {image.layout_version}"
                 raise
         return ""
 
     def merge(self, task: MergeTask, observer: Observer | None = None) -> MergeResult:
-        """Make a checkpoint on Spark, or here where the image has to be healed before it is read.
+        """Make a checkpoint on Spark, or with the local engine if the image must be healed first.
 
         Raises:
-            HdfsError: as `engine.merge.merge`; nothing was written.
-            PipelineError: Spark cannot be run, or failed.
+            HdfsError: see `engine.merge.merge`; nothing was written.
+            PipelineError: Spark does not start, or failed.
         """
         from pipeline.merge.checkpoint import make_checkpoint
         from pipeline.merge.faults import one_line
@@ -59,7 +57,7 @@ class SparkEngine:
             with engine_session(self._settings, small=_is_small(task)) as spark, one_line("Spark"):
                 return make_checkpoint(spark, self._settings, task, observer or SilentObserver())
         except InconsistentHistoryError as error:
-            _LOG.info("the local engine makes this checkpoint, Spark does not heal images: %s", error)
+            _LOG.info("using the local engine, because Spark cannot heal images: %s", error)
         return LocalEngine().merge(task, observer)
 
 

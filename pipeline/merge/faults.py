@@ -1,4 +1,4 @@
-"""Errors that travel from a task to the driver as values: Spark neither repeats the task nor dresses them up."""
+"""Errors that tasks return to the driver as values, so that Spark neither repeats the task nor wraps the error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ U = TypeVar("U")
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A typed error as it can be pickled, whatever its constructor takes."""
+    """A picklable form of a typed error, independent of the signature of its constructor."""
 
     kind: type[HdfsError]
     arguments: tuple[Any, ...]
@@ -30,7 +30,7 @@ class Fault:
         return cls(type(error), error.args, dict(vars(error)))
 
     def error(self) -> HdfsError:
-        """The error as it was raised."""
+        """Rebuild the error as it was raised."""
         error = self.kind.__new__(self.kind)
         error.args = self.arguments
         vars(error).update(self.attributes)
@@ -38,9 +38,9 @@ class Fault:
 
 
 def guarded(function: Callable[[T], Iterator[U]]) -> Callable[[Iterable[T]], Iterator[U | Fault]]:
-    """`function` over the items of a partition; a typed error becomes the last item.
+    """Return `function` over the items of a partition; a typed error becomes the last item.
 
-    What else goes wrong in a task fails it, so that Spark tries again, elsewhere if need be.
+    Any other error fails the task, so that Spark retries it, possibly on another host.
     """
 
     def run(items: Iterable[T]) -> Iterator[U | Fault]:
@@ -54,7 +54,7 @@ def guarded(function: Callable[[T], Iterator[U]]) -> Callable[[Iterable[T]], Ite
 
 
 def unwrapped(items: Iterable[U | Fault]) -> Iterator[U]:
-    """The items before the first fault; raises that."""
+    """Yield the items before the first fault, then raise its error."""
     for item in items:
         if isinstance(item, Fault):
             raise item.error()
@@ -62,25 +62,23 @@ def unwrapped(items: Iterable[U | Fault]) -> Iterator[U]:
 
 
 def job_error(what: str, error: Exception) -> PipelineError:
-    """What Spark says of a job that failed, or that it says nothing any more, in one line."""
+    """Return an error of one line for a failed job, or for a JVM that has ended."""
     from py4j.protocol import Py4JNetworkError
 
     if isinstance(error, (Py4JNetworkError, ConnectionError, EOFError)):
-        hint = "Check whether the system killed it for lack of memory; nothing was written."
-        return PipelineError(
-            f"{what} failed: the driver's Java has ended ({str(error) or type(error).__name__})", hint=hint
-        )
+        hint = "Check whether the system killed Java for lack of memory; nothing was written."
+        return PipelineError(f"{what} failed: the driver's JVM ended ({str(error) or type(error).__name__})", hint=hint)
     lines = [line.strip() for line in str(getattr(error, "java_exception", "") or error).splitlines()]
     plain = [line for line in lines if line and not line.startswith(("at ", "File ", "Traceback", "Driver stacktrace"))]
     first = plain[0] if plain else type(error).__name__
     cause = next((line for line in reversed(plain) if _PYTHON_ERROR.match(line)), "")
     reason = first if not cause or cause in first else f"{first.partition('(')[0].strip()} ({cause})"
-    return PipelineError(f"{what} failed: {reason}", hint="Look at the executors' logs; nothing was written.")
+    return PipelineError(f"{what} failed: {reason}", hint="Read the executors' logs; nothing was written.")
 
 
 @contextmanager
 def one_line(what: str) -> Iterator[None]:
-    """Make a PipelineError of one line of what Spark, or a Java that has gone, raises within."""
+    """Convert errors of Spark, or of a JVM that has ended, to a PipelineError of one line."""
     from py4j.protocol import Py4JError
 
     try:

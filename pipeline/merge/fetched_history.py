@@ -1,4 +1,4 @@
-"""The sections that snapshots leave, read here, and what only the whole image can tell of them, asked for."""
+"""Snapshot history of a fetched image: the driver reads the sections, tasks answer questions on the whole image."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from image_format.reader import ImageFile
 
 
 class HistoryQuestions(Protocol):
-    """What an index of the whole image answers, as `image_format.history_index.BaseHistory` says."""
+    """Questions to the index of the whole image, see `image_format.history_index.BaseHistory`."""
 
     def holders(self) -> Ids: ...
 
     def chains(self, inode_ids: Ids) -> list[Ids]: ...
 
     def on_the_way_to(self, inode_ids: Ids) -> Ids:
-        """The slots that are marked, ascending."""
+        """Return the marked slots, ascending."""
 
     def deleters(self, inode_ids: Ids) -> Ids: ...
 
 
 class FetchedHistory(HistorySections):
-    """`BaseHistory` of an image whose inodes are elsewhere.
+    """`BaseHistory` of an image whose inodes are not on the driver.
 
     Args:
         image: the open file.
-        load: fetches inodes, so that `add` is called with them.
+        load: fetches inodes and passes them to `add`.
     """
 
     def __init__(
@@ -48,18 +48,18 @@ class FetchedHistory(HistorySections):
         self._held: Ids | None = None
 
     def add(self, inode_ids: Ids, in_tree: npt.NDArray[np.bool_]) -> None:
-        """Whether the root leads to these inodes."""
+        """Record whether these inodes are reachable from the root."""
         if self.owners.size or self.reference_count:
             self._in_tree.update(zip(inode_ids.tolist(), in_tree.tolist(), strict=True))
 
     def is_reached(self, directory_id: int, inode_id: int) -> bool:
-        """As `BaseHistory` has it; asked of the root alone."""
+        """See `BaseHistory`; only used for the root directory."""
         if inode_id not in self._in_tree and (self.owners.size or self.reference_count):
             self._load([inode_id])
         return self._in_tree.get(inode_id, True)
 
     def older_diffs(self, directory_id: int, snapshots: Ids) -> int:
-        """As `BaseHistory` has it; not known."""
+        """See `BaseHistory`; always unknown (-1) here."""
         return -1
 
     def holders(self) -> Ids:

@@ -1,4 +1,4 @@
-"""The closure of what edits touch, served to replay as the image they are replayed onto."""
+"""The closure of the inodes that edits touch, as the base image of replay."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _NO_ENTRY = Entry(0, 0, [], False)
 
 
 class Description(NamedTuple):
-    """What holds of an image as a whole.
+    """Facts about a whole image.
 
     Attributes:
         header: the INodeSection message.
-        slot_count: inodes in the image; largest_id: of these.
-        type_quota_ids: of the directories with storage type quotas.
+        slot_count: number of inodes; largest_id: their largest id.
+        type_quota_ids: ids of the directories with storage type quotas.
         inode_bytes: size of INODE, decompressed.
-        cuts: offsets of entries in INODE_DIR that cut it into even ranges, the first one 0.
+        cuts: offsets of entries that divide INODE_DIR into even ranges, beginning with 0.
     """
 
     header: bytes
@@ -42,24 +42,24 @@ class Description(NamedTuple):
 
 
 class Questions(HistoryQuestions, Protocol):
-    """What `FetchedImage` asks for when replay comes to what was not foreseen."""
+    """Requests of `FetchedImage` for inodes outside the fetched closure."""
 
     def fetch(self, wanted: Wanted) -> Fetched:
         """See `pipeline.merge.resolver`."""
 
     def open_file_ids(self) -> Ids:
-        """As `BaseImage.open_file_ids`."""
+        """See `BaseImage.open_file_ids`."""
 
 
 class FetchedImage:
-    """`BaseImage` over records that were fetched before, or are when they are asked for.
+    """`BaseImage` over records that were fetched in advance or are fetched on demand.
 
     Args:
-        image: the open file, of which only small sections are read here.
-        questions: fetches what is not here yet.
+        image: the open file; only small sections are read from it.
+        questions: fetches missing records.
 
     Attributes:
-        on_demand: how many times something had to be fetched that nobody had foreseen.
+        on_demand: number of fetches outside the closure.
     """
 
     def __init__(self, image: ImageFile, description: Description, questions: Questions) -> None:
@@ -85,11 +85,11 @@ class FetchedImage:
 
     @property
     def record_count(self) -> int:
-        """Inode records that are here."""
+        """Number of fetched inode records."""
         return len(self._offset_of)
 
     def add(self, fetched: Fetched) -> None:
-        """Take what a task found."""
+        """Add the answer of a task."""
         start = self._append(fetched.records)
         self._slots.add(fetched.inode_ids, fetched.slots)
         self._slots.lack(fetched.absent)
@@ -157,7 +157,7 @@ class FetchedImage:
         return np.array(known, np.int64)
 
     def _has_children(self, inode_id: int) -> bool:
-        # Whoever drops inodes has them from `children`, which brings every directory with children below.
+        # Dropped inodes come from `children`, which fetches every directory with children below.
         entry = self._entries.get(inode_id, _NO_ENTRY)
         return inode_id in self._subtrees or entry is not _NO_ENTRY
 

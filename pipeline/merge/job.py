@@ -1,4 +1,4 @@
-"""The Spark jobs of one checkpoint: how its tasks are laid out, and how the driver gets what they make."""
+"""The Spark jobs of a checkpoint: distribution of the tasks, and transfer of their results to the driver."""
 
 from __future__ import annotations
 
@@ -34,14 +34,13 @@ _LOOK_SECONDS = 0.2
 
 
 class CheckpointJob:
-    """Runs tasks over the image and the edits; a context manager that lets go of what Spark keeps for it.
+    """Runner of tasks over the image and the edits; a context manager that releases results kept by Spark.
 
-    Errors of the package that a task raises come out as they are; what else goes wrong in Spark is a PipelineError
-    of one line.
+    Typed errors of tasks are raised unchanged; other failures of Spark become a PipelineError of one line.
 
     Args:
-        image: as tasks find it.
-        cancelled: asked while a job runs; True ends it with CheckpointCancelledError.
+        image: the image, as tasks find it.
+        cancelled: polled while a job runs; True stops the job with CheckpointCancelledError.
     """
 
     def __init__(self, context: SparkContext, image: SourceFile, cancelled: Callable[[], bool]) -> None:
@@ -62,16 +61,16 @@ class CheckpointJob:
     # ---- edits -----------------------------------------------------------------------------------------------------
 
     def decode(self, runs: Sequence[Sequence[PlacedRange]], max_op_size: int) -> None:
-        """Have the edits decoded, a task for each run, as soon as something is asked of them; the operations stay
-        with the executors, on disk. One of more than `max_op_size` bytes is an error.
+        """Plan the decoding of the edits, one task for each run. The first job that needs the operations runs the
+        tasks; the executors keep the operations on disk. An operation of more than `max_op_size` bytes is an error.
         """
         if runs:
             shared = self._context.parallelize([list(run) for run in runs], len(runs))
             self._blocks = self._keep(shared.mapPartitions(guarded(functools.partial(tasks.decode, max_op_size))))
 
     def closure(self, buckets: int) -> Iterator[Fetched]:
-        """What the edits touch of the image: keys are shared out by directory, and each bucket joined with a host's
-        index level by level.
+        """Yield the part of the image that the edits touch. Keys are distributed by directory; each bucket is joined
+        with a host's index level by level.
         """
         renamed = self._blocks.flatMap(_renames)
         known = self._context.broadcast(self._run(renamed.collect))
@@ -82,7 +81,7 @@ class CheckpointJob:
         known.unpersist()
 
     def ops(self) -> Iterator[EditOp]:
-        """The operations in order, a partition of them at a time."""
+        """Yield the operations in order, one partition at a time."""
         packed = self._blocks.map(_packed)
         for item in unwrapped(self._iterate(packed)):
             yield from pickle.loads(item)
@@ -90,7 +89,7 @@ class CheckpointJob:
     # ---- the image -------------------------------------------------------------------------------------------------
 
     def describe(self, directory_ranges: int) -> Description:
-        """What holds of the whole image."""
+        """Return facts about the whole image."""
         return self._one(tasks.describe, directory_ranges)
 
     def fetch(self, wanted: Wanted) -> Fetched:
@@ -118,17 +117,21 @@ class CheckpointJob:
         return ids
 
     def _one(self, task: Callable[..., Iterator[T]], *arguments: Any) -> T:
-        """What one task finds out from the image."""
+        """Return the result of a single task over the image."""
         image = self._image
         found = self._context.parallelize([arguments], 1).mapPartitions(guarded(lambda each: task(image, *each)))
         return next(unwrapped(self._run(found.collect)))
 
     def collect(self, task: Callable[..., Iterator[T]], items: Sequence[Any], *arguments: Any) -> list[T]:
-        """What `task(image, item, *arguments)` yields, in the order of the items, a task for each; small things."""
+        """Return the small results of `task(image, item, *arguments)`, one task for each item, in the order of the
+        items.
+        """
         return list(unwrapped(self._run(self._tasks(task, items, *arguments).collect)))
 
     def stream(self, task: Callable[..., Iterator[T]], items: Sequence[Any], *arguments: Any) -> Iterator[T]:
-        """As `collect`, of any size: it stays with the executors, on disk, until the driver comes to it."""
+        """Yield results of any size, otherwise like `collect`; executors keep them on disk until the
+        driver reads them.
+        """
         yield from self._stream(self._tasks(task, items, *arguments))
 
     def _tasks(self, task: Callable[..., Iterator[T]], items: Sequence[Any], *arguments: Any) -> RDD[T | Fault]:
@@ -150,11 +153,11 @@ class CheckpointJob:
             with one_line("Spark"):
                 results.unpersist()
         except PipelineError as error:
-            # Neither spoils a checkpoint that is made, nor hides why one is not.
+            # A warning only: it must neither fail a finished checkpoint nor hide another error.
             _LOG.warning("results of tasks were not released: %s", error.message)
 
     def _stream(self, results: RDD[T | Fault]) -> Iterator[T]:
-        """Have all tasks run, then fetch their results one partition after another."""
+        """Run all tasks, then yield their results partition by partition."""
         kept = self._keep(results)
         try:
             self._make(kept)
@@ -173,7 +176,7 @@ class CheckpointJob:
                 yield item
 
     def _run(self, action: Callable[[], T]) -> T:
-        """Run an action in a thread of its own, so that a cancellation is noticed meanwhile."""
+        """Run an action in its own thread, so that it can be cancelled while it runs."""
         from pyspark import InheritableThread
 
         call = _Call(action)
@@ -197,7 +200,7 @@ class CheckpointJob:
 
 
 class _Call(Generic[T]):
-    """A call in another thread, and how it ended."""
+    """A call in another thread, and its result or error."""
 
     def __init__(self, action: Callable[[], T]) -> None:
         self._action = action
@@ -220,7 +223,7 @@ class _Call(Generic[T]):
 
 
 def _pass(items: Iterable[Any]) -> None:
-    """Read everything: a Python worker with unread input is thrown away, and a new one takes seconds to start."""
+    """Consume all items: Spark discards a Python worker with unread input, and starting a new one takes seconds."""
     deque(items, maxlen=0)
 
 

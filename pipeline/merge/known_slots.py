@@ -1,4 +1,4 @@
-"""Which slot each inode has, as far as it is known: single ones in a dictionary, those of subtrees in sorted arrays."""
+"""The known slots of inodes: single inodes in a dictionary, those of subtrees in sorted arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FEW = 64
 
 
 class KnownSlots:
-    """Slots by inode id; -1 for an inode that the image does not have."""
+    """Slots by inode id; -1 for an id that the image does not contain."""
 
     UNKNOWN = -2
 
@@ -24,22 +24,22 @@ class KnownSlots:
         self._slots: Ids = np.zeros(0, np.int64)
 
     def add(self, inode_ids: Ids, slots: Ids) -> None:
-        """Inodes with their slots."""
+        """Add inodes with their slots."""
         self._single.update(zip(inode_ids.tolist(), slots.tolist(), strict=True))
 
     def lack(self, inode_ids: Iterable[int]) -> None:
-        """Ids that no inode of the image has."""
+        """Record ids that the image does not contain."""
         self._single.update(dict.fromkeys(inode_ids, -1))
 
     def add_many(self, inode_ids: Ids, slots: Ids) -> None:
-        """As `add`, for what is seldom asked for one by one."""
+        """Add inodes that are seldom looked up one by one."""
         if inode_ids.size < _FEW:
             self.add(inode_ids, slots)
         else:
             self._pending.append((inode_ids, slots))
 
     def get(self, inode_id: int) -> int | None:
-        """Slot of an inode, None where it is not known."""
+        """Return the slot of an inode, None if unknown."""
         slot = self._single.get(inode_id)
         if slot is None:
             found = int(self._look_up(np.array([inode_id], np.int64))[0])
@@ -47,7 +47,7 @@ class KnownSlots:
         return slot
 
     def many(self, inode_ids: Ids) -> Ids:
-        """Slot of each, -1 for none, `UNKNOWN` where it is not known."""
+        """Return the slot of each inode: -1 if the image does not contain it, `UNKNOWN` if that is not known."""
         found = self._look_up(inode_ids)
         for at in np.flatnonzero(found == self.UNKNOWN).tolist():
             found[at] = self._single.get(int(inode_ids[at]), self.UNKNOWN)

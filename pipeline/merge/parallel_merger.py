@@ -1,4 +1,4 @@
-"""The two large sections merged by tasks, and their parts joined on the driver."""
+"""Merges the two large sections in tasks and joins the parts on the driver."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from pipeline.merge.tasks import InodeRange, PartFile
 
 PART_BYTES = 32 << 20
 _FOLDER = "checkpoint-parts"
-_AGAIN = "Make the checkpoint again; nothing was written."
+_AGAIN = "Repeat the checkpoint; nothing was written."
 
 
 class ParallelMerger:
-    """`SectionMerger` whose work is done by tasks.
+    """`SectionMerger` that runs in tasks.
 
     Args:
-        inode_parts: ranges of slots that INODE is merged in; INODE_DIR is at the cuts of `description`.
-        folder: where executors write parts; None has them send the bytes to the driver.
+        inode_parts: number of slot ranges in which INODE is merged; INODE_DIR is divided at the cuts of `description`.
+        folder: folder in which executors write parts; with None they send the bytes to the driver.
     """
 
     concurrent = False
@@ -60,17 +60,17 @@ class ParallelMerger:
             return
         parts = self._job.collect(tasks.written, items, self._folder, make, *arguments)
         if len(parts) != len(items):
-            # PySpark takes the end of a connection for the end of the results.
-            raise PipelineError(f"Spark gave {len(parts)} of {len(items)} merged parts", hint=_AGAIN)
+            # PySpark mistakes the end of a connection for the end of the results.
+            raise PipelineError(f"Spark returned {len(parts)} of {len(items)} merged parts", hint=_AGAIN)
         for part in parts:
             yield from _content(part)
 
 
 def _content(part: PartFile) -> Iterator[bytes]:
-    """The bytes of a part, which is removed behind the last one.
+    """Yield the bytes of a part, then remove its file.
 
     Raises:
-        ImageStorageError: it is not what the task wrote.
+        ImageStorageError: the file is missing or has another size than the task wrote.
     """
     path, size = Path(part.path), 0
     try:
@@ -82,22 +82,22 @@ def _content(part: PartFile) -> Iterator[bytes]:
     except OSError as error:
         raise _lost(part, str(error)) from error
     if size != part.size:
-        raise _lost(part, f"it has {size} bytes instead of {part.size}")
+        raise _lost(part, f"the file has {size} bytes instead of {part.size}")
 
 
 def _lost(part: PartFile, reason: str) -> HdfsError:
-    hint = "Set checkpoint.engine.spark.shared-storage to false where executors do not share this disk."
+    hint = "Set checkpoint.engine.spark.shared-storage to false if executors do not share this disk."
     return ImageStorageError(f"cannot read the merged part {part.path}: {reason}", hint=hint)
 
 
 @contextmanager
 def work_folder(current: Path) -> Iterator[Path]:
-    """A folder for parts beside a `current` folder, whose lock is held; it goes in the end.
+    """Create a folder for parts next to a `current` folder, whose lock the caller holds; remove it at the end.
 
-    What a killed checkpoint left there goes at once.
+    A folder that a killed checkpoint left is removed first.
 
     Raises:
-        ImageStorageError: it cannot be made.
+        ImageStorageError: the folder cannot be created.
     """
     folder = current.absolute().parent / _FOLDER
     try:
@@ -105,7 +105,7 @@ def work_folder(current: Path) -> Iterator[Path]:
             shutil.rmtree(folder)
         folder.mkdir(mode=0o700)
     except OSError as error:
-        raise ImageStorageError(f"cannot make {folder}: {error}", hint="Check its disk and permissions.") from error
+        raise ImageStorageError(f"cannot create {folder}: {error}", hint="Check its disk and permissions.") from error
     try:
         yield folder
     finally:

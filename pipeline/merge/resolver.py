@@ -1,4 +1,4 @@
-"""Answers what replay asks of an image, from a host's index of it."""
+"""Answers requests of replay from a host's index of the image."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Ids = npt.NDArray[np.int64]
 
 
 class _Node:
-    """Names to look up in one directory, each with those below it; `below` asks for all that is there."""
+    """Names to look up in one directory, each with the names below; `below` requests all descendants."""
 
     __slots__ = ("below", "names")
 
@@ -32,10 +32,10 @@ class _Node:
 
 
 def resolve(host: HostImage, wanted: Wanted) -> Fetched:
-    """Look everything up that is wanted.
+    """Answer a request.
 
     Raises:
-        RecordError: the image is damaged where it was looked at.
+        RecordError: a record that was read is damaged.
     """
     return _Resolver(host).answer(wanted)
 
@@ -67,7 +67,7 @@ class _Resolver:
         return ids
 
     def _take(self, inode_ids: list[int]) -> list[int]:
-        """Note these inodes; returns those that the image has."""
+        """Add these inodes to the answer; return those that the image contains."""
         present = []
         slots = self._index.slots_of(np.array(inode_ids, np.int64)).tolist()
         for inode_id, slot in zip(inode_ids, slots, strict=True):
@@ -81,7 +81,9 @@ class _Resolver:
     # ---- paths -----------------------------------------------------------------------------------------------------
 
     def _walk(self, walks: list[Walk]) -> list[int]:
-        """Join names with INODE_DIR, a level of all paths at a time; returns the inodes that all below is wanted of."""
+        """Join names with INODE_DIR, one level of all paths at a time; return the inodes whose descendants are
+        requested.
+        """
         roots: dict[int, _Node] = {}
         for walk in walks:
             roots.setdefault(walk.directory_id, _Node()).add(walk)
@@ -117,7 +119,7 @@ class _Resolver:
                 yield child, names[name]
 
     def _referred(self, directory_id: int) -> Iterator[tuple[bytes, int]]:
-        """(name, inode id) of the children by reference."""
+        """Yield (name, inode id) of the children by reference."""
         for number in self._index.reference_children(directory_id).tolist():
             record = self._index.history.reference(number)
             inode_id = record.referredId

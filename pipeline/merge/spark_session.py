@@ -1,4 +1,4 @@
-"""The Spark session that a checkpoint runs in."""
+"""The Spark session of a checkpoint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _END_SECONDS = 30.0
 
 @contextmanager
 def engine_session(settings: SparkSettings, *, small: bool = False) -> Iterator[SparkSession]:
-    """The session that this process has, else one that ends with the checkpoint: a daemon keeps no idle JVM.
+    """Use the session of this process, or start one that ends with the checkpoint, so that a daemon keeps no idle JVM.
 
     Args:
         small: see `build_session`.
@@ -32,7 +32,7 @@ def engine_session(settings: SparkSettings, *, small: bool = False) -> Iterator[
     """
     from pyspark.sql import SparkSession
 
-    # Another thread's session is active in that thread alone.
+    # A session of another thread is active only in that thread.
     before = SparkSession.getActiveSession() or SparkSession._instantiatedSession
     if before is not None:
         yield before
@@ -68,18 +68,20 @@ def _stop(spark: SparkSession) -> None:
             warnings.simplefilter("ignore", RuntimeWarning)
             spark.stop()
     except (Py4JError, OSError) as error:
-        _LOG.warning("Spark was not stopped in order: %s", error)
-        # The second time it does without Java, and forgets what Python has of it.
+        _LOG.warning("Spark did not stop cleanly: %s", error)
+        # The second call skips Java and resets the state in Python.
         context.stop()
         SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
 def _end_java() -> None:
-    """PySpark keeps the JVM it started, dead or alive, for its next session: a daemon would not get over its death."""
+    """End the JVM. PySpark reuses the JVM it started for the next session even after it died, which would break a
+    daemon.
+    """
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
-    # What `spark-submit` started is not ours to end.
+    # A JVM that `spark-submit` started is not ended here.
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     if gateway is None or process is None:
         return

@@ -1,4 +1,4 @@
-"""What tasks do for a checkpoint: decode edits, answer what replay asks of the image, write merged parts of it."""
+"""The tasks of a checkpoint: decode edits, answer requests of replay, and write merged parts of the image."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class OpBlock(NamedTuple):
     """A run of operations.
 
     Attributes:
-        ops: a pickled list of them, which only the driver opens.
-        paths, inode_ids, renames: what they touch, as `pipeline.merge.touched` tells it.
+        ops: the pickled list of operations, which only the driver unpickles.
+        paths, inode_ids, renames: what the operations touch, see `pipeline.merge.touched`.
     """
 
     ops: bytes
@@ -49,7 +49,7 @@ class OpBlock(NamedTuple):
 
 
 class InodeRange(NamedTuple):
-    """Slots from `first` to `behind` - 1, and what changes among them."""
+    """The slots `first` .. `behind` - 1 and their changes."""
 
     first: int
     behind: int
@@ -67,10 +67,10 @@ class PartFile(NamedTuple):
 
 
 def decode(max_op_size: int, run: Iterable[PlacedRange]) -> Iterator[OpBlock]:
-    """The operations of a run of segments' ranges, in order; those before a damaged one come first.
+    """Yield the operations of consecutive ranges in order; after those before a damaged operation, raise its error.
 
     Raises:
-        JournalError: an operation is damaged, too large, or not the one that has to be there.
+        JournalError: an operation is damaged, too large, or out of sequence.
         SourceFileError: a file cannot be read.
     """
     for placed in run:
@@ -80,7 +80,7 @@ def decode(max_op_size: int, run: Iterable[PlacedRange]) -> Iterator[OpBlock]:
                 wanted = WantedEdits(low=placed.from_txid, max_op_size=max_op_size)
                 yield from _blocks(row.op for row in read_range(content, placed.piece, wanted))
         except OSError as error:
-            hint = "Check that the executors see the file, and its permissions."
+            hint = "Check that the executors can see and read the file."
             raise SourceFileError(f"cannot read {path}: {error}", hint=hint) from error
 
 
@@ -101,7 +101,9 @@ def _blocks(ops: Iterator[EditOp]) -> Iterator[OpBlock]:
 
 
 def split_by_bucket(blocks: Iterable[OpBlock], renamed: Iterable[Rename], buckets: int) -> Iterator[tuple[int, Wanted]]:
-    """What a partition's edits touch, by the bucket that answers it: names in one directory are in one bucket."""
+    """Yield requests for everything that a partition's edits touch, by bucket; names of one directory
+    share a bucket.
+    """
     log = RenameLog(renamed)
     walks: dict[Walk, int] = {}
     ids: set[int] = set()
@@ -131,11 +133,11 @@ def _host_image(source: SourceFile) -> HostImage:
 
 
 def describe(source: SourceFile, directory_ranges: int) -> Iterator[Description]:
-    """What holds of the whole image; makes the host's index of it.
+    """Return facts about the whole image; build the host's index if it is missing.
 
     Raises:
-        ImageFormatError: it is damaged.
-        InconsistentHistoryError: its snapshots lead to what is missing.
+        ImageFormatError: the image is damaged.
+        InconsistentHistoryError: snapshots refer to missing inodes.
     """
     host = _host_image(source)
     index, arrays = host.index, host.arrays
@@ -155,7 +157,7 @@ def describe(source: SourceFile, directory_ranges: int) -> Iterator[Description]
 
 
 def answer(source: SourceFile, asked: Iterable[Wanted]) -> Iterator[Fetched]:
-    """The closure of what is wanted.
+    """Answer requests with their closure.
 
     Raises:
         ImageFormatError: the image is damaged.
@@ -170,7 +172,7 @@ def answer(source: SourceFile, asked: Iterable[Wanted]) -> Iterator[Fetched]:
 
 
 def ask(source: SourceFile, question: str, arguments: tuple[Any, ...]) -> Iterator[Any]:
-    """One of the questions that take the whole image to answer."""
+    """Answer a question that needs the whole image."""
     assert question in _QUESTIONS
     index = _host_image(source).index
     if question == "open_file_ids":
@@ -184,12 +186,12 @@ def ask(source: SourceFile, question: str, arguments: tuple[Any, ...]) -> Iterat
 
 
 def inode_part(source: SourceFile, wanted: InodeRange) -> Iterator[Chunk]:
-    """A range of INODE, merged."""
+    """Merge a range of INODE."""
     return merged_inodes(_host_image(source).index, wanted.delta, wanted.first, wanted.behind)
 
 
 def directory_part(source: SourceFile, span: tuple[int, int | None], delta: DirectoryDelta) -> Iterator[Chunk]:
-    """The bytes `span` of INODE_DIR, merged; see `merged_directories`.
+    """Merge the bytes `span` of INODE_DIR, see `merged_directories`.
 
     Raises:
         RecordError: an entry of the image is damaged.
@@ -198,19 +200,19 @@ def directory_part(source: SourceFile, span: tuple[int, int | None], delta: Dire
 
 
 def sent(source: SourceFile, item: Any, make: Callable[..., Iterator[Chunk]], *arguments: Any) -> Iterator[bytes]:
-    """What `make(source, item, *arguments)` yields, as it can be pickled."""
+    """Yield the results of `make(source, item, *arguments)` as picklable bytes."""
     return map(bytes, make(source, item, *arguments))
 
 
 def written(
     source: SourceFile, item: Any, folder: str, make: Callable[..., Iterator[Chunk]], *arguments: Any
 ) -> Iterator[PartFile]:
-    """The same in a file of `folder`.
+    """Write the results of `make(source, item, *arguments)` to a file in `folder`.
 
     Raises:
-        ImageStorageError: it cannot be written.
+        ImageStorageError: the file cannot be written.
     """
-    # A task may run twice at once; each has a file of its own.
+    # A task may run twice at the same time; each attempt writes its own file.
     path = Path(folder) / uuid.uuid4().hex
     size = 0
     try:
@@ -220,6 +222,6 @@ def written(
                 size += len(chunk)
     except OSError as error:
         path.unlink(missing_ok=True)
-        hint = "Free space there, or set checkpoint.engine.spark.shared-storage to false where disks are not shared."
+        hint = "Free space there, or set checkpoint.engine.spark.shared-storage to false if disks are not shared."
         raise ImageStorageError(f"cannot write {path}: {error}", hint=hint) from error
     yield PartFile(str(path), size)

@@ -1,4 +1,4 @@
-"""What edits touch: the paths and inode ids in their text, and where renames before them had these paths."""
+"""Paths and inode ids that edits touch, and the earlier paths of renamed files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from journal.ops import ConcatDeleteOp, DeleteOp, RenameOldOp, RenameOp
 
 _PATH_FIELDS = ("path", "src", "dst", "trg", "snapshot_root")
 _LONGEST_CHAIN = 16
-"""Renames that a path is followed back through; what lies behind more is fetched when replay asks for it."""
+"""Maximum renames through which a path is followed back; inodes beyond are fetched on demand."""
 
 
 class Rename(NamedTuple):
@@ -23,10 +23,10 @@ class Rename(NamedTuple):
 
 
 class TouchedPath(NamedTuple):
-    """A path in an edit.
+    """A path in an operation.
 
     Attributes:
-        below: whether all below it is touched too: it is deleted.
+        below: whether everything below the path is touched too, by a deletion.
     """
 
     txid: int
@@ -35,10 +35,10 @@ class TouchedPath(NamedTuple):
 
 
 def paths(op: EditOp) -> Iterator[str]:
-    """Paths of the namespace that an operation names."""
+    """Yield the paths in an operation."""
     for name in _PATH_FIELDS:
         path = getattr(op, name, None)
-        # Paths of directives and pools are of no concern here, but do no harm either.
+        # Paths of cache directives are not needed here, but harmless.
         if isinstance(path, str) and path.startswith("/"):
             yield path
     if isinstance(op, ConcatDeleteOp):
@@ -46,21 +46,21 @@ def paths(op: EditOp) -> Iterator[str]:
 
 
 def inode_ids(ops: Iterable[EditOp]) -> set[int]:
-    """Ids that operations name; those of new inodes are among them."""
+    """Return the inode ids in operations, including those of new inodes."""
     found = {getattr(op, "inode_id", 0) for op in ops}
     found.discard(0)
     return found
 
 
 def renames(ops: Iterable[EditOp]) -> Iterator[Rename]:
-    """The renames among operations."""
+    """Yield the renames among operations."""
     for op in ops:
         if isinstance(op, RenameOp | RenameOldOp):
             yield Rename(op.txid, op.src, op.dst)
 
 
 def touched_paths(ops: Iterable[EditOp]) -> list[TouchedPath]:
-    """The paths in a run of operations, each once between two renames."""
+    """Return the paths in consecutive operations, each once between two renames."""
     found: list[TouchedPath] = []
     seen: set[tuple[str, bool]] = set()
     for op in ops:
@@ -75,7 +75,7 @@ def touched_paths(ops: Iterable[EditOp]) -> list[TouchedPath]:
 
 
 class RenameLog:
-    """Tells where the base image may have what an edit finds at a path."""
+    """Renames of the edits, which map a path in an edit to its possible paths in the base image."""
 
     def __init__(self, renamed: Iterable[Rename]) -> None:
         self._by_target: dict[str, list[tuple[int, str]]] = {}
@@ -83,7 +83,7 @@ class RenameLog:
             self._by_target.setdefault(target, []).append((txid, source))
 
     def origins(self, path: str, txid: int) -> Iterator[str]:
-        """`path` itself, then what it was before each rename that put something there or above, newest first."""
+        """Yield `path`, then its path before each rename of it or of a directory above, newest first."""
         yield path
         for _ in range(_LONGEST_CHAIN if self._by_target else 0):
             step = self._last_before(path, txid)

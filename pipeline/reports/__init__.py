@@ -1,1 +1,3 @@
-"""Reports on a namespace: small values that any writer prints, and the queries that make them."""
+"""Reports on a namespace: Spark queries, sections with their results as plain values, and writers of
+several formats.
+"""

@@ -1,4 +1,4 @@
-"""Makes a report: opens what it is about and asks one section after the other."""
+"""Builds a report: opens the inputs and makes one section after the other."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 _FINDINGS = "findings"
 SECTION_IDS = (*(maker.id for maker in SECTIONS), _FINDINGS)
-"""What `--only` may name, in the order of a report."""
+"""Values of `--only`, in the order of a report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a report is about, each a path or URI.
+    """The inputs of a report, each a path or URI.
 
     Attributes:
         image: an image, a storage directory or a lake.
-        before: an older one that growth is measured from; "" for none. May be the same lake.
-        edits: segments or a lake; "" for none. Those between the two images count, without `before` all.
-        cluster: its name; "" for the id in the image's directory.
+        before: an older image from which growth is measured; "" for none. May be the same lake.
+        edits: segments or a lake; "" for none. With `before` only those between the two images are used.
+        cluster: name of the cluster; "" for the id in the image's directory.
     """
 
     image: str
@@ -46,15 +46,15 @@ def make_report(
     generated: datetime,
     progress: Progress,
 ) -> Report:
-    """Ask every section that `only` wants and that there is material for.
+    """Make every section that `only` selects and whose inputs exist.
 
     Args:
-        choose: the options, given the image's own time.
-        progress: told each section before it is begun.
+        choose: returns the options for the image's modification time.
+        progress: called with the name of each section before it starts.
 
     Raises:
-        HdfsError: an image or edits cannot be read.
-        PySparkException, Py4JError: a job failed; `task_errors.unwrap` may know why.
+        HdfsError: an image or the edits cannot be read.
+        PySparkException, Py4JError: a job failed; `task_errors.unwrap` may find the typed error.
     """
     progress("image")
     after = open_image(spark, request.image)

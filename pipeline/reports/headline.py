@@ -1,6 +1,6 @@
-"""The top of a report: how large the namespace is, and the few things that somebody should act on.
+"""The top of a report: the size of the namespace, and the few findings that need attention.
 
-Every number here comes from a table of totals, never from one that shows the first rows of many.
+All numbers come from tables of totals, never from tables that show only the first rows.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from pipeline.reports.model import Cell, Kind, Report, ReportTable, Section
 from pipeline.reports.units import cell_text
 
 TOTALS = "totals"
-"""The table that the facts are taken from; text and page show it at the top alone."""
+"""The table with the facts; text and page show it only at the top."""
 
 _MANY_SMALL, _MUCH_COLD, _MUCH_HELD, _MUCH_GROWN = 50.0, 25.0, 10.0, 5.0
-"""Percentages from which on it is worth a line."""
+"""Percentages from which a finding is reported."""
 
 Say: TypeAlias = Callable[[Cell, Kind], str]
-"""Writes a value for people: text and page have their own spaces and separators."""
+"""Formats a value for people; text and page use different separators."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A number with its name."""
+    """A named number."""
 
     title: str
     value: Cell
@@ -33,7 +33,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to act on, and the section that has more on it."""
+    """A finding that needs attention, and the section with the details."""
 
     level: Literal["fault", "warning"]
     text: str
@@ -43,14 +43,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """What stands above the sections; faults come before warnings."""
+    """The part above the sections; faults precede warnings."""
 
     facts: tuple[Fact, ...]
     findings: tuple[Finding, ...]
 
 
 def headline(report: Report, say: Say = cell_text) -> Headline:
-    """What the tables of totals of the report say, as far as the report has them."""
+    """Return the headline from the tables of totals that the report contains."""
     tables = {table.name: (section, table) for section in report.sections for table in section.tables}
     facts = single_row(tables[TOTALS][1]) if TOTALS in tables else ()
     makers = (_damage, _quotas, _small, _cold, _held, _growth)
@@ -59,7 +59,7 @@ def headline(report: Report, say: Say = cell_text) -> Headline:
 
 
 def single_row(table: ReportTable) -> tuple[Fact, ...]:
-    """The numbers of a table that is one row of them; of any other, nothing."""
+    """Return the numbers of a table of one numeric row; empty for any other table."""
     if len(table.rows) != 1 or table.cut or any(column.kind in {"text", "path"} for column in table.columns):
         return ()
     pairs = zip(table.columns, table.rows[0], strict=True)
@@ -70,9 +70,9 @@ _Tables: TypeAlias = Mapping[str, tuple[Section, ReportTable]]
 
 
 def _records(tables: _Tables, name: str) -> list[dict[str, Any]]:
-    """The rows of a table, none where the report does not have it.
+    """Return the rows of a table, empty if the report lacks the table.
 
-    It has to be whole: what is added up or counted here must not be the first rows of more.
+    The table must be complete, because its rows are summed and counted.
     """
     if name not in tables:
         return []
@@ -87,7 +87,7 @@ def _finding(level: Literal["fault", "warning"], text: str, section: Section) ->
 
 
 def _damage(tables: _Tables, say: Say) -> Iterator[Finding]:
-    """What `checkpointer image verify` calls errors and warnings, each level in one line."""
+    """Yield one finding for all errors, and one for all warnings, of `checkpointer image verify`."""
     levels: tuple[tuple[str, Literal["fault", "warning"]], ...] = (("error", "fault"), ("warning", "warning"))
     for severity, level in levels:
         records = [record for record in _records(tables, "findings") if record["severity"] == severity]
@@ -95,12 +95,12 @@ def _damage(tables: _Tables, say: Say) -> Iterator[Finding]:
             total = sum(record["count"] for record in records)
             noun = severity if total == 1 else f"{severity}s"
             most = max(records, key=lambda record: record["count"])
-            text = f"The image holds {say(total, 'count')} {noun}, most often {most['code']}: {most['meaning']}"
+            text = f"The image has {say(total, 'count')} {noun}, most often {most['code']}: {most['meaning']}"
             yield _finding(level, text, tables["findings"][0])
 
 
 def _quotas(tables: _Tables, say: Say) -> Iterator[Finding]:
-    """Quotas at or over their limit, and those that nearly are."""
+    """Yield a finding for the quotas at or over their limit, and one for those close to it."""
     for record in _records(tables, "quota_levels"):
         kind = "name" if record["kind"] == "names" else "space"
         most = f"{record['path']} has used {say(record['used'], 'percent')} of its {kind} quota"
@@ -113,7 +113,7 @@ def _small(tables: _Tables, say: Say) -> Iterator[Finding]:
     for record in _records(tables, "small_files"):
         if (part := _share(record["small_files"], record["files"])) >= _MANY_SMALL:
             text = f"{say(record['small_files'], 'count')} files are small, {say(part, 'percent')} of all"
-            text += f"; merging them would free about {say(record['saved_heap'], 'bytes')} of the NameNode's heap."
+            text += f"; merging them would free about {say(record['saved_heap'], 'bytes')} of NameNode heap."
             yield _finding("warning", text, tables["small_files"][0])
 
 
@@ -125,18 +125,18 @@ def _cold(tables: _Tables, say: Say) -> Iterator[Finding]:
 
 
 def _held(tables: _Tables, say: Say) -> Iterator[Finding]:
-    """What only snapshots hold, where it is much beside the current tree."""
+    """Yield a finding if files only in snapshots need much space compared with the current tree."""
     for record in _records(tables, "snapshots"):
         if (part := _share(record["raw"], record["current_raw"])) >= _MUCH_HELD:
-            much = f"as much as {say(part, 'percent')} of the current tree"
-            text = f"Only snapshots hold {say(record['raw'], 'bytes')}, {much}."
+            much = f"{say(part, 'percent')} of the space of the current tree"
+            text = f"Files only in snapshots occupy {say(record['raw'], 'bytes')}, {much}."
             yield _finding("warning", text, tables["snapshots"][0])
 
 
 def _growth(tables: _Tables, say: Say) -> Iterator[Finding]:
     for record in _records(tables, "growth"):
         if (part := _share(record["raw"], record["raw_before"])) >= _MUCH_GROWN:
-            text = f"Space grew by {say(record['raw'], 'bytes')}, {say(part, 'percent')} of what it was."
+            text = f"Space grew by {say(record['raw'], 'bytes')}, {say(part, 'percent')} of the earlier space."
             yield _finding("warning", text, tables["growth"][0])
 
 

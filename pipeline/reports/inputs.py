@@ -1,4 +1,4 @@
-"""What a report reads: an image or a lake, and edits, wherever Spark can reach them."""
+"""Inputs of a report: an image or a lake, and edits, on any file system that Spark knows."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ImageInput:
-    """An image that a report is made of.
+    """An image to report on.
 
     Attributes:
-        path: as it was given, with the image's name or txid.
-        time: when the file was last modified, UTC; None where that is not known.
-        file: the image itself; None for one in a lake, which has the table `inodes` alone.
-        cluster: id of the cluster, of the VERSION file beside a local image; "" where there is none.
+        path: the given path, with the image's name or txid.
+        time: modification time of the file, UTC; None if unknown.
+        file: the image file; None for an image in a lake, which has only the table `inodes`.
+        cluster: cluster id in the VERSION file next to a local image; "" if unknown.
     """
 
     path: str
@@ -47,13 +47,13 @@ class ImageInput:
 
 
 def open_image(spark: SparkSession, path: str, *, before: int | None = None) -> ImageInput:
-    """An image file, the newest image of a storage directory or a lake, or that of txid N in a lake as `LAKE@N`.
+    """Open an image file, the newest image of a storage directory or a lake, or the image N of a lake as `LAKE@N`.
 
     Args:
-        before: take an image of a lake that is older than this txid.
+        before: open the newest image of a lake before this txid.
 
     Raises:
-        HdfsError: there is no such image, or it cannot be read.
+        HdfsError: the image does not exist or cannot be read.
     """
     root, _, number = path.rpartition("@")
     if number.isdecimal() and _is_lake(spark, root):
@@ -62,7 +62,9 @@ def open_image(spark: SparkSession, path: str, *, before: int | None = None) -> 
         txids = [txid for txid in images_in_lake(spark, path) if before is None or txid < before]
         if not txids:
             older = "" if before is None else f" older than {before}"
-            raise SourceFileError(f"the lake {path} has no image{older}", hint="List it: checkpointer lake list.")
+            raise SourceFileError(
+                f"the lake {path} has no image{older}", hint="List its images: checkpointer lake list."
+            )
         return _from_lake(spark, path, txids[-1])
     files = resolve(path, SourceKind.IMAGE) if is_local(path) else Stager(spark).stage(path, SourceKind.IMAGE)
     file = the_only(files, path)
@@ -77,7 +79,7 @@ def open_image(spark: SparkSession, path: str, *, before: int | None = None) -> 
 
 
 def open_edits(spark: SparkSession, path: str, first: int | None = None, last: int | None = None) -> EditTable:
-    """The transactions `first` .. `last` (None for no limit) of a directory of segments, a segment or a lake."""
+    """Open the transactions `first` .. `last` (None for no limit) of a directory of segments, a segment or a lake."""
     lake = _is_lake(spark, path)
 
     def edits(columns: Sequence[str]) -> DataFrame:
@@ -98,7 +100,7 @@ def _cluster_beside(image: Path) -> str:
 
 
 def _txid(file: SourceFile, tables: ImageTables) -> int:
-    """As the file's name says, which spares a job; else as the image does."""
+    """Return the txid of the file's name, which saves a job, otherwise the txid in the image."""
     name = parse_image(file.on_driver().name)
     if name is not None:
         return name.txid
@@ -109,7 +111,7 @@ def _txid(file: SourceFile, tables: ImageTables) -> int:
 
 def _from_lake(spark: SparkSession, root: str, txid: int) -> ImageInput:
     if txid not in images_in_lake(spark, root):
-        raise SourceFileError(f"the lake {root} has no image {txid}", hint="List it: checkpointer lake list.")
+        raise SourceFileError(f"the lake {root} has no image {txid}", hint="List its images: checkpointer lake list.")
 
     def tables(table: str, columns: Sequence[str]) -> DataFrame:
         assert table == "inodes", table

@@ -1,4 +1,4 @@
-"""A report as plain values, sections of tables and charts: without Spark, so that every writer can be fed by hand."""
+"""A report as plain values: sections of tables and charts, independent of Spark."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, TypeAlias
 
 Kind: TypeAlias = Literal["text", "count", "bytes", "time", "percent", "path"]
-"""How a value is to be shown: `count` and `bytes` are integers, `percent` a float of 0 .. 100 (or more), `time` an
-aware datetime in UTC, `text` and `path` strings. Any of them may be None where there is no value."""
+"""Kind of a value: `count` and `bytes` are integers, `percent` a float of 0 .. 100 (or more), `time` an aware datetime
+in UTC, `text` and `path` strings. A missing value is None.
+"""
 
 Unit: TypeAlias = Literal["count", "bytes"]
-"""What the values of a chart count."""
+"""Unit of the values of a chart."""
 
 Cell: TypeAlias = str | int | float | datetime | None
 
@@ -21,11 +22,11 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Head of a table's column.
+    """Header of a table's column.
 
     Attributes:
-        name: key in JSON, CSV and Parquet: lower case with underscores.
-        title: what people read.
+        name: key in JSON, CSV and Parquet, lower case with underscores.
+        title: heading for people.
     """
 
     name: str
@@ -41,10 +42,10 @@ class ReportTable:
     """A table of a section.
 
     Attributes:
-        name: unique in the report, fit for a file name.
+        name: unique in the report, valid as a file name.
         rows: cells in the order of `columns`, the most important row first.
-        text: one sentence on how to read it, "" where the title says all.
-        cut: whether more rows exist than these first ones.
+        text: one sentence on how to read the table, "" if the title is enough.
+        cut: whether the table contains only the first of more rows.
     """
 
     name: str
@@ -61,7 +62,7 @@ class ReportTable:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A part of a treemap; `value` is that of everything below it too, so it may be more than the sum of `children`."""
+    """A part of a treemap; `value` includes everything below, so it may exceed the sum of `children`."""
 
     name: str
     value: int
@@ -70,7 +71,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Treemap:
-    """Nested parts of a whole."""
+    """A chart of nested parts of a whole."""
 
     kind: ClassVar[str] = "treemap"
     title: str
@@ -88,7 +89,7 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Ordered classes and what falls into each; empty classes are there, with 0."""
+    """A chart of ordered classes and their values; empty classes have the value 0."""
 
     kind: ClassVar[str] = "histogram"
     title: str
@@ -98,7 +99,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar; negative values are allowed (what shrank)."""
+    """A bar; a negative value means a decrease."""
 
     label: str
     value: int
@@ -106,7 +107,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Bars without an order of their own, the largest first."""
+    """A bar chart of unordered items, the largest first."""
 
     kind: ClassVar[str] = "bars"
     title: str
@@ -116,7 +117,7 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A value at (or in the step that begins at) a time, UTC."""
+    """A value at a time, or in the step that begins at that time, UTC."""
 
     time: datetime
     value: int
@@ -124,7 +125,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A line; its points are in the order of time."""
+    """A line; its points are sorted by time."""
 
     name: str
     points: tuple[Point, ...]
@@ -132,10 +133,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class TimeLine:
-    """Values over time, one line a series.
+    """A chart of values over time, one line for each series.
 
     Attributes:
-        step: seconds from a point to the next; steps without a point are 0. None where points are no sums over a step.
+        step: seconds between points that are sums over a step; steps without a point are 0. None for other values.
     """
 
     kind: ClassVar[str] = "timeline"
@@ -150,12 +151,12 @@ Chart: TypeAlias = Treemap | Histogram | Bars | TimeLine
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One question and its answer.
+    """A section of a report: one question and its answer.
 
     Attributes:
-        id: what `--only` names it by; fit for an anchor.
-        text: one sentence on what is shown.
-        notes: what to know about these numbers, e.g. that access times are off.
+        id: name for `--only`, valid as an anchor.
+        text: one sentence on the content.
+        notes: remarks on the numbers, e.g. that access times are off.
     """
 
     id: str
@@ -168,16 +169,16 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything a report says.
+    """A complete report.
 
     Attributes:
-        cluster: name or id of the cluster, "" where neither is known.
+        cluster: name or id of the cluster, "" if unknown.
         image: path of the image.
-        txid: newest transaction of it.
-        image_time: when the image was written, where that is known.
-        before: path of the older image that growth is measured from, "" for none.
+        txid: last transaction in the image.
+        image_time: modification time of the image, None if unknown.
+        before: path of the older image for growth, "" for none.
         edits: directory of the edits, "" for none.
-        generated: when the report was made, UTC.
+        generated: time of the report, UTC.
     """
 
     title: str
@@ -192,7 +193,7 @@ class Report:
 
 
 def as_json(value: Any) -> Any:
-    """A value of this module as what `json.dumps` takes; times are ISO 8601 in UTC, charts carry their `kind`."""
+    """Convert a value of this module for `json.dumps`; times become ISO 8601 in UTC, charts include their `kind`."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     if isinstance(value, tuple | list):

@@ -1,4 +1,4 @@
-"""What a report is asked to show."""
+"""Options of a report."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from datetime import datetime
 from pipeline.reports.queries.facts import Rules
 
 Progress = Callable[[str], None]
-"""Told what is worked on."""
+"""Callback that receives the name of the current step."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """Choices of the caller.
+    """The caller's options of a report.
 
     Attributes:
-        as_of: the time that ages are measured at, UTC.
-        depth: how many levels of directories a tree shows below the root.
-        top: rows of a table.
+        as_of: reference time for ages, UTC.
+        depth: levels of directories below the root in a tree.
+        top: maximum rows of a table.
         small: bytes below which a file is small; None for an eighth of its block size.
         cold_days: days without use after which a file is cold.
         only: ids of sections; empty for all.

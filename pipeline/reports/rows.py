@@ -1,4 +1,4 @@
-"""The way from a DataFrame to the driver: a bounded number of rows, as plain Python values."""
+"""Transfer of a bounded number of rows from a DataFrame to the driver, as plain Python values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark.sql.types import TimestampType
 from pipeline.reports.model import Bar, Bars, Cell, Column, ReportTable, Unit
 
 MOST_ROWS = 10_000
-"""Rows that reach the driver in one go at most."""
+"""Maximum number of rows that one call transfers to the driver."""
 
 Record = dict[str, Any]
 
@@ -22,7 +22,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def collect(frame: DataFrame, *, limit: int = MOST_ROWS) -> list[Record]:
-    """At most `limit` rows; times are aware and in UTC whatever this process's time zone is."""
+    """Return at most `limit` rows; times are aware and in UTC, independent of the process's time zone."""
     times = {field.name for field in frame.schema.fields if isinstance(field.dataType, TimestampType)}
     plain = frame.select(
         *(sql.unix_micros(sql.col(name)).alias(name) if name in times else sql.col(name) for name in frame.columns)
@@ -35,7 +35,7 @@ def collect(frame: DataFrame, *, limit: int = MOST_ROWS) -> list[Record]:
 
 
 def _time(micros: int | None) -> datetime | None:
-    """None, too, for a time that lies beyond the years that Python counts."""
+    """Convert microseconds since 1970; None for None and for a time outside of Python's range."""
     try:
         return None if micros is None else _EPOCH + timedelta(microseconds=micros)
     except OverflowError:
@@ -45,7 +45,7 @@ def _time(micros: int | None) -> datetime | None:
 def table(
     name: str, title: str, columns: tuple[Column, ...], records: Iterable[Mapping[str, Cell]], text: str = ""
 ) -> ReportTable:
-    """A table of those keys of `records` that `columns` name."""
+    """Make a table of the keys of `records` that `columns` name."""
     rows = tuple(tuple(record[column.name] for column in columns) for record in records)
     return ReportTable(name, title, columns, rows, text)
 
@@ -59,17 +59,17 @@ def first_rows(
     most: int,
     text: str = "",
 ) -> ReportTable:
-    """As `table`, of the first `most` of the records. One more record shows that more exist; then the text says so."""
+    """Make a table of the first `most` records. If there are more records, the text mentions `--top`."""
     cut = len(records) > most
     if cut:
-        text = f"{text} The first {most}; more exist, and --top says how many to show.".lstrip()
+        text = f"{text} Only the first {most} rows; --top shows more.".lstrip()
     return replace(table(name, title, columns, records[:most], text), cut=cut)
 
 
 def first_bars(
     title: str, label: str, value: str, records: Sequence[Mapping[str, Any]], *, unit: Unit = "count", most: int
 ) -> tuple[Bars, ...]:
-    """A chart of the first `most` of the records without those of 0; no chart where none is left.
+    """Make a chart of the first `most` records, without zeros; no chart if nothing remains.
 
     Args:
         label, value: keys of the records.
@@ -79,5 +79,5 @@ def first_bars(
 
 
 def share(part: int, whole: int) -> float | None:
-    """Per cent of a whole; None of nothing."""
+    """Return the percentage of a whole; None if the whole is 0."""
     return round(100 * part / whole, 2) if whole else None

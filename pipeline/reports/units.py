@@ -1,4 +1,4 @@
-"""Values of a report as people read them."""
+"""Values of a report as plain text."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from datetime import datetime
 from pipeline.reports.model import Cell, Kind
 
 RIGHT: frozenset[Kind] = frozenset({"count", "bytes", "percent"})
-"""Kinds whose cells are aligned to the right."""
+"""Kinds of right-aligned cells."""
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def cell_text(value: Cell, kind: Kind) -> str:
-    """One cell; nothing for None."""
+    """Return the text of a cell; "" for None."""
     if value is None:
         return ""
     if isinstance(value, datetime):

@@ -1,4 +1,4 @@
-"""What the sections of a report share: tables are read once, and what is counted from them is kept on disk."""
+"""DataFrames that the sections of a report share: tables are read once, intermediate results are kept on disk."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ TOTALLED = (
     *("small_files", "small_length", "saved_inodes", "saved_blocks", "saved_heap"),
     *("cold_files", "cold_length", "cold_raw"),
 )
-"""What a report gives totals of."""
+"""Columns with totals."""
 
 
 class ImageTables(Protocol):
-    """Tables of one image."""
+    """Access to the tables of one image."""
 
     def __call__(self, table: str, columns: Sequence[str]) -> DataFrame: ...
 
 
 class EditTable(Protocol):
-    """The table of edits."""
+    """Access to the table of edits."""
 
     def __call__(self, columns: Sequence[str]) -> DataFrame: ...
 
 
 @dataclass
 class _Counted:
-    """What is counted of one image."""
+    """Counts of one image."""
 
     tables: ImageTables
     options: ReportOptions
     kept: list[DataFrame]
 
     def keep(self, frame: DataFrame) -> DataFrame:
-        """The same rows, computed once; on disk, so that they take no room in the heap."""
+        """Persist a frame, so that it is computed once; on disk, to save heap."""
         self.kept.append(frame.persist(StorageLevel.DISK_ONLY))
         return frame
 
@@ -72,18 +72,18 @@ class _Counted:
 
     @cached_property
     def total(self) -> Record:
-        """Sums of `TOTALLED` over everything below the root."""
+        """Sums of `TOTALLED` over the whole tree."""
         sums = (sql.coalesce(add_up(name), sql.lit(0)).alias(name) for name in TOTALLED)
         return collect(self.places.agg(*sums), limit=1)[0]
 
 
 class Work:
-    """Shared frames of one report.
+    """Shared DataFrames of one report.
 
     Args:
-        after: tables of the image that the report is about.
-        before: those of an older one, None where growth is not asked for.
-        edits: the edits between them, or since; None for none.
+        after: tables of the reported image.
+        before: tables of an older image, None without growth.
+        edits: the edits to report on, None for none.
     """
 
     def __init__(
@@ -112,12 +112,12 @@ class Work:
         return self.image.keep(written_files(self.edits(WRITTEN_COLUMNS)))
 
     def once(self, name: str, make: Callable[[Work], T]) -> T:
-        """What `make` gives, made by the first section that asks for it."""
+        """Return the result of `make`, computed at the first call with this name."""
         if name not in self._made:
             self._made[name] = make(self)
         return cast("T", self._made[name])
 
     def close(self) -> None:
-        """Forget what was kept."""
+        """Release all persisted frames."""
         for frame in self._kept:
             frame.unpersist()

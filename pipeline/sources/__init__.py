@@ -1,1 +1,1 @@
-"""The data sources `fsimage` and `hdfs_edits`."""
+"""The data sources `fsimage` and `hdfs_edits` of `spark.read`."""

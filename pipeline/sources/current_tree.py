@@ -1,4 +1,4 @@
-"""Reads the `inodes` table: the current tree of an image, from runs of slots."""
+"""Reader of the `inodes` table: the current tree of an image, read in ranges of slots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PATH_BYTES = 1 << 28
 
 
 class InodesReader:
-    """`TableReader` of `inodes`."""
+    """`TableReader` of the table `inodes`."""
 
     @property
     def table(self) -> Table:
@@ -37,7 +37,7 @@ class InodesReader:
 
 
 def _runs(image: HostImage, slots: range) -> Iterator[range]:
-    """Cut slots into batches; shorter ones where directories have very long paths."""
+    """Divide slots into batches; batches with very long paths are smaller."""
     for start in range(slots.start, slots.stop, _BATCH_ROWS):
         yield from _bounded(image, range(start, min(start + _BATCH_ROWS, slots.stop)))
 

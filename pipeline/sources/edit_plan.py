@@ -1,4 +1,4 @@
-"""The segments that a read needs, in order and without a gap, and how their bytes are shared among partitions."""
+"""Planning of a read of edits: selects contiguous segments and distributes their bytes among partitions."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pipeline.source_files import SourceFile
 from pipeline.sources.edit_ranges import EditsRange, WantedEdits, cut_range
 
 PARTITION_BYTES = 8 << 20
-"""Bytes of edits in a partition where the reader is not told how many to make: a second or so of decoding."""
+"""Bytes of edits in a partition by default: about one second of decoding."""
 
-_HINT = "Fetch the missing segments, or read what there is with option gaps=allow."
+_HINT = "Fetch the missing segments, or skip the gap with option gaps=allow."
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedRange:
-    """A range, the file it lies in, and the first transaction that is taken from it."""
+    """A range of a file, and the first transaction to read from it."""
 
     source: SourceFile
     piece: EditsRange
@@ -31,12 +31,11 @@ class PlacedRange:
 
 
 def examine_files(sources: Iterable[SourceFile], *, in_progress: bool) -> list[PlacedRange]:
-    """Each segment as one range, as its name or, of one in progress, its content tells; those without a transaction
-    are left out.
+    """Return each segment as a range, with the txids of its name or, in progress, of its content. Omit empty segments.
 
     Raises:
-        JournalError: a segment in progress is damaged before its last whole operation.
-        SourceOptionError: a segment is in progress, and these are not asked for.
+        JournalError: a segment in progress is damaged before its last complete operation.
+        SourceOptionError: a segment is in progress, and `in_progress` is false.
         OSError: a file cannot be read.
     """
     found = [_examine(source, in_progress=in_progress) for source in sources]
@@ -52,7 +51,7 @@ def _examine(source: SourceFile, *, in_progress: bool) -> PlacedRange | None:
         return PlacedRange(source, EditsRange(path.name, HEADER_SIZE, size, first, last, size))
     if not in_progress:
         raise SourceOptionError(
-            f"{path.name} is in progress", hint="Read it up to its last whole operation with option in_progress=true."
+            f"{path.name} is in progress", hint="Read its complete operations with option in_progress=true."
         )
     last = _last_txid(path, name.first) if size else None
     if last is None:
@@ -69,14 +68,14 @@ def _last_txid(path: Path, first: int) -> int | None:
 def choose_segments(
     segments: Sequence[PlacedRange], wanted: WantedEdits, *, allow_gaps: bool, start: int | None, end: int | None
 ) -> list[PlacedRange]:
-    """Those that hold wanted transactions, in order; of transactions that two hold, the longer segment's are taken.
+    """Return the segments with wanted transactions, in order; where segments overlap, prefer the longer one.
 
     Args:
-        start: txid that an option asks for and that has to be there, None where there is no such option.
-        end: the same for the last one.
+        start: txid that must exist because an option requires it, None without that option.
+        end: like `start`, for the last txid.
 
     Raises:
-        TransactionGapError: transactions are missing between two segments, or at `start` or `end`.
+        TransactionGapError: transactions are missing between segments, or at `start` or `end`.
     """
     ordered = sorted((item for item in segments if item.piece.meets(wanted)), key=_position)
     chosen: list[PlacedRange] = []
@@ -105,17 +104,17 @@ def _gap(expected: int, found: int | None, file: str) -> TransactionGapError:
     missing = f"txid {expected} .. {found - 1}" if found is not None else f"txid {expected} and later ones"
     follows = f", the next segment begins with {found}" if found is not None else ", no later segment exists"
     error = TransactionGapError(
-        expected, found, problem=f"gap in the edit log: no segment holds {missing}{follows}", file=file
+        expected, found, problem=f"gap in the edit log: no segment contains {missing}{follows}", file=file
     )
     error.hint = _HINT
     return error
 
 
 def share(segments: Sequence[PlacedRange], partitions: int | None) -> list[list[PlacedRange]]:
-    """The segments' bytes cut into at most `partitions` runs of the same size, each of whole operations.
+    """Divide the segments into at most `partitions` runs of about equal size, at boundaries of operations.
 
     Raises:
-        JournalError: a segment that is to be cut has no header.
+        JournalError: a segment to divide has no valid header.
         OSError: a file cannot be read.
     """
     sizes = [item.piece.end for item in segments]

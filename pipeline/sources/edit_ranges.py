@@ -1,4 +1,4 @@
-"""A stretch of a segment's bytes: its transactions, with times that do not depend on how the segment was cut."""
+"""Ranges of a segment's bytes, and their transactions with times that do not depend on the division of the segment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_PENDING = 4096
 
 @dataclass(frozen=True, slots=True)
 class WantedEdits:
-    """Which transactions a reader asks for: txids `low` .. `high`. One of more than `max_op_size` bytes is an error."""
+    """A selection of transactions: txids `low` .. `high`. An operation of more than `max_op_size` bytes is an error."""
 
     low: int = 0
     high: int = (1 << 63) - 1
@@ -30,14 +30,14 @@ class WantedEdits:
 
 @dataclass(frozen=True, slots=True)
 class EditsRange:
-    """Bytes `start` .. `end` of a segment; an operation belongs to the range in which its opcode lies.
+    """Bytes `start` .. `end` of a segment; an operation belongs to the range that contains its opcode.
 
     Attributes:
         file: name of the segment's file, for errors and rows.
-        first_txid: of the first operation; None where neither name nor hop told it.
-        last_txid: of the last one that has to be there; what follows it is not looked at. None: up to the end.
-        segment_end: where in the file the segment ends at the latest.
-        time: ms of the nearest operation before the range that says when it happened; None where there is none.
+        first_txid: txid of the first operation; None if unknown.
+        last_txid: txid of the last required operation, where reading stops. None: read up to the end.
+        segment_end: upper bound of the segment's end in the file.
+        time: time in ms of the nearest earlier operation with a time; None if there is none.
     """
 
     file: str
@@ -49,20 +49,20 @@ class EditsRange:
     time: int | None = None
 
     def meets(self, wanted: WantedEdits) -> bool:
-        """Whether it may hold a transaction that is asked for."""
+        """Return whether the range may contain a wanted transaction."""
         too_late = self.first_txid is not None and self.first_txid > wanted.high
         return not too_late and (self.last_txid is None or self.last_txid >= wanted.low)
 
 
 def read_range(buffer: Buffer, piece: EditsRange, wanted: WantedEdits) -> Iterator[EditRow]:
-    """The transactions of a range that are wanted, in order; `buffer` is the segment's whole file.
+    """Yield the wanted transactions of a range in order; `buffer` is the segment's whole file.
 
-    Those that are not wanted are checked by length, checksum and txid, but not decoded.
+    Length, checksum and txid of other transactions are checked, but they are not decoded.
 
     Raises:
         CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
-        CorruptOpError: an operation is damaged, or more than padding follows the last one.
-        TransactionGapError: a txid is not the one after its predecessor.
+        CorruptOpError: an operation is damaged, or bytes other than padding follow the last one.
+        TransactionGapError: a txid is not the successor of the previous one.
         SegmentError: the range ends before `last_txid`.
     """
     layout_version = decode_header(buffer, file=piece.file)
@@ -91,7 +91,7 @@ def read_range(buffer: Buffer, piece: EditsRange, wanted: WantedEdits) -> Iterat
 
 
 def _checked(buffer: Buffer, piece: EditsRange) -> Iterator[Frame]:
-    """The operations of the range, each whole and in its place."""
+    """Yield the operations of the range; each is complete and has the expected txid."""
     expected, position = piece.first_txid, piece.start
     try:
         for frame in hop(buffer, piece.start, piece.end, file=piece.file):
@@ -109,13 +109,13 @@ def _checked(buffer: Buffer, piece: EditsRange) -> Iterator[Frame]:
             error.locate(txid=expected)
         raise
     if piece.last_txid is not None and (expected is None or expected <= piece.last_txid):
-        reached = "holds no operation" if expected is None else f"ends before txid {expected}"
-        problem = f"the segment {reached}, its name promises txid {piece.last_txid}"
+        reached = "contains no operation" if expected is None else f"ends before txid {expected}"
+        problem = f"the segment {reached}, but its name promises txid {piece.last_txid}"
         raise SegmentError(problem, file=piece.file, offset=position)
 
 
 class _Clock:
-    """Finds the approximate time of operations; those that were passed are decoded only where one of them tells it."""
+    """Approximate times of operations; skipped operations are decoded only if their time is needed."""
 
     def __init__(self, buffer: Buffer, layout_version: int, piece: EditsRange) -> None:
         self._buffer = buffer
@@ -127,14 +127,14 @@ class _Clock:
         self._looked_ahead = False
 
     def passes(self, frame: Frame) -> None:
-        """An operation is not decoded."""
+        """Record a skipped operation."""
         if frame.opcode in TIMED:
             self._pending.append(frame.start)
             if len(self._pending) > _MAX_PENDING:
                 self._settle()
 
     def at(self, op: EditOp) -> int | None:
-        """Time of `op`, else of the nearest one before it, else of the nearest one behind it."""
+        """Return the time of `op`, otherwise of the nearest earlier operation, otherwise of the nearest later one."""
         time = op_time(op)
         if time is not None:
             self._known = time
@@ -144,7 +144,7 @@ class _Clock:
         return self._first_behind(op) if known is None else known
 
     def before(self) -> int | None:
-        """Time of the nearest operation so far that says one."""
+        """Return the time of the nearest earlier operation with a time."""
         self._settle()
         return self._known
 
@@ -157,7 +157,7 @@ class _Clock:
                 self._pending.clear()
 
     def _first_behind(self, op: EditOp) -> int | None:
-        # The same for all operations that ask, because no time lies before them.
+        # The same for all callers, because no earlier operation has a time.
         if not self._looked_ahead:
             self._looked_ahead = True
             self._ahead = next(_times_from(self._buffer, op.offset, self._layout, self._piece), None)
@@ -165,7 +165,7 @@ class _Clock:
 
 
 def _times_from(buffer: Buffer, start: int, layout_version: int, piece: EditsRange) -> Iterator[int]:
-    """Times that operations from `start` to the segment's end say, or to the first damage."""
+    """Yield the times of operations from `start` to the segment's end, or to the first damage."""
     if has_frames(layout_version):
         try:
             for frame in hop(buffer, start, piece.segment_end, file=piece.file):
@@ -174,7 +174,7 @@ def _times_from(buffer: Buffer, start: int, layout_version: int, piece: EditsRan
                     if time is not None:
                         yield time
         except CorruptOpError:
-            return  # the half-written end of a segment in progress, or else reported by who reads that place
+            return  # the incomplete end of a segment in progress, or damage that the reader of that range reports
     else:
         for op in iter_ops(buffer, file=piece.file, first_txid=piece.first_txid, last_txid=piece.last_txid):
             time = op_time(op)
@@ -183,10 +183,10 @@ def _times_from(buffer: Buffer, start: int, layout_version: int, piece: EditsRan
 
 
 def cut_range(buffer: Buffer, whole: EditsRange, places: Sequence[int]) -> list[EditsRange]:
-    """A whole segment cut at the first operation at or behind each of `places`, ascending offsets in bytes.
+    """Divide a whole segment at the first operation at or after each of `places`, ascending offsets in bytes.
 
-    Operations of layouts without lengths, and what lies behind a damaged one, stay together: who reads them says
-    what is wrong.
+    Operations of layouts without lengths, and the bytes after a damaged operation, stay in one range, whose reader
+    reports the damage.
 
     Raises:
         CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
@@ -214,5 +214,5 @@ def cut_range(buffer: Buffer, whole: EditsRange, places: Sequence[int]) -> list[
             clock.passes(frame)
             expected = frame.txid + 1
     except CorruptOpError:
-        pass  # reported by who reads the rest, with the txid
+        pass  # The reader of the rest reports the damage with the txid.
     return [*pieces, rest]

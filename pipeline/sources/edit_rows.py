@@ -1,4 +1,4 @@
-"""Operations as rows of the `edits` table: which field of which operation fills which column."""
+"""Rows of the `edits` table: maps fields of operations to columns."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from journal.operation import EditOp
 from journal.ops import NO_CALL_ID, OPERATIONS, AddOp, CloseOp, ConcatDeleteOp, UpdateMasterKeyOp, by_name
 from pipeline.schema import Table
 
-_NEWEST_MS = 253402300799999  # the last millisecond of the year 9999, where SQL's timestamps end
+_NEWEST_MS = 253402300799999  # last millisecond of the year 9999, the end of SQL's timestamps
 
-# the moment at which the NameNode logged the operation; OP_TIMES holds what a client chose, renewals what is to come
+# Fields with the time at which the NameNode logged an operation. OP_TIMES has a client's time, renewals a future time.
 _CLOCKS = {
     "OP_ADD": "mtime",
     "OP_CLOSE": "mtime",
@@ -37,22 +37,22 @@ _CLOCKS = {
 }
 _TIMES = {by_name(name).opcode: attrgetter(path) for name, path in _CLOCKS.items()}
 TIMED = frozenset(_TIMES)
-"""Opcodes of the operations that may say when they happened."""
+"""Opcodes of the operations that may contain a time."""
 
 _Getter = Callable[[EditOp], Any]
 
 
 class EditRow(NamedTuple):
-    """A transaction and its `approximate_time` in ms since 1970, None where its segment knows no time at all."""
+    """A transaction and its `approximate_time` in ms since 1970, None for a segment without any time."""
 
     op: EditOp
     approximate: int | None
 
 
 def op_time(op: EditOp) -> int | None:
-    """When `op` was logged, in ms since 1970, as far as it says so.
+    """Return the time at which `op` was logged, in ms since 1970; None if unknown.
 
-    An OP_ADD with blocks is an append as releases before 2.7 logged it: its times are the file's old ones.
+    An OP_ADD with blocks is an append of a release before 2.7 and has the file's old times.
     """
     getter = _TIMES.get(op.opcode)
     if getter is None or (isinstance(op, AddOp) and op.blocks):
@@ -62,7 +62,7 @@ def op_time(op: EditOp) -> int | None:
 
 
 def opcode_of(name: str) -> int | None:
-    """Opcode of the operation `name`, e.g. `OP_MKDIR`; None where there is no such operation."""
+    """Return the opcode of the operation `name`, e.g. `OP_MKDIR`; None for an unknown name."""
     try:
         return by_name(name).opcode
     except KeyError:
@@ -70,7 +70,7 @@ def opcode_of(name: str) -> int | None:
 
 
 def record_batch(rows: Sequence[EditRow], table: Table, segment: str) -> pa.RecordBatch:
-    """`rows` of one segment as a batch with the columns of `table`."""
+    """Convert `rows` of one segment to a batch with the columns of `table`."""
     arrays = []
     for column in table.columns:
         if column.name == "segment":
@@ -92,7 +92,7 @@ def _strings(values: list[str | None]) -> pa.Array:
 
 
 def _unicode(value: str) -> str:
-    """`value` with U+FFFD for surrogates that stand alone, which Java's encoding has and UTF-8 has not."""
+    """Replace unpaired surrogates, which Java's encoding allows and UTF-8 does not, by U+FFFD."""
     return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -102,7 +102,7 @@ def _micros(milliseconds: int | None) -> int | None:
 
 @functools.cache
 def _getters(column: str) -> dict[int, _Getter]:
-    """For each opcode how to get the value of a column."""
+    """Return the getter of a column's value for each opcode."""
     if column in _COMMON:
         return dict.fromkeys(OPERATIONS, _COMMON[column])
     return {opcode: _getter(column, operation) for opcode, operation in OPERATIONS.items()}
@@ -122,7 +122,7 @@ _COMMON: dict[str, _Getter] = {
     "fields": _fields,
 }
 
-# for each column the fields that fill it; the first that an operation has counts
+# The source fields of each column; the first field that an operation has is used.
 _SOURCES: dict[str, tuple[str, ...]] = {
     "path": ("path", "src", "trg", "snapshot_root", "directive.path"),
     "target": ("dst", "target"),
@@ -143,7 +143,7 @@ _SOURCES: dict[str, tuple[str, ...]] = {
 def _getter(column: str, operation: type[EditOp]) -> _Getter:
     if operation is ConcatDeleteOp and column == "target":
         return attrgetter("trg")
-    if operation is CloseOp and column == "inode_id":  # Hadoop writes 0, and the inode was there before
+    if operation is CloseOp and column == "inode_id":  # Hadoop writes 0, and the inode already exists.
         return _nothing
     present = {item.name for item in operation.fields}
     source = next((each for each in _SOURCES[column] if each.split(".")[0] in present), None)

@@ -26,22 +26,22 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 OPTIONS = ("path", "columns", "from_txid", "to_txid", "in_progress", "gaps", "partitions")
-"""What the data source takes:
+"""Options of the data source:
 
-- `path`: a segment, or a directory of segments or storage directory, on any file system of Spark's; or a journal on
-  BookKeeper, `bookkeeper://zk1:2181;zk2:2181/path`, which the driver reads; or several of them, as a list or a pattern;
-- `columns`: names, comma separated; those alone are made;
-- `from_txid`, `to_txid`: transactions that have to be there, and no others;
-- `in_progress`: true reads segments in progress too, up to their last whole operation;
-- `gaps`: `allow` takes segments that are not contiguous, `error` (the default) names the gap;
-- `partitions`: how many at most; without it one for each 8 MiB.
+- `path`: a segment, a directory of segments or a storage directory, on any file system that Spark knows; or a journal
+  on BookKeeper, `bookkeeper://zk1:2181;zk2:2181/path`, which the driver reads; or several as a list or a pattern;
+- `columns`: comma-separated names; other columns are not read;
+- `from_txid`, `to_txid`: the first and last transaction to read; both must exist;
+- `in_progress`: true also reads segments in progress, up to their last complete operation;
+- `gaps`: `allow` accepts segments that are not contiguous, `error` (the default) reports the gap;
+- `partitions`: maximum number of partitions (default: one for each 8 MiB).
 """
 _BATCH_ROWS = 16384
 _BATCH_BYTES = 32 << 20
 
 
 class EditsDataSource(DataSource):
-    """Registered by `pipeline.register`."""
+    """Data source `hdfs_edits`, registered by `pipeline.register`."""
 
     @classmethod
     def name(cls) -> str:
@@ -89,7 +89,7 @@ class _Ranges(InputPartition):
 
 
 class EditsReader(DataSourceReader):
-    """Plans in a process on the driver's host, where it hops over the segments that are cut; reads in tasks."""
+    """Reader that plans in a process on the driver's host, where it divides segments, and reads in tasks."""
 
     def __init__(self, options: _Options) -> None:
         self._options = options
@@ -100,11 +100,11 @@ class EditsReader(DataSourceReader):
             self._wanted = replace(self._wanted, high=options.to_txid)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The segments' bytes in runs of whole operations.
+        """Divide the segments into runs of complete operations.
 
         Raises:
-            SourceFileError: there are no segments, or they cannot be read.
-            JournalError: there is a gap between them, or one is damaged where it has to be read to be cut.
+            SourceFileError: no segments were found, or they cannot be read.
+            JournalError: segments have a gap, or a segment to divide is damaged.
         """
         with legible(), _as_source_error():
             return [_Ranges(run) for run in self._runs() if run]
@@ -123,11 +123,11 @@ class EditsReader(DataSourceReader):
         return [[item for item in run if item.piece.meets(self._wanted)] for run in runs]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a partition.
+        """Read the rows of a partition.
 
         Raises:
             SourceFileError: a segment cannot be read.
-            JournalError: it is damaged; names file, offset and txid.
+            JournalError: a segment is damaged; the error names file, offset and txid.
         """
         with legible(), _as_source_error():
             for item in partition.value:

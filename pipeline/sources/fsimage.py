@@ -25,15 +25,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 OPTIONS = ("path", "table", "columns", "partitions")
-"""What the data source takes:
+"""Options of the data source:
 
-- `path`: an image, or a storage directory, of which the newest image is taken, on any file system of Spark's; or
-  several of them, as a list or a pattern: the table then has the column `image`;
-- `table`: `inodes` without one;
-- `columns`: names, comma separated; those alone are made;
-- `partitions`: how many, where the table can be divided; without it one for each 16 MB of inodes.
+- `path`: an image, or a storage directory with its newest image, on any file system that Spark knows; or several as a
+  list or a pattern, which adds the column `image` to the table;
+- `table`: name of a table (default: `inodes`);
+- `columns`: comma-separated names; other columns are not read;
+- `partitions`: number of partitions of a divisible table (default: one for each 16 MB of inodes).
 
-Filters are Spark's: it keeps what a reader takes of one query of a DataFrame for its later ones, which then miss rows.
+Filters stay with Spark. A filter that a reader accepts would also apply to later queries of the same DataFrame, which
+would then miss rows.
 """
 
 
@@ -53,7 +54,7 @@ class _Options:
 
 
 class FsImageDataSource(DataSource):
-    """Registered by `pipeline.register`."""
+    """Data source `fsimage`, registered by `pipeline.register`."""
 
     @classmethod
     def name(cls) -> str:
@@ -72,7 +73,7 @@ class FsImageDataSource(DataSource):
 
 
 class ImagePart(InputPartition):
-    """A part of an image and where it lies."""
+    """A part of an image file."""
 
     def __init__(self, file: SourceFile, part: Part) -> None:
         self.file = file
@@ -80,7 +81,7 @@ class ImagePart(InputPartition):
 
 
 class FsImageReader(DataSourceReader):
-    """Reads one table; nothing of it is looked at on the driver but the FileSummary."""
+    """Reader of one table; the driver reads only the FileSummary of the image."""
 
     def __init__(self, options: _Options) -> None:
         self._options = options
@@ -101,14 +102,14 @@ class FsImageReader(DataSourceReader):
             image = HostImage.open(partition.file.in_task(), _scratch())
             table = self._options.table
             reader = READERS[table.name]
-            # one column at least, as a batch without any has no number of rows
+            # At least one column, because a batch without columns has no number of rows.
             names = [name for name in table.names if name != IMAGE_COLUMN.name] or [reader.table.names[0]]
             for batch in reader.read(image, partition.part, names):
                 yield batch if tuple(names) == table.names else _with_image(batch, table, partition.file)
 
 
 def _with_image(batch: pa.RecordBatch, table: Table, file: SourceFile) -> pa.RecordBatch:
-    """The columns of `table`, of which one says where each row comes from."""
+    """Return the columns of `table`, including the path of the image."""
     import pyarrow as pa
 
     source = pa.array([file.staged or file.path] * batch.num_rows, pa.string())
@@ -117,7 +118,7 @@ def _with_image(batch: pa.RecordBatch, table: Table, file: SourceFile) -> pa.Rec
 
 
 def _scratch() -> Path:
-    """A folder that the tasks of this job share on their host, removed with Spark's own files."""
+    """Return a folder that the tasks of a job share on their host; Spark removes the folder with its own files."""
     from pyspark import SparkFiles
 
     return Path(SparkFiles.getRootDirectory()) / "fsimage"

@@ -1,4 +1,4 @@
-"""Rows of the `inodes` table: a run of decoded inodes, of which each column is made when it is asked for."""
+"""Rows of the `inodes` table: decoded inodes, whose columns are made on demand."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ Mask = npt.NDArray[np.bool_]
 _KINDS = pa.array([None, "FILE", "DIRECTORY", "SYMLINK"], pa.string())
 _MICROS = 1000
 _LATEST = ((1 << 63) - 1) // _MICROS
-_MODE = 0o1777  # FsPermission knows no other bits
+_MODE = 0o1777  # all bits of FsPermission
 _ASCII = 0x80
 _TYPES = {column.name: column.type for column in INODES.columns}
 
 
 class InodeLookups:
-    """What the numbers in records stand for; made once for all batches of a task.
+    """Names of owners and policies by number, shared by all batches of a task.
 
     Raises:
         RecordError: the string table or the ERASURE_CODING section is damaged.
@@ -49,7 +49,7 @@ class InodeLookups:
         self.ec_policies = {number: policy.name for number, policy in policies_of(section).items()}
 
     def owner(self, permission: int) -> tuple[str | None, str | None]:
-        """User and group of a fixed64 permission."""
+        """Return user and group of a fixed64 permission."""
         found = self.names.owner(permission)
         return _text(found.user), _text(found.group)
 
@@ -59,10 +59,10 @@ def _text(value: str | None) -> str | None:
 
 
 class InodeBatch:
-    """The inodes in some slots that are in the current tree.
+    """The inodes of a range of slots that are in the current tree.
 
     Args:
-        slots: of the image's inodes; few enough for their paths to take less than 2 GiB.
+        slots: slots of inodes, whose paths need less than 2 GiB together.
 
     Raises:
         RecordError: a record is damaged.
@@ -80,11 +80,11 @@ class InodeBatch:
 
     @property
     def count(self) -> int:
-        """Rows of the current tree."""
+        """Number of rows of the current tree."""
         return len(self._slots) if self._rows is None else self._rows.size
 
     def to_arrow(self, columns: Sequence[str]) -> pa.RecordBatch:
-        """The rows, with these columns."""
+        """Return the rows with these columns."""
         schema = INODES.select(columns).arrow_schema()
         return pa.RecordBatch.from_arrays([_MAKERS[name](self) for name in columns], schema=schema)
 
@@ -214,7 +214,7 @@ _MAKERS: dict[str, Callable[[InodeBatch], pa.Array]] = {
 
 
 def _numbers(values: npt.NDArray[Any], kind: pa.DataType, nulls: Mask | None = None) -> pa.Array:
-    """An array of a fixed width, null where marked; over the same memory where the width is the same."""
+    """Return an array of fixed width, null where marked; shares the memory of `values` if the width is equal."""
     valid = None
     if nulls is not None and nulls.any():
         valid = pa.py_buffer(np.packbits(~nulls, bitorder="little"))
@@ -224,7 +224,7 @@ def _numbers(values: npt.NDArray[Any], kind: pa.DataType, nulls: Mask | None = N
 
 
 def _times(millis: Ids, nulls: Mask | None = None) -> pa.Array:
-    """Timestamps; null where there is none, and for a time that a timestamp cannot hold."""
+    """Return timestamps; null where marked, and for times that a timestamp cannot represent."""
     outside = (millis > _LATEST) | (millis < -_LATEST)
     if outside.any():
         nulls = outside if nulls is None else nulls | outside
@@ -232,7 +232,7 @@ def _times(millis: Ids, nulls: Mask | None = None) -> pa.Array:
 
 
 def _strings(bounds: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> pa.Array:
-    """Text between the bounds, as Java decodes it."""
+    """Return the texts between the bounds, decoded like Java."""
     buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
     if (data < _ASCII).all():
         return pa.Array.from_buffers(pa.string(), bounds.size - 1, buffers)
@@ -244,6 +244,6 @@ def _strings(bounds: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> pa.A
 
 
 def _distinct(values: Ids) -> tuple[Ids, npt.NDArray[Any]]:
-    """(the distinct values, for each value the index of its own among them)."""
+    """Return (the distinct values, the index of each value among them)."""
     encoded = pa.array(values).dictionary_encode()
     return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()

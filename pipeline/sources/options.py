@@ -1,4 +1,4 @@
-"""Options of `spark.read` for our data sources: known names only, values checked, one error that says what there is."""
+"""Options of `spark.read` for our data sources: rejects unknown names and invalid values with one clear error."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pipeline.errors import SourceOptionError
 from pipeline.schema import Table
 
 _OF_TABLES = {"owner", "provider"}
-"""Properties of a table (Spark's TableCatalog), which CREATE TABLE adds to the options."""
+"""Table properties of Spark's TableCatalog, which CREATE TABLE adds to the options."""
 _PATHS = "paths"
 _SWITCHES = {"true": True, "false": False}
 
 
 class SourceOptions:
-    """The options given to the data source `source`, which knows those in `known`; their case does not matter.
+    """The options of the data source `source`, which accepts the names in `known` in any case.
 
     Raises:
-        SourceOptionError: an option that the data source does not know, or no path.
+        SourceOptionError: an option is unknown, or the path is missing.
     """
 
     def __init__(self, source: str, known: Sequence[str], options: Mapping[str, str]) -> None:
@@ -29,7 +29,7 @@ class SourceOptions:
         unknown = sorted(set(self._given) - set(known) - {_PATHS})
         if unknown:
             raise SourceOptionError(
-                f"{source} has no option {', '.join(unknown)}", hint=f"It knows: {', '.join(known)}."
+                f"{source} has no option {', '.join(unknown)}", hint=f"Its options are {', '.join(known)}."
             )
         self.paths = self._read_paths()
         """One or more, from `load(PATH)` or `load([PATH, ...])`."""
@@ -37,21 +37,21 @@ class SourceOptions:
     def _read_paths(self) -> tuple[str, ...]:
         several = self._given.get(_PATHS)
         one = self._given.get("path")
-        # PySpark's `load` writes a list of paths as JSON
+        # PySpark's `load` encodes a list of paths as JSON.
         paths = tuple(json.loads(several)) if several else (one,) if one else ()
         if not paths or not all(paths):
-            raise SourceOptionError(f"{self._source} needs a path", hint="Give one: .load(PATH).")
+            raise SourceOptionError(f"{self._source} needs a path", hint="Add the path: .load(PATH).")
         return paths
 
     def text(self, name: str, default: str) -> str:
-        """The text as it was given, `default` where it is not."""
+        """Return a text, `default` if not given."""
         return self._given.get(name, default)
 
     def integer(self, name: str, *, least: int) -> int | None:
-        """A number of at least `least`, None where it is not given.
+        """Return a number of at least `least`, None if not given.
 
         Raises:
-            SourceOptionError: it is no such number.
+            SourceOptionError: the value is not such a number.
         """
         text = self._given.get(name)
         if text is None:
@@ -65,18 +65,18 @@ class SourceOptions:
         return value
 
     def switch(self, name: str) -> bool:
-        """True or false, which it is where it is not given.
+        """Return a boolean, false if not given.
 
         Raises:
-            SourceOptionError: it is neither.
+            SourceOptionError: the value is not a boolean.
         """
         return self.choice(name, tuple(_SWITCHES), "false") == "true"
 
     def choice(self, name: str, values: Sequence[str], default: str) -> str:
-        """One of `values`.
+        """Return one of `values`, `default` if not given.
 
         Raises:
-            SourceOptionError: it is none of them.
+            SourceOptionError: the value is not allowed.
         """
         text = self._given.get(name, default).strip().lower()
         if text not in values:
@@ -84,10 +84,10 @@ class SourceOptions:
         return text
 
     def columns(self, table: Table) -> Table:
-        """`table` with the columns of option `columns`, comma separated; with all where it is not given.
+        """Return `table` with the comma-separated names of option `columns`, with all columns if not given.
 
         Raises:
-            SourceOptionError: one of them is no column of the table, or is named twice.
+            SourceOptionError: a name is not a column of the table, or occurs twice.
         """
         text = self._given.get("columns")
         if text is None:
@@ -101,9 +101,9 @@ class SourceOptions:
     def _is_table(self) -> SourceOptionError:
         path = self._given.get("path", "PATH")
         return SourceOptionError(
-            f"Spark keeps no options of a table for {self._source}, so that a query could not find the path",
-            hint=f"Make a view: CREATE TEMPORARY VIEW NAME USING {self._source} OPTIONS (path '{path}').",
+            f"Spark does not store options of a table for {self._source}, so a query could not find the path",
+            hint=f"Create a view: CREATE TEMPORARY VIEW NAME USING {self._source} OPTIONS (path '{path}').",
         )
 
     def _fault(self, name: str, text: str, wanted: str) -> SourceOptionError:
-        return SourceOptionError(f"{self._source}: option {name} is {text!r}", hint=f"It has to be {wanted}.")
+        return SourceOptionError(f"{self._source}: option {name} is {text!r}", hint=f"Use {wanted}.")

@@ -1,4 +1,4 @@
-"""The tables that the `fsimage` data source offers, and what each is read by."""
+"""The tables of the data source `fsimage` and their readers."""
 
 from __future__ import annotations
 

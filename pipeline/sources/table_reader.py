@@ -1,4 +1,4 @@
-"""What a table of the `fsimage` data source is read by."""
+"""Interface of the readers of the data source `fsimage`, and the division of an image into parts."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ if TYPE_CHECKING:
 
 MAXIMUM_PARTS = 10_000
 _PART_BYTES = 16 * 1024 * 1024
-_COMPRESSION = 4  # what a part's bytes are to become when they are unpacked, roughly
+_COMPRESSION = 4  # assumed ratio of decompressed to compressed bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One task's share of an image: part `number` (from 0) of `of` equal ones."""
+    """A task's part of an image: `number` (from 0) of `of` equal parts."""
 
     number: int
     of: int
 
     def cut(self, count: int) -> range:
-        """The part of `count` things, such as an image's slots."""
+        """Return the range of this part among `count` items, such as slots."""
         return range(self.number * count // self.of, (self.number + 1) * count // self.of)
 
 
 class TableReader(Protocol):
-    """Reads one table of an image."""
+    """Reader of one table of an image."""
 
     @property
     def table(self) -> Table: ...
 
     def parts(self, image: ImageFile, wanted: int | None) -> list[Part]:
-        """How the table is divided among tasks; decided on the driver, by the FileSummary alone.
+        """Divide the table among tasks. The driver decides from the FileSummary only.
 
         Args:
-            wanted: how many parts the user asks for, None for a number that suits the image.
+            wanted: number of parts that the user requests, None for a default that fits the image.
         """
 
     def read(self, image: HostImage, part: Part, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Batches of at most 65,536 rows with these columns, in this order.
+        """Yield batches of at most 65,536 rows with these columns, in this order.
 
         Raises:
             ImageFormatError: the image is damaged.
@@ -54,12 +54,12 @@ class TableReader(Protocol):
 
 
 def whole() -> list[Part]:
-    """One part, for a table that is small or cannot be divided."""
+    """Return one part, for a table that is small or indivisible."""
     return [Part(0, 1)]
 
 
 def parts_of_inodes(image: ImageFile, wanted: int | None) -> list[Part]:
-    """Parts of about 16 MB of INODE records each, or as many as `wanted`."""
+    """Divide INODE into parts of about 16 MB of records, or into `wanted` parts."""
     size = next((_unpacked(image, entry) for entry in image.sections if entry.name == "INODE"), 0)
     count = wanted or max(1, min(MAXIMUM_PARTS, -(-size // _PART_BYTES)))
     return [Part(number, count) for number in range(count)]

@@ -1,1 +1,1 @@
-"""The tables that images and edits are read as."""
+"""Declarations of the tables of images and edits."""

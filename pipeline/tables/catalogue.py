@@ -1,4 +1,4 @@
-"""Every table of the data sources, by the name of the option `table`."""
+"""All tables of the data sources, by the value of the option `table`."""
 
 from __future__ import annotations
 

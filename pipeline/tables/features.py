@@ -1,4 +1,4 @@
-"""Columns of what few inodes have: `acls` and `xattrs`."""
+"""Columns of the tables of rare features: `acls` and `xattrs`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _inode() -> tuple[Column, Column]:
         Column(
             "path",
             pa.string(),
-            "Absolute path in the current tree; null for what only snapshots hold.",
+            "Absolute path in the current tree; null for inodes only in snapshots.",
             "fsimage.proto INodeSection.INode.name",
         ),
     )
@@ -25,15 +25,15 @@ def _inode() -> tuple[Column, Column]:
 
 ACLS = Table(
     "acls",
-    "The ACL entries beyond the mode bits, a row each. The entries of an ACL's owner and others are the mode bits "
-    "themselves and are not repeated here; its mask is in the mode's group bits.",
+    "The ACL entries in addition to the mode bits, a row each. The mode bits contain the entries of the owner and of "
+    "others, which have no row; the group bits contain the mask.",
     (
         *_inode(),
-        Column("index", pa.int32(), "Position in the ACL, from 0 on.", f"{_ACL}.entries", nullable=False),
+        Column("index", pa.int32(), "Position in the ACL, from 0.", f"{_ACL}.entries", nullable=False),
         Column(
             "scope",
             pa.string(),
-            "ACCESS, or DEFAULT for what new children of a directory get.",
+            "ACCESS, or DEFAULT for entries that new children of a directory inherit.",
             f"{_ACL}.entries, AclEntryScope",
             nullable=False,
         ),
@@ -41,19 +41,19 @@ ACLS = Table(
         Column(
             "name",
             pa.string(),
-            "User or group; null for the owner's, the owning group's, the mask and others.",
+            "User or group; null for owner, owning group, mask and others.",
             f"{_ACL}.entries, StringTableSection",
         ),
-        Column("permission", pa.string(), "Such as r-x.", f"{_ACL}.entries, FsAction", nullable=False),
+        Column("permission", pa.string(), "Permission, e.g. r-x.", f"{_ACL}.entries, FsAction", nullable=False),
     ),
 )
 
 XATTRS = Table(
     "xattrs",
-    "The extended attributes, a row each, those that HDFS itself keeps included.",
+    "The extended attributes, a row each, including those of HDFS itself.",
     (
         *_inode(),
-        Column("index", pa.int32(), "Position among the inode's, from 0 on.", _XATTR, nullable=False),
+        Column("index", pa.int32(), "Position among the inode's attributes, from 0.", _XATTR, nullable=False),
         Column(
             "namespace",
             pa.string(),
@@ -62,6 +62,6 @@ XATTRS = Table(
             nullable=False,
         ),
         Column("name", pa.string(), "Name without the namespace.", f"{_XATTR}.name, StringTableSection"),
-        Column("value", pa.binary(), "Value as it is; null for an attribute without one.", f"{_XATTR}.value"),
+        Column("value", pa.binary(), "Value in bytes; null for an attribute without a value.", f"{_XATTR}.value"),
     ),
 )

@@ -1,4 +1,4 @@
-"""The column that a read of several images adds to each table."""
+"""The column that a read of several images adds to every table."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ import pyarrow as pa
 from pipeline.schema import Column
 
 IMAGE_COLUMN = Column(
-    "image", pa.string(), "Path of the image that the row is from; its name where Spark fetched it.", "", nullable=False
+    "image", pa.string(), "Path of the row's image, or its name if Spark fetched the image.", "", nullable=False
 )

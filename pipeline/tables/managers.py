@@ -1,4 +1,4 @@
-"""Columns of what the NameNode's managers keep: `cache` (pools, directives) and `tokens`."""
+"""Columns of the tables of the NameNode's managers: `cache` (pools and directives) and `tokens`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TOKEN = "fsimage.proto SecretManagerSection.PersistToken"
 
 CACHE = Table(
     "cache",
-    "Cache pools, then cache directives; a column that belongs to the other kind is null.",
+    "Cache pools, then cache directives; columns of the other kind are null.",
     (
         Column("kind", pa.string(), "POOL or DIRECTIVE.", "CacheManagerSection", nullable=False),
         Column("pool", pa.string(), "Name of the pool.", f"{_POOL}.poolName, {_DIRECTIVE}.pool"),
@@ -23,43 +23,43 @@ CACHE = Table(
         Column(
             "byte_limit",
             pa.int64(),
-            "Most that may be cached in the pool; 2^63-1 for no limit.",
+            "Limit of cached bytes in the pool; 2^63-1 for no limit.",
             f"{_POOL}.limit",
             "bytes",
         ),
         Column(
             "max_relative_expiry",
             pa.int64(),
-            "Longest life of a directive in the pool; 2^61-1 for no limit, null where the image has none (Hadoop 2.7).",
+            "Maximum lifetime of a directive in the pool; 2^61-1 for no limit, null if not stored (Hadoop 2.7).",
             f"{_POOL}.maxRelativeExpiry",
             "ms",
         ),
         Column(
             "replication",
             pa.int32(),
-            "Cached copies of a block: of the directive, or what the pool gives by default.",
+            "Number of cached replicas: of the directive, or the default of the pool.",
             f"{_DIRECTIVE}.replication, {_POOL}.defaultReplication",
         ),
         Column("directive_id", pa.int64(), "Id of the directive.", f"{_DIRECTIVE}.id"),
-        Column("path", pa.string(), "File or directory it caches.", f"{_DIRECTIVE}.path"),
+        Column("path", pa.string(), "Cached file or directory.", f"{_DIRECTIVE}.path"),
         Column(
             "expiration",
             TIMESTAMP,
-            "When it expires; null for one that never does, and where a duration is stored.",
+            "Expiration time; null for a directive that never expires and for a stored duration.",
             f"{_DIRECTIVE}.expiration",
             "time, UTC",
         ),
         Column(
             "expiration_millis",
             pa.int64(),
-            "The stored number: milliseconds since 1970, or from now where the next column says so.",
+            "The stored number: milliseconds since 1970, or a duration if the next column is true.",
             f"{_DIRECTIVE}.expiration.millis",
             "ms",
         ),
         Column(
             "expiration_is_relative",
             pa.bool_(),
-            "Whether the number is a duration; a NameNode writes times.",
+            "Whether the stored number is a duration; a NameNode writes times.",
             f"{_DIRECTIVE}.expiration.isRelative",
         ),
     ),
@@ -67,31 +67,30 @@ CACHE = Table(
 
 TOKENS = Table(
     "tokens",
-    "Delegation tokens and the master keys that sign them; no secret is read: neither a key's bytes nor anything a "
-    "password can be made of.",
+    "Delegation tokens and the master keys that sign them, without secrets: neither key bytes nor passwords are read.",
     (
         Column("kind", pa.string(), "KEY or TOKEN.", "SecretManagerSection", nullable=False),
         Column(
             "master_key_id",
             pa.int32(),
-            "Id of the master key, or of the one that signed the token.",
+            "Id of the master key, or of the key that signed the token.",
             f"{_KEY}.id, {_TOKEN}.masterKeyId",
         ),
         Column("sequence_number", pa.int32(), "Number of the token.", f"{_TOKEN}.sequenceNumber"),
-        Column("owner", pa.string(), "User the token speaks for.", f"{_TOKEN}.owner"),
+        Column("owner", pa.string(), "User whom the token authenticates.", f"{_TOKEN}.owner"),
         Column("renewer", pa.string(), "User who may renew it.", f"{_TOKEN}.renewer"),
         Column(
             "real_user",
             pa.string(),
-            "User who asked for it as a proxy of the owner; may be empty.",
+            "Proxy user who requested the token for the owner; may be empty.",
             f"{_TOKEN}.realUser",
         ),
-        Column("issue_date", TIMESTAMP, "When it was issued.", f"{_TOKEN}.issueDate", "time, UTC"),
-        Column("max_date", TIMESTAMP, "Until when it can be renewed.", f"{_TOKEN}.maxDate", "time, UTC"),
+        Column("issue_date", TIMESTAMP, "Time of issue.", f"{_TOKEN}.issueDate", "time, UTC"),
+        Column("max_date", TIMESTAMP, "Time up to which the token can be renewed.", f"{_TOKEN}.maxDate", "time, UTC"),
         Column(
             "expiry_date",
             TIMESTAMP,
-            "When the key or token expires.",
+            "Expiration time of the key or token.",
             f"{_KEY}.expiryDate, {_TOKEN}.expiryDate",
             "time, UTC",
         ),

@@ -1,4 +1,4 @@
-"""Columns of what snapshots leave in an image: `snapshots`, `snapshot_diffs` and `references`."""
+"""Columns of the tables of snapshots: `snapshots`, `snapshot_diffs` and `references`."""
 
 from __future__ import annotations
 
@@ -16,43 +16,41 @@ _REFERENCE = "fsimage.proto INodeReferenceSection.INodeReference"
 
 SNAPSHOTS = Table(
     "snapshots",
-    "The snapshots there are, a row each; attributes are those of the directory when the snapshot was taken.",
+    "The existing snapshots, a row each; the attributes are those of the directory at the time of the snapshot.",
     (
         Column("snapshot_id", pa.int32(), "Snapshot id.", f"{_SNAPSHOT}.snapshotId", nullable=False),
-        Column("name", pa.string(), "Name, as below `.snapshot`.", f"{_SNAPSHOT}.root.name"),
+        Column("name", pa.string(), "Name below `.snapshot`.", f"{_SNAPSHOT}.root.name"),
         Column(
-            "root_id", pa.int64(), "Inode id of the directory it was taken of.", f"{_SNAPSHOT}.root.id", nullable=False
+            "root_id", pa.int64(), "Inode id of the snapshottable directory.", f"{_SNAPSHOT}.root.id", nullable=False
         ),
-        Column("root_path", pa.string(), "Where that directory is now.", "fsimage.proto INodeSection.INode.name"),
+        Column("root_path", pa.string(), "Current path of that directory.", "fsimage.proto INodeSection.INode.name"),
         Column(
             "creation_time",
             TIMESTAMP,
-            "When it was taken: a NameNode sets the root's modification time to it.",
+            "Time of the snapshot, which a NameNode stores as the root's modification time.",
             f"{_SNAPSHOT}.root.directory.modificationTime",
             "time, UTC",
         ),
         Column("owner", pa.string(), "User of the directory.", f"{_SNAPSHOT}.root.directory.permission"),
         Column("group", pa.string(), "Group of the directory.", f"{_SNAPSHOT}.root.directory.permission"),
-        Column("permission", pa.int32(), "Its mode bits.", f"{_SNAPSHOT}.root.directory.permission", "mode"),
-        Column("ns_quota", pa.int64(), "Its limit of names; -1 for none.", f"{_SNAPSHOT}.root.directory.nsQuota"),
         Column(
-            "ds_quota",
-            pa.int64(),
-            "Its limit of raw space; -1 for none.",
-            f"{_SNAPSHOT}.root.directory.dsQuota",
-            "bytes",
+            "permission", pa.int32(), "Mode bits of the directory.", f"{_SNAPSHOT}.root.directory.permission", "mode"
+        ),
+        Column("ns_quota", pa.int64(), "Limit of names; -1 for none.", f"{_SNAPSHOT}.root.directory.nsQuota"),
+        Column(
+            "ds_quota", pa.int64(), "Limit of raw space; -1 for none.", f"{_SNAPSHOT}.root.directory.dsQuota", "bytes"
         ),
         Column(
             "deleted",
             pa.bool_(),
-            "Whether it was deleted and waits for older snapshots to go (dfs.namenode.snapshot.deletion.ordered).",
+            "Whether the snapshot is deleted but waits for older ones (dfs.namenode.snapshot.deletion.ordered).",
             f"{_SNAPSHOT}.root.directory.xAttrs hdfs.snapshot.deleted",
             nullable=False,
         ),
         Column(
             "snapshot_counter",
             pa.int32(),
-            "Number of snapshots ever taken, the next one's id; the same in each row.",
+            "Number of snapshots ever taken, which is the next id; the same in each row.",
             f"{_HEADER}.snapshotCounter",
             nullable=False,
         ),
@@ -61,16 +59,16 @@ SNAPSHOTS = Table(
 
 SNAPSHOT_DIFFS = Table(
     "snapshot_diffs",
-    "What snapshots remember of inodes that changed after them: a row an inode and snapshot. An inode whose list of "
+    "Earlier states of inodes that changed after a snapshot: a row for each inode and snapshot. An inode whose list of "
     "diffs is empty has no row.",
     (
         Column("inode_id", pa.int64(), "Inode id.", f"{_DIFFS}.DiffEntry.inodeId", nullable=False),
         Column("kind", pa.string(), "FILEDIFF or DIRECTORYDIFF.", f"{_DIFFS}.DiffEntry.type", nullable=False),
-        Column("snapshot_id", pa.int32(), "Snapshot that needs the diff.", f"{_EACH}.snapshotId", nullable=False),
+        Column("snapshot_id", pa.int32(), "Snapshot of the diff.", f"{_EACH}.snapshotId", nullable=False),
         Column(
             "index",
             pa.int32(),
-            "Position in the inode's list, newest first, from 0 on.",
+            "Position in the inode's list, newest first, from 0.",
             f"{_DIFFS}.DiffEntry",
             nullable=False,
         ),
@@ -79,10 +77,10 @@ SNAPSHOT_DIFFS = Table(
         Column(
             "block_count",
             pa.int32(),
-            "Blocks that the diff lists: the file's at the snapshot, where it was truncated or appended to since.",
+            "Number of blocks in the diff: those of a file that was truncated or appended to after the snapshot.",
             f"{_FILE}.blocks",
         ),
-        Column("block_bytes", pa.int64(), "Sum of their sizes, deleted ones left out.", f"{_FILE}.blocks", "bytes"),
+        Column("block_bytes", pa.int64(), "Sum of their sizes without deleted blocks.", f"{_FILE}.blocks", "bytes"),
         Column("block_ids", pa.list_(pa.int64()), "Their block ids.", f"{_FILE}.blocks"),
         Column(
             "is_snapshot_root",
@@ -90,31 +88,36 @@ SNAPSHOT_DIFFS = Table(
             "Whether the snapshot was taken of this directory.",
             f"{_DIRECTORY}.isSnapshotRoot",
         ),
-        Column("children_size", pa.int32(), "Names in the directory at the snapshot.", f"{_DIRECTORY}.childrenSize"),
-        Column("created_count", pa.int32(), "Names made in the directory since.", f"{_DIRECTORY}.createdListSize"),
+        Column("children_size", pa.int32(), "Number of children at the snapshot.", f"{_DIRECTORY}.childrenSize"),
+        Column(
+            "created_count",
+            pa.int32(),
+            "Number of names created in the directory since.",
+            f"{_DIRECTORY}.createdListSize",
+        ),
         Column("created_names", pa.list_(pa.string()), "Those names.", f"{_DIFFS}.CreatedListEntry.name"),
         Column(
             "deleted_count",
             pa.int32(),
-            "Inodes deleted from the directory or renamed away since.",
+            "Number of inodes deleted or renamed away since.",
             f"{_DIRECTORY}.{{deletedINode,deletedINodeRef}}",
         ),
         Column(
             "deleted_inodes",
             pa.list_(pa.int64()),
-            "Ids of those that are plain: nothing but snapshots holds them and all below them.",
+            "Ids of the deleted inodes, which exist only in snapshots with their descendants.",
             f"{_DIRECTORY}.deletedINode",
         ),
         Column(
             "deleted_references",
             pa.list_(pa.int64()),
-            "Numbers in `references` of those that were renamed away.",
+            "Numbers in `references` of the inodes that were renamed away.",
             f"{_DIRECTORY}.deletedINodeRef",
         ),
         Column(
             "has_copy",
             pa.bool_(),
-            "Whether the diff has a copy of the attributes; the columns after this one are null without it.",
+            "Whether the diff has a copy of the attributes; otherwise the following columns are null.",
             f"{_EACH}.snapshotCopy",
             nullable=False,
         ),
@@ -138,7 +141,7 @@ SNAPSHOT_DIFFS = Table(
         Column(
             "replication",
             pa.int32(),
-            "Replication factor at the snapshot, 0 for an erasure coded file.",
+            "Replication factor at the snapshot, 0 for an erasure-coded file.",
             f"{_FILE}.snapshotCopy.replication",
         ),
         Column(
@@ -163,47 +166,47 @@ SNAPSHOT_DIFFS = Table(
 
 REFERENCES = Table(
     "references",
-    "The records that stand for an inode which was renamed after a snapshot was taken of its old place. All records "
-    "of one inode together are what a NameNode calls its WithCount.",
+    "The references to inodes that were renamed after a snapshot of their old location. All references to one inode "
+    "together are the WithCount of a NameNode.",
     (
         Column(
             "number",
             pa.int32(),
-            "Number of the record, which directories and diffs name it by.",
+            "Number of the reference, used by directories and diffs.",
             "position in INODE_REFERENCE",
             nullable=False,
         ),
-        Column("inode_id", pa.int64(), "Inode it stands for.", f"{_REFERENCE}.referredId", nullable=False),
+        Column("inode_id", pa.int64(), "Id of the inode.", f"{_REFERENCE}.referredId", nullable=False),
         Column(
             "kind",
             pa.string(),
-            "WithName: a name it had when a snapshot was taken. DstReference: where it was renamed to.",
+            "WithName: a name at the time of a snapshot. DstReference: the target of a rename.",
             f"{_REFERENCE}.dstSnapshotId",
             nullable=False,
         ),
-        Column("name", pa.string(), "Name it had; null for a DstReference.", f"{_REFERENCE}.name"),
+        Column("name", pa.string(), "Name at the time of the snapshot; null for a DstReference.", f"{_REFERENCE}.name"),
         Column(
             "last_snapshot_id",
             pa.int32(),
-            "Last snapshot that shows that name; null for a DstReference.",
+            "Last snapshot with that name; null for a DstReference.",
             f"{_REFERENCE}.lastSnapshotId",
         ),
         Column(
             "dst_snapshot_id",
             pa.int32(),
-            "Last snapshot of the target's directory when it was renamed there; null for a WithName.",
+            "Last snapshot of the target directory at the time of the rename; null for a WithName.",
             f"{_REFERENCE}.dstSnapshotId",
         ),
         Column(
             "holder_id",
             pa.int64(),
-            "Directory that has the reference among its children, or as deleted in its diffs; null where none has.",
+            "Directory with the reference among its children, or as deleted in its diffs; null for none.",
             f"fsimage.proto INodeDirectorySection.DirEntry.refChildren, {_DIRECTORY}.deletedINodeRef",
         ),
         Column(
             "current",
             pa.bool_(),
-            "Whether the directory has it among its children now; false for one in a deleted list.",
+            "Whether the reference is a current child of the directory; false for one in a deleted list.",
             "fsimage.proto INodeDirectorySection.DirEntry.refChildren",
             nullable=False,
         ),

@@ -1,4 +1,4 @@
-"""Columns of the `summary` table: what an image is made of, and the numbers it starts its sections with."""
+"""Columns of the `summary` table: the sections of an image, and the numbers in their headers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ENTRY = "fsimage.proto FileSummary.Section"
 
 SUMMARY = Table(
     "summary",
-    "What an image is made of. Rows of kind SECTION and SUB_SECTION are the entries of its FileSummary; rows of kind "
+    "The structure of an image. Rows of kind SECTION and SUB_SECTION are the entries of its FileSummary; rows of kind "
     "VALUE are single numbers of a section's header, e.g. transactionId of NS_INFO, and the erasure coding policies "
     "(name, id and state).",
     (
@@ -18,13 +18,11 @@ SUMMARY = Table(
         Column(
             "section",
             pa.string(),
-            "Section, e.g. INODE; that of a sub-section ends in _SUB.",
+            "Section, e.g. INODE; the name of a sub-section ends in _SUB.",
             f"{_ENTRY}.name",
             nullable=False,
         ),
-        Column(
-            "name", pa.string(), "Field of the header, under Hadoop's name; null for sections.", "each section's header"
-        ),
+        Column("name", pa.string(), "Hadoop's name of the header's field; null for sections.", "each section's header"),
         Column("value", pa.int64(), "Value of the field.", "each section's header"),
         Column(
             "text",
@@ -32,12 +30,14 @@ SUMMARY = Table(
             "State of an erasure coding policy: ENABLED, DISABLED or REMOVED.",
             "ErasureCodingPolicyProto.state",
         ),
-        Column("offset", pa.int64(), "Where the section starts in the file.", f"{_ENTRY}.offset", "bytes"),
-        Column("length", pa.int64(), "Its size as stored, compressed where the image is.", f"{_ENTRY}.length", "bytes"),
+        Column("offset", pa.int64(), "Start of the section in the file.", f"{_ENTRY}.offset", "bytes"),
+        Column(
+            "length", pa.int64(), "Stored size of the section, compressed if the image is.", f"{_ENTRY}.length", "bytes"
+        ),
         Column(
             "records",
             pa.int64(),
-            "Records that it holds besides its header: inodes, directories with children, references, inodes with "
+            "Number of records without the header: inodes, directories with children, references, inodes with "
             "diffs, snapshots, open files, strings, keys and tokens, pools and directives; null for sub-sections.",
             "each section's header or scan",
         ),
@@ -56,7 +56,7 @@ SUMMARY = Table(
             nullable=False,
         ),
         Column(
-            "on_disk_version", pa.int32(), "Version of the file's frame.", "FileSummary.ondiskVersion", nullable=False
+            "on_disk_version", pa.int32(), "Version of the file format.", "FileSummary.ondiskVersion", nullable=False
         ),
     ),
 )

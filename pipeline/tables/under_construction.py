@@ -1,4 +1,4 @@
-"""Columns of the `under_construction` table: files that are open for write."""
+"""Columns of the `under_construction` table: files open for write."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _FILE = "fsimage.proto INodeSection.INodeFile"
 
 UNDER_CONSTRUCTION = Table(
     "under_construction",
-    "Files that are open for write, a row each: those with a lease entry, those whose record says so, or both. One "
-    "of the two alone is normal only for a file that a snapshot holds and that was deleted while open.",
+    "Files open for write, a row each: with a lease entry, with the feature in their record, or both. Only one of the "
+    "two is normal only for a file in a snapshot that was deleted while open.",
     (
         Column("inode_id", pa.int64(), "Id of the file.", f"{_ENTRY}.inodeId", nullable=False),
         Column("path", pa.string(), "Path in the lease entry; null without one.", f"{_ENTRY}.fullPath"),
         Column(
             "client_name",
             pa.string(),
-            "Client that holds the lease; null where the record does not say that the file is open.",
+            "Client that holds the lease; null without the feature in the record.",
             f"{_FILE}.fileUC.clientName",
         ),
         Column("client_machine", pa.string(), "Machine of that client.", f"{_FILE}.fileUC.clientMachine"),
@@ -27,7 +27,7 @@ UNDER_CONSTRUCTION = Table(
         Column(
             "length",
             pa.int64(),
-            "Sum of the blocks' sizes as last committed, deleted ones left out.",
+            "Sum of the last committed block sizes without deleted blocks.",
             f"{_FILE}.blocks",
             "bytes",
         ),

@@ -153,18 +153,18 @@ def _space(chance: random.Random, root: Node) -> Section:
     return Section(
         "space",
         "Space by directory",
-        "What is in and below each directory.",
+        "Content of directory trees.",
         tables=(
             ReportTable(
                 "totals",
                 "The whole namespace",
-                (*heads, Column("blocks", "count", "Blocks"), Column("heap", "bytes", "NameNode heap, about")),
+                (*heads, Column("blocks", "count", "Blocks"), Column("heap", "bytes", "NameNode heap (approx.)")),
                 (totals,),
             ),
             ReportTable(
                 "directories",
                 "Largest directories",
-                (_PATH, *heads, Column("share", "percent", "Of all space")),
+                (_PATH, *heads, Column("share", "percent", "Share of space")),
                 tuple(tree),
             ),
             ReportTable(
@@ -176,7 +176,7 @@ def _space(chance: random.Random, root: Node) -> Section:
             ReportTable("quotas", "Quotas and their use, the fullest first", _QUOTAS, tuple(quotas)),
         ),
         charts=(Treemap("Space with replicas", root),),
-        notes=("Space with replicas counts every replica; what only snapshots hold is in the section on snapshots.",),
+        notes=("Space with replicas includes every replica; the section on snapshots covers other files.",),
     )
 
 
@@ -274,7 +274,7 @@ def _ages() -> Section:
     columns = (
         Column("path", "path", "Directory"),
         Column("cold", "bytes", "Cold space"),
-        Column("part", "percent", "Of its space"),
+        Column("part", "percent", "Share of space"),
         Column("files", "count", "Cold files"),
         Column("read", "time", "Last read"),
     )
@@ -325,7 +325,7 @@ def _small_files(chance: random.Random) -> Section:
         "Small files",
         "Files below an eighth of their block size, and where they come from.",
         tables=(
-            ReportTable("small_files", "All small files", _SMALL, ((33_045_854, FILES, 4 * TIB, 9_812 * MIB),)),
+            ReportTable("small_files", "Small files in total", _SMALL, ((33_045_854, FILES, 4 * TIB, 9_812 * MIB),)),
             ReportTable("small_files_by_directory", "Directories with most small files", columns, rows),
         ),
         charts=(
@@ -449,9 +449,9 @@ def _operations(chance: random.Random) -> Section:
 
 _HELD = (
     Column("snapshots", "count", "Snapshots"),
-    Column("raw", "bytes", "Space only snapshots hold"),
+    Column("raw", "bytes", "Space only in snapshots"),
     Column("current_raw", "bytes", "Space of the current tree"),
-    Column("files", "count", "Files only snapshots hold"),
+    Column("files", "count", "Files only in snapshots"),
 )
 
 
@@ -472,7 +472,7 @@ def _snapshots() -> Section:
         "Snapshots",
         "Space that only snapshots hold.",
         tables=(
-            ReportTable("snapshots", "All snapshots together", _HELD, ((41, 53 * TIB, 1345 * TIB, 1_902_118),)),
+            ReportTable("snapshots", "Snapshots in total", _HELD, ((41, 53 * TIB, 1345 * TIB, 1_902_118),)),
             ReportTable("snapshots_by_directory", "By snapshottable directory", columns, rows),
         ),
     )

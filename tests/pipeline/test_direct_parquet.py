@@ -53,7 +53,7 @@ def test_each_part_is_a_file(spark: SparkSession, tmp_path: Path) -> None:
 def test_what_is_there_is_not_replaced(spark: SparkSession, tmp_path: Path) -> None:
     image = generate_image(tmp_path, 100)
     (tmp_path / "rows").mkdir()
-    with pytest.raises(OutputError, match="exists already"):
+    with pytest.raises(OutputError, match="already exists"):
         write_parquet(spark, str(image), tmp_path / "rows")
 
 
@@ -93,7 +93,7 @@ class TestCommand:
         image = generate_image(tmp_path, 100)
         code, said, err = run_cli("export", image, tmp_path)
         assert (code, said) == (6, "")
-        assert f"{tmp_path} exists already" in err
+        assert f"{tmp_path} already exists" in err
         code, said, err = run_cli("export", image, tmp_path / "rows", "--table", "nosuch")
         assert (code, said) == (2, "")
         assert "nosuch" in err

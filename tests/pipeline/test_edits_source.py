@@ -178,7 +178,7 @@ def test_a_gap_is_an_error_unless_it_is_allowed(tmp_path: Path) -> None:
     made = _timeline()
     write_segment(tmp_path, made[:3])
     write_segment(tmp_path, made[5:])
-    with pytest.raises(TransactionGapError, match=r"no segment holds txid 4 \.\. 5") as caught:
+    with pytest.raises(TransactionGapError, match=r"no segment contains txid 4 \.\. 5") as caught:
         rows(tmp_path)
     assert "gaps=allow" in caught.value.hint
     assert [row["txid"] for row in rows(tmp_path, gaps="allow")] == [1, 2, 3, 6, 7, 8, 9]
@@ -227,7 +227,7 @@ def test_a_segment_that_ends_early(tmp_path: Path, partitions: str) -> None:
     made = _timeline()
     path = write_segment(tmp_path, made)
     short = write_segment(tmp_path, made[:6], name=path.name)
-    with pytest.raises(SegmentError, match="ends before txid 7, its name promises txid 9"):
+    with pytest.raises(SegmentError, match="ends before txid 7, but its name promises txid 9"):
         rows(short, partitions=partitions)
     path.write_bytes(segment_bytes(made[:3] + made[4:]))
     with pytest.raises(TransactionGapError, match="expected txid 4, found 5"):

@@ -32,7 +32,7 @@ def test_a_dataframe_serves_many_queries(spark: SparkSession) -> None:
 
 
 def test_an_error_is_the_one_that_was_raised(spark: SparkSession) -> None:
-    with pytest.raises(Exception, match="no segment holds txid") as caught:
+    with pytest.raises(Exception, match="no segment contains txid") as caught:
         read_edits(spark, str(BASIC), from_txid="1").count()
     assert isinstance(unwrap(caught.value), TransactionGapError)
 

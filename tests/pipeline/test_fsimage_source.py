@@ -247,7 +247,7 @@ def test_views_have_comments_and_tables_are_refused(spark: SparkSession) -> None
     comments = {row.col_name: row.comment for row in spark.sql("DESCRIBE inodes").collect()}
     assert comments["id"] == "Inode id."
     assert all(comments.values())
-    with pytest.raises(SourceOptionError, match="no options of a table") as raised:
+    with pytest.raises(SourceOptionError, match="does not store options of a table") as raised:
         spark.sql(f"CREATE TABLE refused USING fsimage OPTIONS (path '{MEDIUM}')")
     assert "CREATE TEMPORARY VIEW" in raised.value.hint
     assert not spark.catalog.tableExists("refused")

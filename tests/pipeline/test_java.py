@@ -70,13 +70,13 @@ def test_java_is_run_without_the_module_that_spark_asks_for(tmp_path: Path) -> N
 
 
 def test_a_java_home_that_does_not_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PipelineSetupError, match=r"JAVA_HOME names .* does not run") as caught:
+    with pytest.raises(PipelineSetupError, match=r"JAVA_HOME is .* does not run") as caught:
         find_java_home({"JAVA_HOME": str(tmp_path), "PATH": str(fake_java(tmp_path / "good", "21") / "bin")})
     assert "Java 17 or newer" in caught.value.hint
 
 
 def test_a_java_home_that_is_too_old_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PipelineSetupError, match="names Java 11, Spark needs 17 or newer"):
+    with pytest.raises(PipelineSetupError, match="is Java 11, Spark needs 17 or newer"):
         find_java_home({"JAVA_HOME": str(fake_java(tmp_path, "11.0.2")), "PATH": ""})
 
 

@@ -261,4 +261,4 @@ def test_a_lake_that_is_missing_is_an_error(
 ) -> None:
     monkeypatch.setattr("pipeline.cli.lake_command.spark_for", lambda *_, **__: nullcontext(spark))
     told = run_cli("lake", "list", tmp_path / "typo")
-    assert (told.code, f"there is no lake at {tmp_path}/typo" in told.err) == (6, True), told
+    assert (told.code, f"no lake exists at {tmp_path}/typo" in told.err) == (6, True), told

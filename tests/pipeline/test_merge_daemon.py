@@ -162,7 +162,7 @@ def test_a_java_that_dies_costs_one_attempt(node: FakeNamenode, tmp_path: Path) 
         said = daemon.stop()
     errors = [line for line in said.splitlines() if " ERROR " in line]
     assert len(errors) == 1, said
-    assert "Java has ended" in errors[0]
+    assert "JVM ended" in errors[0]
     assert "Exception while sending command" not in said
 
 

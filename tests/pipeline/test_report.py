@@ -203,7 +203,7 @@ class TestCommand:
         outs = [part for name in names for part in ("--out", str(tmp_path / name))]
         outcome = _run("--format", "summary", *outs)
         assert outcome.code == 0, outcome.err
-        assert "What to act on" in outcome.out
+        assert "Needs attention" in outcome.out
         assert "Owners and groups" not in outcome.out
         assert "Owners and groups" in (tmp_path / "report.html").read_text(encoding="utf-8")
         content = json.loads((tmp_path / "report.json").read_text())

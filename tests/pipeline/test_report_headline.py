@@ -128,18 +128,18 @@ def _expected(before: _Namespace, after: _Namespace, say: Say) -> list[tuple[str
     if len(small) * 2 >= len(after.files):
         part = say(100 * len(small) / len(after.files), "percent")
         text = f"{say(len(small), 'count')} files are small, {part} of all; merging them would free about "
-        found.append(("small-files", f"{text}{say(_saved_heap(small), 'bytes')} of the NameNode's heap."))
+        found.append(("small-files", f"{text}{say(_saved_heap(small), 'bytes')} of NameNode heap."))
     cold = sum(file.raw for file in after.files if file.used <= AS_OF - timedelta(days=COLD_DAYS))
     if cold * 4 >= raw:
         found.append(("cold", f"{say(cold, 'bytes')} are cold, {say(100 * cold / raw, 'percent')} of all space."))
     held = 3 * sum(after.held)
     if held * 10 >= raw:
-        much = f"as much as {say(100 * held / raw, 'percent')} of the current tree"
-        found.append(("snapshots", f"Only snapshots hold {say(held, 'bytes')}, {much}."))
+        much = f"{say(100 * held / raw, 'percent')} of the space of the current tree"
+        found.append(("snapshots", f"Files only in snapshots occupy {say(held, 'bytes')}, {much}."))
     earlier = sum(file.raw for file in before.files)
     if (raw - earlier) * 20 >= earlier:
         part = say(100 * (raw - earlier) / earlier, "percent")
-        found.append(("growth", f"Space grew by {say(raw - earlier, 'bytes')}, {part} of what it was."))
+        found.append(("growth", f"Space grew by {say(raw - earlier, 'bytes')}, {part} of the earlier space."))
     return found
 
 
@@ -211,7 +211,7 @@ def _expected_facts(made: _Namespace) -> dict[str, Any]:
         "Directories": len(made.directories),
         "Blocks": blocks,
         "Symlinks": 0,
-        "NameNode heap, about": HEAP_BYTES * (inodes + blocks),
+        "NameNode heap (approx.)": HEAP_BYTES * (inodes + blocks),
     }
 
 

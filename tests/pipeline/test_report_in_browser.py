@@ -240,7 +240,7 @@ def test_twenty_thousand_rows_are_held_and_twelve_shown(open_report: Open) -> No
 def test_without_scripts_the_numbers_are_in_tables(open_report: Open) -> None:
     report = sample_report()
     page = open_report(report, java_script_enabled=False).page
-    assert page.get_by_text("Scripts are off").is_visible()
+    assert page.get_by_text("Scripts are disabled").is_visible()
     assert page.locator("#space .table").first.locator("tbody tr:visible").count() == 27
     page.locator("#operations summary").first.click()
     assert page.locator("#operations .numbers tbody tr:visible").count() == 48

@@ -193,7 +193,7 @@ def test_the_headline_names_what_to_act_on_faults_first() -> None:
 
 def test_the_headline_of_a_report_without_those_tables_is_empty() -> None:
     assert headline(EMPTY) == Headline((), ())
-    assert "Nothing that this report looks for." in render(EMPTY)
+    assert "This report found no problems." in render(EMPTY)
 
 
 def test_cold_held_grown_and_damaged_are_named() -> None:
@@ -215,4 +215,4 @@ def test_cold_held_grown_and_damaged_are_named() -> None:
     report = replace(EMPTY, sections=tuple(Section(name, name, "", (table,)) for name, table in names.items()))
     findings = headline(report).findings
     assert [finding.section for finding in findings] == ["findings", "findings", "cold", "snapshots", "growth"]
-    assert findings[0].text == "The image holds 2 errors, most often NO_PARENT: An inode is in no directory."
+    assert findings[0].text == "The image has 2 errors, most often NO_PARENT: An inode is in no directory."

@@ -1,4 +1,4 @@
-// Histograms as columns where there is room for their labels, else as rows; bars always as rows.
+// Histograms as columns if their labels fit, otherwise as rows; bars always as rows.
 const ROW = 30;
 
 function drawHistogram(host, chart) {

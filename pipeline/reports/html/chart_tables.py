@@ -1,4 +1,4 @@
-"""Charts as tables, for those who cannot see them, and for exact values."""
+"""Charts as tables, for readers who cannot see the charts and for exact values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipeline.reports.model import Bars, Cell, Chart, Column, Histogram, Node, R
 
 
 def chart_table(chart: Chart) -> ReportTable:
-    """The numbers that a chart is drawn from, in its order."""
+    """Return the numbers of a chart, in its order."""
     match chart:
         case Treemap():
             columns = (Column("part", "path", "Part"), _value(chart.unit))
@@ -46,7 +46,7 @@ def _parts(node: Node, above: str) -> Iterator[tuple[Cell, ...]]:
 
 
 def _times(chart: TimeLine) -> tuple[tuple[Column, ...], tuple[tuple[Cell, ...], ...]]:
-    """A row a time, a column a series."""
+    """Return the columns (time and one for each series) and one row for each time."""
     missing = None if chart.step is None else 0
     values: list[dict[datetime, int]] = [{point.time: point.value for point in line.points} for line in chart.series]
     times = sorted({time for line in values for time in line})

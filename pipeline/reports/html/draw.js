@@ -1,4 +1,4 @@
-// What all charts share: SVG and HTML elements made of data (never of markup), the tooltip, redrawing on a new width.
+// Shared by all charts: SVG and HTML elements made from data (never from markup), the tooltip, and redrawing on resize.
 const SVG = "http://www.w3.org/2000/svg";
 
 function element(parent, name, attributes = {}, text = null) {
@@ -27,7 +27,7 @@ const measure = (() => {
   };
 })();
 
-// `text`, or as much of it as fits into `width` pixels, or "". Of a path the middle is left out.
+// Returns `text` shortened to `width` pixels, or "". A path loses its middle.
 function fitted(text, width, size = 12, weight = 400) {
   if (measure(text, size, weight) <= width) return text;
   const path = text.startsWith("/");
@@ -68,7 +68,7 @@ function withTip(mark, lines) {
   mark.addEventListener("pointerleave", () => tip.hide());
 }
 
-// Calls draw(width) now and whenever the element gets another width.
+// Calls draw(width) now and whenever the width of the element changes.
 function onWidth(target, draw) {
   let last = 0;
   const check = () => {

@@ -1,4 +1,4 @@
-// Starts the page: theme, charts, tables, and the section that is being read in the navigation.
+// Starts the page: theme, charts, tables, and the current section in the navigation.
 const DRAW = { treemap: drawTreemap, histogram: drawHistogram, bars: drawBars, timeline: drawTimeLine };
 
 function prepareTheme(button) {

@@ -1,4 +1,4 @@
-"""Renders a report as one self-contained page: style, scripts and data are in it, and its policy forbids requests."""
+"""Renders a report as one page with its style, scripts and data; the page's security policy forbids requests."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pipeline.reports.html.values import NUMERIC, cell_text, sort_value, time_te
 from pipeline.reports.model import Bars, Chart, Column, Histogram, Report, as_json
 
 _SCRIPTS = ("format", "squarify", "draw", "treemap", "bars", "timeline", "tables", "main")
-"""In the order in which they need each other."""
+"""Scripts of the page, in the order of their dependencies."""
 
 
 def render(report: Report) -> str:
-    """The page; the same report gives the same text."""
+    """Return the page; equal reports give equal pages."""
     script, style = _script(), _style()
     policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'"
     template = _environment().get_template("page.html.j2")
@@ -56,7 +56,7 @@ def _environment() -> Environment:
 
 @functools.cache
 def _script() -> str:
-    """All scripts in one function, so that they leave no names behind."""
+    """Return all scripts in one function, so that they define no global names."""
     parts = [_text(f"{name}.js") for name in _SCRIPTS]
     return '(() => {\n"use strict";\n' + "\n".join(parts) + "})();\n"
 
@@ -71,17 +71,17 @@ def _text(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """A source of a Content-Security-Policy that allows this one inline text (CSP level 3, section 2.3.1)."""
+    """Return the hash source that allows an inline text in a Content-Security-Policy (CSP level 3, section 2.3.1)."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def _breakable(path: str) -> Markup:
-    """A path that may be broken after its slashes."""
+    """Allow line breaks after the slashes of a path."""
     return Markup("/<wbr>").join(escape(part) for part in path.split("/"))
 
 
 def _laid_out(charts: tuple[Chart, ...]) -> list[tuple[Chart, bool]]:
-    """Charts, and whether each stands at the side of another one: two neighbours that need little width do."""
+    """Return the charts, each with whether it shares its row; two adjacent charts of small width do."""
     placed: list[tuple[Chart, bool]] = []
     waiting = list(charts)
     while waiting:
@@ -92,13 +92,15 @@ def _laid_out(charts: tuple[Chart, ...]) -> list[tuple[Chart, bool]]:
 
 
 def _meter_level(column: Column, percent: float) -> str:
-    """How a meter is coloured: what is used of a limit warns near it, other shares never do."""
+    """Return the colour class of a meter; only used parts of a limit are highlighted, near the limit."""
     limited = column.name.endswith("_used")
     return "over" if limited and percent >= 100 else "high" if limited and percent >= 90 else "level"
 
 
 def _chart_data(chart: Chart) -> Markup:
-    """JSON that cannot end the script element it stands in: `<`, `>` and `&` are written as escapes."""
+    """Return a chart as JSON for a script element; escapes for `<`, `>` and `&` keep the JSON from
+    ending the element.
+    """
     text = json.dumps(as_json(chart), ensure_ascii=True, separators=(",", ":"))
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")

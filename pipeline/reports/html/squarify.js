@@ -1,5 +1,5 @@
 // Squarified treemap (Bruls, Huizing, van Wijk 2000): rectangles of areas proportional to `values`, which are positive
-// and sorted from large to small, that fill `box` and are as near to squares as this greedy order gets.
+// and sorted from large to small. They fill `box` and are as square as this greedy order allows.
 function squarify(values, box) {
   const total = values.reduce((sum, value) => sum + value, 0);
   let { x, y, width, height } = box;
@@ -42,7 +42,7 @@ function squarify(values, box) {
   return placed;
 }
 
-// The aspect of the longest rectangle of a row: only its largest and smallest member can be that.
+// The largest aspect ratio in a row, which is that of its largest or smallest rectangle.
 function worstRatio(largest, smallest, sum, side) {
   if (sum <= 0 || side <= 0 || smallest <= 0) return Infinity;
   const square = side * side;

@@ -1,4 +1,4 @@
-// Tables: sorted by a click on a head, filtered by text, cut to the first rows until all are asked for.
+// Tables: sorted by a click on a header, filtered by text, and limited to the first rows until the user shows all.
 const SHORT = 12;
 
 function sortTable(table, index) {

@@ -1,4 +1,4 @@
-// Time lines: sums over steps as stacked columns, other values as lines. Beyond `SERIES` the smaller ones count as "other".
+// Time lines: sums over steps as stacked columns, other values as lines. Series beyond `SERIES` are combined as "other".
 const SERIES = 6;
 const DAY = 86400000;
 
@@ -6,7 +6,7 @@ function totalOf(series) {
   return series.points.reduce((sum, point) => sum + Math.abs(point.value), 0);
 }
 
-// Series as {name, values: Map of milliseconds to value}, the largest first where they are sums.
+// Series as {name, values: Map of milliseconds to value}; sums are sorted from large to small.
 function prepared(chart) {
   const read = (series) => ({
     name: series.name,
@@ -55,7 +55,7 @@ function drawLines(canvas, chart, series, stamps, kind, width) {
   const known = stacked ? sums : series.flatMap((each) => [...each.values.values()]);
   const high = Math.max(...known, stacked ? 1 : -Infinity);
   const least = Math.min(...known);
-  // Lines that hardly move would be flat on a scale from 0.
+  // Lines with small changes would look flat on a scale from 0.
   const low = stacked || least < 0 || least < 0.6 * high ? Math.min(0, least) : least - (high - least || high * 0.01 || 1) * 0.5;
   const scale = ticks(low, high, unit, 4);
   const [floor, top] = [scale[0], scale[scale.length - 1]];
@@ -105,7 +105,7 @@ function drawCurves(svg, series, kind, { x, y }) {
   });
 }
 
-// Marks at midnights, or at hours where the whole is less than three days.
+// Marks at midnight, or at hours for a range of less than three days.
 function drawTimes(svg, first, last, x, bottom, room) {
   const hours = [1, 2, 3, 6, 12].map((count) => count * 3600000);
   const days = [1, 2, 7, 14, 30, 91, 182, 365].map((count) => count * DAY);

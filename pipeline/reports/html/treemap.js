@@ -1,8 +1,8 @@
-// A treemap of two levels at a time. A tile that has parts opens by click, tap or key; the breadcrumb leads back.
+// A treemap of two levels at a time. A click, tap or key opens a tile with parts; the breadcrumb leads back.
 const TINTS = 8;
 const REST = "(files here and smaller directories)";
 
-// The parts of a node from large to small, and last what of it no part accounts for.
+// The parts of a node from large to small, then the rest of its value.
 function partsOf(node) {
   const parts = node.children.filter((part) => part.value > 0).sort((a, b) => b.value - a.value);
   const rest = node.value - parts.reduce((sum, part) => sum + part.value, 0);

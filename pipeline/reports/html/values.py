@@ -1,4 +1,4 @@
-"""Values as people read them; format.js writes the same texts into charts."""
+"""Values as text for people; format.js produces the same texts for charts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from pipeline.reports.model import Cell, Kind
 
 NUMERIC: frozenset[Kind] = frozenset({"count", "bytes", "time", "percent"})
-"""Kinds that sort by number and stand at the right."""
+"""Kinds that are sorted by number and right-aligned."""
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _MINUS = "\N{MINUS SIGN}"
@@ -17,29 +17,29 @@ _THIN = "\N{NARROW NO-BREAK SPACE}"
 
 
 def bytes_text(value: int) -> str:
-    """Three digits and a unit; a KiB is 1024 bytes."""
+    """Return a size with three digits and a unit; a KiB is 1024 bytes."""
     size, unit = float(abs(value)), 0
     while unit < len(_UNITS) - 1 and size >= 1024 * 0.9995:
         size, unit = size / 1024, unit + 1
     digits = 0 if unit == 0 or size >= 99.95 else 1 if size >= 9.995 else 2
-    # as the page's scripts round
+    # The page's scripts round in the same way.
     text = str(Decimal(size).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
     text = text.rstrip("0").rstrip(".") if digits else text
     return f"{_sign(value)}{text}{_SPACE}{_UNITS[unit]}"
 
 
 def count_text(value: int) -> str:
-    """Every digit, in groups of three."""
+    """Return a count with all digits, in groups of three."""
     return _sign(value) + f"{abs(value):,}".replace(",", _THIN)
 
 
 def time_text(value: datetime) -> str:
-    """To the minute, in UTC."""
+    """Return a time to the minute, in UTC."""
     return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def cell_text(value: Cell, kind: Kind) -> str:
-    """What a cell shows; a dash where there is no value."""
+    """Return the text of a cell; a dash for a missing value."""
     if value is None:
         return "\N{EN DASH}"
     if isinstance(value, datetime):
@@ -52,7 +52,7 @@ def cell_text(value: Cell, kind: Kind) -> str:
 
 
 def sort_value(value: Cell) -> str | None:
-    """What a column is sorted by: milliseconds since 1970 for times, else the value itself; None sorts last."""
+    """Return the sort key of a cell: milliseconds since 1970 for times, otherwise the value; None sorts last."""
     if isinstance(value, datetime):
         return str(round(value.timestamp() * 1000))
     return None if value is None else str(value)

@@ -1,1 +1,1 @@
-"""Queries over the tables of images and edits: every function makes a DataFrame of a DataFrame and runs nothing."""
+"""Queries over the tables of images and edits: functions from DataFrame to DataFrame that run no job."""

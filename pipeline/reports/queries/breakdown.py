@@ -1,4 +1,4 @@
-"""Space and counts by owner, group, age, size, replication and policies, all in one pass over the facts."""
+"""Space and counts by owner, group, age, size, replication and policies, in one pass over the facts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ DIMENSIONS = (
 
 
 def breakdown(compact: DataFrame, policies: DataFrame, *, limit: int) -> DataFrame:
-    """Rows of dimension (of `DIMENSIONS`), value (text, null for what has none), `MEASURES`, small and cold parts.
+    """Return rows of dimension (of `DIMENSIONS`), value (text, null for none), `MEASURES`, and their small and cold
+    parts.
 
-    Files alone count for every dimension but owner and group; of each dimension the `limit` largest by raw space.
+    All dimensions except owner and group count only files. Each dimension has its `limit` largest values by raw space.
 
     Args:
         compact: of `queries.facts.facts`.
@@ -49,10 +50,11 @@ def breakdown(compact: DataFrame, policies: DataFrame, *, limit: int) -> DataFra
 
 
 def effective_policies(tree: DataFrame) -> DataFrame:
-    """The storage policy that files in a directory inherit: id, inherited_policy, for directories that have one.
+    """Return the storage policy that files in a directory inherit: id, inherited_policy; directories without one are
+    absent.
 
-    A directory's policy is its own, else that of the nearest directory above it with one, as
-    BlockStoragePolicySuite and INode.getStoragePolicyID resolve it; where there is none the NameNode's default holds.
+    A directory without its own policy inherits from the nearest ancestor with a policy, as BlockStoragePolicySuite and
+    INode.getStoragePolicyID resolve it. Without any policy the NameNode's default applies.
     """
     own = tree.where(sql.col("storage_policy").isNotNull()).select(
         sql.col("path").alias("above"), sql.col("storage_policy").alias("policy")

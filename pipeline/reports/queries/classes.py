@@ -10,7 +10,7 @@ from pyspark.sql import functions as sql
 _KIB, _MIB, _GIB, _TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
 
 SIZE_BOUNDS = (1, 64 * _KIB, _MIB, 8 * _MIB, 32 * _MIB, 128 * _MIB, 512 * _MIB, 4 * _GIB, 64 * _GIB, _TIB)
-"""Class k holds the sizes below bound k that are in no class before it, in bytes; the last one all others."""
+"""Class k contains the sizes from bound k - 1 to below bound k, in bytes; the last class has no upper bound."""
 
 SIZE_LABELS = (
     "empty",
@@ -27,7 +27,7 @@ SIZE_LABELS = (
 )
 
 AGE_DAYS = (1, 7, 30, 90, 180, 365, 730, 1825)
-"""As `SIZE_BOUNDS`, in days."""
+"""Bounds of the classes of ages, in days, like `SIZE_BOUNDS`."""
 
 AGE_LABELS = (
     "< 1 day",
@@ -41,49 +41,49 @@ AGE_LABELS = (
     "≥ 5 years",
 )
 
-_MOST_BYTES = 1 << 48  # no file comes near, and 2^15 - 1 replicas of it fit a long
+_MOST_BYTES = 1 << 48  # above any real file; 2^15 - 1 replicas still fit a long
 _LARGEST = (1 << 63) - 1
 _STRIPE = r"-(\d+)-(\d+)-(\d+)k$"
 
 
 def known_size(length: Column) -> Column:
-    """Bytes, 0 where no file can have so many: deleted blocks have the size NO_ACK (BlockCommand), 2^63 - 1."""
+    """Replace impossible lengths by 0: deleted blocks have the size NO_ACK (BlockCommand), 2^63 - 1."""
     return sql.when(length.between(0, _MOST_BYTES), length).when(length.isNotNull(), 0)
 
 
 def add_up(value: Column | str) -> Column:
-    """Sum of longs in which nulls are 0; it stays at the largest long where Spark's own would fail the job."""
+    """Sum longs with nulls as 0; the result saturates at the largest long, where Spark's `sum` would fail the job."""
     found = sql.try_sum(sql.coalesce(value, sql.lit(0)))
     return sql.coalesce(found, sql.when(sql.count(sql.lit(1)) > 0, sql.lit(_LARGEST)))
 
 
 def add_up_signed(value: Column | str) -> Column:
-    """As `add_up`, of differences: a sum that no long holds stays at the end of its sign."""
+    """Sum differences like `add_up`, saturating at the smallest or largest long."""
     about = sql.sum(sql.coalesce(sql.col(value) if isinstance(value, str) else value, sql.lit(0)).cast("double"))
     return sql.when(about < -_LARGEST, -_LARGEST).otherwise(add_up(value))
 
 
 def size_class(length: Column) -> Column:
-    """Position in `SIZE_LABELS`; null for null."""
+    """Return the position in `SIZE_LABELS`; null for null."""
     return _class([length < bound for bound in SIZE_BOUNDS], length)
 
 
 def age_class(time: Column, as_of: datetime) -> Column:
-    """Position in `AGE_LABELS`; null for null, the first class for times that lie ahead."""
-    # compared with constants, as a row's age would be worked out again for each class
+    """Return the position in `AGE_LABELS`; null for null, the first class for future times."""
+    # Compared with constants, because Spark would compute a row's age again for each class.
     return _class([time > days_before(as_of, days) for days in AGE_DAYS], time)
 
 
 def days_before(as_of: datetime, days: int) -> Column:
-    """The time so many days before `as_of`."""
+    """Return the time `days` before `as_of`."""
     return sql.timestamp_seconds(sql.lit(int(as_of.timestamp()) - days * 86_400))
 
 
 def raw_space(length: Column, replication: Column, ec_policy: Column) -> Column:
-    """Bytes on DataNodes: every replica, or data and parity.
+    """Return the bytes on DataNodes: all replicas, or data and parity.
 
-    Parity as StripedBlockUtil.spaceConsumedByStripedBlock counts it, for a file whose block groups but the last are
-    full; scheme and cell size are in the policy's name, as ErasureCodingPolicy.composePolicyName makes it.
+    Parity is computed like StripedBlockUtil.spaceConsumedByStripedBlock, assuming that all block groups except the last
+    are full. Scheme and cell size come from the policy's name, see ErasureCodingPolicy.composePolicyName.
     """
     data, parity, cell = (sql.regexp_extract(ec_policy, _STRIPE, group).try_cast("long") for group in (1, 2, 3))
     cell = cell * _KIB

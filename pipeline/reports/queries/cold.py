@@ -1,4 +1,4 @@
-"""Space that has not been used for long."""
+"""Space of files that have not been used for a long time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pipeline.reports.queries.classes import add_up
 
 
 def cold_by(direct: DataFrame, key: str, *, limit: int) -> DataFrame:
-    """The `limit` directories (key `path`, what lies directly in them) or owners (key `owner`) with most cold space.
+    """Return the `limit` directories (key `path`, only their direct files) or owners (key `owner`) with most cold
+    space.
 
     Columns: key, cold_files, cold_length, cold_raw (bytes), files, raw.
     """

@@ -1,4 +1,4 @@
-"""The one pass over `inodes` that all reports share: a compact table of counts, and what it says of each directory."""
+"""The single pass over `inodes` that all sections share: a compact table of counts, and its sums by directory."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ FACT_COLUMNS = (
     "storage_policy",
     "ec_policy",
 )
-"""Columns of `inodes` that `facts` needs; no names and no paths, which are most of an image."""
+"""Columns of `inodes` that `facts` needs, without names and paths, the bulk of an image."""
 
 DIRECTORY_COLUMNS = ("id", "parent", "path", "type", "owner", "storage_policy", "ns_quota", "ds_quota")
 """Columns of `inodes` that `directories` needs."""
 
 MEASURES = ("files", "directories", "symlinks", "length", "raw", "blocks")
-"""What is summed: counts, bytes of files, bytes on DataNodes, blocks."""
+"""Summed columns: counts, bytes of files, bytes on DataNodes, blocks."""
 
 SMALL_PART = 8
-"""A file is small below this part of its block size, unless a size is given."""
+"""A file below one part in this many of its block size is small, unless the user sets a size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What counts as small and as cold.
+    """Limits for small and cold files.
 
     Attributes:
-        as_of: the time that ages are measured at.
+        as_of: reference time for ages.
         small: bytes below which a file is small; None for an eighth of its block size.
         cold_days: days without use after which a file is cold.
     """
@@ -52,13 +52,13 @@ class Rules:
 
 
 def facts(inodes: DataFrame, rules: Rules) -> DataFrame:
-    """Counts of the inodes below the root by all that reports distinguish.
+    """Count the inodes below the root by all attributes that reports distinguish.
 
-    A row for each directory (`parent`) and combination of type, owner, group, replication, own storage policy, erasure
-    coding policy, `size_class`, `mtime_class`, `use_class`, `small`, `cold` and `read` (the access time is later than
-    the modification time); `MEASURES` are summed, `block_size` is the largest.
-    The last use of a file is the later of access and modification, which is the modification where access times
-    are off. A length that no file can have counts as 0.
+    The result has a row for each directory (`parent`) and combination of type, owner, group, replication, own storage
+    policy, erasure coding policy, `size_class`, `mtime_class`, `use_class`, `small`, `cold` and `read` (the access time
+    is later than the modification time). `MEASURES` are summed, `block_size` is the maximum. The last use of a file is
+    the later of its access and modification times; if access times are off, the modification time. An impossible length
+    counts as 0.
     """
     is_file = sql.col("type") == "FILE"
     used = sql.col("used")
@@ -89,12 +89,13 @@ def facts(inodes: DataFrame, rules: Rules) -> DataFrame:
 
 
 def directories(inodes: DataFrame) -> DataFrame:
-    """Directories alone: id, parent, path, owner, own storage policy, quotas."""
+    """Return only the directories: id, parent, path, owner, own storage policy, quotas."""
     return inodes.where(sql.col("type") == "DIRECTORY").select(*(name for name in DIRECTORY_COLUMNS if name != "type"))
 
 
 def places(compact: DataFrame, tree: DataFrame) -> DataFrame:
-    """What lies directly in each directory, by owner: path, owner, `MEASURES`, and those of small and of cold files.
+    """Sum the direct children of each directory by owner: path, owner, `MEASURES`, and those of small and of cold
+    files.
 
     Args:
         compact: of `facts`.
@@ -112,7 +113,7 @@ def places(compact: DataFrame, tree: DataFrame) -> DataFrame:
 
 
 def sums(prefix: str = "", condition: Column | None = None, names: tuple[str, ...] = MEASURES) -> list[Column]:
-    """Sums of measures under their own names, of the rows alone that meet a condition."""
+    """Return sums of measures over the rows that meet a condition, named `prefix` + measure."""
 
     def value(name: str) -> Column:
         return sql.col(name) if condition is None else sql.when(condition, sql.col(name)).otherwise(0)

@@ -1,4 +1,4 @@
-"""What grew and shrank between two images."""
+"""Growth and decrease between two images."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from pyspark.sql import functions as sql
 from pipeline.reports.queries.classes import add_up, add_up_signed
 
 CHANGES = ("files", "directories", "length", "raw", "blocks")
-"""Measures that are compared."""
+"""Compared measures."""
 
 
 def changes(before: DataFrame, after: DataFrame, key: str, *, limit: int) -> DataFrame:
-    """The `limit` largest differences by raw space, then names: key, `CHANGES` (after - before), raw_before, raw_after.
+    """Return the `limit` largest differences by raw space, then names: key, `CHANGES` (after - before), raw_before,
+    raw_after.
 
-    What is only in one of the two counts as 0 in the other; what did not change has no row.
+    A key that exists only in one image counts as 0 in the other; an unchanged key has no row.
 
     Args:
-        before, after: key and `CHANGES`; rows of one key are summed.
+        before, after: key and `CHANGES`; rows with the same key are summed.
         key: `path` or `owner`.
     """
     signed = _signed(before, key, -1).unionByName(_signed(after, key, 1)).groupBy(key)

@@ -1,4 +1,4 @@
-"""What happened, by the edits: operations by type, hour and directory, and who wrote files."""
+"""Statistics of the edits: operations by type, hour and directory, and the clients that wrote files."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ KINDS = {
         "OP_SET_QUOTA_BY_STORAGETYPE",
     ),
 }
-"""Operations that are counted together."""
+"""Operations that are counted as one kind."""
 
 
 def directory_of(path: Column) -> Column:
-    """Directory that the last component of an absolute path lies in."""
+    """Return the parent of an absolute path."""
     parent = sql.regexp_replace(path, "/[^/]*$", "")
     return sql.when(path.isNull(), None).when(parent == "", "/").otherwise(parent)
 
 
 def activity(edits: DataFrame) -> DataFrame:
-    """Counts of transactions: op, hour, directory (null for what concerns no path), count.
+    """Count transactions: op, hour, directory (null for an operation without a path), count.
 
     Args:
         edits: `ACTIVITY_COLUMNS` of the table of edits.
@@ -54,7 +54,7 @@ def activity(edits: DataFrame) -> DataFrame:
 
 
 def by_type(active: DataFrame) -> DataFrame:
-    """op, count, directories (how many it touches); there are some fifty operations."""
+    """Return op, count, directories (the number of touched ones); about fifty rows."""
     return (
         active.groupBy("op")
         .agg(sql.sum("count").alias("count"), sql.count_distinct("directory").alias("directories"))
@@ -63,7 +63,9 @@ def by_type(active: DataFrame) -> DataFrame:
 
 
 def by_hour(active: DataFrame, *, limit: int) -> DataFrame:
-    """hour, the kinds of operations, other, count; the newest `limit` hours with any, in order of time."""
+    """Return hour, the kinds of operations, other, count of the newest `limit` hours with operations,
+    sorted by time.
+    """
     known = [op for ops in KINDS.values() for op in ops]
     counted = (
         active.where(sql.col("hour").isNotNull())
@@ -74,7 +76,7 @@ def by_hour(active: DataFrame, *, limit: int) -> DataFrame:
 
 
 def busiest(active: DataFrame, *, limit: int) -> DataFrame:
-    """The `limit` directories in which most happens: directory, the kinds of operations, count."""
+    """Return the `limit` directories with most operations: directory, the kinds of operations, count."""
     counted = (
         active.where(sql.col("directory").isNotNull())
         .groupBy("directory")
@@ -84,7 +86,9 @@ def busiest(active: DataFrame, *, limit: int) -> DataFrame:
 
 
 def causes(active: DataFrame, *, depth: int, limit: int) -> DataFrame:
-    """As `busiest`, but of everything below directories at `depth`, by creates, deletes, renames and appends alone."""
+    """Count only creates, deletes, renames and appends, in whole trees of directories at `depth`; otherwise like
+    `busiest`.
+    """
     path = sql.col("directory")
     at = prefix(path, sql.least(depth_of(path), sql.lit(depth)))
     names = ("creates", "deletes", "renames", "appends")
@@ -94,12 +98,12 @@ def causes(active: DataFrame, *, depth: int, limit: int) -> DataFrame:
 
 
 def written_files(edits: DataFrame) -> DataFrame:
-    """Files that were opened for write, a row a path: directory, owner, machine, created, appended, length.
+    """Return the files that were opened for write, one row for each path: directory, owner, machine, created, appended,
+    length.
 
-    `length` is that of the last OP_CLOSE in the edits, null for a file that is still open; `created` and `appended`
-    say whether an OP_ADD or OP_APPEND is among them. The machine is only in the operation that opens a file, the
-    length only in the one that closes it, which names no inode: so a file that is renamed while it is written
-    makes two rows.
+    `length` is that of the last OP_CLOSE in the edits, null for a file that is still open. `created` and `appended`
+    tell whether the edits contain an OP_ADD or OP_APPEND. Only the opening operation contains the machine, and only
+    OP_CLOSE, which has no inode id, contains the length; so a file that is renamed while it is written makes two rows.
 
     Args:
         edits: `WRITTEN_COLUMNS` of the table of edits.
@@ -118,7 +122,7 @@ def written_files(edits: DataFrame) -> DataFrame:
 
 
 def writers(written: DataFrame, *, limit: int) -> DataFrame:
-    """The `limit` pairs of owner and machine that wrote most: owner, machine, created, appended, length (bytes)."""
+    """Return the `limit` pairs that wrote most: owner, machine, created, appended, length (bytes)."""
     counted = written.groupBy("owner", "machine").agg(
         sql.sum(sql.col("created").cast("long")).alias("created"),
         sql.sum(sql.col("appended").cast("long")).alias("appended"),

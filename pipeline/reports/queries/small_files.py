@@ -1,4 +1,4 @@
-"""Small files: where they lie, whose they are, what merging them would save, and who makes them now."""
+"""Small files by directory and owner, the savings of merging them, and the clients that create them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pyspark.sql import functions as sql
 from pipeline.reports.queries.classes import add_up
 
 HEAP_BYTES = 150
-"""Heap of a NameNode that an inode or a block takes, by Hadoop's rule of thumb."""
+"""NameNode heap for an inode or a block, by Hadoop's rule of thumb."""
 
 
 def savings(direct: DataFrame) -> DataFrame:
-    """`places` with what merging each owner's small files of one directory into full blocks would save.
+    """Add to `places` the savings of merging each owner's small files in a directory into full blocks.
 
-    Adds `saved_inodes`, `saved_blocks` and `saved_heap` (bytes): the merged files fill whole blocks of the largest
-    block size among them, one file a block, and one file is left even where all are empty.
+    The new columns are `saved_inodes`, `saved_blocks` and `saved_heap` (bytes). Each merged file fills one block of the
+    largest block size among the small files; at least one file remains, even if all are empty.
     """
     merged = sql.greatest(
         sql.lit(1), sql.ceil(sql.col("small_length") / sql.greatest(sql.lit(1), sql.col("block_size")))
@@ -34,7 +34,7 @@ def savings(direct: DataFrame) -> DataFrame:
 
 
 def small_by(saving: DataFrame, key: str, *, limit: int) -> DataFrame:
-    """The `limit` directories (key `path`) or owners (key `owner`) with most small files.
+    """Return the `limit` directories (key `path`) or owners (key `owner`) with most small files.
 
     Columns: key, files, small_files, small_length, small_blocks, saved_inodes, saved_blocks, saved_heap.
     """
@@ -44,9 +44,10 @@ def small_by(saving: DataFrame, key: str, *, limit: int) -> DataFrame:
 
 
 def made_small(written: DataFrame, keys: tuple[str, ...], small: int, *, limit: int) -> DataFrame:
-    """Who made small files, by `operations.written_files`: `keys`, files, small_files, small_length, length.
+    """Group new small files of `operations.written_files`: `keys`, files, small_files, small_length, length.
 
-    Files count that the edits both open and close; `small` is in bytes, as edits do not always say the block size.
+    Only files that the edits both open and close are counted. `small` is in bytes, because edits do not always contain
+    the block size.
     """
     is_small = sql.col("length") < small
     done = written.where(sql.col("created") & sql.col("length").isNotNull()).groupBy(*keys)

@@ -1,4 +1,4 @@
-"""What snapshots hold that the current tree does not."""
+"""Files and directories that exist only in snapshots."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DIFF_COLUMNS = ("inode_id", "kind", "snapshot_id", "block_ids", "deleted_inodes"
 
 
 def snapshot_roots(snapshots: DataFrame) -> DataFrame:
-    """root_id, path, snapshots (how many there are), oldest, newest."""
+    """Return root_id, path, snapshots (their number), oldest, newest."""
     return snapshots.groupBy("root_id").agg(
         sql.max("root_path").alias("path"),
         sql.count(sql.lit(1)).alias("snapshots"),
@@ -22,13 +22,13 @@ def snapshot_roots(snapshots: DataFrame) -> DataFrame:
 
 
 def held_files(blocks: DataFrame, inodes: DataFrame) -> DataFrame:
-    """Space of files that are in no current directory, a row a file with blocks: inode_id, length, raw, blocks.
+    """Return the files with blocks outside of the current tree: inode_id, length, raw, blocks.
 
-    Blocks whose size is not known count as 0 bytes.
+    Blocks of unknown size count as 0 bytes.
 
     Args:
-        blocks: inode_id, bytes, raw_bytes of the table `blocks`, which has the files of snapshots, too.
-        inodes: id of the table `inodes`, which has the current tree alone.
+        blocks: inode_id, bytes, raw_bytes of the table `blocks`, which includes files in snapshots.
+        inodes: id of the table `inodes`, which has only the current tree.
     """
     by_file = blocks.groupBy("inode_id").agg(
         add_up(known_size(sql.col("bytes"))).alias("length"),
@@ -39,17 +39,17 @@ def held_files(blocks: DataFrame, inodes: DataFrame) -> DataFrame:
 
 
 def held_directories(directories: DataFrame) -> DataFrame:
-    """Directories that are in no current directory: id."""
+    """Return the directories outside of the current tree: id."""
     return directories.where(sql.col("path").isNull()).select("id")
 
 
 def held_by_directory(diffs: DataFrame, snapshots: DataFrame, held: DataFrame) -> DataFrame:
-    """By snapshottable directory: path, snapshots, oldest, newest, changed, deleted_trees, files, length, raw.
+    """Group by snapshottable directory: path, snapshots, oldest, newest, changed, deleted_trees, files, length, raw.
 
-    A diff counts for the directory that its snapshot was taken of. `changed` are inodes with a diff; `deleted_trees`
-    the inodes that such diffs list as deleted (each with all below it); files, length and raw are of those among
-    them that are files nothing but snapshots holds. Files deeper in a deleted tree, which no diff names, are in
-    the total of `held_files` alone.
+    A diff counts for the directory of its snapshot. `changed` is the number of inodes with a diff, `deleted_trees` the
+    number of inodes that these diffs list as deleted, each with its descendants. `files`, `length` and `raw` describe
+    the listed inodes that are files and exist only in snapshots. Diffs do not list files deeper in a deleted tree; only
+    the total of `held_files` includes them.
 
     Args:
         diffs: `DIFF_COLUMNS` of `snapshot_diffs`.

@@ -1,4 +1,4 @@
-"""Directories with all that is below them, to any depth, and the use of their quotas."""
+"""Sums of directory trees, and the use of quotas."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ FULL, NEARLY_FULL = "used up", "nearly used up"
 
 
 def depth_of(path: Column) -> Column:
-    """Components of an absolute path; 0 for the root."""
+    """Return the number of components of an absolute path; 0 for the root."""
     return sql.when(path == "/", 0).otherwise(
         sql.length(path) - sql.length(sql.replace(path, sql.lit("/"), sql.lit("")))
     )
 
 
 def prefix(path: Column, depth: Column) -> Column:
-    """The first `depth` components of an absolute path: the ancestor at that depth."""
+    """Return the first `depth` components of an absolute path: the ancestor at that depth."""
     return sql.when(depth == 0, sql.lit("/")).otherwise(
         sql.call_function("substring_index", path, sql.lit("/"), depth + 1)
     )
 
 
 def roll_up(direct: DataFrame, measures: tuple[str, ...] = MEASURES, *, depth: int) -> DataFrame:
-    """Sums of everything below each directory down to `depth` (the root is 0): path, depth, `measures`.
+    """Sum the tree below each directory down to `depth` (the root is 0): path, depth, `measures`.
 
-    Rows are summed a directory first, so that only a row a directory is copied to its ancestors, and each is
-    copied at most `depth` + 1 times.
+    Rows are first summed by directory, so that only one row for each directory is copied to its ancestors, at most
+    `depth` + 1 times.
 
     Args:
-        direct: path of a directory and what lies directly in it.
+        direct: path of a directory and the sums of its direct children.
     """
     by_path = direct.groupBy("path").agg(*sums(names=measures))
     levels = sql.sequence(sql.lit(0), sql.least(depth_of(sql.col("path")), sql.lit(depth)))
@@ -44,16 +44,16 @@ def roll_up(direct: DataFrame, measures: tuple[str, ...] = MEASURES, *, depth: i
 
 
 def with_quotas(rolled: DataFrame, tree: DataFrame) -> DataFrame:
-    """Rolled up directories beside their owner and quotas (null for none)."""
+    """Add owner and quotas (null for none) to the sums of `roll_up`."""
     about = tree.select("path", "owner", _limit("ns_quota"), _limit("ds_quota"))
     return rolled.join(about, "path", "left")
 
 
 def quota_use(direct: DataFrame, tree: DataFrame) -> DataFrame:
-    """Use of every quota at any depth: path, ns_quota, names, ds_quota, raw.
+    """Return the use of every quota at any depth: path, ns_quota, names, ds_quota, raw.
 
-    A directory counts itself as a name, as a NameNode does; what only snapshots hold and the unwritten rest of a
-    block under construction, which a NameNode counts too, are not in the table of the current tree.
+    A directory counts itself as a name, as in a NameNode. A NameNode also counts inodes only in snapshots and the
+    unwritten rest of a block under construction; both are missing here.
     """
     limited = tree.select("path", _limit("ns_quota"), _limit("ds_quota")).where(
         sql.col("ns_quota").isNotNull() | sql.col("ds_quota").isNotNull()
@@ -75,8 +75,8 @@ def quota_use(direct: DataFrame, tree: DataFrame) -> DataFrame:
 
 
 def quota_levels(used: DataFrame) -> DataFrame:
-    """How many quotas are used up, and nearly so (9 parts of 10): level, quotas, and of the fullest one path, kind
-    (names or space) and used (per cent).
+    """Count the quotas that are used up or nearly used up (90 per cent): level, quotas, and of the fullest quota path,
+    kind (names or space) and used (per cent).
 
     Args:
         used: of `quota_use`.
@@ -98,5 +98,5 @@ def quota_levels(used: DataFrame) -> DataFrame:
 
 
 def _limit(name: str) -> Column:
-    """A quota that limits something: a NameNode writes the largest number into the root where none is set."""
+    """Return a quota, null if it limits nothing: a NameNode writes the largest long into a root without a quota."""
     return sql.when((sql.col(name) >= 0) & (sql.col(name) < (1 << 63) - 1), sql.col(name)).alias(name)

@@ -1,4 +1,4 @@
-"""Sections of a report: each asks its queries and words the answer."""
+"""Sections of a report: each runs its queries and describes the result."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pipeline.reports.work import Work
 
 @dataclass(frozen=True, slots=True)
 class SectionMaker:
-    """How a section is made.
+    """A section and its maker.
 
     Attributes:
-        needs: what must be there: "" for nothing more, "edits", "before", or "file": an image that is not in a lake.
+        needs: required input: "" for only an image, "edits", "before", or "file" for an image outside of a lake.
     """
 
     id: str
@@ -33,4 +33,4 @@ SECTIONS = (
     SectionMaker("operations", operations.section, needs="edits"),
     SectionMaker("snapshots", snapshots.section, needs="file"),
 )
-"""All sections that are made of tables, in the order of a report."""
+"""All sections made from tables, in the order of a report."""

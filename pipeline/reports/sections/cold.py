@@ -1,4 +1,4 @@
-"""Section `cold`: what has not been used for long."""
+"""Section `cold`: files that have not been used for a long time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipeline.reports.work import Work
 
 _COLD = (
     bytes_("cold_raw", "Cold space with replicas"),
-    percent("share", "Of its space"),
+    percent("share", "Share of space"),
     bytes_("cold_length", "Size of cold files"),
     count("cold_files", "Cold files"),
     count("files", "All files"),
@@ -21,7 +21,7 @@ _ATIME_KEY = "dfs.namenode.accesstime.precision"
 
 
 def section(work: Work) -> Section:
-    """Directories and owners with most space that was not used for `cold_days`."""
+    """Make tables of the directories and owners with most space of files unused for `cold_days`."""
     days, top = work.options.cold_days, work.options.top
     by_path = collect(cold_by(work.image.places, "path", limit=top + 1))
     by_owner = collect(cold_by(work.image.places, "owner", limit=top + 1))
@@ -39,7 +39,7 @@ def section(work: Work) -> Section:
         "Cold data",
         f"Files that were neither read nor written in the {days} days before {work.options.as_of:%Y-%m-%d}.",
         (
-            table("cold", "All cold data", (*_COLD, bytes_("raw", "All space with replicas")), [total]),
+            table("cold", "Cold data in total", (*_COLD, bytes_("raw", "All space with replicas")), [total]),
             first_rows("cold_by_directory", "Directories with most cold data", (path(), *_COLD), by_path, most=top),
             first_rows("cold_by_owner", "Owners with most cold data", (owner, *_COLD), by_owner, most=top),
         ),
@@ -52,10 +52,10 @@ def _about_access_times(work: Work) -> str:
     read = sum(record["read_files"] for record in of_dimension(work, "use_class"))
     if read:
         return (
-            "The last use is the later of access and modification time; a NameNode keeps access times only as "
-            f"precisely as {_ATIME_KEY} says (one hour unless set)."
+            "The last use is the later of access and modification time. A NameNode records access times with the "
+            f"precision of {_ATIME_KEY} (default: one hour)."
         )
     return (
-        "No file was accessed after it was modified: access times are switched off "
+        "No file was accessed after its last modification: access times are switched off "
         f"({_ATIME_KEY} is 0), so the last use is the last modification."
     )

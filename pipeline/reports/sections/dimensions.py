@@ -1,4 +1,4 @@
-"""The breakdown that several sections show parts of."""
+"""The breakdown of which several sections show parts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _LIMIT = 500
 
 
 def of_dimension(work: Work, dimension: str) -> list[Record]:
-    """Rows of one dimension, the largest first; all dimensions are counted by the first call.
+    """Return the rows of one dimension, the largest first; the first call computes all dimensions.
 
-    Values that only directories and symlinks have are there for owner and group alone.
+    Only owner and group include directories and symlinks.
     """
     return [dict(record) for record in work.once("breakdown", _all)[dimension]]
 
@@ -31,7 +31,7 @@ def _all(work: Work) -> dict[str, list[Record]]:
 
 
 def classes(work: Work, dimension: str, labels: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Rows of a dimension of classes, one a label and in their order; classes without files have zeros."""
+    """Return the rows of a dimension of classes, one for each label in order; classes without files have zeros."""
     found = {int(record["value"]): record for record in of_dimension(work, dimension) if record["value"] is not None}
     zeros = {"files": 0, "length": 0, "raw": 0, "blocks": 0}
     return [{**found.get(position, zeros), "value": label} for position, label in enumerate(labels)]

@@ -11,7 +11,7 @@ from pipeline.reports.work import Work
 
 _FILES = (
     count("files", "Files"),
-    percent("share", "Of all files"),
+    percent("share", "Share of files"),
     bytes_("length", "Size of files"),
     bytes_("raw", "Space with replicas"),
     count("blocks", "Blocks"),
@@ -25,7 +25,7 @@ _PLAIN = (
 
 
 def section(work: Work) -> Section:
-    """Files by size class, age, replication factor, storage policy and erasure coding policy."""
+    """Make tables of files by size class, age, replication factor, storage policy and erasure coding policy."""
     sizes = classes(work, "size_class", SIZE_LABELS)
     ages = classes(work, "mtime_class", AGE_LABELS)
     tables = [
@@ -39,8 +39,8 @@ def section(work: Work) -> Section:
         tables.append(_table(work, name, title, first, records))
     return Section(
         "files",
-        "Kinds of files",
-        f"Files by size, by age on {work.options.as_of:%Y-%m-%d}, and by how they are stored.",
+        "File statistics",
+        f"Files by size, by age on {work.options.as_of:%Y-%m-%d}, and by storage settings.",
         tuple(tables),
         (
             Histogram("Files by size", _bins(sizes, "files")),
@@ -49,8 +49,8 @@ def section(work: Work) -> Section:
         ),
         (
             (
-                "The storage policy is the file's own, else that of the nearest directory above it that has one. "
-                "Erasure coding is what the file was written with."
+                "The storage policy is the file's own or that of the nearest directory above with a policy. "
+                "Erasure coding is the policy with which the file was written."
             ),
         ),
     )

@@ -1,4 +1,4 @@
-"""Section `findings`: what `checkpointer image verify` finds, run where the image is."""
+"""Section `findings`: the findings of `checkpointer image verify`, which runs in a task."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 _CODES = (
     text("severity", "Severity"),
     text("code", "Finding"),
-    count("count", "How often"),
-    text("meaning", "What it means"),
-    text("repair", "What a repair does"),
+    count("count", "Count"),
+    text("meaning", "Meaning"),
+    text("repair", "Repair"),
 )
 _LISTED = (
     text("severity", "Severity"),
     text("code", "Finding"),
     text("section", "Section"),
     count("inode", "Inode"),
-    text("message", "What is wrong"),
+    text("message", "Problem"),
 )
 _SEVERITIES = ("error", "warning", "info")
 
 
 def section(spark: SparkSession, file: SourceFile, *, limit: int) -> Section:
-    """Every check of an image, in one task: its memory is that task's Python process, not the JVM's heap.
+    """Verify an image in one task, which uses the memory of its Python process and not the JVM's heap.
 
     Args:
-        limit: findings that are listed of each kind.
+        limit: maximum number of listed findings of each kind.
     """
 
     def check(number: int) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def section(spark: SparkSession, file: SourceFile, *, limit: int) -> Section:
 
 
 def describe(found: dict[str, Any], *, limit: int) -> Section:
-    """The section that shows a `Verification.as_dict`."""
+    """Make the section from a `Verification.as_dict`."""
     counts: dict[str, int] = found["counts"]
     codes = [
         {

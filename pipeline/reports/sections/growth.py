@@ -1,4 +1,4 @@
-"""Section `growth`: what changed since an older image, and who did it."""
+"""Section `growth`: changes since an older image, and the clients that made them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _WRITERS = (
 
 
 def section(work: Work) -> Section:
-    """Changes by directory and by owner, and the operations of the edits that made them."""
+    """Make tables of changes by directory and by owner, and of the operations that made them."""
     assert work.before is not None
     top = work.options.top
     sums = [add_up_signed(name).alias(name) for name in CHANGES]
@@ -58,22 +58,22 @@ def section(work: Work) -> Section:
     return Section(
         "growth",
         "Growth",
-        "What changed from the older image to this one, in and below each directory and by owner.",
+        "Changes from the older image to this image, by directory tree and by owner.",
         tuple(tables),
         tuple(charts),
         (
             (
-                "An edit names the owner and machine of the client that writes a file; who deletes or renames is "
-                "only in the NameNode's audit log."
+                "Edits contain owner and client machine of written files. The users who delete or rename are only "
+                "in the NameNode's audit log."
             ),
         )
         if work.edits is not None
-        else ("With --edits the report shows who caused it.",),
+        else ("With --edits the report shows the causes of growth.",),
     )
 
 
 def _whole(before: Record, after: Record) -> Record:
-    """The change of everything."""
+    """Return the change of the whole namespace."""
     changed = {name: after[name] - before[name] for name in CHANGES}
     return {**changed, "raw_before": before["raw"], "raw_after": after["raw"]}
 
@@ -83,6 +83,6 @@ def _made_by(work: Work) -> list[ReportTable]:
     where = collect(causes(work.activity, depth=work.options.depth, limit=top + 1))
     who = collect(writers(work.written, limit=top + 1))
     return [
-        first_rows("growth_causes", "Where the edits changed most", _CAUSES, where, most=top),
-        first_rows("growth_writers", "Who wrote most", _WRITERS, who, most=top),
+        first_rows("growth_causes", "Directories with most changes in the edits", _CAUSES, where, most=top),
+        first_rows("growth_writers", "Clients that wrote most", _WRITERS, who, most=top),
     ]

@@ -1,4 +1,4 @@
-"""Heads of the columns that several sections show."""
+"""Column headers that several sections use."""
 
 from __future__ import annotations
 
@@ -36,4 +36,4 @@ CONTENT = (
     count("directories", "Directories"),
     count("blocks", "Blocks"),
 )
-"""What lies below a directory or belongs to someone."""
+"""Columns for the content of a directory or an owner."""

@@ -1,4 +1,4 @@
-"""Section `operations`: what happened in the edits."""
+"""Section `operations`: statistics of the edits."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _KINDS: tuple[Column, ...] = tuple(count(name, name.capitalize()) for name in KI
 _TYPES = (
     text("op", "Operation"),
     count("count", "Transactions"),
-    percent("share", "Of all"),
+    percent("share", "Share"),
     count("directories", "Directories"),
 )
 
 
 def section(work: Work) -> Section:
-    """Transactions by type and by hour, and the directories in which most happens."""
+    """Make tables of transactions by type and by hour, and of the directories with most operations."""
     types = collect(by_type(work.activity))
     whole = sum(record["count"] for record in types)
     for record in types:
@@ -51,14 +51,14 @@ def section(work: Work) -> Section:
         ),
         (
             (
-                "Where an operation has no time of its own, that of the nearest earlier transaction counts; "
-                "a directory's operations are those on the names directly in it."
+                "An operation without its own time has the time of the nearest earlier transaction. "
+                "The operations of a directory are those on its direct children."
             ),
         ),
     )
 
 
 def _by_hour(heads: tuple[Column, ...], hours: list[Record]) -> ReportTable:
-    """The newest hours; a record more than `_HOURS` tells that there are older ones."""
-    text = f"The newest {_HOURS} hours that have any." if len(hours) > _HOURS else ""
+    """Make the table of the newest hours; more than `_HOURS` records mean that older hours exist."""
+    text = f"The newest {_HOURS} hours with operations." if len(hours) > _HOURS else ""
     return replace(table("operations_by_hour", "By hour", heads, hours[-_HOURS:], text), cut=len(hours) > _HOURS)

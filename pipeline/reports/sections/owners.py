@@ -8,11 +8,11 @@ from pipeline.reports.sections.dimensions import of_dimension
 from pipeline.reports.sections.heads import CONTENT, bytes_, count, percent, text
 from pipeline.reports.work import Work
 
-_MORE = (percent("share", "Of all space"), count("small_files", "Small files"), bytes_("cold_raw", "Cold space"))
+_MORE = (percent("share", "Share of space"), count("small_files", "Small files"), bytes_("cold_raw", "Cold space"))
 
 
 def section(work: Work) -> Section:
-    """Space and counts by owner and by group."""
+    """Make tables of space and counts by owner and by group."""
     tables = []
     charts: list[Bars] = []
     for dimension, title in (("owner", "Owner"), ("group", "Group")):
@@ -24,4 +24,4 @@ def section(work: Work) -> Section:
         tables.append(first_rows(f"by_{dimension}", f"By {dimension}", heads, records, most=most))
         chart = f"Space with replicas by {dimension}"
         charts += first_bars(chart, "value", "raw", records, unit="bytes", most=most)
-    return Section("owners", "Owners and groups", "Whose the files and directories are.", tuple(tables), tuple(charts))
+    return Section("owners", "Owners and groups", "Ownership of files and directories.", tuple(tables), tuple(charts))

@@ -1,4 +1,4 @@
-"""Section `small-files`: where they lie, and who makes them."""
+"""Section `small-files`: small files by directory and owner, and the clients that create them."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _SMALL = (
     bytes_("small_length", "Size of small files"),
     count("saved_inodes", "Files saved by merging"),
     count("saved_blocks", "Blocks saved"),
-    bytes_("saved_heap", "Heap saved, about"),
+    bytes_("saved_heap", "Heap saved (approx.)"),
 )
 _MADE = (
     count("small_files", "Small files"),
     count("files", "Files written"),
-    percent("share", "Small"),
+    percent("share", "Share small"),
     bytes_("small_length", "Size of small files"),
 )
 
 
 def section(work: Work) -> Section:
-    """Directories and owners with most small files, what merging saves, and who makes them by the edits."""
+    """Make tables of directories and owners with most small files, and of the clients that create small files."""
     top = work.options.top
     places = work.image.places
     by_path = collect(small_by(places, "path", limit=top + 1))
     by_owner = collect(small_by(places, "owner", limit=top + 1))
     owner = text("owner", "Owner")
     tables = [
-        table("small_files", "All small files", _SMALL, [work.image.total]),
+        table("small_files", "Small files in total", _SMALL, [work.image.total]),
         first_rows(
             "small_files_by_directory", "Directories with most small files", (path(), *_SMALL), by_path, most=top
         ),
@@ -46,13 +46,13 @@ def section(work: Work) -> Section:
     return Section(
         "small-files",
         "Small files",
-        f"Files of less than {_limit_text(work)}, where they are and where they come from.",
+        f"Files smaller than {_limit_text(work)}: location, owners and origin.",
         tuple(tables),
         first_bars("Small files by directory", "path", "small_files", by_path, most=top),
         (
             (
-                "Merging is counted within a directory and owner, into files of one full block. "
-                f"Heap by the rule of thumb of {HEAP_BYTES} bytes a file or block."
+                "The savings assume merging each owner's small files of a directory into files of one full block. "
+                f"The heap follows the rule of thumb of {HEAP_BYTES} bytes for each file or block."
             ),
         ),
     )
@@ -68,14 +68,14 @@ def _makers(work: Work) -> list[ReportTable]:
     tables = []
     most = work.options.top
     for name, title, keys in (
-        ("small_files_made_by_directory", "Where the edits make small files", ("directory",)),
-        ("small_files_made_by_client", "Who makes small files in the edits", ("owner", "machine")),
+        ("small_files_made_by_directory", "Directories with most new small files", ("directory",)),
+        ("small_files_made_by_client", "Clients that create small files", ("owner", "machine")),
     ):
         records = collect(made_small(work.written, keys, small, limit=most + 1))
         for record in records:
             record["share"] = share(record["small_files"], record["files"])
         columns = (*(heads[key] for key in keys), *_MADE)
-        text_ = f"Files of less than {cell_text(small, 'bytes')} that were opened and closed in these edits."
+        text_ = f"Files smaller than {cell_text(small, 'bytes')} that the edits open and close."
         tables.append(first_rows(name, title, columns, records, most=most, text=text_))
     return tables
 

@@ -1,4 +1,4 @@
-"""Section `snapshots`: what only they hold."""
+"""Section `snapshots`: files and directories that exist only in snapshots."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from pipeline.reports.work import Work
 
 _TOTAL = (
     count("snapshots", "Snapshots"),
-    bytes_("raw", "Space only snapshots hold"),
+    bytes_("raw", "Space only in snapshots"),
     bytes_("current_raw", "Space of the current tree"),
-    bytes_("length", "Size of those files"),
-    count("files", "Files only snapshots hold"),
-    count("directories", "Directories only snapshots hold"),
+    bytes_("length", "Size of these files"),
+    count("files", "Files only in snapshots"),
+    count("directories", "Directories only in snapshots"),
 )
 _BY_DIRECTORY = (
     path(),
@@ -38,12 +38,12 @@ _BY_DIRECTORY = (
 
 
 def section(work: Work) -> Section:
-    """The cost of snapshots, in all and by snapshottable directory; tables are read only where there are any."""
+    """Make tables of the cost of snapshots, in total and by snapshottable directory."""
     snapshots = work.image.keep(work.tables("snapshots", SNAPSHOT_COLUMNS))
     number = snapshots.count()
-    title, words = "Snapshots", "What snapshots hold that the current tree does not."
+    title, words = "Snapshots", "Files and directories that exist only in snapshots."
     if number == 0:
-        return Section("snapshots", title, words, notes=("There are no snapshots.",))
+        return Section("snapshots", title, words, notes=("The image has no snapshots.",))
     blocks = work.tables("blocks", ("inode_id", "bytes", "raw_bytes"))
     held = work.image.keep(held_files(blocks, work.tables("inodes", ("id",))))
     sums = (sql.coalesce(add_up(name), sql.lit(0)).alias(name) for name in ("raw", "length"))
@@ -60,17 +60,21 @@ def section(work: Work) -> Section:
         title,
         words,
         (
-            table("snapshots", "All snapshots together", _TOTAL, [total]),
+            table("snapshots", "Snapshots in total", _TOTAL, [total]),
             first_rows(
-                "snapshots_by_directory", "Snapshottable directories that hold most", _BY_DIRECTORY, records, most=most
+                "snapshots_by_directory",
+                "Snapshottable directories with most deleted files",
+                _BY_DIRECTORY,
+                records,
+                most=most,
             ),
         ),
         first_bars(chart, "path", "raw", records, unit="bytes", most=most),
         (
             (
-                "Counted are files that are in no current directory, empty ones left out. By directory: those deleted "
-                "one by one; files that went with a whole directory are in the total. Blocks that a snapshot "
-                "holds of a file which was truncated or overwritten since are not counted."
+                "Counted are non-empty files outside of the current tree. The rows by directory contain files that "
+                "were deleted individually; files deleted with their directory are only in the total. Older blocks "
+                "of files that were truncated or overwritten since a snapshot are not counted."
             ),
         ),
     )

@@ -1,4 +1,4 @@
-"""Section `space`: directories with all below them, and their quotas."""
+"""Section `space`: directory trees and quotas."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pipeline.reports.sections.heads import CONTENT, bytes_, count, path, percen
 from pipeline.reports.work import Work
 
 _NODES = 300
-_TREE = (path(), *CONTENT, percent("share", "Of all space"), text("owner", "Owner"))
-_TOTALS = (*CONTENT, count("symlinks", "Symlinks"), bytes_("heap", "NameNode heap, about"))
+_TREE = (path(), *CONTENT, percent("share", "Share of space"), text("owner", "Owner"))
+_TOTALS = (*CONTENT, count("symlinks", "Symlinks"), bytes_("heap", "NameNode heap (approx.)"))
 _QUOTAS = (
     path(),
     count("ns_quota", "Name quota"),
@@ -29,7 +29,7 @@ _LEVELS = (text("level", "Level"), count("quotas", "Quotas"), path(), text("kind
 
 
 def section(work: Work) -> Section:
-    """Totals, the tree of the largest directories, those with most names, and every quota's use."""
+    """Make tables of totals, the largest directories as a tree, the directories with most names, and quotas."""
     options = work.options
     rolled = with_quotas(work.image.rolled, work.image.directories)
     names = (sql.col("files") + sql.col("directories") + sql.col("symlinks")).alias("names")
@@ -46,26 +46,26 @@ def section(work: Work) -> Section:
         first_rows(
             "directories", "Largest directories, as a tree", _TREE, _as_tree(largest[:most]) + largest[most:], most=most
         ),
-        first_rows("names", "Directories with most names below them", _TREE, fullest, most=most),
+        first_rows("names", "Directories with most names", _TREE, fullest, most=most),
         *_quotas(work),
     ]
     return Section(
         "space",
         "Space by directory",
-        f"What is in and below each directory, down to {options.depth} levels below the root.",
+        f"Content of directory trees, down to {options.depth} levels below the root.",
         tuple(tables),
         (Treemap("Space with replicas", _treemap(largest)),) if total["raw"] else (),
         (
             (
-                "Space with replicas counts every replica of the bytes written, and parity of erasure coded files; "
-                "what only snapshots hold is in the section on snapshots."
+                "Space with replicas includes all replicas of written bytes, and the parity of erasure-coded files. "
+                "The section on snapshots covers files that exist only in snapshots."
             ),
         ),
     )
 
 
 def _quotas(work: Work) -> list[ReportTable]:
-    """How many quotas are at their limits, and the directories that have used most of one; nothing without quotas."""
+    """Make tables of the quotas at their limits and of the fullest quotas; no tables without quotas."""
     used = work.image.keep(quota_use(work.image.places, work.image.directories))
     names = sql.try_divide(sql.col("names") * 100.0, sql.col("ns_quota"))
     space = sql.try_divide(sql.col("raw") * 100.0, sql.col("ds_quota"))
@@ -76,13 +76,13 @@ def _quotas(work: Work) -> list[ReportTable]:
         return []
     levels = sorted(collect(quota_levels(used)), key=lambda record: record["level"] != FULL)
     return [
-        table("quota_levels", "Quotas at their limits", _LEVELS, levels, "Of each level the fullest quota is named."),
+        table("quota_levels", "Quotas at their limits", _LEVELS, levels, "The row of a level names its fullest quota."),
         first_rows("quotas", "Quotas and their use, the fullest first", _QUOTAS, fullest, most=most),
     ]
 
 
 def _as_tree(records: list[Record]) -> list[Record]:
-    """Each directory behind the one it is in, siblings in the order they came in."""
+    """Sort each directory after its parent; siblings keep their order."""
     children = _children(records)
     ordered: list[Record] = []
     waiting = [record for record in records if record["depth"] == 0]
@@ -94,7 +94,7 @@ def _as_tree(records: list[Record]) -> list[Record]:
 
 
 def _children(records: list[Record]) -> dict[str, list[Record]]:
-    """Largest first, so a directory is among the records whenever one below it is."""
+    """Group records by parent. Records are sorted by size, so the parent of each record is among them."""
     children: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         if record["depth"]:

@@ -1,1 +1,1 @@
-"""Ways to write a report."""
+"""Writers of reports as text and as folders of tables."""

@@ -1,4 +1,4 @@
-"""A report as a folder with a CSV or Parquet file for each table; the folder appears whole or not at all."""
+"""A report as a folder with a CSV or Parquet file for each table; the folder appears complete or not at all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ _TYPES: dict[Kind, pa.DataType] = {
 
 
 def _csv(table: ReportTable) -> bytes:
-    """RFC 4180, UTF-8, with a head; times in ISO 8601, bytes as plain numbers, nothing for no value."""
+    """Return a table as CSV (RFC 4180, UTF-8) with a header; times in ISO 8601, bytes as plain numbers,
+    None as empty.
+    """
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow([column.name for column in table.columns])
@@ -45,14 +47,14 @@ def _parquet(table: ReportTable) -> bytes:
 
 
 FOLDER_FORMATS: dict[str, Callable[[ReportTable], bytes]] = {"csv": _csv, "parquet": _parquet}
-"""How a table becomes a file, by the file's extension."""
+"""Encoders of tables by file extension."""
 
 
 def write_folder(report: Report, folder: Path, extension: str) -> list[Path]:
-    """Write `TABLE.extension` for each table; a folder that is there already is replaced.
+    """Write `TABLE.extension` for each table; replace an existing folder.
 
     Raises:
-        OSError: it cannot be written; what was there before is as it was.
+        OSError: the folder cannot be written; an existing folder is unchanged.
     """
     fresh = folder.with_name(folder.name + TEMPORARY_SUFFIX)
     shutil.rmtree(fresh, ignore_errors=True)
@@ -69,7 +71,9 @@ def write_folder(report: Report, folder: Path, extension: str) -> list[Path]:
 
 
 def _put(fresh: Path, folder: Path) -> None:
-    """Give the new folder its name; the old one is set aside first, as a rename replaces empty folders alone."""
+    """Rename the new folder to its name; first set an old folder aside, because a rename replaces only
+    empty folders.
+    """
     if not folder.exists():
         rename_durably(fresh, folder)
         return

@@ -1,4 +1,4 @@
-"""A report on a terminal, or as plain lines."""
+"""A report as lines of text for a terminal or a file."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pipeline.reports.units import RIGHT, cell_text
 
 
 def report_lines(report: Report, width: int | None) -> Iterator[str]:
-    """Every section with its tables, numbers with units; charts are for the page.
+    """Yield every section with its tables, numbers with units; only the page has charts.
 
     Args:
-        width: of the terminal, None for lines of any length.
+        width: of the terminal, None for no limit.
     """
     yield from summary_lines(report, width)
     for section in report.sections:
@@ -30,14 +30,14 @@ def report_lines(report: Report, width: int | None) -> Iterator[str]:
 
 
 def summary_lines(report: Report, width: int | None) -> Iterator[str]:
-    """What the page has at its top: the origin of the report, the totals, and what to act on."""
+    """Yield the top of the report: its origin, the totals, and the findings that need attention."""
     yield f"{report.title}, cluster {report.cluster}" if report.cluster else report.title
     yield from wrapped("", f"{report.image}; {_written(report)}report of {report.generated:%Y-%m-%d %H:%M} UTC", width)
     for table in (table for section in report.sections for table in section.tables if table.name == TOTALS):
         yield ""
         yield from _table(table, width)
     findings = headline(report).findings
-    yield from ("", "What to act on:" if findings else "What to act on: nothing that this report looks for")
+    yield from ("", "Needs attention:" if findings else "Needs attention: nothing found")
     for finding in findings:
         yield from wrapped(f"  {finding.level:<8} ", f"{finding.text} ({finding.section})", width)
 

@@ -1,1 +1,1 @@
-"""Readers of the `fsimage` data source's tables besides `inodes`."""
+"""Readers of all tables of the data source `fsimage` except `inodes`."""

@@ -1,4 +1,4 @@
-"""The `blocks` table: made by a kernel, a range of slots at a time."""
+"""The `blocks` table, which a kernel fills from ranges of slots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipeline.sources.image_tables.batches import numbers, to_batch
 from pipeline.tables.blocks import BLOCKS
 
 _BATCH = 1 << 16
-_MOST_BYTES = 1 << 46  # no block comes near, and 2^16 replicas of it fit a long
+_MOST_BYTES = 1 << 46  # above any real block; 2^16 replicas still fit a long
 _NUMBERS = {
     "inode_id": kernel.INODE_ID,
     "index": kernel.INDEX,
@@ -38,10 +38,10 @@ def block_batches(
     place: Place,
     size: int = _BATCH,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of at most `size` rows with the blocks of the inodes in `slots`.
+    """Yield batches of at most `size` rows with the blocks of the inodes in `slots`.
 
     Args:
-        buf: INODE; offsets: of each slot's record.
+        buf: INODE; offsets: offset of each slot's record.
         policies: erasure coding policies by id.
         place: of INODE, for errors.
 
@@ -75,7 +75,7 @@ def _batch(rows: npt.NDArray[np.int64], columns: Sequence[str], policies: dict[i
 
 
 def _policy_names(ids: npt.NDArray[np.int64], policies: dict[int, Policy]) -> pa.Array:
-    """Names by dictionary: a batch has a handful of policies."""
+    """Return policy names through a dictionary, because a batch has few policies."""
     present, positions = np.unique(ids, return_inverse=True)
     names = [_name(number, policies) for number in present.tolist()]
     return pa.array(names, pa.string()).take(pa.array(positions))
@@ -91,7 +91,7 @@ def _name(number: int, policies: dict[int, Policy]) -> str | None:
 def _raw_bytes(rows: npt.NDArray[np.int64], policies: dict[int, Policy]) -> pa.Array:
     data, ids = rows[kernel.BYTES], rows[kernel.POLICY]
     striped = rows[kernel.STRIPED] != 0
-    # Deleted blocks have the size NO_ACK; what does not fit a long is no size either.
+    # Deleted blocks have the size NO_ACK; negative and huge sizes are invalid too.
     absurd = (data < 0) | (data > _MOST_BYTES)
     data = np.where(absurd, 0, data)
     raw = data * rows[kernel.REPLICATION]

@@ -1,4 +1,4 @@
-"""The `directories` table: columns of a range of slots."""
+"""The `directories` table, column by column for a range of slots."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Arrays = dict[str, pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class Snapshotting:
-    """What SNAPSHOT and SNAPSHOT_DIFF say of directories.
+    """Information on directories in SNAPSHOT and SNAPSHOT_DIFF.
 
     Attributes:
-        snapshottable: ids of the directories of which snapshots are allowed, ascending.
-        snapshots: how many there are, as `snapshottable`.
-        with_diffs: ids of the inodes with an entry in SNAPSHOT_DIFF, ascending.
+        snapshottable: ids of the snapshottable directories, ascending.
+        snapshots: number of snapshots of each of them.
+        with_diffs: ids of inodes with an entry in SNAPSHOT_DIFF, ascending.
     """
 
     snapshottable: Ids
@@ -37,14 +37,14 @@ class Snapshotting:
 
     @classmethod
     def of(cls, records: ImageRecords, with_diffs: Ids) -> Snapshotting:
-        """Raises RecordError where SNAPSHOT is damaged."""
+        """Read SNAPSHOT; raise RecordError if it is damaged."""
         counts = Counter(signed64(snapshot.root.id) for snapshot in records.snapshots())
         allowed = np.unique(np.array([signed64(i) for i in records.snapshot_header().snapshottableDir], np.int64))
         return cls(allowed, np.array([counts[i] for i in allowed.tolist()], np.int64), with_diffs)
 
 
 def directory_slots(buf: Bytes, offsets: Packed, slots: range, place: Place) -> Ids:
-    """Those of `slots` that hold directories.
+    """Return the slots of directories among `slots`.
 
     Raises:
         RecordError: a record is damaged.
@@ -57,7 +57,7 @@ def directory_slots(buf: Bytes, offsets: Packed, slots: range, place: Place) -> 
 
 
 def quota_columns(buf: Bytes, offsets: Packed, slots: Ids, place: Place) -> tuple[Ids, Arrays]:
-    """(ids, columns `id` and the quotas) of the directories in `slots`.
+    """Return (ids, columns `id` and quotas) of the directories in `slots`.
 
     Raises:
         RecordError: a record is damaged.
@@ -77,11 +77,11 @@ def quota_columns(buf: Bytes, offsets: Packed, slots: Ids, place: Place) -> tupl
 
 
 def children_columns(buf: Bytes, ids: Ids, spans_of: Callable[[Ids], Ids], place: Place) -> Arrays:
-    """Columns `children` and `reference_children`.
+    """Return the columns `children` and `reference_children`.
 
     Args:
-        buf: INODE_DIR; place: where it lies, for errors.
-        spans_of: (start, end) in it of the entries of directories, (-1, -1) for one without.
+        buf: INODE_DIR; place: its location, for errors.
+        spans_of: returns (start, end) of directories' entries in INODE_DIR, (-1, -1) for a directory without an entry.
 
     Raises:
         RecordError: an entry is damaged.
@@ -99,7 +99,7 @@ def children_columns(buf: Bytes, ids: Ids, spans_of: Callable[[Ids], Ids], place
 
 
 def snapshotting_columns(ids: Ids, found: Snapshotting) -> Arrays:
-    """Columns `snapshottable`, `snapshots` and `with_snapshot`."""
+    """Return the columns `snapshottable`, `snapshots` and `with_snapshot`."""
     allowed = np.isin(ids, found.snapshottable)
     counts = np.zeros(ids.size, np.int32)
     counts[allowed] = found.snapshots[np.searchsorted(found.snapshottable, ids[allowed])]

@@ -1,4 +1,4 @@
-"""Rows made of the few inodes that have a feature: `acls`, `xattrs`, `under_construction`."""
+"""Rows of the few inodes with a feature: the tables `acls`, `xattrs` and `under_construction`."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _Row = dict[str, Any]
 FoundInode = tuple[int, pb.INode]
 """An inode's slot and its record."""
 PathOf = Callable[[int, bytes], str | None]
-"""Current path of the inode in a slot with a name."""
+"""Returns the current path of the inode in a slot with a name."""
 _SERIALS = {AclType.USER: StringKind.USER, AclType.GROUP: StringKind.GROUP}
 
 
 def inodes_with(
     mark: int, buf: Bytes, offsets: Packed, slots: range, place: Place, also: Iterable[int] = ()
 ) -> Iterator[FoundInode]:
-    """The inodes in `slots` with a feature, in the order of the file.
+    """Yield the inodes in `slots` with a feature, in the order of the file.
 
     Args:
-        mark: bits of `kernels.features`, any of which is wanted.
-        buf: INODE; offsets: of each slot's record; place: of INODE, for errors.
-        also: slots that are wanted whatever they have.
+        mark: bits of `kernels.features`; an inode with any of them is yielded.
+        buf: INODE; offsets: offset of each slot's record; place: location of INODE, for errors.
+        also: slots that are yielded in any case.
 
     Raises:
         RecordError: a record is damaged.
@@ -63,10 +63,10 @@ def _unpacked(unpack: Callable[[int], _T], packed: int, inode: pb.INode, place: 
 
 
 def acl_rows(inodes: Iterable[FoundInode], strings: StringTable, path_of: PathOf, place: Place) -> Iterator[_Row]:
-    """A row an ACL entry; `place` is that of INODE, for errors.
+    """Yield a row for each ACL entry; `place` is the location of INODE, for errors.
 
     Raises:
-        RecordError: an entry has bits that no release uses, or a name that the string table does not have.
+        RecordError: an entry has unknown bits, or a name that is missing in the string table.
     """
     for slot, inode in inodes:
         head = {"inode_id": signed64(inode.id), "path": path_of(slot, inode.name)}
@@ -84,10 +84,10 @@ def acl_rows(inodes: Iterable[FoundInode], strings: StringTable, path_of: PathOf
 
 
 def xattr_rows(inodes: Iterable[FoundInode], strings: StringTable, path_of: PathOf, place: Place) -> Iterator[_Row]:
-    """A row an extended attribute; `place` is that of INODE, for errors.
+    """Yield a row for each extended attribute; `place` is the location of INODE, for errors.
 
     Raises:
-        RecordError: an attribute has an unknown namespace, or a name that the string table does not have.
+        RecordError: an attribute has an unknown namespace, or a name that is missing in the string table.
     """
     for slot, inode in inodes:
         head = {"inode_id": signed64(inode.id), "path": path_of(slot, inode.name)}
@@ -103,11 +103,11 @@ def xattr_rows(inodes: Iterable[FoundInode], strings: StringTable, path_of: Path
 
 
 def open_file_rows(inodes: Iterable[FoundInode], leases: Mapping[int, str | bytes]) -> Iterator[_Row]:
-    """A row a file.
+    """Yield a row for each open file.
 
     Args:
-        inodes: those with a lease entry or FileUnderConstructionFeature.
-        leases: path by inode id, of FILES_UNDERCONSTRUCTION.
+        inodes: inodes with a lease entry or FileUnderConstructionFeature.
+        leases: paths in FILES_UNDERCONSTRUCTION by inode id.
     """
     for _, inode in inodes:
         file, inode_id = inode.file, signed64(inode.id)

@@ -1,4 +1,4 @@
-"""Rows of `cache` and `tokens`."""
+"""Rows of the tables `cache` and `tokens`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from pipeline.sources.image_tables.batches import text, to_micros
 
 _Row = dict[str, Any]
 _NEVER = (1 << 63) // 4 - 1
-"""CacheDirectiveInfo.Expiration.MAX_RELATIVE_EXPIRY_MS; a time beyond it comes of adding it to a clock's."""
+"""CacheDirectiveInfo.Expiration.MAX_RELATIVE_EXPIRY_MS; a NameNode adds it to the clock for directives that never
+expire.
+"""
 
 
 def cache_rows(caches: Caches) -> Iterator[_Row]:
-    """A row a pool, then a row a directive."""
+    """Yield a row for each pool, then a row for each directive."""
     for pool in caches.pools:
         yield {
             "kind": "POOL",
@@ -56,7 +58,7 @@ def _present(message: Message, field: str) -> Any:
 
 
 def token_rows(secrets: Secrets) -> Iterator[_Row]:
-    """A row a master key, then a row a token; `DelegationKey.key` is never read."""
+    """Yield a row for each master key, then a row for each token; `DelegationKey.key` is never read."""
     for key in secrets.keys:
         yield {
             "kind": "KEY",

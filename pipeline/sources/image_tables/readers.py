@@ -1,4 +1,4 @@
-"""The readers of all tables but `inodes`."""
+"""The readers of all tables except `inodes`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _one_part(_image: ImageFile, _wanted: int | None) -> list[Part]:
 
 @dataclass(frozen=True, slots=True)
 class BatchReader:
-    """A `TableReader` whose batches come from a function of (image, part, columns)."""
+    """A `TableReader` that gets its batches from a function of (image, part, columns)."""
 
     table: Table
     batches: Callable[[HostImage, Part, Sequence[str]], Iterator[pa.RecordBatch]]
@@ -48,7 +48,7 @@ class BatchReader:
 
 @dataclass(frozen=True, slots=True)
 class RowReader:
-    """A `TableReader` whose rows come from a function of (image, part), each a value by column name."""
+    """A `TableReader` that gets its rows from a function of (image, part); a row maps column names to values."""
 
     table: Table
     rows: Callable[[HostImage, Part], Iterator[Mapping[str, Any]]]

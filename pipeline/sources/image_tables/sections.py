@@ -1,4 +1,4 @@
-"""What each table reads of an opened image: sections, records and paths are handed to the functions that make rows."""
+"""Access to an open image for each table: passes sections, records and paths to the functions that make rows."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _SECTION_DIFFS = "SNAPSHOT_DIFF"
 
 
 def parts_of_diffs(image: ImageFile, wanted: int | None) -> list[Part]:
-    """Parts of about 8 MB of SNAPSHOT_DIFF as stored, or as many as `wanted`."""
+    """Divide SNAPSHOT_DIFF into parts of about 8 MB as stored, or into `wanted` parts."""
     size = next((entry.length for entry in image.sections if entry.name == _SECTION_DIFFS), 0)
     count = wanted or max(1, min(MAXIMUM_PARTS, -(-size // _DIFF_BYTES)))
     return [Part(number, count) for number in range(count)]
 
 
 def blocks(host: HostImage, part: Part, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """`blocks`: columns by a kernel."""
+    """Read the table `blocks`; a kernel fills its columns."""
     image, buffer = host.image, host.index.inode_buffer
     policies = policies_of(ImageRecords(image).erasure_coding()) if _needs_policies(columns) else {}
     slots = part.cut(host.count)
@@ -60,7 +60,7 @@ def _needs_policies(columns: Sequence[str]) -> bool:
 
 
 def directories(host: HostImage, part: Part, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """`directories`: columns by kernels, paths one by one."""
+    """Read the table `directories`; kernels fill its columns except the paths."""
     index, place, offsets = host.index, host.image.place("INODE"), host.arrays.offsets
     found = Snapshotting.of(ImageRecords(host.image), index.history.owners)
     every = directory_slots(index.inode_buffer, offsets, part.cut(host.count), place)
@@ -77,7 +77,7 @@ def directories(host: HostImage, part: Part, columns: Sequence[str]) -> Iterator
 
 
 def _parents(host: HostImage, slots: Ids) -> pa.Array:
-    """Ids of the directories that inodes are in, null for what is not in the tree."""
+    """Return the parents' ids, null for inodes outside the tree."""
     rows = host.parent_rows[slots]
     known = rows >= 0
     known[known] = host.directories.in_tree[rows[known]]
@@ -94,7 +94,7 @@ def _paths(host: HostImage, slots: Ids) -> list[str | None]:
 
 
 def snapshots(host: HostImage, _part: Part) -> _Rows:
-    """`snapshots`."""
+    """Read the table `snapshots`."""
     records = ImageRecords(host.image)
 
     def path(directory_id: int) -> str | None:
@@ -105,7 +105,7 @@ def snapshots(host: HostImage, _part: Part) -> _Rows:
 
 
 def snapshot_diffs(host: HostImage, part: Part) -> _Rows:
-    """`snapshot_diffs`: the lists of diffs that a part begins with to those that it ends with."""
+    """Read the table `snapshot_diffs`: the lists of diffs of a part."""
     section = host.image.section(_SECTION_DIFFS)
     lists = host.index.history.owners.size
     if section is None or not lists:
@@ -116,7 +116,7 @@ def snapshot_diffs(host: HostImage, part: Part) -> _Rows:
 
 
 def references(host: HostImage, _part: Part) -> _Rows:
-    """`references`."""
+    """Read the table `references`."""
     return reference_rows(ImageRecords(host.image).references(), host.index.history.holders())
 
 
@@ -126,41 +126,41 @@ def _inodes(host: HostImage, part: Part, mark: int, also: Sequence[int] = ()) ->
 
 
 def acls(host: HostImage, part: Part) -> _Rows:
-    """`acls`."""
+    """Read the table `acls`."""
     found = _inodes(host, part, kernel.ACL)
     return acl_rows(found, host.image.string_table(), host.path, host.image.place("INODE"))
 
 
 def xattrs(host: HostImage, part: Part) -> _Rows:
-    """`xattrs`."""
+    """Read the table `xattrs`."""
     found = _inodes(host, part, kernel.XATTRS)
     return xattr_rows(found, host.image.string_table(), host.path, host.image.place("INODE"))
 
 
 def under_construction(host: HostImage, part: Part) -> _Rows:
-    """`under_construction`; raises RecordError for a lease of an inode that the image does not have."""
+    """Read the table `under_construction`; raise RecordError for a lease of a missing inode."""
     entries = ImageRecords(host.image).files_under_construction()
     leases = {signed64(entry.inodeId): entry.fullPath for entry in entries}
     slots = host.index.slots_of(np.fromiter(leases, np.int64, len(leases)))
     if (slots < 0).any():
         missing = list(leases)[int(np.flatnonzero(slots < 0)[0])]
         place = host.image.place("FILES_UNDERCONSTRUCTION")
-        raise place.error(RecordError, f"a lease of inode {missing}, which the image does not have", 0)
+        raise place.error(RecordError, f"a lease of inode {missing}, which is missing in the image", 0)
     return open_file_rows(_inodes(host, part, kernel.OPEN, slots.tolist()), leases)
 
 
 def cache(host: HostImage, _part: Part) -> _Rows:
-    """`cache`."""
+    """Read the table `cache`."""
     return cache_rows(ImageRecords(host.image).caches())
 
 
 def tokens(host: HostImage, _part: Part) -> _Rows:
-    """`tokens`."""
+    """Read the table `tokens`."""
     return token_rows(ImageRecords(host.image).secrets())
 
 
 def summary(host: HostImage, _part: Part) -> _Rows:
-    """`summary`."""
+    """Read the table `summary`."""
     records = ImageRecords(host.image)
     scanned = {
         "INODE_DIR": host.arrays.directory_ids.size,

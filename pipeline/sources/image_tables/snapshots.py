@@ -1,4 +1,4 @@
-"""Rows of `snapshots`, `snapshot_diffs` and `references`."""
+"""Rows of the tables `snapshots`, `snapshot_diffs` and `references`."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _OWN_MODE = 0o1777
 
 
 def snapshot_rows(records: ImageRecords, names: Names, directory_path: Callable[[int], str | None]) -> Iterator[_Row]:
-    """A row a snapshot.
+    """Yield a row for each snapshot.
 
     Args:
-        directory_path: current path of the directory with an inode id, None for none.
+        directory_path: returns the current path of a directory by inode id, None if it has no path.
 
     Raises:
         RecordError: a record is damaged.
@@ -60,11 +60,11 @@ def _quotas(directory: pb.INodeDirectory) -> _Row:
 
 
 def diff_cuts(section: Any, partitions: int, owners: int) -> list[tuple[int, int]]:
-    """(start, end) of about `partitions` runs of whole lists of diffs in SNAPSHOT_DIFF, which hold all of it.
+    """Divide SNAPSHOT_DIFF into (start, end) of about `partitions` runs of complete lists of diffs.
 
     Args:
-        section: the section's bytes, which were scanned without a fault.
-        owners: lists in it.
+        section: the section's bytes, already scanned without errors.
+        owners: number of lists in the section.
     """
     step = max(1, -(-owners // max(1, partitions)))
     cuts = np.empty(owners // step + 1, np.int64)
@@ -75,7 +75,7 @@ def diff_cuts(section: Any, partitions: int, owners: int) -> list[tuple[int, int
 
 
 def diff_rows(records: ImageRecords, names: Names, start: int, end: int) -> Iterator[_Row]:
-    """A row a diff of the lists that lie between `start` and `end` of SNAPSHOT_DIFF.
+    """Yield a row for each diff of the lists between `start` and `end` of SNAPSHOT_DIFF.
 
     Raises:
         RecordError: a record is damaged.
@@ -139,11 +139,11 @@ def _directory_diff(diff: pb.DirectoryDiff, created: list[bytes], names: Names) 
 
 
 def reference_rows(references: Iterable[pb.INodeReference], holders: Ids) -> Iterator[_Row]:
-    """A row a reference.
+    """Yield a row for each reference.
 
     Args:
-        holders: by number, the id of the directory that has the reference as a child, minus the id of the one
-            that has it as deleted, 0 for none.
+        holders: by reference number, the id of the directory that has the reference as a child, the negative id of the
+            directory that has it as deleted, 0 for none.
 
     Raises:
         RecordError: a record is damaged.

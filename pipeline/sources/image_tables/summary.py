@@ -1,4 +1,4 @@
-"""Rows of `summary`: the FileSummary's entries, and the fields of the sections' headers."""
+"""Rows of the table `summary`: the FileSummary's entries, and the fields of the sections' headers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _COUNTED = {
 
 
 def section_headers(records: ImageRecords) -> dict[str, Message]:
-    """The header of each section that has one and is not empty.
+    """Return the header of each non-empty section with a header.
 
     Raises:
         RecordError: a header is damaged.
@@ -52,10 +52,11 @@ def section_headers(records: ImageRecords) -> dict[str, Message]:
 
 
 def summary_rows(records: ImageRecords, scanned: Mapping[str, int]) -> Iterator[_Row]:
-    """A row an entry of the FileSummary, then a row a field of a header and a row an erasure coding policy.
+    """Yield a row for each entry of the FileSummary, then one for each field of a header and each erasure coding
+    policy.
 
     Args:
-        scanned: records of the sections whose header does not count them, by section.
+        scanned: number of records of each section whose header does not count them.
 
     Raises:
         RecordError: a header is damaged.
@@ -92,7 +93,7 @@ def _count(section: str, header: Message) -> int:
 
 
 def _values(header: Message) -> Iterator[_Row]:
-    """Single numbers; the ids of snapshottable directories are in the table `directories`."""
+    """Yield the single numbers of a header; the ids of snapshottable directories are in the table `directories`."""
     if isinstance(header, pb.ErasureCodingSection):
         names = policies_of(header)
         for policy in header.policies:
