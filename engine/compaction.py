@@ -34,17 +34,17 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from engine.errors import CheckpointCancelledError, InconsistentNamespaceError, NamespaceError
-from engine.healing import Healing
+from engine.healing import HealingMode
 from engine.namespace import Namespace
 from engine.namespace.links import ChangedNames
 from engine.namespace.references import Hub, WithName
 from engine.section_delta import (
     COPY_CHUNK,
     Chunk,
-    Cuts,
     DirectoryCuts,
     DirectoryDelta,
     InodeDelta,
+    SectionCuts,
     appended,
     directory_cuts,
     inode_cuts,
@@ -58,10 +58,10 @@ from image_format.index_update import SectionUpdate, updated_arrays
 from image_format.inode_columns import read_inode_columns
 from image_format.inode_table import FILE, NO_ROW, EncodedRecords
 from image_format.kernels.inode import DROPPED, OPENED
+from image_format.policies import policy_since
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.section_cutter import SectionCutter
-from image_format.storage_policies import policy_since
 from image_format.sub_sections import CUTTABLE, SubSectionRule, sub_sections_of, wanted_sub_sections
 from image_format.summary import Section, is_sub_section
 from image_format.varint import encode_delimited
@@ -106,7 +106,7 @@ class IndexMerger:
 
     def __init__(self, index: ImageIndex) -> None:
         self._index = index
-        self._inodes: Cuts | None = None
+        self._inodes: SectionCuts | None = None
         self._directories: DirectoryCuts | None = None
 
     def inodes(self, delta: InodeDelta) -> Iterator[Chunk]:
@@ -300,7 +300,7 @@ class Compaction:
         places = np.array(sorted(diffs.gone_spans(self._patched_diffs)), np.int64).reshape(-1, 2)
         section = self._base.section("SNAPSHOT_DIFF")
         if section is not None:
-            yield from spliced(section, 0, Cuts(places, section[:0], np.zeros_like(places)))
+            yield from spliced(section, 0, SectionCuts(places, section[:0], np.zeros_like(places)))
         yield from _gathered(diffs.encode_patched(self._patched_diffs, self._numbering))
         yield from _gathered(diffs.encode_changed(self._numbering))
 
@@ -341,7 +341,7 @@ class Compaction:
 
     def _check_held(self, rows: Ids) -> None:
         """Raises NamespaceError where a directory has a child that is gone: only Hadoop's images say so."""
-        if self._namespace.heals.mode is Healing.AS_HADOOP:
+        if self._namespace.healing_log.mode is HealingMode.AS_HADOOP:
             return
         lost = rows[(self._namespace.table.flags[rows] & DROPPED) != 0]
         if lost.size:
@@ -366,9 +366,9 @@ def _compaction(namespace: Namespace, merger: SectionMerger, background: Executo
     try:
         return Compaction(namespace, merger, background)
     except InconsistentNamespaceError:
-        if namespace.heals.mode is not Healing.HEAL:
+        if namespace.healing_log.mode is not HealingMode.HEAL:
             raise
-    namespace.settle(suspicious=True)
+    namespace.heal_snapshots(suspicious=True)
     return Compaction(namespace, merger, background)
 
 
@@ -397,7 +397,7 @@ def write_image(
         CheckpointCancelledError: `cancelled` said so; the stream is incomplete.
         InconsistentNamespaceError: see `Namespace.settle`.
     """
-    namespace.settle()
+    namespace.heal_snapshots()
     with _background() as background:
         compaction = _compaction(namespace, merger, background)
         inodes = namespace.tree.inode_count

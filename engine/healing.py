@@ -13,7 +13,7 @@ from image_tools.verify.findings import Finding
 _STRICT_HINT = "Without --strict this is healed, and reported."
 
 
-class Healing(Enum):
+class HealingMode(Enum):
     """What to do about inconsistent snapshots, as NameNodes themselves cause them."""
 
     HEAL = "heal"
@@ -25,7 +25,7 @@ class Healing(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Healed:
+class HealedFault:
     """One inconsistency that the new image does not have.
 
     Attributes:
@@ -48,45 +48,45 @@ class Healed:
         return f"{self.code} [{where}]: {self.message}"
 
 
-class Heals:
+class HealingLog:
     """Collects what is healed, each once.
 
     Attributes:
         mode: what to do about it.
     """
 
-    def __init__(self, mode: Healing) -> None:
+    def __init__(self, mode: HealingMode) -> None:
         self.mode = mode
-        self._found: dict[Healed, None] = {}
+        self._found: dict[HealedFault, None] = {}
 
-    def __iter__(self) -> Iterator[Healed]:
+    def __iter__(self) -> Iterator[HealedFault]:
         return iter(self._found)
 
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def add(self, healed: Healed) -> None:
+    def add(self, healed: HealedFault) -> None:
         """Note what is healed now.
 
         Raises:
             InconsistentNamespaceError: nothing is to be healed.
         """
-        if self.mode is Healing.STRICT:
+        if self.mode is HealingMode.STRICT:
             raise InconsistentNamespaceError(f"the snapshots are inconsistent: {healed}", hint=_STRICT_HINT)
         self._found.setdefault(healed)
 
-    def pass_over(self, healed: Healed, error: InconsistentNamespaceError) -> None:
+    def continue_past(self, healed: HealedFault, error: InconsistentNamespaceError) -> None:
         """Go on behind a place where a NameNode that replays the same edits stops.
 
         Raises:
             InconsistentNamespaceError: `error`, where nothing is to be healed.
         """
-        if self.mode is not Healing.HEAL:
+        if self.mode is not HealingMode.HEAL:
             raise error
         self._found.setdefault(healed)
 
 
-def healed_finding(finding: Finding, where: str) -> Healed:
+def healed_finding(finding: Finding, where: str) -> HealedFault:
     """What a repair changed in an image, `where` says which."""
     text = f"{where}: {finding.message}: {finding.change or CODES[finding.code].repair}"
-    return Healed(finding.code, finding.section, finding.inode or 0, "", text)
+    return HealedFault(finding.code, finding.section, finding.inode or 0, "", text)

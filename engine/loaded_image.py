@@ -9,12 +9,12 @@ from pathlib import Path
 from engine.compaction import IndexMerger, write_image
 from engine.namespace import Namespace
 from engine.replay import compiled_replay
-from engine.replay_rules import ReplayRules
+from engine.settings import ReplayRules
+from image_format.array_allocator import ArrayAllocator
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays
 from image_format.layout import newer_layout
 from image_format.reader import ImageFile
-from image_format.room import Room
 from image_format.sub_sections import SubSectionRule
 from image_format.writer import ImageWriter, Sink
 
@@ -59,14 +59,14 @@ class LoadedImage:
 def load_image(
     image: ImageFile,
     rules: ReplayRules | None = None,
-    room: Room | None = None,
+    allocator: ArrayAllocator | None = None,
     arrays: IndexArrays | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> LoadedImage:
     """Index an open image and put an empty delta on it.
 
     Args:
-        room: where all large arrays lie.
+        allocator: where all large arrays lie.
         arrays: what a scan of the image would give.
         progress: told how many bytes of the image were scanned.
 
@@ -74,8 +74,8 @@ def load_image(
         ImageFormatError: a section is missing or damaged.
         ImageStorageError: there is no room.
     """
-    index = ImageIndex(image, arrays, room=room, progress=progress)
-    return LoadedImage(image, index, Namespace(index, image.string_table(), rules, room, compiled_replay))
+    index = ImageIndex(image, arrays, allocator=allocator, progress=progress)
+    return LoadedImage(image, index, Namespace(index, image.string_table(), rules, allocator, compiled_replay))
 
 
 def next_layout(path: Path, cluster: int) -> int:

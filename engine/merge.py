@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from engine.loaded_image import LoadedImage, load_image
-from engine.merge_result import MergeResult, Timings
 from engine.observer import Observer, SilentObserver
+from engine.saver import MergeResult, Timings
 from engine.settings import MergeSettings
 from engine.warm_namespace import WarmNamespace
 from journal.ops import EditOp

@@ -1,8 +1,8 @@
-"""Saves an image in all storage directories (FSImage.saveFSImageInAllDirs) so that a kill at any point is safe.
+"""Saving of an image in all storage directories (FSImage.saveFSImageInAllDirs), safe against a kill at any point.
 
-`fsimage.ckpt_TXID` is written, synced and read back; then its digest file gets the final name, and only then the
-image (`image_format.publish.place_image`). Until that rename the newest complete image is the old one, whose digest
-file nobody touched.
+`fsimage.ckpt_TXID` is written, synced and read back. Then its digest file gets the final name, and after that the image
+(`image_format.publish.place_image`). Until the image is renamed, the newest complete image is the old one, whose digest
+file is untouched.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import CheckpointInProgressError
+from engine.healing import HealedFault
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.names import checkpoint_name, image_name
@@ -167,3 +168,42 @@ def _withdraw(path: Path, fault: Exception) -> str:
     except OSError as second:
         return f"{told(fault)}; and it could not be cleaned up: {told(second)}"
     return told(fault)
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Seconds each phase took since the last image: a load that came before its edits counts too."""
+
+    load: float
+    replay: float
+    save: float
+
+
+@dataclass(frozen=True, slots=True)
+class MergeResult:
+    """A saved checkpoint.
+
+    Attributes:
+        base_txid, txid: newest transaction of the old and of the new image.
+        transactions: how many were replayed; `ignored`: how many of them changed nothing, as on a NameNode
+            (`Namespace.ignore`).
+        saved: where the new image lies, its digest and size.
+        layout_version: of the new image.
+        warnings: what an operator has to know of the new image.
+        healed: what the namespace had that no NameNode loads, and the new image has not.
+        engine: what made it: `local` or `spark`.
+        rollback: whether it is the image that a rolling upgrade could be rolled back to.
+    """
+
+    base_txid: int
+    txid: int
+    transactions: int
+    inodes: int
+    saved: SaveResult
+    timings: Timings
+    layout_version: int
+    warnings: tuple[str, ...] = ()
+    rollback: bool = False
+    engine: str = "local"
+    healed: tuple[HealedFault, ...] = ()
+    ignored: int = 0

@@ -32,7 +32,7 @@ def cancellable(sink: Sink, watcher: Observer) -> Sink:
     return write
 
 
-def sound(
+def write_verified(
     namespace: Namespace, write: Callable[[Sink], T], sink: Sink, path: Path, *, spool_dir: Path | None = None
 ) -> T | None:
     """Write an image; where it is doubtful, verify it first, and repair what is left.
@@ -49,7 +49,7 @@ def sound(
         InconsistentHistoryError: something is left that cannot be repaired.
         ImageStorageError: there is no room.
     """
-    namespace.settle()
+    namespace.heal_snapshots()
     if not namespace.is_doubtful:
         return write(sink)
     with Spool(spool_dir, SPOOL_LIMIT) as spool:
@@ -60,7 +60,7 @@ def sound(
         image, left = repair_history(ImageFile(path, spool.finish(), spool_dir), spool_dir=spool_dir)
     with image:
         for finding in left:
-            namespace.heals.add(healed_finding(finding, "in the new image, before it was saved"))
+            namespace.healing_log.add(healed_finding(finding, "in the new image, before it was saved"))
         sink(image.file_bytes())
     return None if left else given
 

@@ -12,18 +12,18 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from image_format.array_allocator import BufferPool
 from image_format.index import Bytes, DirectoryChanges, Ids, ImageIndex
 from image_format.kernels.merge import splice
 from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
-from image_format.slice_pool import SlicePool
 from image_format.varint import encode_delimited
 
 COPY_CHUNK = 1 << 20
 Chunk = memoryview | bytes
 
 
-class Cuts(NamedTuple):
+class SectionCuts(NamedTuple):
     """Where a section changes.
 
     Attributes:
@@ -92,9 +92,9 @@ def runs(slots: npt.NDArray[np.int64]) -> Ids:
     return np.stack([starts, stops], axis=1)
 
 
-def spliced(buffer: Bytes, start: int, cuts: Cuts) -> Iterator[memoryview]:
+def spliced(buffer: Bytes, start: int, cuts: SectionCuts) -> Iterator[memoryview]:
     """The section from `start` on with `cuts` applied, in pieces that nobody changes as long as somebody holds them."""
-    pool = SlicePool(COPY_CHUNK)
+    pool = BufferPool(COPY_CHUNK)
     state = np.array([0, start, 0], np.int64)
     while True:
         piece = pool.take()
@@ -107,20 +107,20 @@ def spliced(buffer: Bytes, start: int, cuts: Cuts) -> Iterator[memoryview]:
 
 def appended(data: Bytes, spans: Ids) -> Iterator[memoryview]:
     """Records that have no place in the old section."""
-    return spliced(data[:0], 0, Cuts(np.zeros_like(spans), data, spans))
+    return spliced(data[:0], 0, SectionCuts(np.zeros_like(spans), data, spans))
 
 
 # ---- INODE -------------------------------------------------------------------------------------------------------
 
 
-def inode_cuts(index: ImageIndex, delta: InodeDelta) -> Cuts:
+def inode_cuts(index: ImageIndex, delta: InodeDelta) -> SectionCuts:
     """Where INODE changes; neighbouring dropped records make one cut."""
     begins = np.concatenate([delta.dropped[:, 0], delta.slots])
     ends = np.concatenate([delta.dropped[:, 1], delta.slots + 1])
     spans = np.concatenate([np.zeros_like(delta.dropped), delta.spans])
     order = np.argsort(begins, kind="stable")
     places = np.stack([_starts(index, begins[order]), _starts(index, ends[order])], axis=1)
-    return Cuts(places, delta.data, spans[order])
+    return SectionCuts(places, delta.data, spans[order])
 
 
 def merged_inodes(index: ImageIndex, delta: InodeDelta, first: int, behind: int) -> Iterator[Chunk]:
@@ -152,7 +152,7 @@ class DirectoryCuts(NamedTuple):
         added_ids: the directories these are of.
     """
 
-    cuts: Cuts
+    cuts: SectionCuts
     added: Ids
     added_ids: Ids
 
@@ -179,7 +179,7 @@ def directory_cuts(index: ImageIndex, delta: DirectoryDelta, start: int = 0, end
     added = np.flatnonzero(absent & (spans[:, 1] > spans[:, 0]))
     # in this order whatever the order in which they were looked up
     added = added[np.argsort(ids[added])]
-    return DirectoryCuts(Cuts(all_places[order], data, all_spans[order]), spans[added], ids[added])
+    return DirectoryCuts(SectionCuts(all_places[order], data, all_spans[order]), spans[added], ids[added])
 
 
 def merged_directories(

@@ -26,17 +26,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from engine.digest_check import CheckKey, DigestCheck, check_key
 from engine.errors import CheckpointCancelledError
-from engine.healing import Healing, healed_finding
+from engine.healing import HealingMode, healed_finding
+from engine.image_verification import CheckKey, ImageVerification, check_key
 from engine.loaded_image import LoadedImage, load_image
-from engine.merge_result import MergeResult, Timings
 from engine.namespace import Namespace
 from engine.namespace.paths import RESERVED_NAME
 from engine.observer import Observer, SilentObserver
 from engine.replay import replay
-from engine.saver import Sink, save_image
-from engine.saving import cancellable, image_warnings, sound
+from engine.saver import MergeResult, Sink, Timings, save_image
+from engine.saving import cancellable, image_warnings, write_verified
 from engine.settings import MergeSettings
 from engine.txn_runs import TxnRecorder
 from hadoop_common.errors import HdfsError
@@ -61,7 +60,7 @@ __all__ = ["MergeResult", "WarmNamespace"]
 
 _LOG = logging.getLogger(__name__)
 
-_LARGEST_UPDATE = 1 << 30
+_MAX_UPDATE = 1 << 30
 """Bytes of an index that may be in memory twice for a while, a quarter of a memory limit at most; a larger one is let
 go of, and its image scanned."""
 
@@ -83,11 +82,11 @@ def _check_loadable(
 
 
 @dataclass(frozen=True, slots=True)
-class _Open:
+class _OpenedImage:
     """An image that is loaded, and all that has to be closed with it; new images are of `layout_version`."""
 
     image: ImageFile
-    digest: DigestCheck
+    digest: ImageVerification
     loaded: LoadedImage
     layout_version: int
     resources: ExitStack
@@ -98,7 +97,7 @@ def _unknown_index() -> None:
     """The index of an image that only a scan can tell."""
 
 
-class _Source:
+class _OpSource:
     """Operations from somewhere, and whether it was they that failed: then all before are applied whole."""
 
     def __init__(self, ops: Iterable[EditOp]) -> None:
@@ -119,11 +118,11 @@ def _expected_size(loaded: LoadedImage) -> int:
     return loaded.image.unpacked_size * namespace.tree.inode_count // max(1, namespace.base.slot_count)
 
 
-def _is_between(source: _Source | Transactions | None, error: BaseException) -> bool:
+def _is_between(source: _OpSource | Transactions | None, error: BaseException) -> bool:
     """Whether all operations before an error were applied whole."""
     if isinstance(source, Transactions) and isinstance(error, JournalError | OSError):
         return True
-    return (isinstance(source, _Source) and source.failed) or isinstance(error, TransactionGapError)
+    return (isinstance(source, _OpSource) and source.failed) or isinstance(error, TransactionGapError)
 
 
 class WarmNamespace:
@@ -142,7 +141,7 @@ class WarmNamespace:
     def __init__(self, settings: MergeSettings = MergeSettings(), *, recorder: TxnRecorder | None = None) -> None:
         self.settings = settings
         self._recorder = recorder
-        self._open: _Open | None = None
+        self._open: _OpenedImage | None = None
         self._stale = False
         self._refused: tuple[CheckKey, ImageFormatError] | None = None
         self._base_txid = 0
@@ -202,7 +201,7 @@ class WarmNamespace:
         """The namespace, to look at."""
         return self._opened().loaded.namespace
 
-    def _opened(self) -> _Open:
+    def _opened(self) -> _OpenedImage:
         if self._open is None:
             raise ValueError("no image is loaded")
         return self._open
@@ -239,17 +238,17 @@ class WarmNamespace:
                 )
             )
             watcher.phase("load", image.size)
-            digest = resources.enter_context(DigestCheck(image))
+            digest = resources.enter_context(ImageVerification(image))
             check_supported(image.layout_version, str(image.path), allow_unknown=self.settings.allow_unknown_layout)
             loaded = self._load_base(image, arrays, resources, watcher.advance)
-            whole = self.settings.rules.healing is not Healing.AS_HADOOP
+            whole = self.settings.rules.healing is not HealingMode.AS_HADOOP
             if not is_known_loadable(image.identity, whole=whole):
                 digest.then = partial(_check_loadable, image, loaded, loaded.index if whole else None)
             # not before: the scan has work for all cores
             digest.start()
             wanted = self.settings.layout_version
             layout = image.layout_version if wanted is None else wanted
-            self._open = _Open(image, digest, loaded, layout, resources.pop_all(), key)
+            self._open = _OpenedImage(image, digest, loaded, layout, resources.pop_all(), key)
         self._base_txid = loaded.namespace.last_txid
         self._load_seconds = time.monotonic() - started
         self._replay_seconds = 0.0
@@ -261,12 +260,12 @@ class WarmNamespace:
         healing = self.settings.rules.healing
         try:
             loaded = self._load_at_layout(image, arrays, resources, progress)
-            if arrays is None and healing is not Healing.AS_HADOOP:
+            if arrays is None and healing is not HealingMode.AS_HADOOP:
                 check_history(loaded.index)
                 _check_root(loaded.index)
             return loaded
         except InconsistentHistoryError as error:
-            if healing is not Healing.HEAL:
+            if healing is not HealingMode.HEAL:
                 raise
             _LOG.warning("%s; a copy of it is healed before it is read", error)
         # All checks of images come with it, which few merges need.
@@ -275,7 +274,7 @@ class WarmNamespace:
         repaired, changes = repair_history(image, spool_dir=self.settings.memory.folder)
         loaded = self._load_at_layout(resources.enter_context(repaired), None, resources, progress)
         for change in changes:
-            loaded.namespace.heals.add(healed_finding(change, "in the old image"))
+            loaded.namespace.healing_log.add(healed_finding(change, "in the old image"))
         return loaded
 
     def _load_at_layout(
@@ -284,8 +283,8 @@ class WarmNamespace:
         layout, memory = self.settings.layout_version, self.settings.memory
         base = resources.enter_context(at_layout(image, layout, spool_dir=memory.folder))
         kept = arrays if base is image else None
-        room = memory.room(taken=0 if kept is None else kept.nbytes)
-        return load_image(base, self.settings.rules, room, kept, progress)
+        allocator = memory.allocator(taken=0 if kept is None else kept.nbytes)
+        return load_image(base, self.settings.rules, allocator, kept, progress)
 
     def apply(
         self,
@@ -325,12 +324,12 @@ class WarmNamespace:
                 if self._recorder is not None:
                     self._recorder.mark_applied(opened.loaded.namespace.last_txid)
 
-    def _noted(self, ops: Iterable[EditOp]) -> _Source | Transactions:
+    def _noted(self, ops: Iterable[EditOp]) -> _OpSource | Transactions:
         recorder = self._recorder
         if isinstance(ops, Transactions):
             limited = ops.limited(self.settings.max_op_size)
             return limited if recorder is None else limited.observed(recorder.record_opening)
-        return _Source(ops if recorder is None else recorder.record_all(ops))
+        return _OpSource(ops if recorder is None else recorder.record_all(ops))
 
     def save(
         self, folders: Sequence[Path], *, rollback: bool = False, rebase: bool = True, observer: Observer | None = None
@@ -374,11 +373,13 @@ class WarmNamespace:
             watcher.phase("measure", _expected_size(opened.loaded))
             namespace = opened.loaded.namespace
             spool = self.settings.memory.folder
-            sound(namespace, lambda sink: self._write(opened, sink, watcher), count, opened.image.path, spool_dir=spool)
+            write_verified(
+                namespace, lambda sink: self._write(opened, sink, watcher), count, opened.image.path, spool_dir=spool
+            )
             opened.digest.confirm()
         return size
 
-    def _write(self, opened: _Open, sink: Sink, watcher: Observer) -> Callable[[], IndexArrays | None]:
+    def _write(self, opened: _OpenedImage, sink: Sink, watcher: Observer) -> Callable[[], IndexArrays | None]:
         """See `LoadedImage.write`; at an older layout than the base's, a conversion of it."""
 
         def write(out: Sink) -> Callable[[], IndexArrays | None]:
@@ -403,7 +404,7 @@ class WarmNamespace:
     def _updated(self, update: Callable[[], IndexArrays | None]) -> IndexArrays | None:
         """The index of the image that was saved; None where there is to be no second index in memory."""
         limit = self.settings.memory.size
-        most = _LARGEST_UPDATE if limit is None else min(_LARGEST_UPDATE, limit // 4)
+        most = _MAX_UPDATE if limit is None else min(_MAX_UPDATE, limit // 4)
         if self._opened().loaded.index.arrays.nbytes > most:
             return None
         try:
@@ -441,13 +442,13 @@ class WarmNamespace:
                 return self._write(opened, sink, watcher)
 
             def write(sink: Sink) -> None:
-                update = sound(namespace, write_image, sink, folders[0], spool_dir=self.settings.memory.folder)
+                update = write_verified(namespace, write_image, sink, folders[0], spool_dir=self.settings.memory.folder)
                 updates.append(update or _unknown_index)
 
             saved = save_image(folders, namespace.last_txid, write, rollback=rollback, confirm=opened.digest.confirm)
             watcher.saved()
         for path in saved.paths:
-            remember_loadable(identity_at(path), whole=namespace.rules.healing is not Healing.AS_HADOOP)
+            remember_loadable(identity_at(path), whole=namespace.rules.healing is not HealingMode.AS_HADOOP)
         result = MergeResult(
             base_txid=self._base_txid,
             txid=namespace.last_txid,
@@ -456,7 +457,7 @@ class WarmNamespace:
             saved=saved,
             layout_version=opened.layout_version,
             warnings=tuple(image_warnings(namespace)),
-            healed=tuple(namespace.heals),
+            healed=tuple(namespace.healing_log),
             ignored=namespace.ignored,
             timings=Timings(self._load_seconds, self._replay_seconds, time.monotonic() - started),
             rollback=rollback,
@@ -470,7 +471,7 @@ class WarmNamespace:
             _LOG.warning("%s was saved, but cannot be kept open; it is loaded again later: %s", path, told(error))
 
     @contextmanager
-    def _step(self, source: _Source | Transactions | None = None) -> Iterator[_Open]:
+    def _step(self, source: _OpSource | Transactions | None = None) -> Iterator[_OpenedImage]:
         """A fault in the middle of a step leaves a namespace that may be half changed: it is let go of."""
         opened = self._opened()
         try:

@@ -99,7 +99,7 @@ class _Compilations(Listener):
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _WarmUpStep:
     """Edits in the layout of the image before, and how the next image is written; None as that is."""
 
     edits: list[ops.EditOp]
@@ -109,7 +109,7 @@ class _Step:
     sub_sections: SubSectionRule | None = None
 
 
-def _merge(folder: Path, image: Path, step: _Step) -> Path:
+def _merge(folder: Path, image: Path, step: _WarmUpStep) -> Path:
     first = int(image.name[-_TXID_DIGITS:]) + 1
     edits = [ops.StartLogSegmentOp(), *step.edits, ops.EndLogSegmentOp()]
     for txid, op in enumerate(edits, first):
@@ -172,7 +172,7 @@ def _image() -> bytes:
     return bytes(out)
 
 
-def _steps() -> list[_Step]:
+def _steps() -> list[_WarmUpStep]:
     # for the plain functions, as nobody knows the owner
     new = PermissionStatus("new", "new", 0o755)
 
@@ -204,17 +204,19 @@ def _steps() -> list[_Step]:
         snapshot("s1"),
     ]
     return [
-        _Step([touch("/d/f"), mkdir("/d/e", 4), rename("/d/g", "/d/h")]),
-        _Step(snapshots),
-        _Step(
+        _WarmUpStep([touch("/d/f"), mkdir("/d/e", 4), rename("/d/g", "/d/h")]),
+        _WarmUpStep(snapshots),
+        _WarmUpStep(
             [touch("/f"), mkdir("/d/k/l", 6), snapshot("s2"), delete("/d/k"), delete_snapshot("s1")],
             codec=codec_class_name("default"),
         ),
-        _Step(
+        _WarmUpStep(
             [touch("/f"), rename("/f", "/d/f"), snapshot("s3"), delete_snapshot("s0"), delete_snapshot("s2")],
             codec="",
             new_layout=_NEW_LAYOUT,
             sub_sections=SubSectionRule(2, 0),
         ),
-        _Step([delete_snapshot("s3"), ops.DisallowSnapshotOp(snapshot_root="/d"), delete("/d")], layout=_NEW_LAYOUT),
+        _WarmUpStep(
+            [delete_snapshot("s3"), ops.DisallowSnapshotOp(snapshot_root="/d"), delete("/d")], layout=_NEW_LAYOUT
+        ),
     ]

@@ -16,7 +16,7 @@ DEFAULT_CODEC = codec_class_name("default")
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class CodecLibrary:
     """What a NameNode needs for a codec; `bundled` is the first layout whose releases bring it along, None for none."""
 
     name: str
@@ -24,13 +24,13 @@ class Library:
 
 
 _LIBRARIES = {
-    codec_class_name("snappy"): Library(
+    codec_class_name("snappy"): CodecLibrary(
         # 3.3.1 brings it along too, and 3.3.0 has the same layout
         "Hadoop 3.3.1 or newer, or the native Hadoop library with Snappy",
         LayoutVersion.NVDIMM_SUPPORT,
     ),
-    codec_class_name("lz4"): Library("lz4-java on its class path, or before 3.3.1 the native Hadoop library"),
-    codec_class_name("zstd"): Library("the native Hadoop library with Zstandard"),
+    codec_class_name("lz4"): CodecLibrary("lz4-java on its class path, or before 3.3.1 the native Hadoop library"),
+    codec_class_name("zstd"): CodecLibrary("the native Hadoop library with Zstandard"),
 }
 
 

@@ -7,11 +7,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from image_format.block_codecs import BlockDecompressor, compress_lz4, compress_snappy, expand_lz4, expand_snappy
+from image_format.codec_streams import (
+    BlockDecompressor,
+    Bzip2Decompressor,
+    ZstdCompressor,
+    ZstdDecompressor,
+    compress_lz4,
+    compress_snappy,
+    expand_lz4,
+    expand_snappy,
+)
 from image_format.errors import CodecError, UnsupportedCodecError
-from image_format.piece_formats import BlockFormat, Bzip2Format, GzipFormat, ZlibFormat
-from image_format.piecewise import PieceFormat, PiecewiseCompressor
-from image_format.stream_codecs import Bzip2Decompressor, ZstdCompressor, ZstdDecompressor
+from image_format.piecewise import BlockFormat, Bzip2Format, GzipFormat, PieceFormat, PiecewiseCompressor, ZlibFormat
 
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
@@ -21,8 +28,8 @@ _PACKAGE = "org.apache.hadoop.io.compress."
 _INPUT = 256 * 1024
 _CHUNK = 1024 * 1024
 # What a stream may give for each of its bytes, and beside that: those of NameNodes give some 5, and 30 at most.
-_MOST_RATIO = 200
-_MOST_BESIDE = 64 * 1024 * 1024
+_MAX_RATIO = 200
+_MAX_EXTRA = 64 * 1024 * 1024
 
 
 class Compressor(Protocol):
@@ -147,11 +154,11 @@ def expand(name: str, stored: memoryview, file: str = "") -> Iterator[bytes | me
             its start.
         UnsupportedCodecError: see `find_codec`.
     """
-    left = _MOST_BESIDE + _MOST_RATIO * len(stored)
+    left = _MAX_EXTRA + _MAX_RATIO * len(stored)
     for chunk in find_codec(name, file).decompressor().decompress_iter(stored):
         left -= len(chunk)
         if left < 0:
-            text = f"its {len(stored)} bytes give more than {_MOST_RATIO} for each, as no NameNode's do"
+            text = f"its {len(stored)} bytes give more than {_MAX_RATIO} for each, as no NameNode's do"
             raise CodecError(text, offset=0)
         yield chunk
 

@@ -1,4 +1,18 @@
-"""A file that is written once from start to end, with several writes in flight, the way that this disk is quickest."""
+"""A file that is written once from start to end, with several writes in flight, in the mode that is faster here.
+
+There are two modes: past the page cache (O_DIRECT of open(2)) with several writes in flight, or through the page cache,
+written back while it fills. Which one is faster depends on the disk. `WriteModeChooser` measures both while a file is
+written, in stretches of 64 MiB, and does no I/O itself:
+
+    unknown   Stretches are written past the cache, which leaves the cache to other processes. This goes on as long as
+              the disk keeps up with the incoming data: a faster mode would not help.
+    trial     The writer waited for the disk in two stretches. Only the second counts, since the first one includes the
+              start. One stretch goes through the cache.
+    settled   Both rates are known, and the next stretches use the faster mode. Then the state is `unknown` again: a
+              disk can change, for example when its own cache is full.
+
+A stretch is on the disk before its time is taken: a stretch that only filled the page cache would prove nothing.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +27,56 @@ from pathlib import Path
 import numpy as np
 
 from hadoop_common.file_ranges import reserve, start_write_back, write_back
-from image_format.write_ways import WriteWays
+
+_BOUND = 0.25
+"""The disk is waited for if that takes so much of the time."""
+_BETTER = 1.1
+_SETTLED = 64
+
+
+class WriteModeChooser:
+    """The way of the next stretch.
+
+    Args:
+        direct: whether there is a way past the cache; without one there is nothing to decide.
+
+    Attributes:
+        direct: whether the stretch goes past the cache.
+    """
+
+    def __init__(self, direct: bool) -> None:
+        self.direct = direct
+        self._both = direct
+        self._waited = False
+        self._rate = 0.0
+        self._settled = 0
+
+    @property
+    def measures(self) -> bool:
+        """Whether the stretch has to be on the disk at its end, for `ended` to be told its time."""
+        return self._both and not self._settled
+
+    def no_direct(self) -> None:
+        """There is no way past the cache after all."""
+        self.direct = self._both = False
+
+    def ended(self, size: int, seconds: float, waited: float) -> None:
+        """A stretch of `size` bytes took so long, `waited` seconds of that for the disk; the next one begins."""
+        if not self._both or seconds <= 0:
+            return
+        if self._settled:
+            self._settled -= 1
+            if not self._settled:
+                self.direct = True
+        elif self.direct:
+            before, self._waited = self._waited, waited >= _BOUND * seconds
+            if before and self._waited:
+                self._rate = size / seconds
+                self.direct = self._waited = False
+        else:
+            self.direct = size / seconds < _BETTER * self._rate
+            self._settled = _SETTLED
+
 
 _DIRECT = getattr(os, "O_DIRECT", 0)
 _BUFFER = 4 * 1024 * 1024
@@ -21,16 +84,16 @@ _IN_FLIGHT = 4
 _STRETCH = 16 * _BUFFER
 _DIRTY = 8 * _BUFFER
 """Bytes behind which what was written through the page cache has to be on the disk."""
-_LEAST_FREE = 1 << 30
+_MIN_FREE = 1 << 30
 """Where a disk has less free, no room is taken before it is needed: others write there, too."""
 
 
 class DirectFile:
     """Writes a new file, or replaces one that is there, past the page cache (O_DIRECT of open(2)) or through it.
 
-    An image is not read again soon enough to stay in memory, and what is in memory already is of more use to others;
-    so the cache is used only where it is quicker (`WriteWays`), and holds 32 MiB of the file at most. Either way fsync
-    finds little left to do. File systems without O_DIRECT have the cache alone.
+    The image is not read again soon, and other processes need the page cache more. So the page cache is used only where
+    it is faster, and holds at most 32 MiB of the file. Either way fsync finds little left to do. File systems without
+    O_DIRECT use only the page cache.
 
     Memory: 16 MiB. A write that fails is told by the next call, or by `sync`.
 
@@ -44,7 +107,7 @@ class DirectFile:
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         self._direct = _open_direct(path)
-        self._ways = WriteWays(self._direct >= 0)
+        self._ways = WriteModeChooser(self._direct >= 0)
         # pages are aligned as O_DIRECT wants it; NumPy lets other threads go on while it copies
         memory = np.frombuffer(mmap.mmap(-1, _IN_FLIGHT * _BUFFER), np.uint8)
         self._buffers = memory.reshape(_IN_FLIGHT, _BUFFER)
@@ -117,7 +180,7 @@ class DirectFile:
         """Writes behind the end of a file wait for each other; in room that it has already they need not."""
         if self._ways.direct and self._given >= self._reserved:
             space = os.fstatvfs(self._descriptor)
-            if space.f_bavail * space.f_frsize >= _LEAST_FREE and reserve(self._descriptor, self._given, _STRETCH):
+            if space.f_bavail * space.f_frsize >= _MIN_FREE and reserve(self._descriptor, self._given, _STRETCH):
                 self._reserved = self._given + _STRETCH
 
     # ---- stretches -----------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ _E = TypeVar("_E", bound=ImageFormatError)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BufferOrigin:
     """Where a buffer comes from, so that its decoder can say where a fault lies.
 
     `base` is the absolute offset of the buffer's first byte; None when the buffer is a decompressed section.

@@ -9,7 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from image_format.errors import InconsistentHistoryError, Place
+from image_format.array_allocator import ArrayAllocator
+from image_format.errors import BufferOrigin, InconsistentHistoryError
 from image_format.history_sections import Bytes, HistorySections, Ids, Marks
 from image_format.index_arrays import IndexArrays
 from image_format.kernels.history import (
@@ -23,7 +24,6 @@ from image_format.kernels.history import (
 from image_format.kernels.scan import find_ids
 from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
-from image_format.room import Room
 
 _INT32_MAX = (1 << 31) - 1
 
@@ -102,7 +102,7 @@ class HistoryIndex(HistorySections):
         records: INODE.
         inodes: index over it.
         place: makes the place of a section, for errors.
-        room: for what is kept of each inode; None for one without a limit.
+        allocator: for what is kept of each inode; None for one without a limit.
 
     Raises:
         RecordError: a record is damaged, or an inode has two entries.
@@ -116,14 +116,14 @@ class HistoryIndex(HistorySections):
         directories: Bytes | None,
         records: Bytes,
         inodes: IndexArrays,
-        place: Callable[[str], Place],
-        room: Room | None = None,
+        place: Callable[[str], BufferOrigin],
+        allocator: ArrayAllocator | None = None,
     ) -> None:
         super().__init__(diffs, references, place)
         self._directories = np.zeros(0, np.uint8) if directories is None else directories
         self._records = records
         self._inodes = inodes
-        self._room = Room() if room is None else room
+        self._allocator = ArrayAllocator() if allocator is None else allocator
         self._reached: dict[int, Marks] = {}
         self._check_known(self.owners, "SNAPSHOT_DIFF")
         self._check_known(self._referred, "INODE_REFERENCE")
@@ -150,7 +150,7 @@ class HistoryIndex(HistorySections):
     def _parents(self) -> npt.NDArray[Any]:
         """By slot: slot of the directory an inode is in, -1 where none is."""
         size = self._inodes.ids.size
-        parents = self._room.zeros(size, np.int32 if size <= _INT32_MAX else np.int64)
+        parents = self._allocator.zeros(size, np.int32 if size <= _INT32_MAX else np.int64)
         parents[...] = -1
         if not collect_parents(self._directories, self._inodes.ids, self._inodes.slots, self._referred, parents):
             raise self._damaged("INODE_DIR", 0, "damaged directory entry, or a child that is not an inode")
@@ -171,7 +171,7 @@ class HistoryIndex(HistorySections):
                 slot = int(parents[slot])
             found.append(list(chain)[::-1])
         slots = np.array([slot for each in found for slot in each], np.int64)
-        ids = self._inodes.ids_at(slots, self._room)
+        ids = self._inodes.ids_at(slots, self._allocator)
         return np.split(ids, np.cumsum([len(each) for each in found])[:-1])
 
     @property
@@ -198,7 +198,7 @@ class HistoryIndex(HistorySections):
         holders = self.holders()
         wanted = np.concatenate([inode_ids, holders[holders > 0]])
         slots = self._inodes.slots_of(wanted)
-        marks: Marks = self._room.zeros(self._inodes.ids.size, np.bool_)
+        marks: Marks = self._allocator.zeros(self._inodes.ids.size, np.bool_)
         mark_upwards(self._parents, slots[slots >= 0], marks)
         return marks
 
@@ -217,11 +217,11 @@ class HistoryIndex(HistorySections):
     @functools.cached_property
     def _deleters(self) -> tuple[Ids, Ids]:
         """(ids, ascending, of the inodes in deleted lists; the last owner of such a list for each)."""
-        marks: Marks = self._room.zeros(self._inodes.ids.size, np.bool_)
+        marks: Marks = self._allocator.zeros(self._inodes.ids.size, np.bool_)
         self._look_for_deleted(self._inodes.ids, marks)
         deleted = self._inodes.ids.at(np.flatnonzero(marks))
         owners = np.zeros(deleted.size, np.int64)
-        self._look_for_deleted(Packed.of(deleted, self._room), owners)
+        self._look_for_deleted(Packed.of(deleted, self._allocator), owners)
         return deleted, owners
 
     def _look_for_deleted(self, wanted: Packed, found: npt.NDArray[Any]) -> None:

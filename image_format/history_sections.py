@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from image_format.errors import Place, RecordError
+from image_format.errors import BufferOrigin, RecordError
 from image_format.kernels.history import copies_with_quota, diff_holders, diffs_by_snapshot, scan_diffs, scan_references
 from image_format.kernels.history_check import reference_keys
 from image_format.kernels.scan import find_id, strictly_increasing
@@ -39,7 +39,7 @@ class HistorySections:
         RecordError: a record is damaged, or an inode has two entries.
     """
 
-    def __init__(self, diffs: Bytes | None, references: Bytes | None, place: Callable[[str], Place]) -> None:
+    def __init__(self, diffs: Bytes | None, references: Bytes | None, place: Callable[[str], BufferOrigin]) -> None:
         self._diffs = _NOTHING if diffs is None else diffs
         self._references = _NOTHING if references is None else references
         self._place = place

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from image_format.errors import Place, RecordError
+from image_format.array_allocator import ArrayAllocator
+from image_format.errors import BufferOrigin, RecordError
 from image_format.history_index import BaseHistory, HistoryIndex
 from image_format.index_arrays import IndexArrays
 from image_format.inode_scan import inode_section, read_inode_header
@@ -29,7 +30,6 @@ from image_format.name_order import name_key
 from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_format.room import Room
 from image_format.varint import parse_message, read_record
 
 Bytes = npt.NDArray[np.uint8]
@@ -107,7 +107,7 @@ class BaseImage(Protocol):
     def section(self, name: str) -> Bytes | None:
         """A whole section, decompressed."""
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> BufferOrigin:
         """Where a section lies, for errors."""
 
 
@@ -160,17 +160,17 @@ class ImageIndex:
         self,
         image: ImageFile,
         arrays: IndexArrays | None = None,
-        room: Room | None = None,
+        allocator: ArrayAllocator | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> None:
         """Scan the image, or take the arrays that a scan of the same image made before; the others lie in `room`.
 
         `progress` is told how many bytes of the image were scanned.
         """
-        room = Room() if room is None else room
+        allocator = ArrayAllocator() if allocator is None else allocator
         image.decompress(_SECTIONS)
-        arrays = IndexArrays.scan(image, room, progress) if arrays is None else arrays
-        self._room = room
+        arrays = IndexArrays.scan(image, allocator, progress) if arrays is None else arrays
+        self._allocator = allocator
         self.arrays = arrays
         self.layout_version = image.layout_version
         self.file = str(image.path)
@@ -188,7 +188,7 @@ class ImageIndex:
             self.inode_buffer,
             arrays,
             self.place,
-            room,
+            allocator,
         )
         self._children: dict[int, tuple[Ids, Ids]] = {}
         self._unknown_entries: set[int] = set()
@@ -222,9 +222,9 @@ class ImageIndex:
     def section(self, name: str) -> Bytes | None:
         return self._image.section(name)
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> BufferOrigin:
         if self._image.section(name) is None:
-            return Place(self.file, name)
+            return BufferOrigin(self.file, name)
         return self._image.place(name)
 
     def _damaged(self, section: str, offset: int, what: str) -> RecordError:
@@ -275,7 +275,7 @@ class ImageIndex:
         found = find_ids(self._directory_ids, directory_ids)
         known = found >= 0
         starts = self._directory_offsets[found[known]]
-        ends: Ids = self._room.zeros(self._directory_offsets.size + 1, np.int64)
+        ends: Ids = self._allocator.zeros(self._directory_offsets.size + 1, np.int64)
         ends[:-1] = self._directory_offsets
         ends[-1] = self.directory_buffer.size
         ends.sort()
@@ -395,7 +395,7 @@ class ImageIndex:
         most, most_references = measure_entries(self.directory_buffer, starts, changes.bounds)
         most_names = int(np.diff(changes.bounds).max(initial=0))
         sizes = int(np.diff(places).sum()) + 32 * starts.size + 10 * changes.ids.size
-        out: Bytes = self._room.zeros(sizes, np.uint8)
+        out: Bytes = self._allocator.zeros(sizes, np.uint8)
         spans = np.zeros((starts.size, 2), np.int64)
         given, done = _EMPTY_IDS, 0
         while True:

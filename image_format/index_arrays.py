@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from hadoop_common.file_faults import told
+from image_format.array_allocator import ArrayAllocator, GrowableArray
 from image_format.errors import ImageStorageError, RecordError
 from image_format.inode_scan import inode_section, scan_inode_section, scanners
 from image_format.kernels.packed import unpack
 from image_format.kernels.scan import place_slots, scan_directories, strictly_increasing
 from image_format.packed import Packed
 from image_format.reader import ImageFile
-from image_format.room import Growing, Room
 
 Ids = npt.NDArray[np.int64]
 Slots = npt.NDArray[np.uint32]
@@ -52,7 +52,7 @@ class IndexArrays:
 
     @classmethod
     def scan(
-        cls, image: ImageFile, room: Room | None = None, progress: Callable[[int], None] | None = None
+        cls, image: ImageFile, allocator: ArrayAllocator | None = None, progress: Callable[[int], None] | None = None
     ) -> IndexArrays:
         """Walk both sections of an image; the arrays lie in `room`, and `progress` is told the bytes, about.
 
@@ -62,7 +62,7 @@ class IndexArrays:
                 inodes than its header says.
             ImageStorageError: there is no room.
         """
-        wide = Room() if room is None else room
+        wide = ArrayAllocator() if allocator is None else allocator
         with scanners() as executor:
             directories = executor.submit(_scan_directories, image, wide)
             by_slot, offsets, limited, ascending = scan_inode_section(image, executor, wide, progress)
@@ -129,12 +129,14 @@ class IndexArrays:
         """`slot` of each."""
         return self.slots_at(self.ids.find_all(inode_ids))
 
-    def ids_at(self, slots: Ids, room: Room | None = None) -> Ids:
+    def ids_at(self, slots: Ids, allocator: ArrayAllocator | None = None) -> Ids:
         """Inode id of each of these slots; marks for all inodes lie in `room` meanwhile."""
         if not self.slots.size:
             return self.ids.at(slots)
         # An array of the ids by slot would take more than all that is kept of an inode.
-        wanted: npt.NDArray[np.bool_] = (Room() if room is None else room).zeros(self.ids.size, np.bool_)
+        wanted: npt.NDArray[np.bool_] = (ArrayAllocator() if allocator is None else allocator).zeros(
+            self.ids.size, np.bool_
+        )
         wanted[slots] = True
         rows = np.flatnonzero(wanted[self.slots])
         rows = rows[np.argsort(self.slots[rows])]
@@ -161,11 +163,11 @@ def _damaged(image: ImageFile, section: str, offset: int, what: str) -> RecordEr
     return image.place(section).error(RecordError, what, offset)
 
 
-def _sorted(image: ImageFile, by_slot: Packed, room: Room) -> Ids:
+def _sorted(image: ImageFile, by_slot: Packed, allocator: ArrayAllocator) -> Ids:
     """All ids, ascending."""
     if by_slot.size > _MOST_SLOTS:
         raise _damaged(image, "INODE", 0, f"{by_slot.size} inodes are more than an image can have")
-    ids: Ids = room.zeros(by_slot.size, np.int64)
+    ids: Ids = allocator.zeros(by_slot.size, np.int64)
     unpack(by_slot, 0, ids)
     ids.sort()
     _check_distinct(image, ids, "INODE")
@@ -178,12 +180,12 @@ def _check_distinct(image: ImageFile, ordered: Ids, section: str) -> None:
         raise _damaged(image, section, 0, f"inode {twice} has two records")
 
 
-def _scan_directories(image: ImageFile, room: Room) -> tuple[Ids, Ids, int]:
+def _scan_directories(image: ImageFile, allocator: ArrayAllocator) -> tuple[Ids, Ids, int]:
     """(id of the directory of each entry, ascending; offset of each entry; how many children they have)."""
     buffer = image.section("INODE_DIR")
     if buffer is None or buffer.size == 0:
         return _EMPTY_IDS, _EMPTY_IDS, 0
-    columns = Growing(room, np.int64, _FIRST_SIZE), Growing(room, np.int64, _FIRST_SIZE)
+    columns = GrowableArray(allocator, np.int64, _FIRST_SIZE), GrowableArray(allocator, np.int64, _FIRST_SIZE)
     count = pos = children = 0
     while True:
         count, more, pos, damaged = scan_directories(buffer, pos, *(column.array for column in columns), count)

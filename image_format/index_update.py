@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from image_format.array_allocator import ArrayAllocator
 from image_format.index_arrays import Ids, IndexArrays, Slots
 from image_format.inode_scan import SMALLEST_RECORD
 from image_format.kernels.index_update import shift_offsets
 from image_format.kernels.scan import scan_inodes, strictly_increasing
 from image_format.packed import Packed
-from image_format.room import Room
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -57,7 +57,7 @@ def updated_arrays(
     if not strictly_increasing(np.concatenate([old.ids.part(max(0, old.ids.size - 1), old.ids.size), added_ids])):
         return None
     kept = np.empty(old.ids.size, np.bool_)
-    offsets = Packed.joined(_shifted(_pieces(old.offsets), inodes, kept), size, Room())
+    offsets = Packed.joined(_shifted(_pieces(old.offsets), inodes, kept), size, ArrayAllocator())
     ids, slots = _ids(old, kept, added_ids)
     limited = np.concatenate([_limited(old, inodes, kept), added_ids[records.limited[added]]])
     return IndexArrays(ids, slots, offsets, limited, *_directories(old, directories, added_directories))
@@ -119,7 +119,7 @@ def _ids(old: IndexArrays, kept: npt.NDArray[np.bool_], added: Ids) -> tuple[Pac
     size = count + added.size
     if not old.slots.size:
         pieces = zip(_pieces(old.ids), (kept[row : row + _PIECE] for row in range(0, kept.size, _PIECE)), strict=True)
-        ids = Packed.joined(chain((ids[mark] for ids, mark in pieces), [added]), size, Room())
+        ids = Packed.joined(chain((ids[mark] for ids, mark in pieces), [added]), size, ArrayAllocator())
         return ids, old.slots
     before = np.cumsum(~kept, dtype=np.uint32)
     slots = np.empty(size, np.uint32)
@@ -134,7 +134,7 @@ def _ids(old: IndexArrays, kept: npt.NDArray[np.bool_], added: Ids) -> tuple[Pac
             used += found.size
             yield piece[mark]
 
-    ids = Packed.joined(chain(kept_ids(), [added]), size, Room())
+    ids = Packed.joined(chain(kept_ids(), [added]), size, ArrayAllocator())
     slots[count:] = np.arange(count, size)
     if bool(np.all(slots[1:] > slots[:-1])):
         # what stood out of order is gone

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from image_format.errors import Place, RecordError
+from image_format.errors import BufferOrigin, RecordError
 from image_format.kernels.inode_columns import COLUMNS, decode_columns
 
 Bytes = npt.NDArray[np.uint8]
@@ -49,7 +49,7 @@ class InodeColumns(NamedTuple):
     has_xattrs: Ids
 
 
-def read_inode_columns(buffer: Bytes, offsets: Ids, place: Place) -> InodeColumns:
+def read_inode_columns(buffer: Bytes, offsets: Ids, place: BufferOrigin) -> InodeColumns:
     """Decode the delimited INode records at `offsets` of an INODE section.
 
     Raises:

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hadoop_common.cores import available_cores
+from image_format.array_allocator import ArrayAllocator, memory
 from image_format.errors import MissingSectionError, RecordError
 from image_format.kernels.scan import find_record, scan_inodes, strictly_increasing
 from image_format.packed import BLOCK, Packed, Packer
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_format.room import Room, memory
 from image_format.varint import parse_message, read_record
 
 Bytes = npt.NDArray[np.uint8]
@@ -72,7 +72,7 @@ def scanners() -> ThreadPoolExecutor:
 
 
 def scan_inode_section(
-    image: ImageFile, executor: Executor, room: Room, progress: Callable[[int], None] | None = None
+    image: ImageFile, executor: Executor, allocator: ArrayAllocator, progress: Callable[[int], None] | None = None
 ) -> InodeRecords:
     """Walk all records; the columns lie in `room`.
 
@@ -85,7 +85,7 @@ def scan_inode_section(
         RecordError: a record is damaged, or the header tells of another number of them.
         ImageStorageError: there is no room.
     """
-    scan = _Scan(image, room)
+    scan = _Scan(image, allocator)
     pieces: list[Future[_Reached]] = []
     try:
         for number in range(scan.pieces):
@@ -144,14 +144,14 @@ class _Scan:
     What it found counts where the piece before ends just there; else it walks the piece again.
     """
 
-    def __init__(self, image: ImageFile, room: Room) -> None:
+    def __init__(self, image: ImageFile, allocator: ArrayAllocator) -> None:
         self._image = image
         self._buffer = inode_section(image)
         header, start = read_inode_header(image)
         self._expected = int(header.numInodes)
         # The header's count is only a hint: a damaged one must not decide how much memory is taken.
         capacity = min(self._expected, self._buffer.size // SMALLEST_RECORD) + 1
-        self._ids, self._offsets = Packer(capacity, room), Packer(capacity, room)
+        self._ids, self._offsets = Packer(capacity, allocator), Packer(capacity, allocator)
         self._limited: dict[int, Ids] = {}
         self._own = threading.local()
         self.begin = _Reached(0, start)

@@ -15,9 +15,8 @@ import numpy.typing as npt
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from image_format.bytes_table import BytesTable
-from image_format.errors import Place, RecordError
-from image_format.id_table import IdTable
+from image_format.array_allocator import ArrayAllocator, GrowableArray
+from image_format.errors import BufferOrigin, RecordError
 from image_format.kernels.inode import (
     BLOCK_DTYPE,
     DIRECTORY,
@@ -36,9 +35,9 @@ from image_format.kernels.inode import (
     encoded_size,
     record_bytes,
 )
+from image_format.key_tables import BytesTable, IdTable
 from image_format.layout import LayoutVersion, supports
 from image_format.proto import fsimage_pb2 as pb
-from image_format.room import Growing, Room
 from image_format.varint import encode_delimited, parse_message, read_record
 
 __all__ = [
@@ -61,7 +60,7 @@ NO_ROW = -1
 _UINT64 = (1 << 64) - 1
 _SIGN = 1 << 63
 _MIN_BLOCK_RECORD = 6
-_NOWHERE = Place("", "INODE", None)
+_NOWHERE = BufferOrigin("", "INODE", None)
 _NO_ROWS = np.zeros(0, INODE_DTYPE)
 _NO_BLOCKS = np.zeros(0, BLOCK_DTYPE)
 _NO_BYTES: Bytes = np.zeros(0, np.uint8)
@@ -135,26 +134,28 @@ class InodeTable:
     Args:
         layout_version: of the image that `encode` writes records for.
         place: of the INODE section, for errors.
-        room: for its arrays; None for one without a limit.
+        allocator: for its arrays; None for one without a limit.
     """
 
-    def __init__(self, layout_version: int, place: Place = _NOWHERE, room: Room | None = None) -> None:
-        self.room = Room() if room is None else room
+    def __init__(
+        self, layout_version: int, place: BufferOrigin = _NOWHERE, allocator: ArrayAllocator | None = None
+    ) -> None:
+        self.allocator = ArrayAllocator() if allocator is None else allocator
         self._place = place
         self._writes_policy = supports(LayoutVersion.BLOCK_STORAGE_POLICY, layout_version)
         self._writes_block_type = supports(LayoutVersion.ERASURE_CODING, layout_version)
         self.count = 0
-        self.row_of = IdTable(self.room)
+        self.row_of = IdTable(self.allocator)
         self.features: dict[int, Features] = {}
-        self.pool = BytesTable(self.room)
+        self.pool = BytesTable(self.allocator)
         self.pool.add(b"")
-        self._names = Growing(self.room, np.uint8, 1 << 16)
+        self._names = GrowableArray(self.allocator, np.uint8, 1 << 16)
         self.names: Bytes = self._names.array
         self.names_used = 0
-        self._blocks = Growing(self.room, BLOCK_DTYPE, 1 << 10)
+        self._blocks = GrowableArray(self.allocator, BLOCK_DTYPE, 1 << 10)
         self.blocks = self._blocks.array
         self.blocks_used = 0
-        self._rows = Growing(self.room, INODE_DTYPE, 1 << 10)
+        self._rows = GrowableArray(self.allocator, INODE_DTYPE, 1 << 10)
         self._bind(self._rows.array)
 
     def _bind(self, rows: npt.NDArray[Any]) -> None:
@@ -422,10 +423,10 @@ class InodeTable:
         files, layout = (self.names, self.blocks, self.pool.items), (self._writes_policy, self._writes_block_type)
         size = encoded_size(self.rows, plain, *files, *layout)
         rare = [self._encode_special(row) for row in wanted[special].tolist()]
-        data: Bytes = self.room.zeros(size + sum(map(len, rare)), np.uint8)
-        starts: Rows = self.room.zeros(plain.size + 1, np.int64)
+        data: Bytes = self.allocator.zeros(size + sum(map(len, rare)), np.uint8)
+        starts: Rows = self.allocator.zeros(plain.size + 1, np.int64)
         encode_inodes(self.rows, plain, *files, self.pool.arena, *layout, data, starts)
-        spans: Rows = self.room.zeros((wanted.size, 2), np.int64)
+        spans: Rows = self.allocator.zeros((wanted.size, 2), np.int64)
         spans[~special, 0], spans[~special, 1] = starts[:-1], starts[1:]
         if rare:
             ends = size + np.cumsum([len(record) for record in rare])

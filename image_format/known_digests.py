@@ -15,7 +15,7 @@ from collections import OrderedDict
 from pathlib import Path
 
 FileIdentity = tuple[int, int, int, int, int]
-_MOST = 64
+_MAX_KNOWN = 64
 
 _digests: OrderedDict[FileIdentity, bytes] = OrderedDict()
 _loadable: OrderedDict[FileIdentity, bool] = OrderedDict()
@@ -46,7 +46,7 @@ def remember_digest(path: Path, md5: bytes) -> None:
     with _guard:
         _digests[identity] = md5
         _digests.move_to_end(identity)
-        while len(_digests) > _MOST:
+        while len(_digests) > _MAX_KNOWN:
             _digests.popitem(last=False)
 
 
@@ -67,7 +67,7 @@ def remember_loadable(identity: FileIdentity | None, *, whole: bool) -> None:
     with _guard:
         _loadable[identity] = whole
         _loadable.move_to_end(identity)
-        while len(_loadable) > _MOST:
+        while len(_loadable) > _MAX_KNOWN:
             _loadable.popitem(last=False)
 
 

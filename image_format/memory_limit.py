@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from image_format.room import Room
+    from image_format.array_allocator import ArrayAllocator
 
-LEAST_MEMORY = 64 << 20
+MIN_MEMORY = 64 << 20
 """A lower limit would save nothing: interpreter and kernels take more."""
 
 TOO_LITTLE = "must be at least 64m"
@@ -27,9 +27,9 @@ class MemoryLimit:
     size: int | None = None
     folder: Path | None = None
 
-    def room(self, *, taken: int = 0) -> Room:
+    def allocator(self, *, taken: int = 0) -> ArrayAllocator:
         """Room under this limit, so many bytes of which are taken by other arrays."""
         # a command that only reads its options does without NumPy
-        from image_format.room import Room
+        from image_format.array_allocator import ArrayAllocator
 
-        return Room(None if self.size is None else max(0, self.size - taken), self.folder)
+        return ArrayAllocator(None if self.size is None else max(0, self.size - taken), self.folder)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import Message
 
-from image_format.errors import Place, RecordError
+from image_format.errors import BufferOrigin, RecordError
 from image_format.varint import Record, parse_message, read_record
 
 M = TypeVar("M", bound=Message)
@@ -24,7 +24,7 @@ class MessageReader:
         position: offset of the first message to read.
     """
 
-    def __init__(self, section: npt.NDArray[np.uint8] | None, place: Place, position: int = 0) -> None:
+    def __init__(self, section: npt.NDArray[np.uint8] | None, place: BufferOrigin, position: int = 0) -> None:
         self._buffer = memoryview(b"") if section is None else section.data
         self._place = place
         self._pos = position

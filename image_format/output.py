@@ -29,7 +29,7 @@ class FileFailure:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFiles:
     """What `DigestingFileSet.close` leaves: digest (16 bytes), size in bytes, complete files and failures."""
 
     md5: bytes
@@ -97,7 +97,7 @@ class DigestingFileSet:
         self._size += view.nbytes
         self._check_alive()
 
-    def close(self, confirm: Callable[[], object] | None = None) -> Written:
+    def close(self, confirm: Callable[[], object] | None = None) -> WrittenFiles:
         """Write out what is queued, fsync every file and close it.
 
         Args:
@@ -123,7 +123,7 @@ class DigestingFileSet:
             self._remove_all()
             raise self._digest.error
         complete = tuple(worker.path for worker in self._files if worker.error is None)
-        return Written(self._digest.digest(), self._size, complete, self.failures)
+        return WrittenFiles(self._digest.digest(), self._size, complete, self.failures)
 
     def abort(self) -> None:
         """Stop and remove all files; nothing happens after `close`.

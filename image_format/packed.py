@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from image_format.array_allocator import ArrayAllocator, GrowableArray
 from image_format.kernels.packed import (
     BLOCK,
     Columns,
@@ -18,7 +19,6 @@ from image_format.kernels.packed import (
     unpack,
     unpack_at,
 )
-from image_format.room import Growing, Room
 
 __all__ = ["BLOCK", "Packed", "Packer"]
 
@@ -34,9 +34,9 @@ class Packed(Columns):
     __slots__ = ()
 
     @classmethod
-    def joined(cls, pieces: Iterable[Numbers], most: int, room: Room) -> Packed:
+    def joined(cls, pieces: Iterable[Numbers], most: int, allocator: ArrayAllocator) -> Packed:
         """Pack arrays one after the other, `most` numbers at most; raises as `of`."""
-        packer = Packer(most, room)
+        packer = Packer(most, allocator)
         row, left = 0, np.zeros(0, np.int64)
         for piece in pieces:
             values = np.concatenate([left, piece])
@@ -47,9 +47,9 @@ class Packed(Columns):
         return packer.packed(row + left.size)
 
     @classmethod
-    def of(cls, values: Numbers, room: Room | None = None) -> Packed:
+    def of(cls, values: Numbers, allocator: ArrayAllocator | None = None) -> Packed:
         """Pack an array; what comes of it lies in `room`, and raises as its `zeros` does."""
-        packer = Packer(values.size, Room() if room is None else room)
+        packer = Packer(values.size, ArrayAllocator() if allocator is None else allocator)
         packer.put(0, values)
         return packer.packed(values.size)
 
@@ -107,16 +107,16 @@ class Packer:
 
     Args:
         capacity: the most rows there may be.
-        room: where the column lies.
+        allocator: where the column lies.
 
     Raises:
         ImageStorageError, MemoryError: see `Room.zeros`; so do its methods.
     """
 
-    def __init__(self, capacity: int, room: Room) -> None:
-        self._low: npt.NDArray[np.uint16] = room.zeros(capacity, np.uint16)
-        self._bases: Numbers = room.zeros(_blocks(capacity), np.int64)
-        self._wide = Growing(room, np.int64, _FIRST_WIDE)
+    def __init__(self, capacity: int, allocator: ArrayAllocator) -> None:
+        self._low: npt.NDArray[np.uint16] = allocator.zeros(capacity, np.uint16)
+        self._bases: Numbers = allocator.zeros(_blocks(capacity), np.int64)
+        self._wide = GrowableArray(allocator, np.int64, _FIRST_WIDE)
         self._wide_used = 0
         self._guard = threading.Lock()
 
@@ -131,11 +131,11 @@ class Packer:
 
     def _put(self, row: int, values: Numbers) -> None:
         block, count = row // BLOCK, _blocks(values.size)
-        bases, room = self._bases[block : block + count], np.empty(count * BLOCK, np.int64)
-        used = int(pack_blocks(values, self._low[row : row + values.size], bases, room))
+        bases, allocator = self._bases[block : block + count], np.empty(count * BLOCK, np.int64)
+        used = int(pack_blocks(values, self._low[row : row + values.size], bases, allocator))
         if used:
             with self._guard:
-                self._keep(bases, room[:used])
+                self._keep(bases, allocator[:used])
 
     def _keep(self, bases: Numbers, wide: Numbers) -> None:
         """Put blocks of `wide` behind those that are there, and tell `bases` so."""

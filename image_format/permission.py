@@ -48,7 +48,7 @@ class Permission(NamedTuple):
     mode: int
 
 
-class AclEntry(NamedTuple):
+class AclBits(NamedTuple):
     """One extended ACL entry; `name` is a serial (0 = unnamed), `permission` the rwx bits 0..7."""
 
     scope: AclScope
@@ -92,7 +92,7 @@ def pack_acl_entry(scope: AclScope, type: AclType, name: int, permission: int) -
     )
 
 
-def unpack_acl_entry(packed: int) -> AclEntry:
+def unpack_acl_entry(packed: int) -> AclBits:
     """Inverse of `pack_acl_entry`.
 
     Raises:
@@ -100,7 +100,7 @@ def unpack_acl_entry(packed: int) -> AclEntry:
     """
     if packed >> 30:
         raise RecordError(f"ACL entry {packed:#010x} has unknown bits set")
-    return AclEntry(
+    return AclBits(
         AclScope(packed >> 5 & 1), AclType(packed >> TYPE_SHIFT & 3), packed >> NAME_SHIFT & SERIAL_MASK, packed & 7
     )
 

@@ -11,7 +11,7 @@ from hadoop_common.durable import TEMPORARY_SUFFIX, rename_durably, write_atomic
 from hadoop_common.file_faults import told
 from image_format.errors import ImageStorageError
 from image_format.md5_file import format_md5, md5_path
-from image_format.output import DigestingFileSet, Written
+from image_format.output import DigestingFileSet, WrittenFiles
 from image_format.reader import ImageFile
 from image_format.writer import Sink
 
@@ -46,7 +46,7 @@ def place_image(unfinished: Path, target: Path, md5: bytes) -> None:
         raise
 
 
-def publish_image(path: Path, write: Callable[[Sink], None], confirm: Callable[[], object]) -> Written:
+def publish_image(path: Path, write: Callable[[Sink], None], confirm: Callable[[], object]) -> WrittenFiles:
     """Write an image to `path` and its digest beside it; what was there before is replaced.
 
     Both are written under other names and read back first. A kill leaves the old files, or a digest file that does
@@ -73,4 +73,4 @@ def publish_image(path: Path, write: Callable[[Sink], None], confirm: Callable[[
         raise ImageStorageError(f"{path} could not be written: {told(error, path)}", hint=hint) from error
     finally:
         temporary.unlink(missing_ok=True)
-    return Written(written.md5, written.size, (path,), ())
+    return WrittenFiles(written.md5, written.size, (path,), ())

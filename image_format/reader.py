@@ -21,11 +21,11 @@ from hadoop_common.mapped_file import MappedFile, ShrunkFileError, map_regular
 from hadoop_common.names import parse_image
 from image_format.codecs import expand, find_codec
 from image_format.errors import (
+    BufferOrigin,
     CodecError,
     DigestMismatchError,
     ImageStorageError,
     MissingSectionError,
-    Place,
     RecordError,
     TransactionIdError,
     TruncatedImageError,
@@ -34,8 +34,7 @@ from image_format.known_digests import FileIdentity, identity_at, identity_of, k
 from image_format.layout import check_readable
 from image_format.md5_file import read_md5_file
 from image_format.proto.fsimage_pb2 import FileSummary, NameSystemSection
-from image_format.read_ahead import read_ahead
-from image_format.spool import SPOOL_LIMIT, Spool
+from image_format.spool import SPOOL_LIMIT, Spool, read_ahead
 from image_format.string_table import StringTable
 from image_format.sub_sections import compressed_streams, sub_section_faults
 from image_format.summary import Section, is_sub_section, parse_file
@@ -267,9 +266,9 @@ class ImageFile:
         """The whole file as it is, gaps between sections included."""
         return self._bytes().data
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> BufferOrigin:
         """Where the bytes of a section come from, for errors about them."""
-        return Place(str(self.path), name, None if self.codec else self._entry(name).offset)
+        return BufferOrigin(str(self.path), name, None if self.codec else self._entry(name).offset)
 
     def records(self, name: str) -> Iterator[Record]:
         """The delimited messages of a section; for small sections, a kernel is faster on large ones.
@@ -348,7 +347,7 @@ class ImageFile:
         try:
             yield from expand(self.codec, self.stored_bytes(stream), str(self.path))
         except CodecError as error:
-            place = Place(str(self.path), name, stream.offset)
+            place = BufferOrigin(str(self.path), name, stream.offset)
             raise place.error(CodecError, error.detail, error.offset or 0) from error
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from image_format.codecs import Buffer
-from image_format.errors import Place, RecordError
+from image_format.errors import BufferOrigin, RecordError
 from image_format.kernels.records import BY_CHILDREN, BY_DIFF_LIST, BY_RECORD, DIFF_STATE, cut_records
 
 _MODES = {"INODE": BY_RECORD, "INODE_DIR": BY_CHILDREN, "SNAPSHOT_DIFF": BY_DIFF_LIST}
@@ -26,10 +26,10 @@ class SectionCutter:
         place: of the section, for errors.
     """
 
-    def __init__(self, section: str, target: int, inodes: int, place: Place | None = None) -> None:
+    def __init__(self, section: str, target: int, inodes: int, place: BufferOrigin | None = None) -> None:
         self._mode = _MODES[section]
         self._step = max(1, -(-inodes // target))
-        self._place = place or Place(section=section, base=None)
+        self._place = place or BufferOrigin(section=section, base=None)
         self._progress = np.zeros(2, np.int64)
         self._state = np.zeros(DIFF_STATE, np.int64)
         self._found = np.empty(4096, np.int64)

@@ -1,9 +1,14 @@
-"""Collects decompressed bytes: small ones in memory, large ones in an unlinked, mapped temporary file."""
+"""Decompressed bytes, collected in memory or in an unlinked temporary file; several streams decompressed at once."""
 
 from __future__ import annotations
 
 import mmap
 import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, cast
@@ -11,6 +16,7 @@ from typing import BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
+from hadoop_common.cores import available_cores
 from hadoop_common.file_faults import told
 from image_format.errors import ImageStorageError
 
@@ -81,3 +87,58 @@ class Spool:
         where = self._directory or tempfile.gettempdir()
         hint = "Free space there or choose another spool directory."
         return ImageStorageError(f"cannot spool a decompressed section to {where}: {told(error)}", hint=hint)
+
+
+Stream = Callable[[], Iterator[bytes | memoryview]]
+
+_SLICE = 8 * 1024 * 1024
+
+
+def read_ahead(streams: Sequence[Stream], spool_dir: Path | None = None, threads: int = 0) -> Iterator[memoryview]:
+    """The bytes of `streams` in their order; threads take in the next ones meanwhile.
+
+    What was taken in lies in spools, which share one `SPOOL_LIMIT` of memory. Sizes cannot be known beforehand, so
+    there is no other place for it yet.
+
+    Args:
+        threads: 0 for one on each core.
+
+    Raises:
+        ImageStorageError: there is no room to spool; what a stream raises comes after the bytes of those before it.
+    """
+    workers = min(threads or available_cores(), len(streams))
+    reader = _StreamUnpacker(spool_dir, SPOOL_LIMIT // (workers + 2))
+    left = iter(streams)
+    with ThreadPoolExecutor(workers, "image-decompress") as pool:
+        taken = deque(pool.submit(reader.take, stream) for stream in islice(left, workers + 1))
+        try:
+            while taken:
+                data = taken.popleft().result()
+                taken.extend(pool.submit(reader.take, stream) for stream in islice(left, 1))
+                for start in range(0, data.size, _SLICE):
+                    yield data[start : start + _SLICE].data
+        finally:
+            reader.stop()
+            for future in taken:
+                future.cancel()
+
+
+class _StreamUnpacker:
+    """Takes in whole streams, until `stop`."""
+
+    def __init__(self, spool_dir: Path | None, limit: int) -> None:
+        self._spool_dir = spool_dir
+        self._limit = limit
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def take(self, stream: Stream) -> npt.NDArray[np.uint8]:
+        """All bytes of a stream; fewer where nobody wants them any more."""
+        with Spool(self._spool_dir, self._limit) as spool:
+            for chunk in stream():
+                if self._stopped.is_set():
+                    break
+                spool.write(chunk)
+            return spool.finish()

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import IntEnum
 
-from image_format.errors import Place, RecordError
+from image_format.errors import BufferOrigin, RecordError
 from image_format.proto.fsimage_pb2 import StringTableEntry, StringTableSection
 from image_format.varint import encode_delimited, iter_records, parse_message, read_record
 
 # serials of users, groups and xattr names have 24 bits in the records that use them
 MAX_SERIAL = (1 << 24) - 1
 _MAX_MASK_BITS = 3
-_NOWHERE = Place(section="STRING_TABLE")
+_NOWHERE = BufferOrigin(section="STRING_TABLE")
 
 
 class StringKind(IntEnum):
@@ -39,7 +39,7 @@ class StringTable:
             of the table's range.
     """
 
-    def __init__(self, section: memoryview | bytes, place: Place = _NOWHERE) -> None:
+    def __init__(self, section: memoryview | bytes, place: BufferOrigin = _NOWHERE) -> None:
         self._source = bytes(section)
         self._place = place
         data = memoryview(self._source)

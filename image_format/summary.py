@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hadoop_common.file_kind import HEAD_BYTES, IMAGE_MAGIC, file_kind
 from image_format.errors import (
     BadMagicError,
-    Place,
+    BufferOrigin,
     RecordError,
     SummaryError,
     TruncatedImageError,
@@ -111,7 +111,7 @@ def parse_summary(stored: memoryview, file_size: int, file: str = "") -> Summary
         SummaryError: not one FileSummary, another on-disk version, or sections that do not fit the file.
     """
     base = file_size - TRAILER_LENGTH - len(stored)
-    place = Place(file, "", base)
+    place = BufferOrigin(file, "", base)
     try:
         record = read_record(stored, 0, place)
         message = parse_message(FileSummary, record, place)

@@ -9,10 +9,10 @@ from typing import NamedTuple, TypeVar
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, EncodeError, Message
 
-from image_format.errors import Place, RecordError
+from image_format.errors import BufferOrigin, RecordError
 
 MAX_VARINT_LENGTH = 10
-_NOWHERE = Place()
+_NOWHERE = BufferOrigin()
 _M = TypeVar("_M", bound=Message)
 
 
@@ -40,7 +40,7 @@ def encode_varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-def decode_varint(data: memoryview | bytes, offset: int = 0, place: Place = _NOWHERE) -> tuple[int, int]:
+def decode_varint(data: memoryview | bytes, offset: int = 0, place: BufferOrigin = _NOWHERE) -> tuple[int, int]:
     """Decode the unsigned varint at `offset`; returns (value below 2**64, offset behind it).
 
     Bits beyond the 64th are dropped, as protobuf does.
@@ -61,7 +61,7 @@ def decode_varint(data: memoryview | bytes, offset: int = 0, place: Place = _NOW
     raise place.error(RecordError, f"a varint has more than {MAX_VARINT_LENGTH} bytes", offset)
 
 
-def read_record(data: memoryview, offset: int = 0, place: Place = _NOWHERE) -> Record:
+def read_record(data: memoryview, offset: int = 0, place: BufferOrigin = _NOWHERE) -> Record:
     """The delimited message whose length prefix is at `offset`.
 
     Raises:
@@ -74,7 +74,7 @@ def read_record(data: memoryview, offset: int = 0, place: Place = _NOWHERE) -> R
     return Record(offset, data[start : start + length], start + length)
 
 
-def iter_records(data: memoryview, offset: int = 0, place: Place = _NOWHERE) -> Iterator[Record]:
+def iter_records(data: memoryview, offset: int = 0, place: BufferOrigin = _NOWHERE) -> Iterator[Record]:
     """All delimited messages from `offset` to the end of the buffer.
 
     Raises:
@@ -86,7 +86,7 @@ def iter_records(data: memoryview, offset: int = 0, place: Place = _NOWHERE) -> 
         offset = record.end
 
 
-def parse_message(kind: type[_M], record: Record, place: Place = _NOWHERE) -> _M:
+def parse_message(kind: type[_M], record: Record, place: BufferOrigin = _NOWHERE) -> _M:
     """Parse a record as a message of `kind`, unknown fields kept.
 
     Raises:

@@ -42,7 +42,7 @@ class ImageWriter:
         self._codec = find_codec(codec)
         self._template = template
         self._threads = threads
-        self._out = _Batch(sink)
+        self._out = _SinkBuffer(sink)
         self._out.write(MAGIC)
         self._sections: list[Section] = []
         self._open = ""
@@ -135,7 +135,7 @@ class SectionWriter:
         image: ImageWriter,
         name: str,
         compressor: Callable[[], Compressor],
-        out: _Batch,
+        out: _SinkBuffer,
         cutter: SectionCutter | None,
     ) -> None:
         self._image = image
@@ -202,7 +202,7 @@ class SectionWriter:
             self.close()
 
 
-class _Batch:
+class _SinkBuffer:
     """Gathers small buffers before they go to the sink."""
 
     def __init__(self, sink: Sink) -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from hadoop_common.inode_ids import ROOT_INODE_ID
 from hadoop_common.storage_policies import UNSPECIFIED_POLICY
-from image_format.erasure_policies import policies_of, raw_bytes
+from image_format.array_allocator import ArrayAllocator
 from image_format.errors import RecordError
 from image_format.index import ImageIndex
 from image_format.inode_columns import read_inode_columns
@@ -20,9 +20,9 @@ from image_format.kernels.directory_tree import add_upwards
 from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.kernels.scan import count_children, find_id
 from image_format.name_order import name_key
+from image_format.policies import policies_of, raw_bytes
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_format.room import Room
 from image_format.varint import parse_message, read_record
 from image_tools.directory_paths import chain_directories, place_inodes
 from image_tools.dump.policies import own_policies
@@ -88,17 +88,17 @@ class ImageBrowser:
         erasure_policies: by id.
 
     Args:
-        room: for the index, and for what `content` adds up at its first call.
+        allocator: for the index, and for what `content` adds up at its first call.
 
     Raises:
         ImageFormatError: the image is damaged.
         ImageStorageError: there is no room.
     """
 
-    def __init__(self, image: ImageFile, room: Room | None = None) -> None:
+    def __init__(self, image: ImageFile, allocator: ArrayAllocator | None = None) -> None:
         self._image = image
-        self._room = Room() if room is None else room
-        self._index = ImageIndex(image, room=self._room)
+        self._allocator = ArrayAllocator() if allocator is None else allocator
+        self._index = ImageIndex(image, allocator=self._allocator)
         self._guard = threading.Lock()
         self._past = PastTree(image, self._index)
         self.names = Names(image.string_table())
@@ -275,8 +275,8 @@ class ImageBrowser:
     def _totals(self) -> Numbers:
         """By row of a directory with children: numbers of `Content`, itself left out."""
         arrays, place = self._index.arrays, self._image.place("INODE")
-        parents = place_inodes(self._image, arrays, self._room)
-        totals: Numbers = self._room.zeros((arrays.directory_ids.size, _COUNTS), np.int64)
+        parents = place_inodes(self._image, arrays, self._allocator)
+        totals: Numbers = self._allocator.zeros((arrays.directory_ids.size, _COUNTS), np.int64)
         for first in range(0, parents.size, _BATCH):
             columns = read_inode_columns(self._index.inode_buffer, arrays.offsets.part(first, first + _BATCH), place)
             rows = parents[first : first + _BATCH]
@@ -286,7 +286,7 @@ class ImageBrowser:
             for number, values in enumerate((~is_directory, is_directory, columns.length, space)):
                 sized = values if number < 2 else np.where(columns.kind == FILE, values, 0)
                 np.add.at(totals[:, number], rows[placed], sized[placed])
-        chain = chain_directories(self._image, arrays, parents, self._room)
+        chain = chain_directories(self._image, arrays, parents, self._allocator)
         add_upwards(chain.parents, chain.order, totals)
         return totals
 

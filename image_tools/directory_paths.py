@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hadoop_common.inode_ids import ROOT_INODE_ID
+from image_format.array_allocator import ArrayAllocator
 from image_format.errors import RecordError
 from image_format.index_arrays import IndexArrays
 from image_format.inode_columns import read_inode_columns
@@ -16,7 +17,6 @@ from image_format.kernels.directory_tree import directory_lengths, fill_director
 from image_format.kernels.scan import find_id
 from image_format.kernels.tags import DirEntry
 from image_format.reader import ImageFile
-from image_format.room import Room
 from image_tools.dump.records import ImageRecords
 
 Bytes = npt.NDArray[np.uint8]
@@ -35,22 +35,22 @@ def too_long(directory_id: int) -> str:
     return f"the path of directory {directory_id} has more than {LONGEST_PATH} bytes"
 
 
-def place_inodes(image: ImageFile, arrays: IndexArrays, room: Room | None = None) -> Rows:
+def place_inodes(image: ImageFile, arrays: IndexArrays, allocator: ArrayAllocator | None = None) -> Rows:
     """By slot: row in `arrays.directory_ids` of the directory that an inode is in now, -1 for none.
 
     The root is in none. A reference wins over a plain child, and of two entries the later one; children without a
     record are passed over.
 
     Args:
-        room: for the result.
+        allocator: for the result.
 
     Raises:
         RecordError: INODE_DIR or INODE_REFERENCE is damaged.
         ImageStorageError: there is no room.
     """
     small = arrays.directory_ids.size <= _INT32_MAX
-    room = Room() if room is None else room
-    parents: Rows = room.zeros(arrays.offsets.size, np.int32 if small else np.int64)
+    allocator = ArrayAllocator() if allocator is None else allocator
+    parents: Rows = allocator.zeros(arrays.offsets.size, np.int32 if small else np.int64)
     parents -= 1
     section = image.section("INODE_DIR")
     if section is None:
@@ -93,20 +93,22 @@ class DirectoryChain:
     name_sizes: Ids
 
 
-def chain_directories(image: ImageFile, arrays: IndexArrays, parents: Rows, room: Room | None = None) -> DirectoryChain:
+def chain_directories(
+    image: ImageFile, arrays: IndexArrays, parents: Rows, allocator: ArrayAllocator | None = None
+) -> DirectoryChain:
     """Find the length of every directory's path.
 
     Args:
         parents: what `place_inodes` returned.
-        room: for the result.
+        allocator: for the result.
 
     Raises:
         RecordError: directories contain each other, a path has more than `LONGEST_PATH` bytes, or a record is damaged.
         ImageStorageError: there is no room.
     """
-    room = Room() if room is None else room
+    allocator = ArrayAllocator() if allocator is None else allocator
     count = arrays.directory_ids.size
-    above, starts, sizes, lengths, order = (room.zeros(count, np.int64) for _ in range(5))
+    above, starts, sizes, lengths, order = (allocator.zeros(count, np.int64) for _ in range(5))
     for first in range(0, count, _PIECE):
         piece = slice(first, first + _PIECE)
         slots = arrays.slots_of(arrays.directory_ids[piece])
@@ -120,8 +122,8 @@ def chain_directories(image: ImageFile, arrays: IndexArrays, parents: Rows, room
     if count and lengths.max() > LONGEST_PATH:
         directory_id = int(arrays.directory_ids[int(lengths.argmax())])
         raise image.place("INODE_DIR").error(RecordError, too_long(directory_id), 0)
-    bounds = room.zeros(count + 1, np.int64)
-    in_tree = room.zeros(count, np.bool_)
+    bounds = allocator.zeros(count + 1, np.int64)
+    in_tree = allocator.zeros(count, np.bool_)
     np.greater_equal(lengths, 0, out=in_tree)
     np.maximum(lengths, 0, out=lengths)
     np.cumsum(lengths, out=bounds[1:])

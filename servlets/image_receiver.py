@@ -11,12 +11,12 @@ from typing import Self
 from hadoop_common.durable import rename_durably
 from hadoop_common.file_faults import told
 from hadoop_common.names import checkpoint_name, image_name
+from image_format.array_allocator import BufferPool
 from image_format.errors import ImageFormatError, ImageStorageError, UnsupportedCodecError
 from image_format.known_digests import remember_digest
 from image_format.output import DigestingFileSet
 from image_format.publish import place_image
 from image_format.reader import ImageFile
-from image_format.slice_pool import SlicePool
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import audit_image
 from image_tools.verify.findings import Findings
@@ -57,7 +57,7 @@ class FileReceiver:
             )
         self._final = final
         self._complete: list[Path] = []
-        self._pool = SlicePool(_SLICE)
+        self._pool = BufferPool(_SLICE)
         self._slice = self._pool.take()
         # it starts threads, so nothing here may fail after it
         self._files = DigestingFileSet([directory / temporary for directory in directories])

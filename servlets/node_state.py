@@ -16,7 +16,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from engine.healing import Healed
+from engine.healing import HealedFault
 
 T = TypeVar("T")
 
@@ -154,7 +154,7 @@ class Record:
     last_outcome: str = ""
     last_seconds: Mapping[str, float] | None = None
     latency_seconds: float | None = None
-    healed: tuple[Healed, ...] = ()
+    healed: tuple[HealedFault, ...] = ()
     healed_total: int = 0
     ignored: int = 0
     ignored_total: int = 0

@@ -10,8 +10,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from engine.replay_rules import ReplayRules
-from engine.settings import MergeSettings
+from engine.settings import MergeSettings, ReplayRules
 from hadoop_common.access import AccessRules
 from hadoop_common.config_key import ConfigKey, bound, take_bound
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector, local_path

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hadoop_common.configuration import Configuration
 from hadoop_common.configuration_errors import ConfigurationError, FaultCollector
-from image_format.memory_limit import LEAST_MEMORY, TOO_LITTLE, MemoryLimit
+from image_format.memory_limit import MIN_MEMORY, TOO_LITTLE, MemoryLimit
 from site_config import keys
 
 
@@ -26,7 +26,7 @@ def memory_limit(configuration: Configuration) -> MemoryLimit:
 
 def _size(settings: Configuration) -> int | None:
     size = keys.MEMORY.read(settings)
-    if size is not None and size < LEAST_MEMORY:
+    if size is not None and size < MIN_MEMORY:
         raise ConfigurationError([settings.fault(keys.MEMORY.name, TOO_LITTLE)])
     return size
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.replay_rules import ReplayRules
+from engine.settings import ReplayRules
 from hadoop_common.configuration import Configuration, ConfigurationError
 from image_format.sub_sections import SubSectionRule
 from site_config import keys

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from checkpointer.cli.dry_run_report import dry_run_content, dry_run_text, ignored_text
-from engine.healing import Healing
+from engine.healing import HealingMode
 from engine.settings import MergeSettings
 from hadoop_common.cli.existing_path import EXISTING_FOLDER
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, load_configuration
@@ -29,7 +29,7 @@ _BESIDE_TABLES = 136 << 20
 
 if TYPE_CHECKING:
     from checkpointer.merging.offline import MergePlan
-    from engine.merge_result import MergeResult
+    from engine.saver import MergeResult
     from hadoop_common.disk_room import DiskRoom
 
 
@@ -118,7 +118,7 @@ def command(
     from checkpointer.merging.older_image import naming_older_image
 
     configuration = None if conf_dir is None else load_configuration(conf_dir)
-    healing = Healing.STRICT if strict else Healing.AS_HADOOP if as_hadoop else Healing.HEAL
+    healing = HealingMode.STRICT if strict else HealingMode.AS_HADOOP if as_hadoop else HealingMode.HEAL
     settings = _configured(configuration)
     settings = replace(
         settings,

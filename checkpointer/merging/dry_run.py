@@ -92,7 +92,7 @@ def dry_run(plan: MergePlan, settings: MergeSettings = MergeSettings(), *, obser
             layout_version=namespace.layout_version,
             room=_room(plan.folder, namespace.last_txid, size),
             warnings=tuple(image_warnings(namespace.namespace)),
-            healed=tuple(map(str, namespace.namespace.heals)),
+            healed=tuple(map(str, namespace.namespace.healing_log)),
             ignored=namespace.namespace.ignored,
         )
 

@@ -14,8 +14,8 @@ from typing import ClassVar, Protocol
 
 from engine.errors import CheckpointError
 from engine.merge import merge
-from engine.merge_result import MergeResult
 from engine.observer import Observer
+from engine.saver import MergeResult
 from engine.settings import MergeSettings
 from hadoop_common.errors import EXIT_USAGE, HdfsError
 from hadoop_common.file_faults import told

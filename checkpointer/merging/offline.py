@@ -7,8 +7,8 @@ from pathlib import Path
 
 from checkpointer.merging.engines import MergeTask, choose_engine
 from checkpointer.storage.inspector import CURRENT, StoredImage, check_covered, inspect, newest_image
+from engine.in_progress_segments import InProgressSegment, check_overlaps, read_in_progress_segments
 from engine.merge import MergeResult, Observer
-from engine.open_segments import OpenSegment, check_overlaps, read_open_segments
 from engine.settings import MergeSettings
 from hadoop_common.errors import StorageError
 from hadoop_common.names import VERSION
@@ -35,7 +35,7 @@ class MergePlan:
     segments: tuple[EditLogSegment, ...]
     in_progress: tuple[Path, ...]
     version_layout: int
-    opened: tuple[OpenSegment, ...] = ()
+    opened: tuple[InProgressSegment, ...] = ()
     images: tuple[StoredImage, ...] = ()
     oddities: tuple[Path, ...] = ()
 
@@ -66,7 +66,7 @@ def plan_directory(directory: Path, *, in_progress: bool = False, allow_unknown_
     every = list_segments(storage.current)
     finalized = [segment for segment in every if segment.last is not None]
     unfinished = [segment for segment in every if segment.last is None]
-    opened = read_open_segments(unfinished) if in_progress else []
+    opened = read_in_progress_segments(unfinished) if in_progress else []
     check_overlaps(opened, finalized, newest.txid)
     chosen = select_segments([*finalized, *(item.segment for item in opened)], newest.txid + 1)
     read = [item for item in opened if item.segment in chosen]

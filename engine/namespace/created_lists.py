@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.errors import InconsistentNamespaceError
-from engine.healing import Healed, Healing
+from engine.healing import HealedFault, HealingMode
 from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff, LinkCopy, Node
 from engine.namespace.lineage import Lineage
 from engine.namespace.references import WithName
-from engine.namespace.snapshots import Snapshots
+from engine.namespace.snapshots import SnapshotManager
 from engine.namespace.tree import ROOT_ROW, Tree
 from image_format.inode_table import NO_ROW, SYMLINK
 from image_format.kernels.inode import DROPPED, SPECIAL
@@ -26,7 +26,7 @@ class CreatedLists(Lineage):
     gets, until it trips over it; so do we. A stray that no longer exists is a *ghost*.
     """
 
-    def __init__(self, tree: Tree, snapshots: Snapshots) -> None:
+    def __init__(self, tree: Tree, snapshots: SnapshotManager) -> None:
         super().__init__(tree, snapshots)
         # by the row of a stray: the directories that it left, and the diffs that have it
         self._strays: dict[int, list[tuple[int, DirectoryDiff]]] = {}
@@ -181,8 +181,8 @@ class CreatedLists(Lineage):
         what = f"the snapshot diffs of {path} are inconsistent with its children at {name!r}"
         hint = "A NameNode that replays these edits stops here as well: do not restart one that runs."
         text = f"{what}; a NameNode stops when it replays these edits"
-        healed = Healed("diff-created", "SNAPSHOT_DIFF", int(self._table.id[directory]), path, text)
-        self._tree.heals.pass_over(healed, InconsistentNamespaceError(what, hint=hint))
+        healed = HealedFault("diff-created", "SNAPSHOT_DIFF", int(self._table.id[directory]), path, text)
+        self._tree.healing_log.continue_past(healed, InconsistentNamespaceError(what, hint=hint))
 
     def check_strays(self) -> None:
         """Look at directories with strays as a NameNode does that counts what quotas are used after replay.
@@ -192,7 +192,7 @@ class CreatedLists(Lineage):
         Raises:
             InconsistentNamespaceError: as `changes_since`.
         """
-        if self._tree.hadoop3 and self._tree.heals.mode is Healing.AS_HADOOP:
+        if self._tree.hadoop3 and self._tree.healing_log.mode is HealingMode.AS_HADOOP:
             return
         known: dict[int, set[int]] = {}
         for directory in self._left_by_strays():

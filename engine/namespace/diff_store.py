@@ -26,9 +26,8 @@ from engine.namespace.diffs import (
     row_of,
 )
 from engine.namespace.references import Hub, Numbering, References, WithName
-from engine.namespace.snapshots import Snapshot, Snapshots
+from engine.namespace.snapshots import Snapshot, SnapshotManager
 from hadoop_common.inode_ids import ROOT_INODE_ID
-from image_format.bytes_table import BytesTable
 from image_format.errors import RecordError
 from image_format.index import BaseImage, Bytes, Ids
 from image_format.inode_table import (
@@ -44,6 +43,7 @@ from image_format.inode_table import (
 )
 from image_format.kernels.inode import COPIED, DROPPED, SPECIAL
 from image_format.kernels.tags import CreatedListEntry
+from image_format.key_tables import BytesTable
 from image_format.layout import LayoutVersion, supports
 from image_format.messages import MessageReader
 from image_format.name_order import name_key
@@ -53,7 +53,7 @@ from image_format.varint import encode_delimited
 _SECTION = "SNAPSHOT_DIFF"
 _UINT64 = (1 << 64) - 1
 # what `early` can hold, and no operation has a longer one
-_LONGEST_NAME = 0xFFFF
+_MAX_NAME = 0xFFFF
 _NAME_TAG = CreatedListEntry.name
 _SHORT_NAME = 0x7F - 2
 """The longest name of which both lengths in an entry of a created list are a byte."""
@@ -96,7 +96,7 @@ class DiffStore:
         load: Callable[[Iterable[int]], Ids],
         place: Callable[[int, int], None],
         references: References,
-        snapshots: Snapshots,
+        snapshots: SnapshotManager,
         child: Callable[[int, bytes], int | None],
     ) -> None:
         self._base = base
@@ -113,7 +113,7 @@ class DiffStore:
         self._unread: dict[int, list[int]] = {}
         self._rows_at: defaultdict[int, set[int]] = defaultdict(set)
         self.has_links = False
-        self.early = BytesTable(table.room)
+        self.early = BytesTable(table.allocator)
         self.directories_changed = 0
         self.lost: set[int] = set()
         self._storage_types = [pb.SSD, pb.DISK, pb.ARCHIVE]
@@ -180,7 +180,7 @@ class DiffStore:
         newest: dict[bytes, int] = {}
         for diff in diffs:
             if diff.snapshot_id <= LARGEST_ID:
-                names = (name for name in (*diff.created, *diff.deleted) if len(name) <= _LONGEST_NAME)
+                names = (name for name in (*diff.created, *diff.deleted) if len(name) <= _MAX_NAME)
                 newest.update(dict.fromkeys(names, diff.snapshot_id + 1))
         return newest
 

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from engine.errors import NamespaceError
 from engine.namespace.history import History
-from engine.namespace.lease_paths import LeasePaths, separates
 from engine.namespace.paths import has_odd_slashes
 from engine.namespace.tree import Tree
 from image_format.index import BaseImage
@@ -29,6 +28,45 @@ from image_format.kernels.tables import UNKNOWN
 from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
+
+
+def is_covered(path: str, prefix: str) -> bool:
+    """Whether a lease's path goes with a path that is renamed or removed (LeaseManager.findLeaseWithPrefixPath)."""
+    return path.startswith(prefix) and (prefix.endswith("/") or path[len(prefix) :][:1] in ("", "/"))
+
+
+class LeasePaths:
+    """The paths; there are some only where clients send paths with slashes at the end or doubled ones."""
+
+    def __init__(self) -> None:
+        self._paths: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._paths)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._paths))
+
+    def add(self, path: str) -> None:
+        self._paths.add(path)
+
+    def remove_below(self, prefix: str) -> None:
+        """A file was closed, or something was removed."""
+        self._paths = {path for path in self._paths if not is_covered(path, prefix)}
+
+    def rename(self, source: str, target: str) -> None:
+        """Something was renamed, by these spellings of its paths (LeaseManager.changeLease)."""
+        self._paths = {target + path[len(source) :] if is_covered(path, source) else path for path in self._paths}
+
+    def detach(self, path: str, source: str, target: str) -> None:
+        """A file whose lease has its plain path is renamed by spellings that may separate both."""
+        self._paths.add(target + path[len(source) :] if is_covered(path, source) else path)
+
+
+def separates(source: str, target: str) -> bool:
+    """Whether a rename by these spellings may separate leases from their files."""
+    return has_odd_slashes(source) or has_odd_slashes(target)
+
 
 Rows = npt.NDArray[np.int64]
 UnreadFiles = npt.NDArray[np.void]
@@ -51,7 +89,7 @@ class OpenFileFinder(Protocol):
 
 
 _SECTION = "FILES_UNDERCONSTRUCTION"
-_MOST_OF_ENTRY = 32
+_MAX_ENTRY_OVERHEAD = 32
 """Bytes of an entry beside its path."""
 
 
@@ -274,7 +312,7 @@ class Leases:
         for start, end in itertools.pairwise(edges):
             some = wanted[start:end]
             if some.size and known[start]:
-                out = np.empty(int(sizes[start:end].sum()) + _MOST_OF_ENTRY * some.size, np.uint8)
+                out = np.empty(int(sizes[start:end].sum()) + _MAX_ENTRY_OVERHEAD * some.size, np.uint8)
                 yield out[: encode_entries(*files, some, sizes[start:end], out)].tobytes()
             else:
                 for row in some.tolist():

@@ -7,7 +7,7 @@ import numpy as np
 from engine.namespace.diff_store import DiffStore
 from engine.namespace.diffs import CURRENT_STATE, NO_SNAPSHOT, DirectoryDiff, LinkCopy, Node
 from engine.namespace.references import WithName
-from engine.namespace.snapshots import Snapshots
+from engine.namespace.snapshots import SnapshotManager
 from engine.namespace.tree import ROOT_ROW, Tree
 from image_format.inode_table import DIRECTORY, FILE, NO_ROW, SYMLINK
 from image_format.kernels.inode import DROPPED
@@ -27,7 +27,7 @@ class Lineage:
         has_early_names: whether a name in snapshots went into a diff that is newer than its end.
     """
 
-    def __init__(self, tree: Tree, snapshots: Snapshots) -> None:
+    def __init__(self, tree: Tree, snapshots: SnapshotManager) -> None:
         self._tree = tree
         self._table = tree.table
         self._references = tree.references

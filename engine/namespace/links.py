@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from image_format.array_allocator import GrowableArray
 from image_format.inode_table import NO_ROW, InodeTable
 from image_format.kernels.inode import DROPPED
 from image_format.kernels.tables import LINK_DTYPE, find_name, hash_name, move_links, put_link
-from image_format.room import Growing
 
 Rows = npt.NDArray[np.int64]
 
 _FIRST_SIZE = 1 << 10
-_LONGEST_NAME = 0xFFFF
-_MOST_NUMBERS = 1 << 16
+_MAX_NAME = 0xFFFF
+_MAX_NUMBERS = 1 << 16
 _NO_LINKS = np.zeros(0, LINK_DTYPE)
 
 
@@ -37,7 +37,7 @@ class ChangedNames(NamedTuple):
     holders: Rows
 
 
-class Links:
+class ChildLinks:
     """Children of touched directories by name; see `Tree`.
 
     A directory's links are chained from the column `first_link` of its row. Names lie in the arena of the inode
@@ -50,9 +50,9 @@ class Links:
 
     def __init__(self, table: InodeTable) -> None:
         self._table = table
-        self._links = Growing(table.room, LINK_DTYPE, _FIRST_SIZE)
+        self._links = GrowableArray(table.allocator, LINK_DTYPE, _FIRST_SIZE)
         self._bind(self._links.array)
-        self.slots: npt.NDArray[np.int64] = table.room.zeros(2 * _FIRST_SIZE, np.int64)
+        self.slots: npt.NDArray[np.int64] = table.allocator.zeros(2 * _FIRST_SIZE, np.int64)
         self.count = 0
         # a link keeps its number; to call a kernel takes longer than all else
         self._numbers: dict[tuple[int, bytes], int] = {}
@@ -72,7 +72,7 @@ class Links:
         Raises:
             ValueError: the name is longer than any operation can say.
         """
-        if len(name) > _LONGEST_NAME:
+        if len(name) > _MAX_NAME:
             if row == NO_ROW:
                 return
             raise ValueError(f"a name of {len(name)} bytes is too long")
@@ -121,7 +121,7 @@ class Links:
         while needed * 4 > size * 3:
             size *= 2
         if size != self.slots.size:
-            slots = self._table.room.zeros(size, np.int64)
+            slots = self._table.allocator.zeros(size, np.int64)
             # Pages come faster in their order than as hashes want them.
             slots.fill(0)
             move_links(self.slots, slots)
@@ -154,7 +154,7 @@ class Links:
         if number < 0:
             number = int(find_name(self.slots, self.links, self._table.names, directory, np.frombuffer(name, np.uint8)))
             if number >= 0:
-                if len(self._numbers) == _MOST_NUMBERS:
+                if len(self._numbers) == _MAX_NUMBERS:
                     self._numbers.clear()
                 self._numbers[directory, name] = number
         return number

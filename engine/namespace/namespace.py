@@ -9,20 +9,21 @@ from typing import Any
 import numpy.typing as npt
 
 from engine.errors import NamespaceError, UnsupportedNamespaceError
-from engine.healing import Healing, Heals
+from engine.healing import HealingLog, HealingMode
 from engine.namespace.caches import CacheManager
 from engine.namespace.diffs import CURRENT_STATE
 from engine.namespace.erasure_coding import ErasureCodingPolicies
 from engine.namespace.history import History
 from engine.namespace.leases import Leases, OpenFileFinder
-from engine.namespace.noted import Notes, take_up
+from engine.namespace.noted import KernelNotes, apply_notes
 from engine.namespace.paths import encodable, resolve_reserved, split_path
-from engine.namespace.reclaim import Reclaim
+from engine.namespace.reclaim import Reclaimer
 from engine.namespace.secrets import SecretManager
-from engine.namespace.settling import Settling
-from engine.namespace.snapshots import Snapshots
+from engine.namespace.snapshot_healer import SnapshotHealer
+from engine.namespace.snapshots import SnapshotManager
 from engine.namespace.tree import Tree
-from engine.replay_rules import ReplayRules
+from engine.settings import ReplayRules
+from image_format.array_allocator import ArrayAllocator
 from image_format.errors import RecordError
 from image_format.index import BaseImage
 from image_format.inode_table import DIRECTORY, FILE, NO_ROW, SYMLINK, InodeTable
@@ -30,7 +31,6 @@ from image_format.layout import LayoutVersion, supports
 from image_format.messages import MessageReader
 from image_format.permission import MODE_BITS, pack_permission
 from image_format.proto import fsimage_pb2 as pb
-from image_format.room import Room
 from image_format.string_table import StringKind, StringTable
 from journal.ops import PermissionStatus
 
@@ -50,7 +50,7 @@ class Namespace:
         base: the image; stays untouched.
         strings: its string table; names that edits bring are appended.
         rules: the cluster's own settings, as far as replay goes by them.
-        room: for its large arrays; None for one without a limit.
+        allocator: for its large arrays; None for one without a limit.
         finder: gives a quick way to find and read many open files of the base image, where there is one.
 
     Attributes:
@@ -71,18 +71,18 @@ class Namespace:
         base: BaseImage,
         strings: StringTable,
         rules: ReplayRules | None = None,
-        room: Room | None = None,
+        allocator: ArrayAllocator | None = None,
         finder: Callable[[Namespace], OpenFileFinder | None] | None = None,
     ) -> None:
         self.base = base
         self.rules = rules or ReplayRules()
         self.strings = strings
         self.hadoop3 = supports(LayoutVersion.ERASURE_CODING, base.layout_version)
-        self.snapshots = Snapshots(base)
-        self.table = InodeTable(base.layout_version, base.place("INODE"), room)
-        self.heals = Heals(self.rules.healing)
+        self.snapshots = SnapshotManager(base)
+        self.table = InodeTable(base.layout_version, base.place("INODE"), allocator)
+        self.healing_log = HealingLog(self.rules.healing)
         self.tree = Tree(
-            base, self.table, self.heals, hadoop3=self.hadoop3, is_snapshottable=self.snapshots.is_snapshottable
+            base, self.table, self.healing_log, hadoop3=self.hadoop3, is_snapshottable=self.snapshots.is_snapshottable
         )
         self.history = History(self.tree, self.snapshots)
         self.leases = Leases(self.tree, self.history)
@@ -223,7 +223,7 @@ class Namespace:
 
     # ---- healing -------------------------------------------------------------------------------------------
 
-    def settle(self, *, suspicious: bool = False) -> None:
+    def heal_snapshots(self, *, suspicious: bool = False) -> None:
         """Before it is written: heal what in snapshots does not fit together, so that a NameNode loads the image.
 
         Args:
@@ -232,12 +232,12 @@ class Namespace:
         Raises:
             InconsistentNamespaceError: nothing is to be healed, but something has to be.
         """
-        if self.heals.mode is Healing.AS_HADOOP:
+        if self.healing_log.mode is HealingMode.AS_HADOOP:
             return
-        suspicious = suspicious or self.history.may_be_inconsistent or bool(self.heals)
+        suspicious = suspicious or self.history.may_be_inconsistent or bool(self.healing_log)
         suspicious = suspicious or bool(self.history.lost_roots())
         if suspicious or (self.history.active and self.tree.links.lost()):
-            Settling(self.tree, self.history).run()
+            SnapshotHealer(self.tree, self.history).run()
 
     @property
     def is_doubtful(self) -> bool:
@@ -246,11 +246,11 @@ class Namespace:
         That is so where something was healed, and where a directory has a name of a snapshot after its end, as a
         child or in a newer diff: the names of the directories above may end later, and no NameNode loads that.
         """
-        if self.heals.mode is Healing.AS_HADOOP:
+        if self.healing_log.mode is HealingMode.AS_HADOOP:
             return False
         base = self.base.history
-        if self.heals or self.history.has_early_names or not base.reference_count:
-            return bool(self.heals) or self.history.has_early_names
+        if self.healing_log or self.history.has_early_names or not base.reference_count:
+            return bool(self.healing_log) or self.history.has_early_names
         _, snapshots = base.held_in_diffs()
         early = (base.holders() > 0) | (snapshots > base.last_snapshots)
         return bool(((base.last_snapshots >= 0) & early).any())
@@ -279,7 +279,7 @@ class Namespace:
             latest: newest snapshot that its path was in.
             was_dst: whether it stood in its directory by a reference.
         """
-        reclaim = Reclaim(self.tree, self.history, gone=self.forget, closed=self.close if self.hadoop3 else _leave)
+        reclaim = Reclaimer(self.tree, self.history, gone=self.forget, closed=self.close if self.hadoop3 else _leave)
         if self.history.node_in_latest(row, latest):
             reclaim.clean(row, CURRENT_STATE, latest)
         elif was_dst:
@@ -287,18 +287,18 @@ class Namespace:
         else:
             reclaim.destroy_inode(row)
 
-    def take_up(self, notes: Notes, copies: npt.NDArray[Any]) -> None:
+    def apply_notes(self, notes: KernelNotes, copies: npt.NDArray[Any]) -> None:
         """Apply to the snapshot diffs what kernels noted; see `noted`."""
         if notes:
-            take_up(self.table, self.history, self._reclaim_noted, notes, copies)
+            apply_notes(self.table, self.history, self._reclaim_noted, notes, copies)
 
     @cached_property
-    def _reclaim_noted(self) -> Reclaim:
-        return Reclaim(self.tree, self.history, gone=self.forget, closed=_leave)
+    def _reclaim_noted(self) -> Reclaimer:
+        return Reclaimer(self.tree, self.history, gone=self.forget, closed=_leave)
 
     def remove_snapshot(self, row: int, snapshot_id: int) -> None:
         """Drop what only this snapshot of a directory needs."""
-        reclaim = Reclaim(self.tree, self.history, gone=self.forget, closed=_leave, deleted_snapshot=snapshot_id)
+        reclaim = Reclaimer(self.tree, self.history, gone=self.forget, closed=_leave, deleted_snapshot=snapshot_id)
         reclaim.remove_snapshot(row, self.history.prior_of_directory(row, snapshot_id))
 
     def snapshottable_below(self, row: int) -> list[int]:

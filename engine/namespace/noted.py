@@ -1,8 +1,8 @@
 """What kernels noted for snapshots: changes of diffs that they leave to Python, in the order in which they came.
 
 A kernel changes rows and links at once, as if there were no snapshots, and notes what `History` would have done to the
-diffs. Nobody looks at diffs while kernels run; `take_up` makes good for it when they return. What kernels have to know
-of the diffs meanwhile stands in the rows: `newest`, `born` and the mark `COPIED` are as if all notes were taken up.
+diffs. Python does not read diffs while kernels run; `apply_notes` brings the diffs up to date afterwards. Kernels read
+their state from the rows: `newest`, `born` and the mark `COPIED` are always as if all notes were applied.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from engine.namespace.diffs import CURRENT_STATE
 from engine.namespace.history import History
-from engine.namespace.reclaim_files import FileReclaim
+from engine.namespace.reclaim_files import FileReclaimer
 from image_format.inode_table import InodeTable
 
 KEEP, CREATE, LEAVE, DELETE, MOVE = range(5)
@@ -34,10 +34,12 @@ NOTE_DTYPE = np.dtype(
         ("kept", "i8"),  # `KEEP` alone: number of the copy of the row as it was, -1 without one
     ]
 )
-Notes = list[tuple[int, int, int, int, int, int, int, int]]
+KernelNotes = list[tuple[int, int, int, int, int, int, int, int]]
 
 
-def take_up(table: InodeTable, history: History, reclaim: FileReclaim, notes: Notes, copies: npt.NDArray[Any]) -> None:
+def apply_notes(
+    table: InodeTable, history: History, reclaim: FileReclaimer, notes: KernelNotes, copies: npt.NDArray[Any]
+) -> None:
     """Apply notes to the diffs.
 
     Args:

@@ -22,7 +22,7 @@ _INODES = b".inodes"
 _SLASHES = re.compile("/+")
 _COMPONENT = re.compile("[^/]+/?")
 _DIGITS = re.compile(r"[+-]?\d+")
-_LARGEST_ID = (1 << 63) - 1
+_MAX_ID = (1 << 63) - 1
 
 
 def encode_name(name: str) -> bytes:
@@ -142,6 +142,6 @@ def resolve_reserved(names: Sequence[bytes], path_of: Callable[[int], list[bytes
 def _inode_id(name: bytes) -> int:
     """The number that a component is to Java's Long.parseLong."""
     text = name.decode("utf-8", "replace")
-    if not _DIGITS.fullmatch(text) or abs(int(text)) > _LARGEST_ID:
+    if not _DIGITS.fullmatch(text) or abs(int(text)) > _MAX_ID:
         raise NamespaceError(f"{text!r} is no inode id")
     return int(text)

@@ -1,4 +1,4 @@
-"""Deletion with snapshots: what goes for good, and what of the rest no snapshot needs any more."""
+"""Deletion with snapshots: what disappears for good, and what the remaining snapshots no longer need."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from engine.errors import InconsistentNamespaceError
-from engine.healing import Healed, Healing
+from engine.healing import HealedFault, HealingMode
 from engine.namespace.diffs import (
     CURRENT_STATE,
     NO_SNAPSHOT,
@@ -17,15 +17,47 @@ from engine.namespace.diffs import (
     Node,
     row_of,
 )
-from engine.namespace.reclaim_files import FileReclaim
+from engine.namespace.reclaim_files import FileReclaimer
 from engine.namespace.references import Hub, WithName
-from engine.namespace.snapshot_ways import Ways, find_ways
-from image_format.inode_table import DIRECTORY, FILE, SYMLINK
+from engine.namespace.tree import ROOT_ROW, Tree
+from image_format.inode_table import DIRECTORY, FILE, NO_ROW, SYMLINK
 from image_format.kernels.inode import DROPPED
 from image_format.name_order import name_key
 
+Ways = dict[int, list[int | WithName]]
+"""By row of a directory: what it has or had on the ways."""
 
-class Reclaim(FileReclaim):
+
+def find_ways(tree: Tree, root: int, rows: list[int]) -> Ways | None:
+    """Ways from `root`, whose snapshot is deleted, to `rows`: all that is not on them stays as it is.
+
+    Returns:
+        None where the ways are not known.
+    """
+    references, parents = tree.references, tree.table.parent
+    waiting = list(rows)
+    seen = set(waiting)
+    ways: Ways = {}
+    while waiting:
+        row = waiting.pop()
+        if row in (ROOT_ROW, root):
+            # what is above is not looked at
+            continue
+        hub = references.hub(row)
+        places: list[tuple[int, int | WithName]] = [(parents.item(row), row)]
+        if hub is not None:
+            places += [(named.parent, named) for named in hub.with_names]
+        for directory, node in places:
+            if directory == NO_ROW:
+                return None
+            ways.setdefault(directory, []).append(node)
+            if directory not in seen:
+                seen.add(directory)
+                waiting.append(directory)
+    return ways
+
+
+class Reclaimer(FileReclaimer):
     """One deletion: of a path, or of a snapshot.
 
     The methods follow INode.cleanSubtree ("what between `prior` and `snapshot` nobody needs") and
@@ -94,12 +126,12 @@ class Reclaim(FileReclaim):
         row = copy.row
         if not self._references.is_dst(row) and not self._history.in_current_state(row):
             self.destroy_inode(row)
-        elif self._tree.heals.mode is Healing.AS_HADOOP:
+        elif self._tree.healing_log.mode is HealingMode.AS_HADOOP:
             self._tree.unmap(row)
         elif not self._table.flags[row] & DROPPED:
             text = "a symlink that a NameNode forgets with its copy in a snapshot was kept"
-            self._tree.heals.add(
-                Healed("reference-inode", "INODE_REFERENCE", self._id(row), self._history.full_path(row), text)
+            self._tree.healing_log.add(
+                HealedFault("reference-inode", "INODE_REFERENCE", self._id(row), self._history.full_path(row), text)
             )
 
     def destroy_inode(self, row: int) -> None:
@@ -207,9 +239,9 @@ class Reclaim(FileReclaim):
             InconsistentNamespaceError: so do we, where nothing is to be healed.
         """
         text = f"the inode {what}; a NameNode stops when it replays these edits"
-        healed = Healed("diff-deleted", "SNAPSHOT_DIFF", self._id(row), self._history.full_path(row), text)
+        healed = HealedFault("diff-deleted", "SNAPSHOT_DIFF", self._id(row), self._history.full_path(row), text)
         error = InconsistentNamespaceError(f"inode {self._id(row)} {what}")
-        self._tree.heals.pass_over(healed, error)
+        self._tree.healing_log.continue_past(healed, error)
 
     # ---- clean ---------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from image_format.kernels.inode import DROPPED
 _RECURSION_LIMIT = 20_000
 
 
-class FileReclaim(ABC):
+class FileReclaimer(ABC):
     """What a deletion does to files; see `Reclaim`.
 
     Args:

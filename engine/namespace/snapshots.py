@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from engine.errors import NamespaceError, UnsupportedNamespaceError
-from engine.namespace.tree import LARGEST_QUOTA
+from engine.namespace.tree import MAX_QUOTA
 from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.errors import RecordError
 from image_format.index import BaseImage, Ids
@@ -72,7 +72,7 @@ class Snapshot:
         return self._record
 
 
-class Snapshots:
+class SnapshotManager:
     """`fsimage.proto SnapshotSection` and its Snapshot records.
 
     Attributes:
@@ -108,7 +108,7 @@ class Snapshots:
     def _default_namespace_quota(self, root: pb.INodeDirectory) -> None:
         """As `Tree` does for directories: Hadoop's loader sets it beside storage type quotas alone."""
         if root.typeQuotas.quotas and root.nsQuota >> 63 and root.dsQuota >> 63:
-            root.nsQuota = LARGEST_QUOTA
+            root.nsQuota = MAX_QUOTA
             self.changed = True
 
     @property

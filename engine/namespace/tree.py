@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.errors import NamespaceError, UnsupportedNamespaceError
-from engine.healing import Heals
-from engine.namespace.links import Links
+from engine.healing import HealingLog
+from engine.namespace.links import ChildLinks
 from engine.namespace.paths import SNAPSHOT_NAME, check_new_name, encode_name, is_plain, join_names, split_path
 from engine.namespace.references import Hub, References, WithName
 from hadoop_common.inode_ids import ROOT_INODE_ID
@@ -22,11 +22,11 @@ from image_format.kernels.scan import find_id, find_ids
 from image_format.kernels.tables import UNKNOWN
 
 ROOT_ROW = 0
-LARGEST_QUOTA = (1 << 63) - 1
-_LARGEST_INODE_ID = (1 << 63) - 1
+MAX_QUOTA = (1 << 63) - 1
+_MAX_INODE_ID = (1 << 63) - 1
 
 
-class Place(NamedTuple):
+class ResolvedPath(NamedTuple):
     """Where a path leads.
 
     Attributes:
@@ -65,7 +65,7 @@ class Tree:
         self,
         base: BaseImage,
         table: InodeTable,
-        heals: Heals,
+        healing_log: HealingLog,
         *,
         hadoop3: bool,
         is_snapshottable: Callable[[int], bool],
@@ -74,10 +74,10 @@ class Tree:
         self._is_snapshottable = is_snapshottable
         self.table = table
         self.hadoop3 = hadoop3
-        self.heals = heals
+        self.healing_log = healing_log
         self.references = References(base.history, table, self.load, self.place)
-        self.links = Links(table)
-        self.dropped: npt.NDArray[np.bool_] = table.room.zeros(base.slot_count, np.bool_)
+        self.links = ChildLinks(table)
+        self.dropped: npt.NDArray[np.bool_] = table.allocator.zeros(base.slot_count, np.bool_)
         self.inode_count = base.slot_count
         # names in snapshots that Hadoop 2.7 left among the children when it took a rename back
         self._misplaced: dict[int, dict[bytes, WithName]] = {}
@@ -112,7 +112,7 @@ class Tree:
 
     def load_all(self, inode_ids: Iterable[int]) -> Ids:
         """`load` of each, with one look at all that were not read before."""
-        wanted = np.array([i if i <= _LARGEST_INODE_ID else 0 for i in inode_ids], np.int64)
+        wanted = np.array([i if i <= _MAX_INODE_ID else 0 for i in inode_ids], np.int64)
         unread = np.array(list(dict.fromkeys(wanted[self.table.row_of.get_all(wanted) == UNKNOWN].tolist())), np.int64)
         slots = self.base.slots_of(unread)
         slots = slots[slots >= 0]
@@ -155,7 +155,7 @@ class Tree:
         """Directories nobody read whose records are not as Hadoop would have loaded them, as dirty rows of a table
         of their own: here they would have no place.
         """
-        table = InodeTable(self.base.layout_version, self.base.place("INODE"), self.table.room)
+        table = InodeTable(self.base.layout_version, self.base.place("INODE"), self.table.allocator)
         for inode_id in self.base.type_quota_ids.tolist():
             slot = self.base.slot(inode_id)
             if inode_id not in self.table.row_of and not self.dropped[slot]:
@@ -226,7 +226,7 @@ class Tree:
         """Row of the inode at an absolute path, `NO_ROW` where there is none; raises as `resolve`."""
         return self.resolve(path).row
 
-    def resolve(self, path: str) -> Place:
+    def resolve(self, path: str) -> ResolvedPath:
         """Where a path leads, as the NameNode reads it that replays an operation (INodesInPath.resolve).
 
         Raises:
@@ -237,16 +237,16 @@ class Tree:
             return self.follow(split_path(path, hadoop3=self.hadoop3))
         head, _, last = path.rpartition("/")
         name, parent = encode_name(last), self._directory(head)
-        return Place(NO_ROW if parent == NO_ROW else self._step(parent, name), parent, name)
+        return ResolvedPath(NO_ROW if parent == NO_ROW else self._step(parent, name), parent, name)
 
-    def follow(self, names: Sequence[bytes]) -> Place:
+    def follow(self, names: Sequence[bytes]) -> ResolvedPath:
         """`resolve` of a path that is given by its components."""
         row, parent = ROOT_ROW, NO_ROW
         for name in names:
             parent = row
             if row != NO_ROW:
                 row = self._step(row, name)
-        return Place(row, parent, names[-1] if names else b"")
+        return ResolvedPath(row, parent, names[-1] if names else b"")
 
     def _step(self, row: int, name: bytes) -> int:
         """Row that a component leads to from an inode, which only a directory lets a path go through."""
@@ -550,5 +550,5 @@ def _default_namespace_quota(table: InodeTable, row: int) -> None:
     """Hadoop's loader gives a directory that has only storage type quotas the largest namespace quota."""
     limited = table.kind[row] == DIRECTORY and bool(table.feature(row).type_quotas)
     if limited and table.ns_quota[row] < 0 and table.ds_quota[row] < 0 and not table.flags[row] & UNKNOWN_FIELDS:
-        table.ns_quota[row] = LARGEST_QUOTA
+        table.ns_quota[row] = MAX_QUOTA
         table.flags[row] |= DIRTY

@@ -8,8 +8,7 @@ from functools import lru_cache
 from engine.errors import NamespaceError
 from engine.namespace import Namespace
 from image_format.inode_table import DIRECTORY
-from image_format.permission import AclEntry as AclBits
-from image_format.permission import AclScope, AclType, pack_acl_entry, unpack_acl_entry
+from image_format.permission import AclBits, AclScope, AclType, pack_acl_entry, unpack_acl_entry
 from image_format.string_table import StringKind
 from journal.ops import AclEntry
 

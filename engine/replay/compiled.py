@@ -36,17 +36,17 @@ from engine.replay.kernels.layouts import FIRST_LAYOUT
 from engine.replay.kernels.open_files import find_open_files, load_open_files, place_open_files
 from engine.replay.kernels.run import run
 from engine.replay.kernels.snapshots import DELETED, RENAMED
-from engine.replay.registry import ErrorsOf
+from engine.replay.registry import OpErrorTranslator
 from engine.replay.table import REPLAYED
 from hadoop_common.errors import HdfsError
-from image_format.bytes_table import BytesTable
+from image_format.array_allocator import ArrayAllocator, GrowableArray
 from image_format.errors import ImageStorageError, RecordError
 from image_format.index import ImageIndex
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import ACL_DUE, FEATURES, HOLDS, INODE_DTYPE
 from image_format.kernels.open_files import UNREAD_DTYPE
+from image_format.key_tables import BytesTable
 from image_format.packed import Packed
-from image_format.room import Growing, Room
 from image_format.string_table import MAX_SERIAL, StringKind
 from journal.attribute_kinds import ACL_ENTRIES
 from journal.binary_codec import decode_op
@@ -104,13 +104,13 @@ class CompiledReplay:
         self._namespace = namespace
         self._index = index
         self._state = np.zeros(state.NUMBERS + 2 * len(state.ARRAYS), np.int64)
-        room = namespace.table.room
-        self._opened: npt.NDArray[np.int64] = room.zeros((1 << 8, _OPENED_COLUMNS), np.int64)
+        allocator = namespace.table.allocator
+        self._opened: npt.NDArray[np.int64] = allocator.zeros((1 << 8, _OPENED_COLUMNS), np.int64)
         self._opened_used = 0
-        self._named_room = Growing(room, np.uint32, _NAMED)
+        self._named_room = GrowableArray(allocator, np.uint32, _NAMED)
         self._named: npt.NDArray[np.uint32] = self._named_room.array
         self._named_used = self._named_wanted = 0
-        self._waiting: npt.NDArray[np.int64] = room.zeros(index.directory_ids.size + 1, np.int64)
+        self._waiting: npt.NDArray[np.int64] = allocator.zeros(index.directory_ids.size + 1, np.int64)
         self._special_ids = np.union1d(namespace.history.diffs.owners, index.history.referred)
         namespace.tree.mark_special(self._special_ids)
         self._way_marks: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
@@ -119,14 +119,14 @@ class CompiledReplay:
         self._acls: npt.NDArray[np.int64] = np.empty((_ACLS, 4), np.int64)
         self._snapshot_changes: npt.NDArray[np.int64] = np.empty((_SNAPSHOT_CHANGES, 6), np.int64)
         # its entries begin where cache lines do
-        self._paths: npt.NDArray[np.void] = Room().zeros(_places_for_paths(index), state.PATH_DTYPE)
+        self._paths: npt.NDArray[np.void] = ArrayAllocator().zeros(_places_for_paths(index), state.PATH_DTYPE)
         self._coming: npt.NDArray[np.int64] = np.zeros((COMING + 1, COMING_COLUMNS), np.int64)
         self._unread: npt.NDArray[np.int64] = np.zeros((UNREAD, 2), np.int64)
         self._era = self._moved = self._directories = self._layout = 0
         # weak, for an array that somebody holds cannot grow where it lies
         self._pointed: list[Callable[[], npt.NDArray[Any] | None]] = [lambda: None] * len(state.MOVING)
         self._holders_known = False
-        self._known = BytesTable(room)
+        self._known = BytesTable(allocator)
         self._values: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)
         self._know_names()
         self._point_to_fixed()
@@ -253,7 +253,7 @@ class CompiledReplay:
                 grown_at = number
                 self._grow()
 
-    def look_again(self) -> None:
+    def invalidate(self) -> None:
         """Operations may have been applied without `learn`."""
         self._holders_known = False
         self._forget_paths()
@@ -262,7 +262,7 @@ class CompiledReplay:
         """Look all paths up again: they lie in another buffer now, or something else than a kernel changed them."""
         self._era += 1
 
-    def learn(self, op: EditOp) -> None:
+    def after_plain_op(self, op: EditOp) -> None:
         """Remember the names in an operation that was applied plainly, and what it may have moved."""
         directories = self._namespace.history.diffs.directories_changed
         if directories != self._directories or not REPLAYED[type(op)].keeps_paths:
@@ -390,7 +390,7 @@ class CompiledReplay:
         changed = diffs.directories_changed
         changes = self._snapshot_changes[: self._state[state.SNAPSHOT_CHANGES_USED]]
         for until, row, kept, body, place, mtime in changes.tolist():
-            namespace.take_up(notes[taken:until], self._copies)
+            namespace.apply_notes(notes[taken:until], self._copies)
             taken = until
             name, behind = _plain_name(cursor.buffer, place)
             try:
@@ -404,7 +404,7 @@ class CompiledReplay:
                     snapshots.make(namespace, row, name, mtime, self._copies[kept])
             except (HdfsError, ValueError, OverflowError, RecursionError) as error:
                 self._fail(cursor, body, error)
-        namespace.take_up(notes[taken:], self._copies)
+        namespace.apply_notes(notes[taken:], self._copies)
         # Paths lead on to where they led: a new diff is of the newest snapshot that they are in.
         self._directories += diffs.directories_changed - changed
 
@@ -412,7 +412,7 @@ class CompiledReplay:
     def _fail(cursor: SegmentCursor, body: int, error: Exception) -> NoReturn:
         """Raise an error as one of the operation whose body stands there."""
         op, _ = decode_op(cursor.buffer, body - BODY, cursor.layout_version)
-        with ErrorsOf(op):
+        with OpErrorTranslator(op):
             raise error
 
     def _read_features(self, first: int) -> None:
@@ -508,7 +508,7 @@ class CompiledReplay:
         table.pool.reserve(_STRINGS, _NAME_BYTES)
         links.reserve(_ROWS)
         if self._opened_used == self._opened.shape[0]:
-            wider = table.room.zeros((2 * self._opened_used, _OPENED_COLUMNS), np.int64)
+            wider = table.allocator.zeros((2 * self._opened_used, _OPENED_COLUMNS), np.int64)
             wider[: self._opened_used] = self._opened
             self._opened = wider
 

@@ -15,7 +15,7 @@ from engine.replay.xattrs import new_xattrs
 from image_format.inode_table import FILE, NO_ROW
 from image_format.kernels.inode import UNDER_CONSTRUCTION
 from image_format.layout import LayoutVersion
-from image_format.storage_policies import known_policies, policy_since
+from image_format.policies import known_policies, policy_since
 from journal.ops import AddOp, AppendOp, Block, CloseOp, ConcatDeleteOp, ReassignLeaseOp, TruncateOp
 
 _STRIPED = 1

@@ -31,12 +31,12 @@ def apply(namespace: Namespace, op: EditOp) -> None:
     row = REPLAYED.get(type(op))
     if row is None:
         raise UnsupportedOperationError(op.name, op.txid, "it has no replay function", hint=_HINT)
-    with ErrorsOf(op):
+    with OpErrorTranslator(op):
         row.plain(namespace, op)
     namespace.last_txid = op.txid
 
 
-class ErrorsOf:
+class OpErrorTranslator:
     """Errors of the namespace become errors of this operation, as `apply` raises them.
 
     A class, for the generator of a context manager takes longer than many an operation.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.errors import CheckpointCancelledError
 from engine.namespace import Namespace
-from engine.replay.checks_ahead import checks_ahead
+from engine.replay.checksum_thread import checksum_thread
 from engine.replay.registry import apply, check_end
 from image_format.compiling.choice import is_small
 from image_format.compiling.mode import Mode, mode
@@ -66,7 +66,7 @@ def replay(
         NamespaceError, UnsupportedNamespaceError: an operation could not be applied.
         CheckpointCancelledError: `cancelled` said so.
     """
-    run = _Run(namespace, progress, cancelled, watch)
+    run = _ReplayRun(namespace, progress, cancelled, watch)
     if isinstance(ops, Transactions):
         run.segments(ops)
     else:
@@ -116,7 +116,7 @@ class _Budget:
 _PLAIN_BYTES = _Budget(MAX_PLAIN)
 
 
-class _Run:
+class _ReplayRun:
     """One call of `replay`."""
 
     def __init__(
@@ -148,7 +148,7 @@ class _Run:
         for cursor in ops.cursors():
             compiled = compiled_replay(self._namespace, cursor.buffer)
             if compiled is not None and followed is None:
-                compiled.look_again()
+                compiled.invalidate()
             followed = compiled
             whole = self._plainly(cursor) if compiled is None else self._segment(cursor, compiled)
             if not whole:
@@ -157,7 +157,7 @@ class _Run:
     def _segment(self, cursor: SegmentCursor, compiled: CompiledReplay) -> bool:
         """Apply a segment; False where `watch` ended it."""
         fits, limit = compiled.begin(cursor), min(_FIRST_RUN, _KERNEL_RUN)
-        with checks_ahead(cursor) if fits else nullcontext() as ahead:
+        with checksum_thread(cursor) if fits else nullcontext() as ahead:
             while True:
                 while fits and cursor.expected == self._namespace.last_txid + 1:
                     checked = 0 if ahead is None else ahead.known(cursor.position)
@@ -171,7 +171,7 @@ class _Run:
                     return True
                 if not self._apply(op):
                     return False
-                compiled.learn(op)
+                compiled.after_plain_op(op)
 
     def _apply(self, op: EditOp) -> bool:
         """Apply an operation; False where `watch` is against it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.errors import NamespaceError, UnsupportedNamespaceError
 from engine.namespace import ROOT_ROW, Namespace
 from engine.namespace.paths import join_names, lies_below, name_for_rename, split_path
-from engine.namespace.tree import Place
+from engine.namespace.tree import ResolvedPath
 from engine.replay.acls import inherit_default_acl, set_acl
 from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK, Features
 from journal.ops import RENAME_OVERWRITE, DeleteOp, MkdirOp, RenameOldOp, RenameOp, SymlinkOp
@@ -129,14 +129,14 @@ def _spelled(namespace: Namespace, path: str) -> str:
     return join_names(split_path(path, hadoop3=True)) if namespace.hadoop3 else path
 
 
-def _target_of_old(namespace: Namespace, source: Place, op: RenameOldOp) -> tuple[Place, str]:
+def _target_of_old(namespace: Namespace, source: ResolvedPath, op: RenameOldOp) -> tuple[ResolvedPath, str]:
     """(where RENAME_OLD leads, as it is compared): into a directory under the name that the source has."""
     tree, dst = namespace.tree, _spelled(namespace, op.dst)
     target = tree.resolve(op.dst)
     if target.row == NO_ROW or namespace.table.kind[target.row] != DIRECTORY:
         return target, dst
     if namespace.hadoop3:
-        inside = Place(tree.child(target.row, source.name), target.row, source.name)
+        inside = ResolvedPath(tree.child(target.row, source.name), target.row, source.name)
         return inside, join_names([*split_path(op.dst, hadoop3=True), source.name])
     # behind a slash at the end of `dst` is an empty component, which no inode has
     dst = f"{op.dst}/{name_for_rename(op.src)}"

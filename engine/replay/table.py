@@ -12,12 +12,12 @@ from journal import ops
 from journal.ops import EditOp
 
 
-class Operation(NamedTuple):
+class OpReplay(NamedTuple):
     """A row of the table.
 
     Attributes:
         kind: the class of the decoded record; opcode, name and fields are declared there (`journal.ops`).
-        plain: the replay function; it raises what `registry.ErrorsOf` translates.
+        plain: the replay function; it raises what `registry.OpErrorTranslator` translates.
         kernel: module and name of its compiled twin in `engine.replay.kernels`, empty without one. It is named, for
             to import it is to load the compiler.
         keeps_paths: whether what kernels remember of paths is right after it was applied plainly, but for directories
@@ -43,102 +43,102 @@ _RENAME_IGNORED = (
 )
 
 TABLE = (
-    Operation(ops.AddOp, files.add, "files.add", keeps_paths=True),
-    Operation(ops.RenameOldOp, structure.rename_old, "structure.rename_old", keeps_paths=True, ignored=_RENAME_IGNORED),
-    Operation(
+    OpReplay(ops.AddOp, files.add, "files.add", keeps_paths=True),
+    OpReplay(ops.RenameOldOp, structure.rename_old, "structure.rename_old", keeps_paths=True, ignored=_RENAME_IGNORED),
+    OpReplay(
         ops.DeleteOp,
         structure.delete,
         "structure.delete",
         keeps_paths=True,
         ignored="the path leads nowhere, or to the root",
     ),
-    Operation(ops.MkdirOp, structure.mkdir, "structure.mkdir", keeps_paths=True, ignored="the name exists"),
-    Operation(
+    OpReplay(ops.MkdirOp, structure.mkdir, "structure.mkdir", keeps_paths=True, ignored="the name exists"),
+    OpReplay(
         ops.SetReplicationOp,
         attributes.set_replication,
         "attributes.set_replication",
         keeps_paths=True,
         ignored="the path leads nowhere or to a directory, or the file is striped",
     ),
-    Operation(ops.SetPermissionsOp, attributes.set_permissions, "attributes.set_permissions", keeps_paths=True),
-    Operation(
+    OpReplay(ops.SetPermissionsOp, attributes.set_permissions, "attributes.set_permissions", keeps_paths=True),
+    OpReplay(
         ops.SetOwnerOp,
         attributes.set_owner,
         "attributes.set_owner",
         keeps_paths=True,
         ignored="it names neither user nor group",
     ),
-    Operation(ops.CloseOp, files.close, "files.close", keeps_paths=True),
-    Operation(ops.SetGenstampV1Op, blocks.set_genstamp_v1),
-    Operation(ops.SetNsQuotaOp, attributes.set_ns_quota, ignored="the quota is so already"),
-    Operation(ops.ClearNsQuotaOp, attributes.clear_ns_quota, ignored="there is no quota"),
-    Operation(
+    OpReplay(ops.CloseOp, files.close, "files.close", keeps_paths=True),
+    OpReplay(ops.SetGenstampV1Op, blocks.set_genstamp_v1),
+    OpReplay(ops.SetNsQuotaOp, attributes.set_ns_quota, ignored="the quota is so already"),
+    OpReplay(ops.ClearNsQuotaOp, attributes.clear_ns_quota, ignored="there is no quota"),
+    OpReplay(
         ops.TimesOp,
         attributes.times,
         "attributes.times",
         keeps_paths=True,
         ignored="it has neither time; before -64 also where the path leads nowhere",
     ),
-    Operation(ops.SetQuotaOp, attributes.set_quota, ignored="the quotas are so already"),
-    Operation(ops.RenameOp, structure.rename, "structure.rename", keeps_paths=True),
-    Operation(ops.ConcatDeleteOp, files.concat_delete),
-    Operation(ops.SymlinkOp, structure.symlink, ignored="it is the path of a directory that has a child of that name"),
-    Operation(ops.GetDelegationTokenOp, managers.get_token, ignored="the master key is unknown"),
-    Operation(ops.RenewDelegationTokenOp, managers.renew_token, ignored="there is no such token"),
-    Operation(ops.CancelDelegationTokenOp, managers.cancel_token, ignored="there is no such token"),
-    Operation(ops.UpdateMasterKeyOp, managers.update_master_key),
-    Operation(ops.ReassignLeaseOp, files.reassign_lease, "files.reassign_lease"),
-    Operation(ops.EndLogSegmentOp, managers.segment_marker, "counters.segment_marker"),
-    Operation(ops.StartLogSegmentOp, managers.segment_marker, "counters.segment_marker"),
-    Operation(ops.UpdateBlocksOp, blocks.update_blocks, "files.update_blocks"),
-    Operation(ops.CreateSnapshotOp, snapshots.create, "snapshots.create"),
-    Operation(
+    OpReplay(ops.SetQuotaOp, attributes.set_quota, ignored="the quotas are so already"),
+    OpReplay(ops.RenameOp, structure.rename, "structure.rename", keeps_paths=True),
+    OpReplay(ops.ConcatDeleteOp, files.concat_delete),
+    OpReplay(ops.SymlinkOp, structure.symlink, ignored="it is the path of a directory that has a child of that name"),
+    OpReplay(ops.GetDelegationTokenOp, managers.get_token, ignored="the master key is unknown"),
+    OpReplay(ops.RenewDelegationTokenOp, managers.renew_token, ignored="there is no such token"),
+    OpReplay(ops.CancelDelegationTokenOp, managers.cancel_token, ignored="there is no such token"),
+    OpReplay(ops.UpdateMasterKeyOp, managers.update_master_key),
+    OpReplay(ops.ReassignLeaseOp, files.reassign_lease, "files.reassign_lease"),
+    OpReplay(ops.EndLogSegmentOp, managers.segment_marker, "counters.segment_marker"),
+    OpReplay(ops.StartLogSegmentOp, managers.segment_marker, "counters.segment_marker"),
+    OpReplay(ops.UpdateBlocksOp, blocks.update_blocks, "files.update_blocks"),
+    OpReplay(ops.CreateSnapshotOp, snapshots.create, "snapshots.create"),
+    OpReplay(
         ops.DeleteSnapshotOp,
         snapshots.delete,
         "snapshots.delete",
         ignored="from -67 on: the snapshot is gone, and deletion is not ordered",
     ),
-    Operation(
+    OpReplay(
         ops.RenameSnapshotOp, snapshots.rename, "snapshots.rename", keeps_paths=True, ignored="both names are the same"
     ),
-    Operation(ops.AllowSnapshotOp, snapshots.allow, ignored="the directory is snapshottable already"),
-    Operation(ops.DisallowSnapshotOp, snapshots.disallow, ignored="the directory is not snapshottable"),
-    Operation(ops.SetGenstampV2Op, blocks.set_genstamp_v2, "counters.set_genstamp_v2"),
-    Operation(ops.AllocateBlockIdOp, blocks.allocate_block_id, "counters.allocate_block_id"),
-    Operation(ops.AddBlockOp, blocks.add_block, "files.add_block", keeps_paths=True),
-    Operation(ops.AddCacheDirectiveOp, managers.add_cache_directive),
-    Operation(ops.RemoveCacheDirectiveOp, managers.remove_cache_directive),
-    Operation(ops.AddCachePoolOp, managers.add_cache_pool),
-    Operation(ops.ModifyCachePoolOp, managers.modify_cache_pool),
-    Operation(ops.RemoveCachePoolOp, managers.remove_cache_pool),
-    Operation(ops.ModifyCacheDirectiveOp, managers.modify_cache_directive),
-    Operation(ops.SetAclOp, attributes.set_acl, keeps_paths=True, ignored="it has no entries, and the inode no ACL"),
-    Operation(ops.RollingUpgradeStartOp, managers.rolling_upgrade_start),
-    Operation(
+    OpReplay(ops.AllowSnapshotOp, snapshots.allow, ignored="the directory is snapshottable already"),
+    OpReplay(ops.DisallowSnapshotOp, snapshots.disallow, ignored="the directory is not snapshottable"),
+    OpReplay(ops.SetGenstampV2Op, blocks.set_genstamp_v2, "counters.set_genstamp_v2"),
+    OpReplay(ops.AllocateBlockIdOp, blocks.allocate_block_id, "counters.allocate_block_id"),
+    OpReplay(ops.AddBlockOp, blocks.add_block, "files.add_block", keeps_paths=True),
+    OpReplay(ops.AddCacheDirectiveOp, managers.add_cache_directive),
+    OpReplay(ops.RemoveCacheDirectiveOp, managers.remove_cache_directive),
+    OpReplay(ops.AddCachePoolOp, managers.add_cache_pool),
+    OpReplay(ops.ModifyCachePoolOp, managers.modify_cache_pool),
+    OpReplay(ops.RemoveCachePoolOp, managers.remove_cache_pool),
+    OpReplay(ops.ModifyCacheDirectiveOp, managers.modify_cache_directive),
+    OpReplay(ops.SetAclOp, attributes.set_acl, keeps_paths=True, ignored="it has no entries, and the inode no ACL"),
+    OpReplay(ops.RollingUpgradeStartOp, managers.rolling_upgrade_start),
+    OpReplay(
         ops.RollingUpgradeFinalizeOp, managers.rolling_upgrade_finalize, ignored="no rolling upgrade is under way"
     ),
-    Operation(
+    OpReplay(
         ops.SetXAttrOp, attributes.set_xattr, keeps_paths=True, ignored="it has no attributes, and the inode has none"
     ),
-    Operation(ops.RemoveXAttrOp, attributes.remove_xattr, keeps_paths=True, ignored="the inode has no such attribute"),
-    Operation(
+    OpReplay(ops.RemoveXAttrOp, attributes.remove_xattr, keeps_paths=True, ignored="the inode has no such attribute"),
+    OpReplay(
         ops.SetStoragePolicyOp,
         attributes.set_storage_policy,
         ignored="from -64 on: policy 0 of a directory without attributes",
     ),
-    Operation(ops.TruncateOp, files.truncate),
-    Operation(ops.AppendOp, files.append, ignored="the file is open already"),
-    Operation(ops.SetQuotaByStorageTypeOp, attributes.set_quota_by_storage_type, ignored="the quota is so already"),
-    Operation(
+    OpReplay(ops.TruncateOp, files.truncate),
+    OpReplay(ops.AppendOp, files.append, ignored="the file is open already"),
+    OpReplay(ops.SetQuotaByStorageTypeOp, attributes.set_quota_by_storage_type, ignored="the quota is so already"),
+    OpReplay(
         ops.AddErasureCodingPolicyOp,
         managers.add_policy,
         ignored="a policy of that name, or of that schema and cell size, exists",
     ),
-    Operation(ops.EnableErasureCodingPolicyOp, managers.enable_policy),
-    Operation(ops.DisableErasureCodingPolicyOp, managers.disable_policy),
-    Operation(ops.RemoveErasureCodingPolicyOp, managers.remove_policy),
+    OpReplay(ops.EnableErasureCodingPolicyOp, managers.enable_policy),
+    OpReplay(ops.DisableErasureCodingPolicyOp, managers.disable_policy),
+    OpReplay(ops.RemoveErasureCodingPolicyOp, managers.remove_policy),
 )
 """By opcode, ascending."""
 
-REPLAYED: Mapping[type[EditOp], Operation] = MappingProxyType({row.kind: row for row in TABLE})
+REPLAYED: Mapping[type[EditOp], OpReplay] = MappingProxyType({row.kind: row for row in TABLE})
 """The same by class."""

@@ -14,7 +14,7 @@ from hadoop_common.disk_room import disk_room
 from hadoop_common.names import parse_image
 from image_format.codecs import CODEC_SHORT_NAMES, codec_class_name
 from image_format.md5_file import md5_path
-from image_format.output import Written
+from image_format.output import WrittenFiles
 from image_format.publish import check_free, publish_image
 from image_format.reader import ImageFile
 from image_format.writer import Sink
@@ -111,7 +111,7 @@ def _verify(image: ImageFile) -> None:
         echo(f"warning: {image.path} has no .md5 file and is taken as it is", err=True)
 
 
-def _report(target: Path, written: Written, as_json: bool) -> None:
+def _report(target: Path, written: WrittenFiles, as_json: bool) -> None:
     with ImageFile.open(target, verify_md5=False, allow_unknown_layout=True) as image:
         content: dict[str, Any] = {
             "file": str(target),

@@ -125,7 +125,7 @@ def command(
             case "delimited":
                 from image_tools.dump.delimited import Policies, dump_delimited, header_row
 
-                room = MemoryLimit(memory and memory // 2, spill_dir).room()
+                room = MemoryLimit(memory and memory // 2, spill_dir).allocator()
                 policies = Policies(storage_policy, ec_policy)
                 head = [header_row(delimiter, policies)] if header or newer else []
                 pieces = chain(head, dump_delimited(records, delimiter, room, release_3=newer, policies=policies))

@@ -15,7 +15,7 @@ from hadoop_common.names import parse_image
 from hadoop_common.regular_file import open_regular
 from image_format.codecs import CODEC_SHORT_NAMES, Buffer, codec_class_name
 from image_format.errors import ImageFormatError, ImageStorageError
-from image_format.output import Written
+from image_format.output import WrittenFiles
 from image_format.publish import check_free, publish_image
 from image_format.writer import Sink
 from image_tools.load.elements import ImageTextError
@@ -83,7 +83,7 @@ def _load(source: Path, staged: Path, codec: str, observer: ProgressObserver) ->
             raise ImageTextError(error.detail, file=str(source)) from error
 
 
-def _published(staged: Path, target: Path, txid: int, source: Path) -> Written:
+def _published(staged: Path, target: Path, txid: int, source: Path) -> WrittenFiles:
     """The image under its name, once it is known that a NameNode loads it."""
     named = parse_image(target.name)
     if named is not None and named.txid != txid:

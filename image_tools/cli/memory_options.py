@@ -13,7 +13,7 @@ import click
 
 from hadoop_common.cli.existing_path import EXISTING_FOLDER
 from hadoop_common.quantities import parse_size
-from image_format.memory_limit import LEAST_MEMORY, TOO_LITTLE, MemoryLimit
+from image_format.memory_limit import MIN_MEMORY, TOO_LITTLE, MemoryLimit
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,7 +25,7 @@ def _size(context: click.Context, parameter: click.Parameter, text: str | None) 
         size = parse_size(text)
     except ValueError as error:
         raise click.BadParameter(f"{text!r} {error}; such as 512m or 2g", context, parameter) from error
-    if size < LEAST_MEMORY:
+    if size < MIN_MEMORY:
         raise click.BadParameter(f"{text!r} {TOO_LITTLE}", context, parameter)
     return size
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from image_format.errors import Place, RecordError
+from image_format.errors import BufferOrigin, RecordError
 from image_format.kernels.attributes import NO_STRING
 from image_format.kernels.convert import convert_diffs, convert_inodes, convert_snapshots
 from image_format.kernels.records import DIFF_STATE, last_boundary
@@ -23,7 +23,7 @@ _Bytes = npt.NDArray[np.uint8]
 
 
 def convert_records(
-    name: str, section: _Bytes, serials: Serials, special: npt.NDArray[np.int64], found: Findings, place: Place
+    name: str, section: _Bytes, serials: Serials, special: npt.NDArray[np.int64], found: Findings, place: BufferOrigin
 ) -> Iterator[memoryview]:
     """The section with its serials renumbered, in pieces that nobody changes any more; sizes stay.
 
@@ -63,7 +63,7 @@ def _converter(
     return lambda chunk: kernel(chunk, 0, *serials, special, found)
 
 
-def _fault(place: Place, fault: int, offset: int) -> RecordError:
+def _fault(place: BufferOrigin, fault: int, offset: int) -> RecordError:
     if fault == NO_STRING:
         return place.error(RecordError, "a record names a string that the string table does not have", offset)
     return place.error(RecordError, "damaged record", offset)

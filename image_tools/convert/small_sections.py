@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from image_format.errors import Place, UnsupportedConversionError
+from image_format.errors import BufferOrigin, UnsupportedConversionError
 from image_format.layout import LayoutVersion, supports
 from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
@@ -18,7 +18,7 @@ _NEVER = ((1 << 63) - 1) // 4
 _Section = npt.NDArray[np.uint8]
 
 
-def convert_ns_info(section: _Section, layout_version: int, place: Place) -> bytes:
+def convert_ns_info(section: _Section, layout_version: int, place: BufferOrigin) -> bytes:
     """NS_INFO as Hadoop 3 or Hadoop 2 writes it: lastAllocatedStripedBlockId is set from -64 on and absent before.
 
     Raises:
@@ -44,7 +44,7 @@ def erasure_coding_section() -> bytes:
     return encode_delimited(pb.ErasureCodingSection(policies=policies))
 
 
-def refuse_erasure_coding(section: _Section, layout_version: int, place: Place) -> None:
+def refuse_erasure_coding(section: _Section, layout_version: int, place: BufferOrigin) -> None:
     """Refuse to drop a section that says more than a fresh one.
 
     Raises:
@@ -67,7 +67,7 @@ def refuse_erasure_coding(section: _Section, layout_version: int, place: Place) 
         )
 
 
-def convert_cache_manager(section: _Section, layout_version: int, place: Place) -> bytes:
+def convert_cache_manager(section: _Section, layout_version: int, place: BufferOrigin) -> bytes:
     """CACHE_MANAGER as Hadoop 3 or Hadoop 2 reads it: maxRelativeExpiry of a pool is set from -64 on.
 
     Raises:
@@ -95,6 +95,6 @@ def convert_cache_manager(section: _Section, layout_version: int, place: Place) 
     return b"".join(map(encode_delimited, [header, *pools])) + rest
 
 
-def _lost(place: Place, layout_version: int, what: str) -> UnsupportedConversionError:
+def _lost(place: BufferOrigin, layout_version: int, what: str) -> UnsupportedConversionError:
     text = f"layout version {layout_version} has no place for {what}"
     return UnsupportedConversionError(text, file=place.file, section=place.section)

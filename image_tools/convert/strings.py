@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from image_format.errors import Place, UnsupportedConversionError
+from image_format.errors import BufferOrigin, UnsupportedConversionError
 from image_format.layout import LayoutVersion, supports
 from image_format.permission import XAttrNamespace, pack_xattr_name
 from image_format.proto.fsimage_pb2 import StringTableEntry, StringTableSection
@@ -69,7 +69,7 @@ def special_names(table: StringTable) -> _Ids:
 
 
 def _check_fields(table: StringTable, file: str) -> None:
-    place = Place(file, "STRING_TABLE", None)
+    place = BufferOrigin(file, "STRING_TABLE", None)
     kinds = itertools.chain([StringTableSection], itertools.repeat(StringTableEntry))
     for record, kind in zip(iter_records(memoryview(table.encode()), 0, place), kinds, strict=False):
         if len(UnknownFieldSet(parse_message(kind, record, place))):

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from image_format.array_allocator import ArrayAllocator
 from image_format.errors import RecordError
 from image_format.inode_scan import scan_inode_section, scanners
 from image_format.packed import Packed
-from image_format.room import Room
 from image_tools.dump.kernels.corruption import CHILD, DIRECTORY, find_missing
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.tree import ImageTree
@@ -81,7 +81,7 @@ def _found(records: ImageRecords, referred: np.ndarray) -> tuple[dict[int, _Corr
     if section is None:
         return found, parents
     with scanners() as executor:
-        scanned = scan_inode_section(image, executor, Room())
+        scanned = scan_inode_section(image, executor, ArrayAllocator())
     ids = scanned.ids if scanned.ascending else Packed.of(np.sort(scanned.ids.all()))
     pos, rows = 0, np.empty((_FIRST_ROWS, 3), np.int64)
     while pos < section.size:

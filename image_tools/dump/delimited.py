@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from image_format.array_allocator import ArrayAllocator
 from image_format.proto import fsimage_pb2 as pb
-from image_format.room import Room
 from image_tools.dump.inode_paths import inode_paths, path_of
 from image_tools.dump.kernels.text import Paths
 from image_tools.dump.policies import viewer_policies
@@ -70,7 +70,7 @@ def header_row(delimiter: str, policies: Policies = NO_POLICIES) -> str:
 def dump_delimited(
     records: ImageRecords,
     delimiter: str = "\t",
-    room: Room | None = None,
+    allocator: ArrayAllocator | None = None,
     *,
     release_3: bool = False,
     policies: Policies = NO_POLICIES,
@@ -84,7 +84,7 @@ def dump_delimited(
         release_3: as Hadoop 3.3 prints them: permissions begin with d or -, and end with + where there are ACL
             entries; paths and names with commas, quotes or line ends are quoted. Its header is not printed.
         policies: columns behind the others, which kernels do not print: it takes some 50 us an inode.
-        room: for the directory that each inode is in, and the paths of all directories.
+        allocator: for the directory that each inode is in, and the paths of all directories.
 
     Raises:
         RecordError: a record is damaged.
@@ -100,7 +100,7 @@ def dump_delimited(
 
     words: dict[str, WordOf] = {"mode": lambda packed: mode_symbols(names.owner(packed).mode), "owner": owner}
     template = Template(pb.INode, _row(delimiter, release_3=release_3), escape=escape, words=words)
-    paths = inode_paths(records.image, Room() if room is None else room)
+    paths = inode_paths(records.image, ArrayAllocator() if allocator is None else allocator)
     if any(policies):
         return _with_policies(records, template, paths, delimiter, policies)
     return inode_texts(records, template, paths, lambda slot, inode: path_of(paths, slot, inode.name))

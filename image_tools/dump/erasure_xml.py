@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from image_format.erasure_policies import BUILT_IN
+from image_format.policies import BUILT_IN
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.values import signed32
 from image_tools.dump.xml_text import number, text

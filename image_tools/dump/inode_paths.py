@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hadoop_common.inode_ids import ROOT_INODE_ID
+from image_format.array_allocator import ArrayAllocator
 from image_format.index_arrays import IndexArrays
 from image_format.reader import ImageFile
-from image_format.room import Room
 from image_tools.directory_paths import chain_directories, place_inodes, write_paths
 from image_tools.dump.kernels.text import Paths
 
@@ -19,18 +19,18 @@ _LAST_DAY = 47482
 """2100-01-01; a time behind it is for Python."""
 
 
-def inode_paths(image: ImageFile, room: Room) -> Paths:
-    """Where each inode of an image is; large arrays lie in `room`.
+def inode_paths(image: ImageFile, allocator: ArrayAllocator) -> Paths:
+    """Where each inode of an image is; large arrays lie in `allocator`.
 
     Raises:
         RecordError: INODE, INODE_DIR or INODE_REFERENCE is damaged.
         ImageStorageError: there is no room.
     """
     image.decompress(("INODE", "INODE_DIR", "INODE_REFERENCE"))
-    arrays = IndexArrays.scan(image, room)
-    parents = place_inodes(image, arrays, room)
-    chain = chain_directories(image, arrays, parents, room)
-    paths = room.zeros(int(chain.bounds[-1]), np.uint8)
+    arrays = IndexArrays.scan(image, allocator)
+    parents = place_inodes(image, arrays, allocator)
+    chain = chain_directories(image, arrays, parents, allocator)
+    paths = allocator.zeros(int(chain.bounds[-1]), np.uint8)
     write_paths(image, chain, paths)
     return Paths(parents, chain.in_tree, chain.bounds, paths, *_local_changes(), arrays.slot(ROOT_INODE_ID))
 

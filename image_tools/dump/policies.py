@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hadoop_common.storage_policies import UNSPECIFIED_POLICY, storage_policy
-from image_format.erasure_policies import BUILT_IN
 from image_format.permission import XAttrNamespace
+from image_format.policies import BUILT_IN
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.values import Names, java_text
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import Message
 
-from image_format.errors import Place
+from image_format.errors import BufferOrigin
 from image_format.inode_scan import read_inode_header
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message, read_record
@@ -128,7 +128,7 @@ class _RecordText(Generic[M]):
     """
 
     def __init__(
-        self, template: Template, message: type[M], section: Bytes, place: Place, paths: kernel.Paths = _NO_PATHS
+        self, template: Template, message: type[M], section: Bytes, place: BufferOrigin, paths: kernel.Paths = _NO_PATHS
     ) -> None:
         self._template, self._message = template, message
         self._section, self._place, self._paths = section, place, paths

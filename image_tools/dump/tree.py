@@ -6,12 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hadoop_common.inode_ids import ROOT_INODE_ID
+from image_format.array_allocator import ArrayAllocator
 from image_format.errors import RecordError
 from image_format.inode_scan import scan_inode_section, scanners
 from image_format.kernels.scan import collect_children, count_children, find_id, find_ids, scan_directories
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_format.room import Room
 from image_format.varint import parse_message, read_record
 from image_tools.directory_paths import LONGEST_PATH, too_long
 from image_tools.dump.records import ImageRecords
@@ -121,7 +121,7 @@ class ImageTree:
 
     def _scan_inodes(self) -> tuple[_Ids, _Ids]:
         with scanners() as executor:
-            records = scan_inode_section(self._image, executor, Room())
+            records = scan_inode_section(self._image, executor, ArrayAllocator())
         ids, offsets = records.ids.all(), records.offsets.all()
         order = np.argsort(ids, kind="stable")
         ordered = ids[order]

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import Message
 
-from image_format.errors import Place, RecordError
+from image_format.errors import BufferOrigin, RecordError
 from image_format.index import ImageIndex
 from image_format.layout import LayoutVersion, is_unknown, supports
+from image_format.policies import known_policies
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_format.storage_policies import known_policies
 from image_format.varint import parse_message, read_record
 from image_tools.loadable.kernels.records import (
     PARSED,
@@ -136,8 +136,8 @@ def check_loadable(
         _check_diffs(image, index, kinds)
 
 
-def _whole(image: ImageFile, section: str) -> Place:
-    return Place(str(image.path), section)
+def _whole(image: ImageFile, section: str) -> BufferOrigin:
+    return BufferOrigin(str(image.path), section)
 
 
 def _kinds_at(kinds: Kinds, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from image_format.errors import Place
+from image_format.errors import BufferOrigin
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited, parse_message, read_record
 
@@ -33,7 +33,7 @@ class DiffBlock:
 
 
 class _Reader:
-    def __init__(self, data: memoryview, start: int, place: Place) -> None:
+    def __init__(self, data: memoryview, start: int, place: BufferOrigin) -> None:
         self._data, self._place, self.position = data, place, start
 
     def read(self, kind: type[M]) -> M:
@@ -42,7 +42,7 @@ class _Reader:
         return parse_message(kind, record, self._place)
 
 
-def read_block(data: memoryview, start: int, end: int, place: Place) -> DiffBlock:
+def read_block(data: memoryview, start: int, end: int, place: BufferOrigin) -> DiffBlock:
     """Decode the DiffEntry at `start` and what belongs to it; `end` is where the next one starts.
 
     Raises:

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from image_format.errors import Place
+from image_format.errors import BufferOrigin
 from image_tools.verify.catalogue import CODES, Severity
 
 
@@ -97,7 +97,7 @@ class Findings:
         self,
         code: str,
         message: str,
-        place: Place,
+        place: BufferOrigin,
         offset: int | None = None,
         *,
         inode: int | None = None,

@@ -13,11 +13,11 @@ from hadoop_common.mapped_file import MappedFile
 from image_format.codecs import expand, find_codec
 from image_format.errors import (
     BadMagicError,
+    BufferOrigin,
     CodecError,
     DigestMismatchError,
     ImageFormatError,
     MissingDigestError,
-    Place,
     RecordError,
     TruncatedImageError,
     UnsupportedCodecError,
@@ -68,9 +68,9 @@ class Frame:
     def entry(self, name: str) -> Section | None:
         return next((entry for entry in self.sections if entry.name == name), None)
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> BufferOrigin:
         entry = self.entry(name)
-        return Place(str(self.path), name, None if self.codec or entry is None else entry.offset)
+        return BufferOrigin(str(self.path), name, None if self.codec or entry is None else entry.offset)
 
     def stored(self, entry: Section) -> memoryview:
         """A section's bytes as they lie in the file."""
@@ -108,7 +108,7 @@ class Frame:
             return self.section(name)
         except CodecError as error:
             entry = self.entry(name)
-            place = Place(str(self.path), name, 0 if entry is None else entry.offset)
+            place = BufferOrigin(str(self.path), name, 0 if entry is None else entry.offset)
             findings.add("section-compressed", error.detail, place, error.offset or 0)
             return None
 
@@ -120,7 +120,7 @@ def check_digest(path: Path, findings: Findings) -> bytes:
         ImageStorageError: a file cannot be read.
     """
     actual = md5_of_file(path)
-    place = Place(str(path))
+    place = BufferOrigin(str(path))
     try:
         expected = read_md5_file(path)
     except MissingDigestError as error:
@@ -137,7 +137,7 @@ def check_digest(path: Path, findings: Findings) -> bytes:
 
 def read_frame(path: Path, data: Bytes, findings: Findings, spool_dir: Path | None = None) -> Frame | None:
     """Read summary and list of sections; None where nothing more can be said about the file."""
-    place = Place(str(path))
+    place = BufferOrigin(str(path))
     try:
         message, base = _read_summary(data.data)
     except BadMagicError as error:
@@ -162,7 +162,7 @@ def _read_summary(data: memoryview) -> tuple[FileSummary, int]:
     size = len(data)
     length = summary_length(bytes(data[-TRAILER_LENGTH:]), size)
     base = size - TRAILER_LENGTH - length
-    place = Place(base=base)
+    place = BufferOrigin(base=base)
     record = read_record(data[base : size - TRAILER_LENGTH], 0, place)
     if record.end != length:
         raise place.error(RecordError, f"{length - record.end} bytes follow the FileSummary", record.end)
@@ -173,7 +173,7 @@ def _read_summary(data: memoryview) -> tuple[FileSummary, int]:
 
 
 def _frame(path: Path, data: Bytes, message: FileSummary, base: int, findings: Findings) -> Frame | None:
-    place = Place(str(path), base=base)
+    place = BufferOrigin(str(path), base=base)
     layout = message.layoutVersion - (1 << 32) if message.layoutVersion >> 31 else message.layoutVersion
     try:
         find_codec(str(message.codec))
@@ -196,7 +196,7 @@ def _sections(path: Path, message: FileSummary, limit: int, findings: Findings) 
     seen: set[str] = set()
     for entry in message.sections:
         section = Section(str(entry.name), entry.offset, entry.length)
-        place = Place(str(path), section.name)
+        place = BufferOrigin(str(path), section.name)
         if section.offset < len(MAGIC) or section.end > limit:
             text = f"its {section.length} bytes at {section.offset} reach outside {len(MAGIC)}..{limit}"
             findings.add("section-outside", text, place, section.offset)
@@ -211,7 +211,7 @@ def _sections(path: Path, message: FileSummary, limit: int, findings: Findings) 
     end, previous = len(MAGIC), ""
     for section in whole:
         if section.offset < end:
-            place = Place(str(path), section.name)
+            place = BufferOrigin(str(path), section.name)
             findings.add("section-overlap", f"the section overlaps {previous}", place, section.offset)
         if section.end > end:
             end, previous = section.end, section.name
@@ -226,7 +226,7 @@ def _check_names(frame: Frame, findings: Findings) -> None:
     for section in frame.sections:
         if section.name not in _KNOWN and not is_sub_section(section.name):
             text = f"unknown section of {section.length} bytes; a NameNode may refuse the image"
-            findings.add("section-unknown", text, Place(str(frame.path), section.name), section.offset)
+            findings.add("section-unknown", text, BufferOrigin(str(frame.path), section.name), section.offset)
 
 
 def _check_sub_sections(frame: Frame, findings: Findings) -> None:
@@ -234,7 +234,7 @@ def _check_sub_sections(frame: Frame, findings: Findings) -> None:
     for name in names:
         parts = sorted((s for s in frame.sections if s.name == name), key=lambda s: (s.offset, s.length))
         parent = frame.entry(name.removesuffix("_SUB"))
-        place = Place(str(frame.path), name)
+        place = BufferOrigin(str(frame.path), name)
         if parent is None:
             findings.add("sub-section", "there is no section that it is a part of", place, parts[0].offset)
             continue

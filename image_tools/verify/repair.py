@@ -14,7 +14,7 @@ from hadoop_common.durable import TEMPORARY_SUFFIX, write_atomically
 from hadoop_common.file_faults import told
 from hadoop_common.names import image_name, parse_image
 from image_format.errors import ImageStorageError, RecordError, TransactionIdError
-from image_format.output import DigestingFileSet, Written
+from image_format.output import DigestingFileSet, WrittenFiles
 from image_format.publish import place_image
 from image_tools.verify.catalogue import CODES
 from image_tools.verify.checker import Audit, Progress, audit_image
@@ -85,7 +85,7 @@ class _Pass:
     audit: Audit
     changes: list[Finding]
     left: list[Finding]
-    written: Written | None
+    written: WrittenFiles | None
 
 
 def repair_image(
@@ -193,7 +193,7 @@ def _settle(audit: Audit, fixes: Fixes, *, drop: bool) -> dict[int, str]:
     return attach_unreachable(audit.tree, audit.txid, fixes)
 
 
-def _write(audit: Audit, fixes: Fixes, target: Path) -> Written:
+def _write(audit: Audit, fixes: Fixes, target: Path) -> WrittenFiles:
     frame, strings = audit.frame, audit.strings
     assert frame is not None
     assert strings is not None

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import Message
 
-from image_format.errors import Place, RecordError
+from image_format.errors import BufferOrigin, RecordError
 from image_format.varint import Record, parse_message, read_record
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.findings import Findings
@@ -30,7 +30,7 @@ class SectionView:
     def __init__(self, frame: Frame, name: str, findings: Findings) -> None:
         found = frame.readable(name, findings)
         self.name = name
-        self.place: Place = frame.place(name)
+        self.place: BufferOrigin = frame.place(name)
         self.present = found is not None
         self.bytes = found
         self.data = memoryview(b"") if found is None else found.data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.namespace import ROOT_ROW, Namespace
 from engine.namespace.paths import encode_name
-from engine.namespace.tree import LARGEST_QUOTA
+from engine.namespace.tree import MAX_QUOTA
 from image_format.inode_table import DIRECTORY, NO_ROW
 from namenode_stub.refusals import OperationRefusedError, QuotaExceededError
 
@@ -69,7 +69,7 @@ def check_quotas(namespace: Namespace, directory: int, more: int, *, below: int 
     row = directory
     while row not in (below, NO_ROW):
         quota = int(namespace.table.ns_quota[row])
-        if 0 <= quota < LARGEST_QUOTA and more > 0:
+        if 0 <= quota < MAX_QUOTA and more > 0:
             count = count_below(namespace, row) + more
             if count > quota:
                 raise QuotaExceededError(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.namespace import Namespace
-from engine.namespace.tree import LARGEST_QUOTA
+from engine.namespace.tree import MAX_QUOTA
 from image_format.inode_table import DIRECTORY, FILE
 from image_format.name_order import name_key
 from journal.ops import XAttr
@@ -124,7 +124,7 @@ class Views:
             quotas = [int(table.ns_quota[top.row]), int(table.ds_quota[top.row])]
             if table.kind[top.row] != DIRECTORY:
                 quotas = [-1, -1]
-            return Sums(length, files, directories, space, *(-1 if q > LARGEST_QUOTA else q for q in quotas))
+            return Sums(length, files, directories, space, *(-1 if q > MAX_QUOTA else q for q in quotas))
 
     # ---- snapshots ---------------------------------------------------------------------------------------------
 

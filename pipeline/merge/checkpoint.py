@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 
 from checkpointer.merging.engines import MergeTask
 from engine.compaction import write_image
-from engine.digest_check import DigestCheck
-from engine.merge_result import MergeResult, Timings
+from engine.image_verification import ImageVerification
 from engine.namespace import Namespace
 from engine.namespace.paths import encode_name
 from engine.observer import Observer
 from engine.replay import replay
-from engine.saver import Sink, save_image
-from engine.saving import cancellable, image_warnings, sound
+from engine.saver import MergeResult, Sink, Timings, save_image
+from engine.saving import cancellable, image_warnings, write_verified
 from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.codec_choice import codec_to_write
 from image_format.known_digests import identity_at, is_known_loadable, remember_loadable
@@ -71,7 +70,7 @@ def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTas
         observer.phase("load", None)
         spool = task.settings.memory.folder
         image = resources.enter_context(ImageFile.open(task.image, verify_md5=False, spool_dir=spool))
-        digest = resources.enter_context(DigestCheck(image))
+        digest = resources.enter_context(ImageVerification(image))
         if not is_known_loadable(image.identity, whole=False):
             digest.then = partial(_check_loadable, image)
         digest.start()
@@ -103,7 +102,7 @@ def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTas
         saved = save_image(
             task.folders,
             namespace.last_txid,
-            lambda sink: sound(namespace, write, sink, task.folders[0], spool_dir=spool),
+            lambda sink: write_verified(namespace, write, sink, task.folders[0], spool_dir=spool),
             confirm=digest.confirm,
         )
         observer.saved()
@@ -118,7 +117,7 @@ def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTas
         saved=saved,
         layout_version=namespace.base.layout_version,
         warnings=tuple(image_warnings(namespace)),
-        healed=tuple(namespace.heals),
+        healed=tuple(namespace.healing_log),
         ignored=namespace.ignored,
         timings=Timings(*timer.laps),
         engine="spark",

@@ -6,8 +6,8 @@ import logging
 from importlib.util import find_spec
 
 from checkpointer.merging.engines import LocalEngine, MergeTask
-from engine.merge_result import MergeResult
 from engine.observer import Observer, SilentObserver
+from engine.saver import MergeResult
 from image_format.errors import InconsistentHistoryError, UnsupportedLayoutError
 from image_format.layout import check_supported
 from image_format.reader import ImageFile

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from image_format.errors import Place
+from image_format.errors import BufferOrigin
 from image_format.history_sections import HistorySections, Ids, Marks
 from image_format.reader import ImageFile
 
@@ -37,8 +37,8 @@ class FetchedHistory(HistorySections):
     def __init__(
         self, image: ImageFile, slot_count: int, questions: HistoryQuestions, load: Callable[[Iterable[int]], None]
     ) -> None:
-        def place(name: str) -> Place:
-            return image.place(name) if image.has_section(name) else Place(str(image.path), name)
+        def place(name: str) -> BufferOrigin:
+            return image.place(name) if image.has_section(name) else BufferOrigin(str(image.path), name)
 
         super().__init__(image.section("SNAPSHOT_DIFF"), image.section("INODE_REFERENCE"), place)
         self._slot_count = slot_count

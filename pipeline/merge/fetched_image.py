@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from image_format.errors import Place
+from image_format.errors import BufferOrigin
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from pipeline.merge.closure import Entry, Fetched, Subtree, Walk, Wanted
@@ -223,5 +223,5 @@ class FetchedImage:
     def section(self, name: str) -> Bytes | None:
         return self._image.section(name)
 
-    def place(self, name: str) -> Place:
-        return self._image.place(name) if self._image.has_section(name) else Place(self.file, name)
+    def place(self, name: str) -> BufferOrigin:
+        return self._image.place(name) if self._image.has_section(name) else BufferOrigin(self.file, name)

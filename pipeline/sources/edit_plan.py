@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.open_segments import examine_open_segment
+from engine.in_progress_segments import examine_in_progress_segment
 from hadoop_common.names import parse_segment
 from journal.errors import TransactionGapError
 from journal.segment import HEADER_SIZE
@@ -61,7 +61,7 @@ def _examine(source: SourceFile, *, in_progress: bool) -> PlacedRange | None:
 
 def _last_txid(path: Path, first: int) -> int | None:
     with map_file(path) as content:
-        found = examine_open_segment(EditLogSegment(first, None, path), content)
+        found = examine_in_progress_segment(EditLogSegment(first, None, path), content)
     return None if found is None else found.segment.last
 
 

@@ -18,8 +18,7 @@ from checkpointer.roles.backup.states import BackupState
 from checkpointer.storage.inspector import list_images
 from engine.errors import CheckpointCancelledError, CheckpointError
 from engine.observer import SilentObserver
-from engine.replay_rules import ReplayRules
-from engine.settings import MergeSettings
+from engine.settings import MergeSettings, ReplayRules
 from hadoop_common.errors import StorageError
 from hadoop_rpc.errors import RemoteError, RpcError
 from hadoop_rpc.journal_protocol import JournalClient, JournalInfo

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from checkpointer.errors import RoleGaveUpError
-from engine.replay_rules import ReplayRules
+from engine.settings import ReplayRules
 from hadoop_common.configuration import ConfigurationError
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name, inprogress_name

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from checkpointer.storage.directories import read_storage_info
-from engine.healing import Healing
+from engine.healing import HealingMode
 from image_format.reader import ImageFile
 from image_tools.verify.checker import verify_image
 from servlets.status import TriggerState
@@ -32,7 +32,7 @@ def test_old_edits_and_a_new_layout(case: Case, c_time: int, tmp_path: Path) -> 
     layout = layout_after(case)
     with node:
         made = Secondary.of(tmp_path, node).config
-        rules = replace(made.merge_settings.rules, healing=Healing.AS_HADOOP)
+        rules = replace(made.merge_settings.rules, healing=HealingMode.AS_HADOOP)
         config = replace(made, merge_settings=replace(made.merge_settings, rules=rules))
         with Secondary(config) as secondary:
             node.upgrade(layout_version=layout, c_time=node.info.c_time + c_time)

@@ -17,7 +17,7 @@ from checkpointer.errors import RoleGaveUpError
 from checkpointer.roles.role import Job, Progress, Upload, UploadTarget
 from checkpointer.transfer.namenode_outlook import NamenodeOutlook
 from engine.errors import CheckpointCancelledError
-from engine.healing import Healed
+from engine.healing import HealedFault
 from engine.merge import MergeResult, Observer, Timings
 from engine.saver import SaveResult
 from hadoop_common.configuration import Configuration
@@ -74,7 +74,7 @@ class FakeRole:
         self.running = 0
         self.most_running = 0
         self.during: Callable[[Observer], None] = lambda observer: None
-        self.healed: tuple[Healed, ...] = ()
+        self.healed: tuple[HealedFault, ...] = ()
         self.ignored = 0
         self.fault: Exception | None = None
         self.read_fault: Exception | None = None
@@ -473,8 +473,8 @@ def test_what_was_healed_is_told_everywhere(
 ) -> None:
     role.journal = 1
     role.healed = (
-        Healed("diff-deleted", "SNAPSHOT_DIFF", 16391, "/s/l", "a link: kept"),
-        Healed("diff-created", "SNAPSHOT_DIFF", 16386, "/s", "a name: dropped"),
+        HealedFault("diff-deleted", "SNAPSHOT_DIFF", 16391, "/s/l", "a link: kept"),
+        HealedFault("diff-created", "SNAPSHOT_DIFF", 16386, "/s", "a name: dropped"),
     )
     result = service.request(force=True, wait=True)
     told = [asdict(healed) for healed in role.healed]

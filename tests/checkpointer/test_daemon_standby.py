@@ -21,7 +21,7 @@ from checkpointer.roles.standby.role import StandbyRole
 from checkpointer.storage.inspector import StorageState, inspect, list_images
 from checkpointer.transfer import UploadResult
 from engine.errors import CheckpointCancelledError
-from engine.replay_rules import ReplayRules
+from engine.settings import ReplayRules
 from hadoop_common.errors import StorageError
 from hadoop_common.tls.settings import WebAddresses
 from journal.segment_file import list_segments

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
 from checkpointer.storage.directories import read_storage_info
 from checkpointer.storage.inspector import list_images
-from engine.healing import Healing
+from engine.healing import HealingMode
 from engine.settings import MergeSettings
 from hadoop_common.access import AccessControl
 from hadoop_common.configuration import Configuration
@@ -72,7 +72,7 @@ def test_the_image_is_the_one_hadoop_made(case: Case, kind: str, tmp_path: Path)
         quorum.format(info)
         for segment in write_recorded(quorum, info, current, leave_open=in_progress):
             segment.path.unlink()
-        rules = replace(rules, healing=Healing.AS_HADOOP)
+        rules = replace(rules, healing=HealingMode.AS_HADOOP)
         merging = MergeSettings(rules=rules)
         config = config_of(
             quorum, tmp_path, merge_settings=merging, tail_in_progress=in_progress, standby_checkpoints=True

@@ -16,7 +16,7 @@ from engine.observer import SilentObserver
 from hadoop_common.mapped_file import ShrunkFileError
 from hadoop_common.names import parse_image
 from image_format.codecs import CODEC_SHORT_NAMES
-from image_format.errors import Place
+from image_format.errors import BufferOrigin
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.varint import encode_varint, iter_records
@@ -165,7 +165,8 @@ def tree_image(folder: Path, directories: Iterable[pb.INode], entries: Iterable[
 
 def split_records(section: bytes) -> list[bytes]:
     return [
-        encode_varint(len(record.body)) + bytes(record.body) for record in iter_records(memoryview(section), 0, Place())
+        encode_varint(len(record.body)) + bytes(record.body)
+        for record in iter_records(memoryview(section), 0, BufferOrigin())
     ]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from bench.generate import generate_edits, generate_image
 from checkpointer.merging.offline import merge_directory, plan_directory
-from engine.merge_result import MergeResult
+from engine.saver import MergeResult
 from engine.settings import MergeSettings
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.errors import HdfsError

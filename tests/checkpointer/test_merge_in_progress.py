@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.open_segments import read_open_segments
+from engine.in_progress_segments import read_in_progress_segments
 from hadoop_common.names import inprogress_name, segment_name
 from journal.errors import CorruptHeaderError
 from journal.ops import EditOp, EndLogSegmentOp, MkdirOp, PermissionStatus, SetPermissionsOp, StartLogSegmentOp
@@ -274,6 +274,6 @@ def test_reading_says_what_is_wrong(tmp_path: Path) -> None:
     path = tmp_path / inprogress_name(1)
     path.write_bytes(b"\xff\xff")
     with pytest.raises(CorruptHeaderError):
-        read_open_segments([EditLogSegment(1, None, path)])
+        read_in_progress_segments([EditLogSegment(1, None, path)])
     path.write_bytes(b"")
-    assert read_open_segments([EditLogSegment(1, None, path)]) == []
+    assert read_in_progress_segments([EditLogSegment(1, None, path)]) == []

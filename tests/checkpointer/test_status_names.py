@@ -12,7 +12,7 @@ from checkpointer.roles.backup.role import BackupDetails
 from checkpointer.roles.backup.states import BackupState
 from checkpointer.roles.secondary.role import SecondaryDetails
 from checkpointer.roles.standby.follower import StandbyDetails
-from engine.healing import Healed
+from engine.healing import HealedFault
 from servlets.node_state import (
     Cancelled,
     JournalNodeState,
@@ -60,7 +60,7 @@ def test_parts() -> None:
         cancelled=Cancelled(reason="why", seconds_left=1.5),
         targets=(TargetState(address="nn1"),),
         lake=LakeState(directory="/lake"),
-        record=Record(healed=(Healed("code", "INODE", 7, "/p", "kept"),), last_seconds={"load": 1.0}),
+        record=Record(healed=(HealedFault("code", "INODE", 7, "/p", "kept"),), last_seconds={"load": 1.0}),
     )
     told = as_json(state)
     assert from_json(NodeState, told) == state

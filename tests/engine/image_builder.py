@@ -19,7 +19,7 @@ from google.protobuf.message import Message
 from engine.merge import load_image
 from engine.replay import replay
 from engine.replay.replayer import PLAIN
-from engine.replay_rules import ReplayRules
+from engine.settings import ReplayRules
 from hadoop_common.errors import HdfsError
 from hadoop_common.names import image_name
 from image_format.md5_file import format_md5, md5_path

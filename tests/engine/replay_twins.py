@@ -14,11 +14,11 @@ from unittest import mock
 from engine.loaded_image import load_image
 from engine.replay import replay
 from engine.replay.compiled import CompiledReplay
-from engine.replay_rules import ReplayRules
+from engine.settings import ReplayRules
 from hadoop_common.errors import HdfsError
+from image_format.array_allocator import ArrayAllocator
 from image_format.index_arrays import IndexArrays
 from image_format.reader import ImageFile
-from image_format.room import Room
 from image_tools.compare.images import ImageComparison
 from journal.binary_codec import decode_op, encode_op
 from journal.errors import JournalError
@@ -111,7 +111,7 @@ def _check_twin(
     path: Path, segment: EncodedOps, rules: ReplayRules | None, plainly: bytes | HdfsError, ignored: int
 ) -> None:
     with ImageFile.open(path) as image:
-        loaded = load_image(image, rules, Room(0, smallest=0))
+        loaded = load_image(image, rules, ArrayAllocator(0, smallest=0))
         out = bytearray()
         failure = None
         try:

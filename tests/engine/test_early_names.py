@@ -7,25 +7,25 @@ from pathlib import Path
 import pytest
 
 from engine.errors import InconsistentNamespaceError
-from engine.healing import Healing
+from engine.healing import HealingMode
 from engine.merge import load_image
-from engine.replay_rules import ReplayRules
-from engine.saving import sound
+from engine.saving import write_verified
+from engine.settings import ReplayRules
 from image_format.reader import ImageFile
 from image_tools.verify.checker import verify_image
 from tests.image_tools.verify_damage import name_that_ends_before_its_directory
 from tests.image_tools.verify_support import Model, recorded
 
 
-def saved(damaged: Path, folder: Path, healing: Healing) -> tuple[Path, list[str]]:
+def saved(damaged: Path, folder: Path, healing: HealingMode) -> tuple[Path, list[str]]:
     """The image that is written of a damaged one, and what was healed."""
     out = bytearray()
     with ImageFile.open(damaged) as image:
         loaded = load_image(image, ReplayRules(healing=healing))
-        sound(loaded.namespace, loaded.write, out.extend, damaged)
+        write_verified(loaded.namespace, loaded.write, out.extend, damaged)
     made = folder / damaged.name
     made.write_bytes(out)
-    return made, [healed.code for healed in loaded.namespace.heals]
+    return made, [healed.code for healed in loaded.namespace.healing_log]
 
 
 @pytest.mark.parametrize("case", ["rename", "rename3"])
@@ -33,11 +33,11 @@ def test_it_is_raised_before_the_image_is_saved(case: str, tmp_path: Path) -> No
     model = Model(recorded(case))
     name_that_ends_before_its_directory(model)
     damaged = model.save(tmp_path / "damaged")
-    made, healed = saved(damaged, tmp_path, Healing.HEAL)
+    made, healed = saved(damaged, tmp_path, HealingMode.HEAL)
     assert healed == ["reference-snapshot"]
     assert verify_image(made).findings.counts["reference-snapshot"] == 0
     with pytest.raises(InconsistentNamespaceError, match="reference-snapshot"):
-        saved(damaged, tmp_path, Healing.STRICT)
-    left, told = saved(damaged, tmp_path, Healing.AS_HADOOP)
+        saved(damaged, tmp_path, HealingMode.STRICT)
+    left, told = saved(damaged, tmp_path, HealingMode.AS_HADOOP)
     assert told == []
     assert verify_image(left).findings.counts["reference-snapshot"] == 1

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import NamespaceError
-from engine.namespace.lease_paths import LeasePaths, is_covered
+from engine.namespace.leases import LeasePaths, is_covered
 from engine.namespace.paths import (
     check_new_name,
     is_plain,

@@ -15,7 +15,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.errors import UnsupportedOperationError
-from engine.healing import Healed, Healing
+from engine.healing import HealedFault, HealingMode
 from engine.replay.replayer import PLAIN
 from engine.settings import MergeSettings
 from engine.warm_namespace import WarmNamespace
@@ -64,8 +64,8 @@ plain_cases = pytest.mark.parametrize("case", PLAIN_CASES, ids=lambda case: case
 
 
 def made_of(
-    case: Case, folder: Path, codec: str | None = None, healing: Healing = Healing.HEAL
-) -> tuple[Path, tuple[Healed, ...]]:
+    case: Case, folder: Path, codec: str | None = None, healing: HealingMode = HealingMode.HEAL
+) -> tuple[Path, tuple[HealedFault, ...]]:
     """The merged image, and what was healed in it."""
     case.copy_to(folder)
     rules = replay_rules(Configuration.load(case.write_configuration(folder / "conf"), environment={}))
@@ -90,7 +90,7 @@ def test_the_image_loads_and_is_the_one_hadoop_made_where_that_does(case: Case, 
         # healed: then it is Hadoop's own image that no NameNode loads, and only because of what was healed
         assert healed
         assert not any(verify_image(path).valid for path in case.expected_images())
-        image, healed = made_of(case, tmp_path / "left", healing=Healing.AS_HADOOP)
+        image, healed = made_of(case, tmp_path / "left", healing=HealingMode.AS_HADOOP)
         assert healed == ()
         known = KNOWN_DIFFERENCES.get(case.id, ())
         assert [line for line in case.differences(image) if not line.startswith(known or ("nothing",))] == []

@@ -20,12 +20,12 @@ from engine.replay.compiled import CompiledReplay
 from engine.replay.kernels import records
 from engine.replay.replayer import PLAIN
 from hadoop_common.errors import HdfsError
+from image_format.array_allocator import GrowableArray
 from image_format.errors import ImageStorageError, RecordError
 from image_format.inode_table import NO_ROW
 from image_format.kernels.jit import kernel
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_format.room import Growing
 from image_format.varint import encode_delimited, encode_varint
 from image_tools.compare.images import ImageComparison
 from journal import ops
@@ -494,14 +494,14 @@ def test_a_directory_with_a_lost_child_gets_no_table(tmp_path: Path) -> None:
 
 def test_names_are_found_where_there_is_no_room_for_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = crowded(HADOOP2).save(tmp_path)
-    grow = Growing.grow
+    grow = GrowableArray.grow
 
-    def full(table: Growing, used: int, needed: int) -> None:
+    def full(table: GrowableArray, used: int, needed: int) -> None:
         if table.array.dtype == np.uint32:
             raise ImageStorageError("no room", hint="Free some.")
         grow(table, used, needed)
 
-    monkeypatch.setattr(Growing, "grow", full)
+    monkeypatch.setattr(GrowableArray, "grow", full)
     with ImageFile.open(path) as image:
         loaded = load_image(image)
         assert replay(loaded.namespace, _segment(loaded.namespace.last_txid, HADOOP2)) == len(questions())

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ReplayError, UnsupportedOperationError
-from engine.healing import Healing
-from engine.replay_rules import ReplayRules
+from engine.healing import HealingMode
+from engine.settings import ReplayRules
 from image_format.errors import RecordError
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_varint
@@ -186,7 +186,7 @@ def test_a_reference_without_its_diff_is_no_valid_image(tmp_path: Path, path: st
         [pb.DiffEntry(type=pb.DiffEntry.DIRECTORYDIFF, inodeId=builder.inodes["/top/s"].id, numOfDiff=0)]
     )
     source = builder.save(tmp_path)
-    for healing in (Healing.STRICT, Healing.AS_HADOOP):
+    for healing in (HealingMode.STRICT, HealingMode.AS_HADOOP):
         with pytest.raises(ReplayError, match=r"OP_DELETE at txid 101: .*has no snapshot diff"):
             merge_bytes(source, [delete(path)], rules=ReplayRules(healing=healing))
     assert path not in merged(source, delete(path))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from engine.replay.table import TABLE, Operation
+from engine.replay.table import TABLE, OpReplay
 from hadoop_common.errors import HdfsError
 from journal import ops
 from journal.ops import EditOp
@@ -38,7 +38,7 @@ def left_over(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Counter[str
 
 @layouts
 @rows
-def test_each_kernel_takes_what_jobs_do(row: Operation, layout: int, left_over: dict[int, Counter[str]]) -> None:
+def test_each_kernel_takes_what_jobs_do(row: OpReplay, layout: int, left_over: dict[int, Counter[str]]) -> None:
     """A kernel that takes none of its operations is compared with nothing: `work` needs one that is plain."""
     done = sum(type(op) is row.kind for op in work(3))
     assert done > left_over[layout][row.kind.name]
@@ -103,7 +103,7 @@ def setting(*, in_snapshot: bool) -> list[EditOp]:
 
 @layouts
 @rows
-def test_a_kernel_does_what_the_plain_function_does(row: Operation, layout: int, tmp_path: Path) -> None:
+def test_a_kernel_does_what_the_plain_function_does(row: OpReplay, layout: int, tmp_path: Path) -> None:
     path = base(layout).save(tmp_path)
     operation = st.builds(row.kind, **{field.name: VALUES[field.name] for field in row.kind.fields})
 

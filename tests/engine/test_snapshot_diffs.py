@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ReplayError
-from engine.healing import Healing
-from engine.replay_rules import ReplayRules
+from engine.healing import HealingMode
+from engine.settings import ReplayRules
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
 from journal.ops import AclEntry, Block, EditOp, XAttr
@@ -216,13 +216,13 @@ def test_a_replaced_child_is_in_both_lists(tmp_path: Path, layout: int) -> None:
 
 
 @layouts
-@pytest.mark.parametrize("healing", [Healing.HEAL, Healing.AS_HADOOP])
-def test_a_deleted_link_keeps_its_record_for_its_snapshot(tmp_path: Path, layout: int, healing: Healing) -> None:
+@pytest.mark.parametrize("healing", [HealingMode.HEAL, HealingMode.AS_HADOOP])
+def test_a_deleted_link_keeps_its_record_for_its_snapshot(tmp_path: Path, layout: int, healing: HealingMode) -> None:
     """Deletion makes a copy first, so that the link itself is none of the snapshot's: Hadoop forgets it."""
     setting = Setting(tmp_path, layout, ReplayRules(healing=healing))
     link = setting.builder.symlink("/s/l", "t").id
-    found = setting.merged(*SNAPSHOT, delete("/s/l"), whole=healing is Healing.HEAL)
-    assert (link in found.image.inodes) == (healing is Healing.HEAL)
+    found = setting.merged(*SNAPSHOT, delete("/s/l"), whole=healing is HealingMode.HEAL)
+    assert (link in found.image.inodes) == (healing is HealingMode.HEAL)
     diff = found.directory_diff("/s", 0)
     assert (diff.createdListSize, diff.deletedINode) == (0, [link])
 
@@ -252,7 +252,7 @@ def test_another_inode_gets_the_name_that_a_concatenated_file_leaves(tmp_path: P
     assert "/n" not in found.at("s0")
     assert found.present()["/s/n"] in (NEW + 1, found.ids["/s/d/f"])
     check_stops(tmp_path, LEFT_BEHIND, trips)
-    Setting(tmp_path / "3", HADOOP3, ReplayRules(healing=Healing.STRICT)).merged(*LEFT_BEHIND, *trips)
+    Setting(tmp_path / "3", HADOOP3, ReplayRules(healing=HealingMode.STRICT)).merged(*LEFT_BEHIND, *trips)
 
 
 def test_a_directory_with_the_name_of_a_concatenated_file_leaves_a_snapshot(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_a_directory_with_the_name_of_a_concatenated_file_leaves_a_snapshot(tmp_
 def check_stops(folder: Path, before: list[EditOp], trips: list[EditOp], at: int = -1) -> None:
     """A NameNode 2.7 replays `before`, and stops at an operation of `trips`."""
     given = numbered([*before, *trips], BASE_TXID)
-    setting = Setting(folder, HADOOP2, ReplayRules(healing=Healing.AS_HADOOP))
+    setting = Setting(folder, HADOOP2, ReplayRules(healing=HealingMode.AS_HADOOP))
     setting.merged(*before, whole=False)
     with pytest.raises(ReplayError, match="inconsistent with its children at b'n'") as stopped:
         setting.merged(*given)

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import ReplayError
-from engine.healing import Healing
+from engine.healing import HealingMode
 from engine.merge import load_image
 from engine.replay import replay
-from engine.replay_rules import ReplayRules
+from engine.settings import ReplayRules
 from image_format.reader import ImageFile
 from image_tools.verify.checker import verify_image
 from tests.depth import examples
@@ -69,7 +69,7 @@ def test_no_link_is_lost_and_every_image_loads(
         for part in (steps[:first_merge], steps[first_merge:]):
             given_ops = [op for step in part for op in twin.apply(step)]
             with ImageFile.open(source) as image:
-                loaded = load_image(image, ReplayRules(healing=Healing.HEAL))
+                loaded = load_image(image, ReplayRules(healing=HealingMode.HEAL))
                 replay(loaded.namespace, numbered(given_ops, txid))
                 out = bytearray()
                 loaded.write(out.extend)
@@ -87,7 +87,7 @@ def test_a_link_leaves_a_second_name_to_snapshots(tmp_path: Path, layout: int) -
     found = setting.merged(*given)
     assert found.present()["/s/n"] == link
     assert link in found.at("s1").values()
-    setting.rules = ReplayRules(healing=Healing.AS_HADOOP)
+    setting.rules = ReplayRules(healing=HealingMode.AS_HADOOP)
     with pytest.raises(ReplayError, match="inconsistent with its children at b'm'") as stopped:
         setting.merged(*given)
     assert stopped.value.txid == BASE_TXID + len(given)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ReplayError
-from engine.replay_rules import ReplayRules
+from engine.settings import ReplayRules
 from hadoop_common.configuration import Configuration
 from image_format.name_order import name_key
 from journal import ops

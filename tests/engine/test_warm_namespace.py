@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from engine.errors import CheckpointCancelledError, ReplayError
-from engine.healing import Healing
+from engine.healing import HealingMode
 from engine.merge import SilentObserver, load_image, merge
-from engine.replay_rules import ReplayRules
-from engine.settings import MergeSettings
+from engine.settings import MergeSettings, ReplayRules
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import StorageError
 from image_format.errors import DigestMismatchError, ImageFormatError, MissingDigestError, RecordError
@@ -97,7 +96,7 @@ def test_the_index_is_updated_and_not_rebuilt(warm: WarmNamespace, out: Path, mo
         warm.save([out])
     assert scans == []
     # a large index is not in memory twice
-    monkeypatch.setattr("engine.warm_namespace._LARGEST_UPDATE", 1)
+    monkeypatch.setattr("engine.warm_namespace._MAX_UPDATE", 1)
     play(warm, STEPS[2])
     assert scans == [] != warm.save([out]).saved.paths
     assert scans == [out / f"fsimage_{warm.last_txid:019d}"]
@@ -111,7 +110,7 @@ def test_an_image_that_no_namenode_loads_for_a_name_in_its_root(tmp_path: Path) 
     with WarmNamespace() as warm, pytest.raises(RecordError, match="no NameNode loads the image") as caught:
         warm.load(image.save(tmp_path))
     assert "--repair" in caught.value.hint
-    with WarmNamespace(MergeSettings(rules=ReplayRules(healing=Healing.AS_HADOOP))) as warm:
+    with WarmNamespace(MergeSettings(rules=ReplayRules(healing=HealingMode.AS_HADOOP))) as warm:
         warm.load(tmp_path / f"fsimage_{BASE_TXID:019d}")
 
 

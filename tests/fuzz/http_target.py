@@ -15,8 +15,8 @@ import h11
 
 from hadoop_common.paced_socket import PacedSocket
 from hadoop_common.port_limits import PortLimits, Refusals
+from image_format.array_allocator import ArrayAllocator
 from image_format.reader import ImageFile
-from image_format.room import Room
 from image_tools.browse import ImageBrowser
 from servlets.http_connection import Answered, HttpChannel, Port
 from servlets.http_server import _Exchange
@@ -49,7 +49,7 @@ class _Socket(socket.socket):
 @functools.cache
 def _application(folder: Path) -> object:
     """A daemon's routes, and those of `image serve`."""
-    browser = ImageBrowser(ImageFile.open(OLD_IMAGE), Room())
+    browser = ImageBrowser(ImageFile.open(OLD_IMAGE), ArrayAllocator())
     return daemon_routes(make_store(folder, count=1), webhdfs_blueprint(browser))
 
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from hadoop_common import file_ranges
 from image_format import direct_file
-from image_format.direct_file import DirectFile
-from image_format.write_ways import WriteWays
+from image_format.direct_file import DirectFile, WriteModeChooser
 from tests.depth import examples
 
 DATA = bytes(range(256)) * 80_000
@@ -42,13 +41,13 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
     """The file is written one way, the other, or both in turn."""
     name = request.param
 
-    def ended(self: WriteWays, size: int, seconds: float, waited: float) -> None:
+    def ended(self: WriteModeChooser, size: int, seconds: float, waited: float) -> None:
         self.direct = name == "direct" or (name == "in turn" and not self.direct)
 
     if name == "cached":
         monkeypatch.setattr(direct_file, "_open_direct", lambda path: -1)
     if name != "as it is":
-        monkeypatch.setattr(WriteWays, "ended", ended)
+        monkeypatch.setattr(WriteModeChooser, "ended", ended)
 
 
 @pytest.mark.usefixtures("way")

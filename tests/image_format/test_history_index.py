@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from image_format.errors import Place, RecordError
+from image_format.errors import BufferOrigin, RecordError
 from image_format.history_index import HistoryIndex
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays
@@ -69,7 +69,9 @@ class Parts:
         slots = np.arange(len(self.ids))[::-1] if backwards else []
         sections = (b"".join(self.diff_records()), delimited(self.references), delimited(self.entries))
         arrays = (np.frombuffer(section, np.uint8) for section in sections)
-        return HistoryIndex(*arrays, np.zeros(0, np.uint8), inodes(self.ids, slots), lambda name: Place("image", name))
+        return HistoryIndex(
+            *arrays, np.zeros(0, np.uint8), inodes(self.ids, slots), lambda name: BufferOrigin("image", name)
+        )
 
     # ---- the answers, one at a time ------------------------------------------------------------------------
 
@@ -235,7 +237,7 @@ def test_recorded_images(path: Path) -> None:
 
 def read_parts(image: ImageFile) -> Parts:
     def reader(name: str) -> MessageReader:
-        return MessageReader(image.section(name), Place(str(image.path), name))
+        return MessageReader(image.section(name), BufferOrigin(str(image.path), name))
 
     inodes = reader("INODE")
     inodes.read(pb.INodeSection)
@@ -275,7 +277,7 @@ IDS = np.array([1, 2, 3], np.int64)
 
 def index_of(diffs: bytes | None = None, references: bytes | None = None, entries: bytes | None = None) -> HistoryIndex:
     arrays = (None if section is None else np.frombuffer(section, np.uint8) for section in (diffs, references, entries))
-    return HistoryIndex(*arrays, np.zeros(0, np.uint8), inodes(IDS.tolist()), lambda name: Place("image", name))
+    return HistoryIndex(*arrays, np.zeros(0, np.uint8), inodes(IDS.tolist()), lambda name: BufferOrigin("image", name))
 
 
 def test_an_image_without_the_sections_has_no_history() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hadoop_common.errors import EXIT_UNSUPPORTED
-from image_format.block_codecs import compress_snappy, expand_snappy
+from image_format.codec_streams import compress_snappy, expand_snappy
 from image_format.codecs import CODECS, find_codec, register_codec
 from image_format.errors import CodecError, UnsupportedCodecError
 from tests.depth import examples

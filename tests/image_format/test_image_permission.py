@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from image_format.errors import RecordError
 from image_format.name_order import name_key
 from image_format.permission import (
-    AclEntry,
+    AclBits,
     AclScope,
     AclType,
     Permission,
@@ -41,7 +41,7 @@ def test_permission_bits() -> None:
 @given(st.sampled_from(AclScope), st.sampled_from(AclType), serials, st.integers(0, 7))
 def test_acl_entry(scope: AclScope, type_: AclType, name: int, permission: int) -> None:
     packed = pack_acl_entry(scope, type_, name, permission)
-    assert unpack_acl_entry(packed) == AclEntry(scope, type_, name, permission)
+    assert unpack_acl_entry(packed) == AclBits(scope, type_, name, permission)
 
 
 def test_acl_entry_bits() -> None:

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from image_format.errors import ImageFormatError, Place, RecordError
+from image_format.errors import BufferOrigin, ImageFormatError, RecordError
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.string_table import MAX_SERIAL, StringKind, StringTable
 from tests.image_format.image_support import delimited, image_id, recorded_images
 
-PLACE = Place("fsimage_1", "STRING_TABLE")
+PLACE = BufferOrigin("fsimage_1", "STRING_TABLE")
 NAMED = (StringKind.USER, StringKind.GROUP, StringKind.XATTR)
 texts = st.text(st.characters(codec="utf-8", exclude_categories=()), max_size=8)
 pairs = st.lists(st.tuples(texts, st.sampled_from(NAMED)), max_size=20)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from image_format.errors import Place, RecordError
+from image_format.errors import BufferOrigin, RecordError
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import decode_varint, encode_delimited, encode_varint, iter_records, parse_message, read_record
 
@@ -34,7 +34,7 @@ def test_cut_varint_is_a_record_error(value: int, data: st.DataObject) -> None:
     encoded = encode_varint(value)
     cut = encoded[: data.draw(st.integers(0, len(encoded) - 1))]
     with pytest.raises(RecordError, match="file_x, section INODE, offset 100: the data ends within a varint"):
-        decode_varint(cut, 0, Place("file_x", "INODE", 100))
+        decode_varint(cut, 0, BufferOrigin("file_x", "INODE", 100))
 
 
 def test_varint_of_eleven_bytes_is_refused() -> None:
@@ -65,7 +65,7 @@ def test_cut_records_are_an_error(bodies: list[bytes], data: st.DataObject) -> N
 
 def test_error_in_a_compressed_section_counts_from_the_decompressed_start() -> None:
     with pytest.raises(RecordError, match="offset 0 of the decompressed section"):
-        read_record(memoryview(b"\x05ab"), 0, Place("f", "INODE", None))
+        read_record(memoryview(b"\x05ab"), 0, BufferOrigin("f", "INODE", None))
 
 
 def test_required_fields_are_asked_for() -> None:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from image_format.array_allocator import ArrayAllocator
 from image_format.errors import RecordError
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays
 from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_format.room import Room
 from image_format.varint import encode_delimited
 from tests.image_format.image_support import build_image, minimal_sections
 
@@ -56,7 +56,7 @@ def test_an_id_that_is_there_twice(tmp_path: Path) -> None:
         IndexArrays.scan(image)
 
 
-class WatchedRoom(Room):
+class WatchedRoom(ArrayAllocator):
     """Knows the most that was in it."""
 
     most = 0
@@ -77,12 +77,12 @@ def test_what_the_order_of_a_hash_table_takes(tmp_path: Path) -> None:
     count, table = 100_000, 1 << 17
     ids = np.arange(count) % 10 * table + np.arange(count) // 10 + ROOT
     path = write(tmp_path / "fsimage_7", [file(int(each)) for each in ids])
-    room = WatchedRoom(smallest=0)
+    allocator = WatchedRoom(smallest=0)
     with ImageFile.open(path, verify_md5=False) as image:
-        arrays = IndexArrays.scan(image, room)
+        arrays = IndexArrays.scan(image, allocator)
         assert arrays.ids.nbytes + arrays.offsets.nbytes + arrays.slots.nbytes < 8.5 * count
         assert arrays.slots_of(ids[::1000].copy()).tolist() == list(range(0, count, 1000))
-    assert room.most < 21 * count
+    assert allocator.most < 21 * count
 
 
 @pytest.mark.parametrize("children", [[16386, 16387, 16388], [16388, 16387], [16387, 16386, -5 & (1 << 64) - 1]])

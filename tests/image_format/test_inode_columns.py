@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from image_format.errors import Place, RecordError
+from image_format.errors import BufferOrigin, RecordError
 from image_format.inode_columns import InodeColumns, read_inode_columns
 from image_format.inode_table import to_signed
 from image_format.kernels.directory_tree import (
@@ -23,7 +23,7 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 from tests.image_format.test_inode_table import inodes
 
-PLACE = Place("image", "INODE")
+PLACE = BufferOrigin("image", "INODE")
 NAMES = ("id", "kind", "permission", "length", "mtime", "atime", "replication", "block_size", "block_count")
 MORE = ("storage_policy", "ec_policy", "ns_quota", "ds_quota", "has_xattrs")
 

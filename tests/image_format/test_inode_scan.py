@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from image_format import inode_scan
+from image_format.array_allocator import ArrayAllocator
 from image_format.errors import RecordError
 from image_format.kernels.scan import find_record
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_format.room import Room
 from image_format.varint import encode_delimited
 from tests.depth import examples
 from tests.image_format.image_support import build_image, image_id, minimal_sections, recorded_images
@@ -64,7 +64,7 @@ def scan(path: Path, piece: int, threads: int) -> Outcome:
         ThreadPoolExecutor(threads) as executor,
     ):
         try:
-            found = inode_scan.scan_inode_section(image, executor, Room())
+            found = inode_scan.scan_inode_section(image, executor, ArrayAllocator())
             ids = found.ids.all().tolist()
             assert found.ascending == all(a < b for a, b in itertools.pairwise(ids))
             return ids, found.offsets.all().tolist(), found.limited.tolist()

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from image_format.errors import Place
+from image_format.errors import BufferOrigin
 from image_format.kernels.tags import CreatedListEntry
 from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
@@ -17,7 +17,7 @@ _SHORTEST_LONG_NAME = 126
 
 
 def _reader(data: bytes) -> MessageReader:
-    return MessageReader(np.frombuffer(data, np.uint8), Place("x"))
+    return MessageReader(np.frombuffer(data, np.uint8), BufferOrigin("x"))
 
 
 @given(st.lists(st.binary(max_size=300)))

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from image_format.errors import Place
+from image_format.errors import BufferOrigin
 from image_format.kernels.inode import INODE_DTYPE
 from image_format.kernels.open_files import (
     NO_PATH,
@@ -51,7 +51,7 @@ def test_rows_to_entries_and_back(inodes: list[tuple[str, int, int]]) -> None:
     wanted, plain = wanted[sizes != NO_PATH], sizes[sizes != NO_PATH]
     out = np.zeros(int(plain.sum()) + 32 * wanted.size, np.uint8)
     section = out[: encode_entries(*files, wanted, plain, out)]
-    found = list(MessageReader(section, Place("x")).rest(pb.FileUnderConstructionEntry))
+    found = list(MessageReader(section, BufferOrigin("x")).rest(pb.FileUnderConstructionEntry))
     ids = {row: int(rows[row]["id"] if row >= 0 else unread[~row]["id"]) for row in wanted.tolist()}
     expected = [(ids[row], paths[row]) for row in wanted.tolist()]
     assert [(each.inodeId, each.fullPath) for each in found] == expected

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from image_format.array_allocator import ArrayAllocator
 from image_format.packed import BLOCK, Packed, Packer
-from image_format.room import Room
 
 LARGEST = (1 << 63) - 1
 steps = st.integers(1, 3) | st.integers(1, 5000) | st.integers(1, 1 << 55)
@@ -34,7 +34,7 @@ def test_what_was_packed_comes_back(values: np.ndarray) -> None:
 @given(numbers, st.lists(st.integers(0, 200), max_size=5))
 def test_pieces_make_the_column_of_the_whole(values: np.ndarray, cuts: list[int]) -> None:
     pieces = np.split(values, sorted(cut for cut in cuts if cut < values.size))
-    joined, whole = Packed.joined(pieces, values.size + 7, Room()), Packed.of(values)
+    joined, whole = Packed.joined(pieces, values.size + 7, ArrayAllocator()), Packed.of(values)
     for ours, theirs in zip(joined, whole, strict=True):
         assert ours.tolist() == theirs.tolist()
 
@@ -64,7 +64,7 @@ def test_neighbours_take_two_bytes_and_far_ones_ten() -> None:
 def test_several_threads_pack_their_own_rows(limit: int | None) -> None:
     values = np.arange(40 * BLOCK)
     values[::7] *= 1 << 40
-    packer = Packer(values.size, Room(limit, smallest=0))
+    packer = Packer(values.size, ArrayAllocator(limit, smallest=0))
     turns = threading.Barrier(4)
 
     def pack(first: int) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from image_format.errors import CodecError, ImageStorageError
-from image_format.read_ahead import Stream, read_ahead
+from image_format.spool import Stream, read_ahead
 
 
 def reading_threads() -> list[str]:

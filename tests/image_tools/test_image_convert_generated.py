@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from image_format.errors import Place, RecordError, UnsupportedConversionError
+from image_format.errors import BufferOrigin, RecordError, UnsupportedConversionError
 from image_format.kernels import attributes as rows
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
@@ -166,7 +166,7 @@ inodes = st.builds(pb.INode, type=st.just(pb.INode.FILE), id=st.integers(1, 1 <<
 def survey(name: str, section: bytes) -> np.ndarray:  # type: ignore[type-arg]
     found = empty_findings()
     chunks = convert_records(
-        name, np.frombuffer(section, np.uint8), NO_CHANGES, special_names(table()), found, Place(section=name)
+        name, np.frombuffer(section, np.uint8), NO_CHANGES, special_names(table()), found, BufferOrigin(section=name)
     )
     assert b"".join(bytes(chunk) for chunk in chunks) == section
     return found

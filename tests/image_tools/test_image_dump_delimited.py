@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from image_format.array_allocator import ArrayAllocator
 from image_format.errors import RecordError
 from image_format.proto import fsimage_pb2 as pb
-from image_format.room import Room
 from image_format.varint import encode_delimited
 from image_tools.dump.delimited import COLUMNS, Policies, dump_delimited, header_row
 from image_tools.dump.records import ImageRecords
@@ -227,10 +227,10 @@ def test_rows_of_hadoop_3(tmp_path: Path, zone: Callable[[str], None]) -> None:
 def test_paths_in_a_file(tmp_path: Path) -> None:
     image = Viewed(RECORDED / "hadoop-2.7.3" / "medium-20k" / "oiv_after.xml.gz").image
     with open_image(image) as opened:
-        room = Room(0, tmp_path, smallest=1)
-        rows = dump_delimited(ImageRecords(opened), room=room)
-        assert room.in_files > 10_000
-        assert room.in_memory == 0
+        allocator = ArrayAllocator(0, tmp_path, smallest=1)
+        rows = dump_delimited(ImageRecords(opened), allocator=allocator)
+        assert allocator.in_files > 10_000
+        assert allocator.in_memory == 0
         assert joined(rows).splitlines(keepends=True) == rows_of(image, "\t")
 
 

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from engine.healing import Healing
+from engine.healing import HealingMode
 from engine.merge import merge
 from engine.replay.replayer import PLAIN
-from engine.replay_rules import ReplayRules
-from engine.settings import MergeSettings
+from engine.settings import MergeSettings, ReplayRules
 from hadoop_common.errors import HdfsError
 from hadoop_common.names import image_name
 from image_format.md5_file import md5_path
@@ -179,7 +178,7 @@ class CraftedReplay:
 
         `--as-hadoop` stops at the same operation, and a NameNode loads our image if there is one.
         """
-        stopped = self._our_side(storage, plain=True, healing=Healing.AS_HADOOP)
+        stopped = self._our_side(storage, plain=True, healing=HealingMode.AS_HADOOP)
         stops_there = stopped.txid == theirs.txid and "are inconsistent with its children" in stopped.error
         return stops_there and (ours.image is None or self._loads(storage, ours))
 
@@ -199,7 +198,7 @@ class CraftedReplay:
         image.with_name(f"fsimage.ckpt_{txid:019d}").rename(image)
         return Outcome(image=image)
 
-    def _our_side(self, storage: Path, *, plain: bool, healing: Healing = Healing.HEAL) -> Outcome:
+    def _our_side(self, storage: Path, *, plain: bool, healing: HealingMode = HealingMode.HEAL) -> Outcome:
         current, out = storage / "name" / "current", storage / f"{'plain' if plain else 'compiled'}-{healing.value}"
         out.mkdir()
         base = current / self.base.name

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from checkpointer.merging.offline import merge_directory, plan_directory
-from engine.healing import Healing
+from engine.healing import HealingMode
 from engine.settings import MergeSettings
 from hadoop_common.configuration import Configuration
 from image_format.codecs import find_codec
@@ -78,7 +78,7 @@ NO_CHECKPOINT = {
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.path.name)
 
 
-def merged(case: Case, folder: Path, codec: str | None = None, healing: Healing = Healing.HEAL) -> Path:
+def merged(case: Case, folder: Path, codec: str | None = None, healing: HealingMode = HealingMode.HEAL) -> Path:
     case.copy_to(folder)
     rules = replay_rules(Configuration.load(case.write_configuration(folder / "conf"), environment={}))
     settings = MergeSettings(codec=codec, layout_version=LAYOUT, rules=replace(rules, healing=healing))
@@ -154,7 +154,7 @@ def test_a_namenode_loads_it_and_saves_it_the_same(hadoop: Hadoop, case: Case, t
 def test_what_is_healed_is_what_keeps_hadoop_from_loading_its_own_image(
     hadoop: Hadoop, case: Case, tmp_path: Path
 ) -> None:
-    for image in (merged(case, tmp_path, healing=Healing.AS_HADOOP), case.image("after")):
+    for image in (merged(case, tmp_path, healing=HealingMode.AS_HADOOP), case.image("after")):
         with pytest.raises(HadoopRefusedError):
             load_and_save(hadoop, case, image)
 
@@ -175,7 +175,7 @@ def test_a_namenode_makes_the_same_of_it_as_of_hadoop_s_own(hadoop: Hadoop, case
 )
 def test_the_viewer_shows_the_same(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
     """Of an image that no NameNode loads the viewer shows what Hadoop left in it, so nothing is healed there."""
-    healing = Healing.AS_HADOOP if case.path.name in UNLOADABLE else Healing.HEAL
+    healing = HealingMode.AS_HADOOP if case.path.name in UNLOADABLE else HealingMode.HEAL
     assert shown(hadoop, case, merged(case, tmp_path, healing=healing)) == []
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from image_format.erasure_policies import Policy, policies_of, raw_bytes
-from image_format.errors import Place, RecordError
+from image_format.errors import BufferOrigin, RecordError
 from image_format.packed import Packed
+from image_format.policies import Policy, policies_of, raw_bytes
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringTable
 from image_format.varint import encode_delimited
@@ -64,7 +64,7 @@ def test_a_policy_that_nobody_describes_has_its_number_for_a_name_and_no_size() 
     file.erasureCodingPolicyID = 99
     policies = policies_of(pb.ErasureCodingSection())
     buf = np.frombuffer(encode_delimited(pb.INode(type=pb.INode.FILE, id=7, file=file)), np.uint8)
-    (batch,) = block_batches(buf, Packed.of(np.zeros(1, np.int64)), range(1), BLOCKS.names, policies, Place())
+    (batch,) = block_batches(buf, Packed.of(np.zeros(1, np.int64)), range(1), BLOCKS.names, policies, BufferOrigin())
     (row,) = batch.to_pylist()
     assert (row["ec_policy"], row["striped"], row["raw_bytes"], row["bytes"]) == ("99", True, None, 9)
 
@@ -119,7 +119,7 @@ def test_parts_of_snapshot_diffs_are_whole_lists(created: list[int], parts: int)
 
 
 def test_an_acl_entry_or_attribute_of_an_unknown_form_names_its_inode() -> None:
-    place, strings = Place("fsimage_1", "INODE"), StringTable.empty(3)
+    place, strings = BufferOrigin("fsimage_1", "INODE"), StringTable.empty(3)
     file = pb.INodeFile(acl=pb.AclFeatureProto(entries=[1 << 31]))
     file.xAttrs.xAttrs.add(name=1)
     found = [(0, pb.INode(type=pb.INode.FILE, id=7, file=file))]

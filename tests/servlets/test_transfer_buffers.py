@@ -14,7 +14,7 @@ import pytest
 from checkpointer.transfer import UploadResult, download_image, upload_image
 from hadoop_common.paced_socket import PacedSocket
 from hadoop_common.port_limits import PortLimits, Refusals
-from image_format.slice_pool import SlicePool
+from image_format.array_allocator import BufferPool
 from servlets import image_receiver
 from servlets.connection_reader import BufferedConnection
 from servlets.file_body import FileBody
@@ -32,13 +32,13 @@ def pools(monkeypatch):
     """The pools of all receivers."""
     made = []
 
-    class Watched(SlicePool):
+    class Watched(BufferPool):
         def __init__(self, size: int) -> None:
             super().__init__(size)
             assert size == 1 << 20
             made.append(self)
 
-    monkeypatch.setattr(image_receiver, "SlicePool", Watched)
+    monkeypatch.setattr(image_receiver, "BufferPool", Watched)
     return made
 
 
@@ -57,7 +57,7 @@ def reads(monkeypatch):
 
 
 def test_a_buffer_is_lent_again_when_its_last_view_is_gone():
-    pool = SlicePool(1000)
+    pool = BufferPool(1000)
     first = pool.take()
     part = first[10:20].toreadonly()
     second = pool.take()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from checkpointer.roles.standby.edit_source import EditsView
 from checkpointer.storage.lookup import read_storage_info
-from engine.open_segments import examine_open_segment
+from engine.in_progress_segments import examine_in_progress_segment
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.storage_info import StorageInfo
@@ -119,7 +119,7 @@ def _open_tail(segment: EditLogSegment) -> tuple[OpenTail | None, str]:
     """Its bytes are read, not mapped: the active cuts the file when it finalizes it."""
     try:
         content = segment.path.read_bytes()
-        found = examine_open_segment(segment, content) if content else None
+        found = examine_in_progress_segment(segment, content) if content else None
     except FileNotFoundError:
         # It was finalized meanwhile; the next look finds it under its new name.
         return None, ""

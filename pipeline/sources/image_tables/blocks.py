@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from image_format.erasure_policies import Policy, raw_bytes
-from image_format.errors import Place, RecordError
+from image_format.errors import BufferOrigin, RecordError
 from image_format.index import Bytes
 from image_format.packed import Packed
+from image_format.policies import Policy, raw_bytes
 from pipeline.kernels import blocks as kernel
 from pipeline.sources.image_tables.batches import numbers, to_batch
 from pipeline.tables.blocks import BLOCKS
@@ -35,7 +35,7 @@ def block_batches(
     slots: range,
     columns: Sequence[str],
     policies: dict[int, Policy],
-    place: Place,
+    place: BufferOrigin,
     size: int = _BATCH,
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches of at most `size` rows with the blocks of the inodes in `slots`.

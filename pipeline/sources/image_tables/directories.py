@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from image_format.errors import Place, RecordError
+from image_format.errors import BufferOrigin, RecordError
 from image_format.index import Bytes, Ids
 from image_format.packed import Packed
 from image_tools.dump.records import ImageRecords
@@ -43,7 +43,7 @@ class Snapshotting:
         return cls(allowed, np.array([counts[i] for i in allowed.tolist()], np.int64), with_diffs)
 
 
-def directory_slots(buf: Bytes, offsets: Packed, slots: range, place: Place) -> Ids:
+def directory_slots(buf: Bytes, offsets: Packed, slots: range, place: BufferOrigin) -> Ids:
     """Return the slots of directories among `slots`.
 
     Raises:
@@ -56,7 +56,7 @@ def directory_slots(buf: Bytes, offsets: Packed, slots: range, place: Place) -> 
     return np.flatnonzero(marks & kernel.DIRECTORY) + slots.start
 
 
-def quota_columns(buf: Bytes, offsets: Packed, slots: Ids, place: Place) -> tuple[Ids, Arrays]:
+def quota_columns(buf: Bytes, offsets: Packed, slots: Ids, place: BufferOrigin) -> tuple[Ids, Arrays]:
     """Return (ids, columns `id` and quotas) of the directories in `slots`.
 
     Raises:
@@ -76,7 +76,7 @@ def quota_columns(buf: Bytes, offsets: Packed, slots: Ids, place: Place) -> tupl
     return ids, arrays
 
 
-def children_columns(buf: Bytes, ids: Ids, spans_of: Callable[[Ids], Ids], place: Place) -> Arrays:
+def children_columns(buf: Bytes, ids: Ids, spans_of: Callable[[Ids], Ids], place: BufferOrigin) -> Arrays:
     """Return the columns `children` and `reference_children`.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from image_format.errors import Place, RecordError
+from image_format.errors import BufferOrigin, RecordError
 from image_format.index import Bytes
 from image_format.packed import Packed
 from image_format.permission import AclType, unpack_acl_entry, unpack_xattr_name
@@ -28,7 +28,7 @@ _SERIALS = {AclType.USER: StringKind.USER, AclType.GROUP: StringKind.GROUP}
 
 
 def inodes_with(
-    mark: int, buf: Bytes, offsets: Packed, slots: range, place: Place, also: Iterable[int] = ()
+    mark: int, buf: Bytes, offsets: Packed, slots: range, place: BufferOrigin, also: Iterable[int] = ()
 ) -> Iterator[FoundInode]:
     """Yield the inodes in `slots` with a feature, in the order of the file.
 
@@ -54,7 +54,7 @@ def _body(inode: pb.INode) -> pb.INodeFile | pb.INodeDirectory:
     return inode.file if inode.HasField("file") else inode.directory
 
 
-def _unpacked(unpack: Callable[[int], _T], packed: int, inode: pb.INode, place: Place) -> _T:
+def _unpacked(unpack: Callable[[int], _T], packed: int, inode: pb.INode, place: BufferOrigin) -> _T:
     try:
         return unpack(packed)
     except RecordError as error:
@@ -62,7 +62,9 @@ def _unpacked(unpack: Callable[[int], _T], packed: int, inode: pb.INode, place: 
         raise RecordError(what, file=place.file, section=place.section) from error
 
 
-def acl_rows(inodes: Iterable[FoundInode], strings: StringTable, path_of: PathOf, place: Place) -> Iterator[_Row]:
+def acl_rows(
+    inodes: Iterable[FoundInode], strings: StringTable, path_of: PathOf, place: BufferOrigin
+) -> Iterator[_Row]:
     """Yield a row for each ACL entry; `place` is the location of INODE, for errors.
 
     Raises:
@@ -83,7 +85,9 @@ def acl_rows(inodes: Iterable[FoundInode], strings: StringTable, path_of: PathOf
             }
 
 
-def xattr_rows(inodes: Iterable[FoundInode], strings: StringTable, path_of: PathOf, place: Place) -> Iterator[_Row]:
+def xattr_rows(
+    inodes: Iterable[FoundInode], strings: StringTable, path_of: PathOf, place: BufferOrigin
+) -> Iterator[_Row]:
     """Yield a row for each extended attribute; `place` is the location of INODE, for errors.
 
     Raises:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.digest_check import DigestCheck
 from engine.errors import CheckpointCancelledError, ReplayError
+from engine.image_verification import ImageVerification
 from hadoop_common.errors import StorageError
 from image_format.errors import RecordError
 from image_format.reader import ImageFile
@@ -32,21 +32,21 @@ def test_a_check_that_ends_without_a_verdict_confirms_nothing(image: ImageFile, 
     def stop(_: object) -> None:
         raise cause
 
-    with DigestCheck(image) as check:
+    with ImageVerification(image) as check:
         check.then = stop
         with pytest.raises(RuntimeError, match=type(cause).__name__):
             check.confirm()
 
 
 def test_the_verdict_explains_a_fault_of_the_body(image: ImageFile) -> None:
-    with pytest.raises(RecordError), DigestCheck(image) as check:
+    with pytest.raises(RecordError), ImageVerification(image) as check:
         check.then = refuse
         raise ReplayError("OP_MKDIR", 7, "it does not fit")
 
 
 @pytest.mark.parametrize("cause", [CheckpointCancelledError("cancelled"), StorageError("no room")])
 def test_a_cancellation_does_not_begin_a_check(image: ImageFile, cause: Exception) -> None:
-    with pytest.raises(type(cause)), DigestCheck(image) as check:
+    with pytest.raises(type(cause)), ImageVerification(image) as check:
         check.then = refuse
         raise cause
     assert check.fault is None
@@ -62,7 +62,7 @@ def test_a_check_that_nobody_waits_for_ends_early(image: ImageFile, cause: Excep
             check_wanted()
             running.set()
 
-    with suppress(CheckpointCancelledError, StorageError), DigestCheck(image) as check:
+    with suppress(CheckpointCancelledError, StorageError), ImageVerification(image) as check:
         check.then = work
         check.start()
         running.wait()

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.loaded_image import load_image
-from engine.replay import checks_ahead as module
+from engine.replay import checksum_thread as module
 from engine.replay import replay
-from engine.replay.checks_ahead import ChecksAhead, checks_ahead
+from engine.replay.checksum_thread import ChecksumThread, checksum_thread
 from engine.replay.kernels.frames import BODY, NO_END, check_frames
 from hadoop_common.names import segment_name
 from image_format.reader import ImageFile
@@ -79,7 +79,7 @@ def test_it_ends_behind_the_last_transaction(last: int) -> None:
 @pytest.mark.parametrize("last", [None, 77])
 def test_all_that_is_promised_is_walked(piece: int, last: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PIECE", piece)
-    ahead = ChecksAhead(SegmentCursor(SEGMENT, last_txid=last))
+    ahead = ChecksumThread(SegmentCursor(SEGMENT, last_txid=last))
     assert ahead.known(HEADER_SIZE) == HEADER_SIZE
     # the first transaction is the second one
     end = len(SEGMENT) if last is None else PLACES[last - 1]
@@ -92,13 +92,13 @@ def test_all_that_is_promised_is_walked(piece: int, last: int | None, monkeypatc
 def test_its_lead_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PIECE", 100)
     monkeypatch.setattr(module, "_LEAD", 1000)
-    with ChecksAhead(SegmentCursor(SEGMENT)) as ahead:
+    with ChecksumThread(SegmentCursor(SEGMENT)) as ahead:
         at = HEADER_SIZE
         while at < len(SEGMENT):
             known = ahead.known(at)
             assert known <= at + 1000 + 200
             at = max(at, known)
-    with ChecksAhead(SegmentCursor(SEGMENT)) as ahead:
+    with ChecksumThread(SegmentCursor(SEGMENT)) as ahead:
         pass
     assert ahead.known(0) <= HEADER_SIZE + 1200
 
@@ -108,23 +108,23 @@ def test_where_there_can_be_no_thread_nothing_is_known(monkeypatch: pytest.Monke
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    with ChecksAhead(SegmentCursor(SEGMENT)) as ahead:
+    with ChecksumThread(SegmentCursor(SEGMENT)) as ahead:
         assert ahead.known(HEADER_SIZE) == HEADER_SIZE
 
 
 def test_a_map_can_be_closed_behind_it(tmp_path: Path) -> None:
     path = tmp_path / "segment"
     path.write_bytes(SEGMENT)
-    with map_file(path) as content, checks_ahead(SegmentCursor(content)) as ahead:
-        assert isinstance(ahead, ChecksAhead)
+    with map_file(path) as content, checksum_thread(SegmentCursor(content)) as ahead:
+        assert isinstance(ahead, ChecksumThread)
 
 
 def test_no_thread_for_a_few_operations_and_none_on_one_core(monkeypatch: pytest.MonkeyPatch) -> None:
     short, _ = segment(3)
-    with checks_ahead(SegmentCursor(short)) as ahead:
+    with checksum_thread(SegmentCursor(short)) as ahead:
         assert ahead is None
     monkeypatch.setattr(module, "available_cores", lambda: 1)
-    with checks_ahead(SegmentCursor(SEGMENT)) as ahead:
+    with checksum_thread(SegmentCursor(SEGMENT)) as ahead:
         assert ahead is None
 
 

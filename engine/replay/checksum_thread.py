@@ -26,7 +26,7 @@ _LEAD = 1 << 26
 """Bytes that it may be ahead: they stay in memory until the replay reads them, too."""
 
 
-class ChecksAhead:
+class ChecksumThread:
     """A thread that walks the operations of a segment; a context manager, at whose end it looks at none any more.
 
     Args:
@@ -74,8 +74,8 @@ class ChecksAhead:
             self._thread.join()
 
 
-def checks_ahead(cursor: SegmentCursor) -> AbstractContextManager[ChecksAhead | None]:
+def checksum_thread(cursor: SegmentCursor) -> AbstractContextManager[ChecksumThread | None]:
     """None where a thread is of no use: for a short segment, and on one core."""
     if len(cursor.buffer) - cursor.position < _WORTH_A_THREAD or available_cores() == 1:
         return nullcontext()
-    return ChecksAhead(cursor)
+    return ChecksumThread(cursor)

@@ -12,15 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from image_format.bytes_table import BytesTable
+from image_format.array_allocator import ArrayAllocator, GrowableArray
 from image_format.errors import ImageStorageError
-from image_format.id_table import IdTable
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays
+from image_format.key_tables import BytesTable, IdTable
 from image_format.memory_limit import MemoryLimit
 from image_format.packed import Packed
 from image_format.reader import ImageFile
-from image_format.room import Growing, Room
 from tests.image_format.image_support import recorded_images
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -31,18 +30,18 @@ def descriptors() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
-def everything_in_files(folder: Path | None = None) -> Room:
-    return Room(0, folder, smallest=0)
+def everything_in_files(folder: Path | None = None) -> ArrayAllocator:
+    return ArrayAllocator(0, folder, smallest=0)
 
 
 @pytest.fixture(params=[None, 0, 5000])
-def room(request: pytest.FixtureRequest) -> Room:
-    return Room(request.param, smallest=0)
+def allocator(request: pytest.FixtureRequest) -> ArrayAllocator:
+    return ArrayAllocator(request.param, smallest=0)
 
 
-def test_arrays_are_zero_and_can_be_written(room: Room) -> None:
+def test_arrays_are_zero_and_can_be_written(allocator: ArrayAllocator) -> None:
     for shape in (0, 7, (5, 2), (0, 2)):
-        array = room.zeros(shape, np.int64)
+        array = allocator.zeros(shape, np.int64)
         assert array.shape == (shape if isinstance(shape, tuple) else (shape,))
         assert not array.any()
         array[...] = 7
@@ -52,22 +51,22 @@ def test_arrays_are_zero_and_can_be_written(room: Room) -> None:
 
 
 def test_what_goes_beyond_the_limit_is_in_a_file_without_a_name(tmp_path: Path) -> None:
-    room = Room(1000, tmp_path, smallest=100)
-    first, small = room.zeros(900, np.uint8), room.zeros(99, np.uint8)
-    assert (room.in_memory, room.in_files) == (900, 0)
-    second = room.zeros(800, np.uint8)
-    assert (room.in_memory, room.in_files) == (900, 800)
+    allocator = ArrayAllocator(1000, tmp_path, smallest=100)
+    first, small = allocator.zeros(900, np.uint8), allocator.zeros(99, np.uint8)
+    assert (allocator.in_memory, allocator.in_files) == (900, 0)
+    second = allocator.zeros(800, np.uint8)
+    assert (allocator.in_memory, allocator.in_files) == (900, 800)
     assert list(tmp_path.iterdir()) == []
     del first
-    third = room.zeros(1000, np.uint8)
-    assert (room.in_memory, room.in_files) == (1000, 800)
+    third = allocator.zeros(1000, np.uint8)
+    assert (allocator.in_memory, allocator.in_files) == (1000, 800)
     del second, third, small
-    assert (room.in_memory, room.in_files) == (0, 0)
+    assert (allocator.in_memory, allocator.in_files) == (0, 0)
 
 
 @pytest.mark.parametrize("looked_at", [False, True])
-def test_an_array_grows_and_keeps_what_is_used(room: Room, looked_at: bool) -> None:
-    growing = Growing(room, np.int64, 100)
+def test_an_array_grows_and_keeps_what_is_used(allocator: ArrayAllocator, looked_at: bool) -> None:
+    growing = GrowableArray(allocator, np.int64, 100)
     array = growing.array
     array[:] = np.arange(100)
     for used in (100, 200, 400):
@@ -85,26 +84,26 @@ def test_an_array_grows_and_keeps_what_is_used(room: Room, looked_at: bool) -> N
             assert (view == expected).all()
 
 
-def test_no_room_is_made_for_more_than_there_will_be(room: Room) -> None:
-    growing = Growing(room, np.int64, 100)
+def test_no_room_is_made_for_more_than_there_will_be(allocator: ArrayAllocator) -> None:
+    growing = GrowableArray(allocator, np.int64, 100)
     growing.grow(0, 110, most=150)
     assert growing.array.size == 150
 
 
 def test_growing_goes_from_memory_into_a_file(tmp_path: Path) -> None:
-    room = Room(1000, tmp_path, smallest=0)
-    growing = Growing(room, np.uint8, 600)
+    allocator = ArrayAllocator(1000, tmp_path, smallest=0)
+    growing = GrowableArray(allocator, np.uint8, 600)
     growing.array[:] = 3
     growing.grow(600, 700)
-    assert (room.in_memory, room.in_files) == (0, 1200)
+    assert (allocator.in_memory, allocator.in_files) == (0, 1200)
     assert (growing.array[:600] == 3).all()
 
 
 def test_no_descriptor_is_left() -> None:
     before = descriptors()
-    room = everything_in_files()
-    kept = [room.zeros(10, np.int64) for _ in range(5)]
-    growing = Growing(room, np.int64, 10)
+    allocator = everything_in_files()
+    kept = [allocator.zeros(10, np.int64) for _ in range(5)]
+    growing = GrowableArray(allocator, np.int64, 10)
     for _ in range(5):
         growing.grow(10, 20)
     assert descriptors() > before
@@ -116,8 +115,8 @@ def test_no_descriptor_is_left() -> None:
 def test_a_full_disk_is_one_clear_error_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
 ) -> None:
-    room = everything_in_files(tmp_path)
-    growing = Growing(room, np.uint8, 10)
+    allocator = everything_in_files(tmp_path)
+    growing = GrowableArray(allocator, np.uint8, 10)
     growing.array[:] = 9
     before = descriptors()
 
@@ -127,7 +126,7 @@ def test_a_full_disk_is_one_clear_error_and_leaves_nothing(
     with monkeypatch.context() as patched:
         patched.setattr(os, refused, refuse)
         with pytest.raises(ImageStorageError, match=r"beyond the memory limit into .*No space left") as caught:
-            room.zeros(10, np.int64)
+            allocator.zeros(10, np.int64)
     assert "checkpointer.memory.dir" in caught.value.hint
     del caught
     with monkeypatch.context() as patched:
@@ -141,7 +140,7 @@ def test_a_full_disk_is_one_clear_error_and_leaves_nothing(
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ImageStorageError, match="absent"):
-        MemoryLimit(0, tmp_path / "absent").room().zeros(1 << 20, np.uint8)
+        MemoryLimit(0, tmp_path / "absent").allocator().zeros(1 << 20, np.uint8)
 
 
 @given(
@@ -165,7 +164,7 @@ def test_a_bytes_table_numbers_what_it_is_given_wherever_it_lies(
     keys: list[bytes], limit: int | None, behind: int
 ) -> None:
     """The keys up to one come one by one, the others all at once."""
-    table = BytesTable(Room(limit, smallest=0))
+    table = BytesTable(ArrayAllocator(limit, smallest=0))
     numbers = list(range(len(keys)))
     assert [table.add(key, 1) for key in keys[:behind]] == numbers[:behind]
     table.add_all(keys[behind:], [1] * len(keys[behind:]))
@@ -175,7 +174,7 @@ def test_a_bytes_table_numbers_what_it_is_given_wherever_it_lies(
 
 
 def test_a_bytes_table_takes_no_string_that_is_too_long() -> None:
-    table = BytesTable(Room(None))
+    table = BytesTable(ArrayAllocator(None))
     with pytest.raises(ValueError, match="too long"):
         table.add_all([b"x", b"x" * 65536], [0, 0])
     assert (table.count, table.used) == (0, 0)
@@ -184,7 +183,7 @@ def test_a_bytes_table_takes_no_string_that_is_too_long() -> None:
 @pytest.mark.parametrize("path", recorded_images()[:4], ids=str)
 def test_an_index_in_files_is_the_same(path: Path) -> None:
     with ImageFile.open(path) as image:
-        plain, spilled = ImageIndex(image).arrays, ImageIndex(image, room=everything_in_files()).arrays
+        plain, spilled = ImageIndex(image).arrays, ImageIndex(image, allocator=everything_in_files()).arrays
         for name in plain.__slots__:
             for ours, theirs in zip(columns(plain, name), columns(spilled, name), strict=True):
                 assert np.array_equal(ours, theirs)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from image_format.write_ways import WriteWays
+from image_format.direct_file import WriteModeChooser
 from tests.depth import examples
 
 STRETCH = 64 << 20
 
 
-def write(ways: WriteWays, stretches: int, direct: float, cached: float, producer: float) -> float:
+def write(ways: WriteModeChooser, stretches: int, direct: float, cached: float, producer: float) -> float:
     """Seconds that so many stretches take, rates in bytes a second."""
     seconds = 0.0
     for _ in range(stretches):
@@ -29,7 +29,7 @@ RATES = st.floats(50e6, 5e9)
 @given(direct=RATES, cached=RATES, producer=RATES)
 def test_no_disk_is_written_much_slower_than_the_better_way(direct: float, cached: float, producer: float) -> None:
     stretches = 400
-    seconds = write(WriteWays(direct=True), stretches, direct, cached, producer)
+    seconds = write(WriteModeChooser(direct=True), stretches, direct, cached, producer)
     best = stretches * STRETCH / min(producer, max(direct, cached))
     # of 67 stretches three go the slower way, and a tenth is no reason to use the cache
     worst = 6 * 3 * STRETCH / min(direct, cached, producer)
@@ -37,7 +37,7 @@ def test_no_disk_is_written_much_slower_than_the_better_way(direct: float, cache
 
 
 def test_the_cache_is_left_to_others_where_the_disk_keeps_up() -> None:
-    ways = WriteWays(direct=True)
+    ways = WriteModeChooser(direct=True)
     for _ in range(1000):
         assert ways.direct
         assert ways.measures
@@ -45,14 +45,14 @@ def test_the_cache_is_left_to_others_where_the_disk_keeps_up() -> None:
 
 
 def test_a_disk_that_is_quicker_through_the_cache() -> None:
-    ways = WriteWays(direct=True)
+    ways = WriteModeChooser(direct=True)
     write(ways, 3, 330e6, 580e6, 1e9)
     assert not ways.direct
     assert not ways.measures
 
 
 def test_what_is_settled_is_tried_again() -> None:
-    ways = WriteWays(direct=True)
+    ways = WriteModeChooser(direct=True)
     write(ways, 3, 330e6, 580e6, 1e9)
     write(ways, 64, 330e6, 100e6, 1e9)
     assert ways.direct
@@ -60,7 +60,7 @@ def test_what_is_settled_is_tried_again() -> None:
 
 
 def test_without_a_way_past_the_cache_there_is_nothing_to_decide() -> None:
-    ways = WriteWays(direct=False)
+    ways = WriteModeChooser(direct=False)
     write(ways, 100, 1.0, 1e8, 1e9)
     assert not ways.direct
     assert not ways.measures

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.healing import Healed
+from engine.healing import HealedFault
 from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff, DirectoryDiffs, LinkCopy, Node, row_of
 from engine.namespace.history import History
 from engine.namespace.references import Hub, WithName
@@ -24,7 +24,7 @@ _DIFFS, _CHILDREN, _INODES, _REFERENCES = "SNAPSHOT_DIFF", "INODE_DIR", "INODE",
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Use:
+class _DeletedEntry:
     """An entry of a deleted list: `directory`'s diff has `node` under `name`."""
 
     directory: int
@@ -33,7 +33,7 @@ class _Use:
     node: Node
 
 
-class Settling:
+class SnapshotHealer:
     """One pass over the directories whose diffs were read, and over the names that changed.
 
     Args:
@@ -81,19 +81,19 @@ class Settling:
         assert diffs is not None
         return diffs
 
-    def _uses(self) -> dict[int, list[_Use]]:
+    def _uses(self) -> dict[int, list[_DeletedEntry]]:
         """By row, the entries of deleted lists that lead to inodes which are gone."""
-        found: dict[int, list[_Use]] = {}
+        found: dict[int, list[_DeletedEntry]] = {}
         for directory in self._directories():
             for diff in self._diffs_of(directory).items:
                 for name, node in list(diff.deleted.items()):
                     row = node if isinstance(node, int) else node.row
-                    if self._is_gone(row) and not self._came_and_left(_Use(directory, diff, name, node)):
-                        found.setdefault(row, []).append(_Use(directory, diff, name, node))
+                    if self._is_gone(row) and not self._came_and_left(_DeletedEntry(directory, diff, name, node)):
+                        found.setdefault(row, []).append(_DeletedEntry(directory, diff, name, node))
         return found
 
     def _note(self, code: str, section: str, row: int, path: str, message: str) -> None:
-        self._tree.heals.add(Healed(code, section, self._id(row), path, message))
+        self._tree.healing_log.add(HealedFault(code, section, self._id(row), path, message))
 
     def _path(self, directory: int, name: bytes) -> str:
         above = self._history.full_path(directory)
@@ -143,14 +143,14 @@ class Settling:
 
     # ---- inodes that only deleted lists have ---------------------------------------------------------------
 
-    def _came_and_left(self, use: _Use) -> bool:
+    def _came_and_left(self, use: _DeletedEntry) -> bool:
         """Whether one diff has a link both as created and as deleted, under another name: it is to have neither."""
         names = [] if isinstance(use.node, WithName) else use.diff.forget_stray(use.node)
         if names:
             self._drop(use, "diff-created", "a link that came and left between two snapshots was dropped")
         return bool(names)
 
-    def _settle_inode(self, row: int, uses: list[_Use]) -> None:
+    def _settle_inode(self, row: int, uses: list[_DeletedEntry]) -> None:
         """An inode that is gone, and the deleted lists that have it."""
         if self._table.kind[row] == DIRECTORY:
             for use in uses:
@@ -168,7 +168,7 @@ class Settling:
         for use in uses:
             self._keep_by_name(row, use)
 
-    def _take_back_name(self, row: int, use: _Use) -> None:
+    def _take_back_name(self, row: int, use: _DeletedEntry) -> None:
         """An older diff that has a link as created followed it to its later names; the snapshot knows the first."""
         items = self._diffs_of(use.directory).items
         for diff in reversed(items[: items.index(use.diff)]):
@@ -180,7 +180,7 @@ class Settling:
             if followed or use.name in diff.created or use.name in diff.deleted:
                 return
 
-    def _keep_plainly(self, row: int, uses: list[_Use]) -> None:
+    def _keep_plainly(self, row: int, uses: list[_DeletedEntry]) -> None:
         """An inode is in deleted lists only, under one name; copies of a link share its record."""
         if self._table.name(row) != uses[0].name:
             self._table.set_name(row, uses[0].name)
@@ -189,7 +189,7 @@ class Settling:
             use.diff.deleted[use.name] = row
             self._diffs.touch(use.directory)
 
-    def _keep_by_name(self, row: int, use: _Use) -> None:
+    def _keep_by_name(self, row: int, use: _DeletedEntry) -> None:
         """A deleted entry leads to an inode by a reference of its own."""
         if isinstance(use.node, WithName):
             named: WithName | None = use.node
@@ -208,7 +208,7 @@ class Settling:
         self._references.refer(row, self._history.latest_below(directory))
         self._tree.links.set(directory, self._table.name(row), row, changed=True)
 
-    def _drop(self, use: _Use, code: str, text: str) -> None:
+    def _drop(self, use: _DeletedEntry, code: str, text: str) -> None:
         row = use.node if isinstance(use.node, int) else use.node.row
         self._note(code, _DIFFS, row, self._path(use.directory, use.name), text)
         del use.diff.deleted[use.name]
@@ -222,7 +222,7 @@ class Settling:
             if self._is_gone(row) or self._is_gone(directory):
                 continue
             name = self._table.name(row)
-            use = _Use(directory, diff, name, row)
+            use = _DeletedEntry(directory, diff, name, row)
             if self._history.current_child(directory, name) == row and name in diff.created:
                 self._drop(
                     use, "diff-deleted-twice", "an inode that the directory has was deleted and created: neither"
@@ -251,7 +251,7 @@ class Settling:
                     snapshots = self._history.counted_at(directory, counted)
                     if not any(each != CURRENT_STATE and diffs.index_at(each) <= index for each in snapshots):
                         continue
-                    use = _Use(directory, diff, name, diff.deleted[name])
+                    use = _DeletedEntry(directory, diff, name, diff.deleted[name])
                     self._drop(use, "diff-deleted-twice", "a link that was deleted and created as one inode: neither")
                     del diff.created[name]
 
@@ -279,8 +279,8 @@ class Settling:
                     self._note("dir-reference-twice", _CHILDREN, reference.row, self._path(directory, name), text)
                     self._tree.unlink(directory, name)
                 seen.add(reference)
-        uses: list[tuple[WithName | Hub, _Use]] = [
-            (held, _Use(directory, diff, name, node))
+        uses: list[tuple[WithName | Hub, _DeletedEntry]] = [
+            (held, _DeletedEntry(directory, diff, name, node))
             for directory in self._directories()
             for diff in self._diffs_of(directory).items
             for name, node in diff.deleted.items()
@@ -291,7 +291,7 @@ class Settling:
                 self._drop(use, "diff-reference-twice", "a second use of a reference was dropped")
             seen.add(reference)
 
-    def _is_home(self, reference: WithName | Hub, use: _Use) -> bool:
+    def _is_home(self, reference: WithName | Hub, use: _DeletedEntry) -> bool:
         home = reference.parent if isinstance(reference, WithName) else int(self._table.parent[reference.row])
         return home == use.directory
 
@@ -315,7 +315,7 @@ class Settling:
             for name, node in list(diff.deleted.items()):
                 written = self._diffs.written_name(node)
                 if written in taken:
-                    use = _Use(directory, diff, name, node)
+                    use = _DeletedEntry(directory, diff, name, node)
                     self._drop(use, "diff-deleted-name", "a second deleted inode of one name was dropped")
                 taken.add(written)
 
@@ -341,12 +341,12 @@ class Settling:
             for name, node in list(diff.deleted.items()):
                 if not isinstance(node, LinkCopy) or self._table.name(node.row) == name:
                     continue
-                if self._came_and_left(_Use(directory, diff, name, node)):
+                if self._came_and_left(_DeletedEntry(directory, diff, name, node)):
                     continue
                 if self._history.in_current_state(node.row) and not self._references.is_dst(node.row):
                     self._refer_to_child(node.row)
                 text = f"inode {self._id(node.row)} has another name by now: it got a reference here"
                 self._note("diff-deleted-name", _DIFFS, node.row, self._path(directory, name), text)
-                use = _Use(directory, diff, name, node)
+                use = _DeletedEntry(directory, diff, name, node)
                 self._take_back_name(node.row, use)
                 self._keep_by_name(node.row, use)

@@ -19,7 +19,7 @@ _HINT = (
 
 
 @dataclass(frozen=True, slots=True)
-class OpenSegment:
+class InProgressSegment:
     """A segment in progress, and how far it can be read.
 
     Attributes:
@@ -31,7 +31,7 @@ class OpenSegment:
     cut_bytes: int
 
 
-def read_open_segments(segments: Iterable[EditLogSegment]) -> list[OpenSegment]:
+def read_in_progress_segments(segments: Iterable[EditLogSegment]) -> list[InProgressSegment]:
     """The ones of the in-progress `segments` that hold an operation, each up to its last good one.
 
     A file of 0 bytes, and one with nothing but a header, hold no transaction: a NameNode deletes the one and
@@ -53,16 +53,16 @@ def read_open_segments(segments: Iterable[EditLogSegment]) -> list[OpenSegment]:
     return [found for found in examined if found is not None]
 
 
-def _examine(segment: EditLogSegment) -> OpenSegment | None:
+def _examine(segment: EditLogSegment) -> InProgressSegment | None:
     with map_file(segment.path) as content:
-        return examine_open_segment(segment, content)
+        return examine_in_progress_segment(segment, content)
 
 
-def examine_open_segment(segment: EditLogSegment, content: Buffer) -> OpenSegment | None:
+def examine_in_progress_segment(segment: EditLogSegment, content: Buffer) -> InProgressSegment | None:
     """How far `content`, the bytes of a segment in progress, can be read; None where it holds no operation.
 
     Raises:
-        JournalError: as `read_open_segments`.
+        JournalError: as `read_in_progress_segments`.
     """
     found = examine_segment(content, file=str(segment.path), first_txid=segment.first)
     fault = found.fault
@@ -80,10 +80,10 @@ def examine_open_segment(segment: EditLogSegment, content: Buffer) -> OpenSegmen
         ) from fault
     if found.last_txid is None:
         return None
-    return OpenSegment(EditLogSegment(segment.first, found.last_txid, segment.path), found.cut_bytes)
+    return InProgressSegment(EditLogSegment(segment.first, found.last_txid, segment.path), found.cut_bytes)
 
 
-def check_overlaps(found: Sequence[OpenSegment], others: Iterable[EditLogSegment], image_txid: int) -> None:
+def check_overlaps(found: Sequence[InProgressSegment], others: Iterable[EditLogSegment], image_txid: int) -> None:
     """Refuse two versions of one transaction, of which one lies in a segment in progress.
 
     A NameNode refuses only when the finalized name exists already, and else takes the longer one unseen.

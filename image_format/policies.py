@@ -1,13 +1,36 @@
-"""Erasure coding policies of an image: what they are, and the space that a block group takes (StripedBlockUtil)."""
+"""Storage policies by layout version, and erasure coding policies with the space that a block group takes."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from hadoop_common.storage_policies import STORAGE_POLICIES, UNSPECIFIED_POLICY
+from image_format.layout import LayoutVersion, supports
 from image_format.proto import fsimage_pb2 as pb
+
+LAZY_PERSIST = 15
+_SINCE = {
+    each.id: LayoutVersion.NVDIMM_SUPPORT if "NVDIMM" in each.creation else LayoutVersion.ERASURE_CODING
+    for each in STORAGE_POLICIES
+    if each.needs_hadoop3
+}
+
+
+def known_policies(layout_version: int) -> Collection[int]:
+    """Ids of the storage policies that the releases of a layout have."""
+    ids = [each.id for each in STORAGE_POLICIES if policy_since(each.id, layout_version) is None]
+    return (UNSPECIFIED_POLICY, *ids)
+
+
+def policy_since(policy_id: int, layout_version: int) -> LayoutVersion | None:
+    """The newer layout that brought a policy; None where `layout_version` has it or no layout has."""
+    since = _SINCE.get(policy_id)
+    return None if since is None or supports(since, layout_version) else since
+
 
 _Numbers = npt.NDArray[np.int64]
 _MEBI = 1024 * 1024

@@ -1,4 +1,4 @@
-"""Room for large arrays: memory up to a limit, and mapped temporary files without a name beyond it."""
+"""Large arrays in memory up to a limit, in mapped temporary files without a name beyond it; reusable buffers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Block(mmap.mmap):
     descriptor = -1
 
 
-class Room:
+class ArrayAllocator:
     """Hands out arrays of zeros, to several threads if need be; what is not in use any more goes back by itself.
 
     Memory that nothing was written to takes none, but counts. A file has its whole size on disk before it is mapped,
@@ -139,16 +139,16 @@ class Room:
         )
 
 
-class Growing:
+class GrowableArray:
     """An array that gets longer where it lies, if nobody else looks at it; else it is copied.
 
     It does not keep its array: who asked for it drops that one, and all views of it, before it grows.
     """
 
-    def __init__(self, room: Room, dtype: npt.DTypeLike, size: int) -> None:
-        self._room = room
+    def __init__(self, allocator: ArrayAllocator, dtype: npt.DTypeLike, size: int) -> None:
+        self._allocator = allocator
         self._dtype = np.dtype(dtype)
-        self._block = room.block(size * self._dtype.itemsize)
+        self._block = allocator.block(size * self._dtype.itemsize)
 
     @property
     def array(self) -> npt.NDArray[Any]:
@@ -162,14 +162,14 @@ class Growing:
             most: items that there will ever be; no room is made for more.
 
         Raises:
-            ImageStorageError, MemoryError: see `Room.zeros`; it is as before.
+            ImageStorageError, MemoryError: see `ArrayAllocator.zeros`; it is as before.
         """
         item = self._dtype.itemsize
         wanted = max(needed, 2 * (len(self._block) // item))
         size = item * (wanted if most is None else min(wanted, most))
-        longer = self._room.longer(self._block, size)
+        longer = self._allocator.longer(self._block, size)
         if longer is None:
-            longer = self._room.block(size)
+            longer = self._allocator.block(size)
             kept = used * item
             memoryview(longer)[:kept] = memoryview(self._block)[:kept]
         self._block = longer
@@ -191,3 +191,27 @@ def _like_numpy(block: mmap.mmap) -> None:
     if len(block) >= _HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):
             block.madvise(mmap.MADV_HUGEPAGE)
+
+
+class BufferPool:
+    """Lends page-aligned buffers of `size` bytes; one is lent again when no view of it is left.
+
+    `made` counts them: as many as were ever lent at once.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._free: list[mmap.mmap] = []
+        self.made = 0
+
+    def take(self) -> memoryview:
+        """A buffer with anything in it; raises MemoryError where there is no memory."""
+        try:
+            buffer = self._free.pop()
+        except IndexError:
+            buffer = memory(self._size, mmap.mmap)
+            self.made += 1
+        # views refer to the array, and the array's end is what tells that there are none
+        array = np.frombuffer(buffer, np.uint8)
+        weakref.finalize(array, self._free.append, buffer).atexit = False
+        return array.data

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from engine.errors import CheckpointCancelledError
-from engine.replay_rules import ReplayRules
+from engine.settings import ReplayRules
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.priority import let_others_go_first
 from image_format.known_digests import FileIdentity, identity_at
@@ -28,7 +28,7 @@ def check_key(path: Path, rules: ReplayRules) -> CheckKey:
     return identity_at(path), identity_at(md5_path(path)), rules
 
 
-class DigestCheck:
+class ImageVerification:
     """Check of an open image; a context manager that ends before the image is closed.
 
     It goes on in a thread from `start` on.

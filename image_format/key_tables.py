@@ -1,4 +1,4 @@
-"""Numbers for byte strings, in a table that kernels share."""
+"""Hash tables that Python and kernels share: rows by inode id, and numbers of byte strings."""
 
 from __future__ import annotations
 
@@ -7,12 +7,74 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from image_format.kernels.tables import LINK_DTYPE, find_link, hash_name, move_links, put_items, put_link
-from image_format.room import Growing, Room
+from image_format.array_allocator import ArrayAllocator, GrowableArray
+from image_format.kernels.tables import (
+    LINK_DTYPE,
+    UNKNOWN,
+    find_link,
+    find_number,
+    find_numbers,
+    hash_name,
+    move_links,
+    move_numbers,
+    put_items,
+    put_link,
+    put_number,
+)
+
+_FIRST_SIZE = 1 << 10
+
+
+class IdTable:
+    """Rows by inode id; nothing is ever taken out.
+
+    Args:
+        allocator: for its array.
+
+    Attributes:
+        slots: pairs of id and row, see `kernels.tables.find_number`.
+    """
+
+    def __init__(self, allocator: ArrayAllocator) -> None:
+        self._allocator = allocator
+        self.slots: npt.NDArray[np.int64] = allocator.zeros((_FIRST_SIZE, 2), np.int64)
+        self.count = 0
+
+    def get(self, inode_id: int) -> int | None:
+        """The row, None where the id has none."""
+        row = int(find_number(self.slots, inode_id))
+        return None if row == UNKNOWN else row
+
+    def get_all(self, inode_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The row of each, `UNKNOWN` where an id has none."""
+        found: npt.NDArray[np.int64] = find_numbers(self.slots, inode_ids)
+        return found
+
+    def __contains__(self, inode_id: int) -> bool:
+        return int(find_number(self.slots, inode_id)) != UNKNOWN
+
+    def add(self, inode_id: int, row: int) -> None:
+        """Set the row of an id that has none."""
+        self.reserve(1)
+        put_number(self.slots, inode_id, row)
+        self.count += 1
+
+    def reserve(self, more: int) -> None:
+        """Make room for so many more ids: three of four places are filled at most."""
+        size = self.slots.shape[0]
+        while (self.count + more) * 4 > size * 3:
+            size *= 2
+        if size != self.slots.shape[0]:
+            wider = self._allocator.zeros((size, 2), np.int64)
+            # Pages come faster in their order than as hashes want them.
+            wider.fill(0)
+            move_numbers(self.slots, wider)
+            self.slots = wider
+
 
 _FIRST_SIZE = 1 << 6
 _FIRST_BYTES = 1 << 12
-_LONGEST = 0xFFFF
+_MAX_LENGTH = 0xFFFF
 _NO_LINKS = np.zeros(0, LINK_DTYPE)
 _NO_BYTES = np.zeros(0, np.uint8)
 
@@ -21,7 +83,7 @@ class BytesTable:
     """Byte strings in the order in which they came, each with a number from 0 on; groups keep them apart.
 
     Args:
-        room: for its arrays.
+        allocator: for its arrays.
 
     Attributes:
         items: `LINK_DTYPE`, the first `count` of which are in use: `directory` is the group, `row` a value.
@@ -29,11 +91,14 @@ class BytesTable:
         arena: the bytes, the first `used` of which are in use.
     """
 
-    def __init__(self, room: Room) -> None:
-        self._room = room
-        self._items, self._arena = Growing(room, LINK_DTYPE, _FIRST_SIZE), Growing(room, np.uint8, _FIRST_BYTES)
+    def __init__(self, allocator: ArrayAllocator) -> None:
+        self._allocator = allocator
+        self._items, self._arena = (
+            GrowableArray(allocator, LINK_DTYPE, _FIRST_SIZE),
+            GrowableArray(allocator, np.uint8, _FIRST_BYTES),
+        )
         self.items = self._items.array
-        self.slots: npt.NDArray[np.int64] = room.zeros(2 * _FIRST_SIZE, np.int64)
+        self.slots: npt.NDArray[np.int64] = allocator.zeros(2 * _FIRST_SIZE, np.int64)
         self.arena: npt.NDArray[np.uint8] = self._arena.array
         self.count = 0
         self.used = 0
@@ -50,7 +115,7 @@ class BytesTable:
         Raises:
             ValueError: it has more than 65535 bytes.
         """
-        if len(key) > _LONGEST:
+        if len(key) > _MAX_LENGTH:
             raise ValueError(f"a string of {len(key)} bytes is too long")
         self.reserve(1, len(key))
         wanted = np.frombuffer(key, np.uint8)
@@ -64,7 +129,7 @@ class BytesTable:
 
     def add_all(self, keys: Sequence[bytes], groups: Sequence[int]) -> None:
         """The next numbers for keys, each in its group, that have none; as `add`, but quick for many."""
-        if max(map(len, keys), default=0) > _LONGEST:
+        if max(map(len, keys), default=0) > _MAX_LENGTH:
             raise ValueError("a string is too long")
         data = b"".join(keys)
         self.reserve(len(keys), len(data))
@@ -101,7 +166,7 @@ class BytesTable:
         while needed * 4 > places * 3:
             places *= 2
         if places != self.slots.size:
-            slots = self._room.zeros(places, np.int64)
+            slots = self._allocator.zeros(places, np.int64)
             # Pages come faster in their order than as hashes want them.
             slots.fill(0)
             move_links(self.slots, slots)
