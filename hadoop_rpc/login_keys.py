@@ -51,7 +51,7 @@ SENDS_USER_NAME = ConfigKey(
     SWITCH,
     "Whether requests with Kerberos also name our principal as user.name, as Hadoop's own checkpointers do where "
     "hadoop.http.authentication.type is simple, and web servers need not prove who they are. Anybody can do the same "
-    "there, and fetch images; a key of ours.",
+    "there, and fetch images. Specific to the checkpointer.",
 )
 
 LOGIN_KEYS = keys_in(globals())

@@ -138,7 +138,7 @@ class _Reader:
             access=self._take(lambda: access_rules(settings), AccessRules()),
             kerberos=self._take(lambda: kerberos_settings(settings, Identity(), Part.JOURNALNODE), None),
             format_not_empty=self._get(node.JOURNALNODE_FORMAT_NOT_EMPTY),
-            most_others=0 if complete else self._get(node.JOURNALNODE_MOST_JOURNALS),
+            most_others=0 if complete else self._get(node.JOURNALNODE_MAX_JOURNALS),
         )
 
     def _address(self, key: ConfigKey[str], bind_host: ConfigKey[str]) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""Who may call a server of ours on an unsecured cluster: the hosts that the configuration names, and no one else."""
+"""Access to our servers on a cluster without Kerberos: only the hosts that the configuration names may call."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _SUPERUSER = "hdfs"
 
 
 def access_rules(settings: Configuration) -> AccessRules:
-    """Loopback, the NameNodes, checkpointers and JournalNodes of all nameservices, and what `checkpointer.access` adds.
+    """Admit loopback, the NameNodes, checkpointers and JournalNodes of all nameservices, and `checkpointer.access.*`.
 
-    Where no NameNode is named, as Hadoop allows on the hosts of JournalNodes, any host may call.
+    If the configuration does not name a NameNode, as Hadoop allows on JournalNode hosts, any host may call.
 
     Raises:
         ConfigurationError: HADOOP_USER_NAME or a key cannot be used.
@@ -67,7 +67,7 @@ def _other_hosts(settings: Configuration) -> Iterator[str]:
             try:
                 yield from (node.host for node in QuorumAddress.parse(value).nodes)
             except JournalError as fault:
-                # who reads the key tells what is wrong with it
+                # the reader of the key reports the fault
                 _LOG.debug("%s: %s", name, fault)
 
 

@@ -1,4 +1,4 @@
-"""Who is who in a cluster's configuration: nameservice, this node's id, the NameNodes' and our own HTTP address."""
+"""Addresses and identities in a cluster's configuration: nameservice, this node's id, and all NameNodes' addresses."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _RPC_PORT = 8020
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Where this node belongs.
+    """The nameservice and id of this node.
 
     Attributes:
         nameservice: "" without nameservices.
         namenodes: ids of the nameservice's NameNodes, empty without HA.
-        own_id: which of them we are, "" if none.
+        own_id: our id among them, "" if this node is not one of them.
     """
 
     nameservice: str = ""
@@ -42,14 +42,14 @@ class Identity:
 
 
 def identity(configuration: Configuration, *own: ConfigKey[str]) -> Identity:
-    """Nameservice, its NameNodes and our id among them (DFSUtil.getNamenodeNameServiceId).
+    """Return the nameservice, its NameNodes and our id among them (DFSUtil.getNamenodeNameServiceId).
 
-    Of several nameservices ours is the one for which the first of the keys `own`, or else
-    dfs.namenode.rpc-address, has an address of this host. An id is ours only where dfs.ha.namenode.id says so: a
-    checkpointer may run beside a NameNode and is none then.
+    Of several nameservices, ours is the one whose first key of `own`, or else dfs.namenode.rpc-address, has an address
+    of this host. Only dfs.ha.namenode.id gives this node an id: a checkpointer may run next to a NameNode without being
+    one.
 
     Raises:
-        ConfigurationError: the nameservice is not clear, or dfs.ha.namenode.id is none of its NameNodes.
+        ConfigurationError: the nameservice is ambiguous, or dfs.ha.namenode.id is not one of its NameNodes.
     """
     services = nameservices(configuration)
     own_id = keys.HA_NAMENODE_ID.read(configuration)
@@ -70,12 +70,12 @@ def identity(configuration: Configuration, *own: ConfigKey[str]) -> Identity:
 
 
 def nameservices(configuration: Configuration) -> list[str]:
-    """The nameservices of this cluster."""
+    """Return the nameservices of this cluster."""
     return keys.INTERNAL_NAMESERVICES.read(configuration) or keys.NAMESERVICES.read(configuration)
 
 
 def namenode_ids(configuration: Configuration, nameservice: str) -> list[str]:
-    """Ids of the NameNodes of a nameservice."""
+    """Return the ids of a nameservice's NameNodes."""
     return keys.HA_NAMENODES.read(configuration, keys.HA_NAMENODES.of(nameservice))
 
 
@@ -97,10 +97,10 @@ def _our_service(
 
 
 def _is_here(configuration: Configuration, key: ConfigKey[str], nameservice: str, own_id: str) -> bool:
-    """Whether a node of a nameservice, the one with `own_id` where that is known, has an address of this host."""
+    """Return whether a NameNode of a nameservice has an address of this host; with `own_id`, only that NameNode."""
     ids = [each for each in namenode_ids(configuration, nameservice) if own_id in ("", each)]
     names = [key.of(nameservice), *(key.of(f"{nameservice}.{each}") for each in ids)]
-    # a malformed address, which may be another nameservice's, is reported where it is needed
+    # a malformed address may belong to another nameservice; its user reports it
     faults = FaultCollector()
     hosts = [faults.take(partial(address, configuration, name, 0), ("", 0))[0] for name in names]
     return any(is_local(host) for host in hosts if host)
@@ -108,11 +108,11 @@ def _is_here(configuration: Configuration, key: ConfigKey[str], nameservice: str
 
 def _unclear(configuration: Configuration, problem: str) -> ConfigurationError:
     key = keys.NAMESERVICE_ID.name
-    return ConfigurationError([configuration.fault(key, f"is needed, for there are several nameservices: {problem}")])
+    return ConfigurationError([configuration.fault(key, f"is required with several nameservices: {problem}")])
 
 
 def scoped_key(configuration: Configuration, key: str, nameservice: str, namenode: str) -> str:
-    """The most specific form of `key` that is set: `key.NS.NN`, `key.NS`, else `key` (DFSUtil.setGenericConf)."""
+    """Return the most specific form of `key` that is set: `key.NS.NN`, `key.NS`, else `key` (as setGenericConf)."""
     candidates = []
     if nameservice:
         candidates += [f"{key}.{nameservice}.{namenode}"] if namenode else []
@@ -121,10 +121,10 @@ def scoped_key(configuration: Configuration, key: str, nameservice: str, namenod
 
 
 def parse_host_port(text: str, default_port: int) -> tuple[str, int]:
-    """Host and port of `host:port`, `[v6]:port` or `host`, with or without a scheme before it.
+    """Return host and port of `host:port`, `[v6]:port` or `host`, optionally after a scheme.
 
     Raises:
-        ValueError: not such an address.
+        ValueError: the text is not an address.
     """
     try:
         parts = urlsplit(text if "://" in text else f"//{text}")
@@ -137,10 +137,10 @@ def parse_host_port(text: str, default_port: int) -> tuple[str, int]:
 
 
 def namenode_urls(configuration: Configuration, who: Identity, policy: HttpPolicy) -> tuple[str, ...]:
-    """`http(s)://host:port` of the NameNodes an image goes to: the others of an HA nameservice, or the only one.
+    """Return `http(s)://host:port` of the NameNodes that get images: the others of an HA nameservice, or the only one.
 
     Raises:
-        ConfigurationError: an address is malformed, or nothing says on which host a NameNode is.
+        ConfigurationError: an address is malformed, or the host of a NameNode is not configured.
     """
     ids = who.others if who.is_ha else ("",)
     return tuple(_url(configuration, who.nameservice, namenode, policy) for namenode in ids)
@@ -154,18 +154,18 @@ def _url(configuration: Configuration, nameservice: str, namenode: str, policy: 
     if host in WILDCARDS:
         host = _host_of_rpc(configuration, nameservice, namenode, key)
     if not port:
-        raise ConfigurationError([configuration.fault(key, "has port 0, to which nothing can connect")])
+        raise ConfigurationError([configuration.fault(key, "has port 0, to which clients cannot connect")])
     return f"{'https' if secure else 'http'}://{host_port(host, port)}"
 
 
 def namenode_rpc(configuration: Configuration, who: Identity) -> tuple[tuple[str, int], ...]:
-    """Host and port of the RPC servers of the NameNodes that `namenode_urls` names, in the same order.
+    """Return host and port of the RPC servers of the NameNodes that `namenode_urls` names, in the same order.
 
-    The service RPC address is preferred where there is one, as Hadoop's own checkpointers prefer it
-    (NameNode.getServiceAddress); without HA the address may come from fs.defaultFS.
+    Like Hadoop's checkpointers, this prefers the service RPC address (NameNode.getServiceAddress). Without HA, the
+    address may come from fs.defaultFS.
 
     Raises:
-        ConfigurationError: an address is malformed, or nothing says where a NameNode's RPC server is.
+        ConfigurationError: an address is malformed, or the host of a NameNode is not configured.
     """
     ids = who.others if who.is_ha else ("",)
     return tuple(_rpc_address(configuration, who.nameservice, namenode) for namenode in ids)
@@ -183,17 +183,17 @@ def _rpc_address(configuration: Configuration, nameservice: str, namenode: str) 
     host, port = default_fs(configuration)
     if not namenode and host not in ("", nameservice):
         return host, port
-    # Hadoop's default port on the host that the HTTP address names, for want of a better word.
+    # last resort: Hadoop's default port on the host of the HTTP address
     http_key = scoped_key(configuration, keys.HTTP_ADDRESS.name, nameservice, namenode)
     host, _ = address(configuration, http_key, 0)
     return (_host_of_rpc(configuration, nameservice, namenode, http_key) if host in WILDCARDS else host), _RPC_PORT
 
 
 def address(configuration: Configuration, key: str, default_port: int) -> tuple[str, int]:
-    """Host and port that `key` holds; a host of "" and the default port where it is not set.
+    """Return the host and port of `key`; ("", `default_port`) if the key is not set.
 
     Raises:
-        ConfigurationError: it is no address.
+        ConfigurationError: the value is not an address.
     """
     text = configuration.get(key, "")
     if not text:
@@ -205,17 +205,17 @@ def address(configuration: Configuration, key: str, default_port: int) -> tuple[
 
 
 def default_fs(configuration: Configuration) -> tuple[str, int]:
-    """Host and RPC port that fs.defaultFS names; a host of "" where it names none, or another file system.
+    """Return host and RPC port of fs.defaultFS; a host of "" if it has no host or names another file system.
 
     Raises:
-        ConfigurationError: it is no URI with a host and a port.
+        ConfigurationError: the value is not a URI with a host and a port.
     """
     try:
         parts = urlsplit(keys.DEFAULT_FS.read(configuration))
         host, port = parts.hostname or "", _RPC_PORT if parts.port is None else parts.port
     except ValueError as fault:
         raise ConfigurationError(
-            [configuration.fault(keys.DEFAULT_FS.name, f"is no hdfs://host:port ({fault})")]
+            [configuration.fault(keys.DEFAULT_FS.name, f"is not hdfs://host:port ({fault})")]
         ) from fault
     return (host, port) if parts.scheme == "hdfs" else ("", _RPC_PORT)
 
@@ -229,6 +229,6 @@ def _host_of_rpc(configuration: Configuration, nameservice: str, namenode: str, 
         suffix = f".{nameservice}.{namenode}" if namenode else ""
         wanted = f"{http_key.removesuffix(suffix)}{suffix}"
         alternative = f"{keys.RPC_ADDRESS.name}{suffix}" if namenode else keys.DEFAULT_FS.name
-        problem = f"does not say on which host the NameNode is; set {wanted} or {alternative}"
+        problem = f"does not name the NameNode's host; set {wanted} or {alternative}"
         raise ConfigurationError([configuration.fault(http_key, problem)])
     return host

@@ -1,6 +1,7 @@
-"""Every key of Hadoop's checkpointing: those of `config.keys`, and those that the checkpointer ignores or refuses.
+"""Every key of Hadoop's checkpointing: those of `site_config.keys`, and those that the checkpointer ignores or refuses.
 
-Names and defaults are those of hdfs-default.xml and core-default.xml of Hadoop 3.4.1, and of 2.7.3 where they differ.
+Names and defaults come from hdfs-default.xml and core-default.xml of Hadoop 3.4.1; Hadoop 2.7.3's are added if they
+differ.
 """
 
 from __future__ import annotations
@@ -26,60 +27,60 @@ from site_config.namenode_keys import (
     RPC_BIND_HOST,
 )
 
-# name and default, and Hadoop 2.7's default where it is another one
+# name and default, and Hadoop 2.7's default if it differs
 _Row = tuple[str, str] | tuple[str, str, str]
 
 
-_UNTOLD = text("")
+_NO_UNIT = text("")
 
 
 def _ignored(meaning: str, reason: str, *rows: _Row) -> list[ConfigKey[str]]:
     return [
-        ConfigKey(row[0], row[1], _UNTOLD, meaning, KeyStatus.IGNORED, reason, row[2] if len(row) > 2 else None)
+        ConfigKey(row[0], row[1], _NO_UNIT, meaning, KeyStatus.IGNORED, reason, row[2] if len(row) > 2 else None)
         for row in rows
     ]
 
 
 def _unread(reason: str, *keys: ConfigKey[Any]) -> list[ConfigKey[Any]]:
-    """Keys that others declare, as they read them."""
+    """Return keys that other programs read, as ignored ones."""
     return [replace(key, status=KeyStatus.IGNORED, reason=reason) for key in keys]
 
 
-_LIVE = "it decides what the NameNode logs; replay takes from the edits what happened"
-_QUORUM = "it concerns who writes to the JournalNodes; the checkpointer only reads"
-_BOOKKEEPER = "it concerns who writes to the bookies; the checkpointer only reads"
-_NO_EDITS = "the checkpointer writes no edits; it gets them from the NameNode or from dfs.namenode.shared.edits.dir"
-_ROLLS = "it concerns the active alone; dfs.ha.log-roll.period says when we ask for it"
-_ADDRESSES = "the checkpointer connects to the addresses themselves"
+_LIVE = "it affects only what the NameNode logs; the checkpointer replays the logged edits"
+_QUORUM = "it affects only writers to JournalNodes; the checkpointer only reads"
+_BOOKKEEPER = "it affects only writers to bookies; the checkpointer only reads"
+_NO_EDITS = "the checkpointer only reads edits, from the NameNode or from dfs.namenode.shared.edits.dir"
+_ROLLS = "it affects only the active; dfs.ha.log-roll.period sets when the checkpointer asks for a roll"
+_ADDRESSES = "the checkpointer connects to the addresses, not to the bind hosts"
 
 _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
     *_ignored(
-        "Limit on uploads at once.",
-        "no release of Hadoop has it; checkpointer.upload.parallelism is the limit here",
+        "Limit on parallel uploads.",
+        "Hadoop does not have this key; use checkpointer.upload.parallelism",
         ("dfs.namenode.checkpoint.parallel.upload.max-threads", "", ABSENT),
     ),
     *_ignored(
-        "Whether an image is sent to several NameNodes at once.",
-        "checkpointer.upload.parallelism says to how many",
+        "Whether an image is sent to several NameNodes in parallel.",
+        "checkpointer.upload.parallelism sets the number",
         ("dfs.namenode.checkpoint.parallel.upload.enabled", "false", ABSENT),
     ),
     *_ignored(
-        "Size of edits that made a checkpoint due.",
-        "Hadoop itself has ignored it since 2.0; use dfs.namenode.checkpoint.txns",
+        "Size of edits that triggered a checkpoint.",
+        "Hadoop has ignored it since 2.0; use dfs.namenode.checkpoint.txns",
         ("fs.checkpoint.size", ""),
         ("dfs.namenode.checkpoint.size", ""),
     ),
     *_ignored(
-        "Where an image in the format before 2.4 is written too.",
-        "that format is not written; `checkpointer image dump` makes text of an image",
+        "Directory for an additional image in the format before 2.4.",
+        "that format is not written; `checkpointer image dump` converts an image to text",
         ("dfs.namenode.legacy-oiv-image.dir", ""),
     ),
     *_ignored(
-        "When the NameNode saves its namespace as it stops.",
-        "it concerns the NameNode alone",
+        "When a stopping NameNode saves its namespace.",
+        "it affects only the NameNode",
         ("dfs.namenode.missing.checkpoint.periods.before.shutdown", "3", ABSENT),
     ),
-    *_unread("the stub alone passes for a NameNode", HADOOP_VERSION, BUILD_VERSION),
+    *_unread("only the stub reports a Hadoop version", HADOOP_VERSION, BUILD_VERSION),
     *_unread(_NO_EDITS, EDITS_DIR, EDITS_REQUIRED, EDITS_MINIMUM),
     *_unread(_ROLLS, ROLL_SHARE),
     *_unread(_ADDRESSES, RPC_BIND_HOST),
@@ -91,20 +92,20 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         ("dfs.namenode.edits.noeditlogchannelflush", "false"),
     ),
     *_ignored(
-        "When the active ends a segment by itself.",
+        "When the active ends a segment without a request.",
         _ROLLS,
         ("dfs.namenode.edit.log.autoroll.check.interval.ms", "300000"),
     ),
     *_ignored(
         "The NameNode's guard against full disks.",
-        "it puts the NameNode into safe mode; `checkpointer check` looks at our own disks",
+        "it switches the NameNode to safe mode; `checkpointer check` checks the checkpointer's disks",
         ("dfs.namenode.resource.check.interval", "5000"),
         ("dfs.namenode.resource.checked.volumes", ""),
         ("dfs.namenode.resource.checked.volumes.minimum", "1"),
     ),
     *_ignored(
         "Whether a NameNode may be formatted.",
-        "the checkpointer formats its own directories only, and only empty ones",
+        "the checkpointer formats only its own empty directories",
         ("dfs.reformat.disabled", "false", ABSENT),
         ("dfs.namenode.support.allow.format", "true"),
     ),
@@ -119,31 +120,33 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         ("dfs.namenode.snapshot.filesystem.limit", "65536", ABSENT),
     ),
     *_ignored(
-        "How a NameNode keeps snapshots in memory and compares them.",
-        "it changes no byte of an image",
+        "How a NameNode stores and compares snapshots in memory.",
+        "it does not affect the image",
         ("dfs.namenode.snapshot.skiplist.interval", "10", ABSENT),
         ("dfs.namenode.snapshot.skiplist.max.levels", "0", ABSENT),
         ("dfs.namenode.snapshotdiff.allow.snap-root-descendant", "true", ABSENT),
         ("dfs.namenode.snapshotdiff.listing.limit", "1000", ABSENT),
     ),
     *_ignored(
-        "Threads that load an image.", "the number of processors decides", ("dfs.image.parallel.threads", "4", ABSENT)
+        "Threads that load an image.",
+        "the checkpointer uses the number of processors",
+        ("dfs.image.parallel.threads", "4", ABSENT),
     ),
     *_ignored(
-        "Limits on asking the active for a roll.",
-        "ipc.client.rpc-timeout.ms limits this call as every other",
+        "Time limits of the request for a roll.",
+        "ipc.client.rpc-timeout.ms limits every call",
         ("dfs.ha.tail-edits.rolledits.timeout", "60", ABSENT),
         ("dfs.ha.log-roll.rpc.timeout", "20000"),
     ),
     *_ignored(
-        "What a NameNode is asked for in HA.",
-        "it concerns the NameNode alone",
+        "Requests that a NameNode accepts in HA.",
+        "it affects only the NameNode",
         ("dfs.ha.nn.not-become-active-in-safemode", "false", ABSENT),
         ("dfs.ha.allow.stale.reads", "false"),
     ),
     *_ignored(
-        "Journals that are Java classes.",
-        "Java classes are not loaded; which journal is read follows from dfs.namenode.shared.edits.dir alone",
+        "Java classes of journals.",
+        "Java classes are not loaded; dfs.namenode.shared.edits.dir alone selects the journal",
         ("dfs.namenode.edits.journal-plugin", ""),
         ("dfs.namenode.edits.journal-plugin.qjournal", "org.apache.hadoop.hdfs.qjournal.client.QuorumJournalManager"),
     ),
@@ -151,13 +154,13 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
     RESOLUTION,
     *_ignored(RESOLUTION.meaning, RESOLUTION.reason, ("dfs.namenode.edits.qjournals.resolver.impl", "", ABSENT)),
     *_ignored(
-        "Segments that a NameNode reads at once from JournalNodes.",
-        "edits are replayed in their order, one segment after the other",
+        "Segments that a NameNode reads in parallel from JournalNodes.",
+        "the checkpointer replays one segment after the other",
         ("dfs.qjournal.parallel-read.num-threads", "5", ABSENT),
     ),
     *_unread(_BOOKKEEPER, *BOOKKEEPER_WRITER_KEYS),
     *_ignored(
-        "Servers of the NameNode that a checkpointer does not call, and what they bind to.",
+        "Servers of the NameNode that a checkpointer does not call, and their bind hosts.",
         _ADDRESSES,
         ("dfs.namenode.lifeline.rpc-bind-host", "", ABSENT),
         ("dfs.namenode.rpc-address.auxiliary-ports", "", ABSENT),
@@ -168,29 +171,29 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         ("dfs.namenode.backup.dnrpc-address", ""),
     ),
     *_ignored(
-        "Files of stores for other programs of Hadoop.",
-        "HDFS' own servers and transfers go by dfs.https.server.keystore.resource and hadoop.ssl.client.conf",
+        "Key store files of other programs of Hadoop.",
+        "the servers and transfers of HDFS use dfs.https.server.keystore.resource and hadoop.ssl.client.conf",
         ("hadoop.ssl.server.conf", "ssl-server.xml"),
         ("dfs.client.https.keystore.resource", "ssl-client.xml"),
     ),
     *_ignored(
-        "Java classes that read the stores.",
-        "Java classes are not loaded; the stores are read here",
+        "Java classes that read the key stores.",
+        "Java classes are not loaded; the checkpointer reads the stores itself",
         ("hadoop.ssl.keystores.factory.class", "org.apache.hadoop.security.ssl.FileBasedKeyStoresFactory"),
     ),
     ConfigKey(
         "hadoop.rpc.socket.factory.class.default",
         "org.apache.hadoop.net.StandardSocketFactory",
         text("class"),
-        "How connections to RPC servers are made.",
+        "Java class that connects to RPC servers.",
         KeyStatus.REFUSED,
-        "Java classes are not loaded, and a proxy that it stands for would be bypassed silently",
+        "Java classes are not loaded, and a configured proxy would be bypassed silently",
     ),
 )
 
 CATALOGUE: tuple[ConfigKey[Any], ...] = (*KEYS, *_NOT_SUPPORTED)
 
-# a key of a file that begins so belongs to checkpointing; where the catalogue does not have it, it is unknown
+# keys with these prefixes belong to checkpointing; those that the catalogue lacks are reported as unknown
 PREFIXES = (
     "checkpointer.",
     "dfs.edit.log.",
@@ -221,7 +224,7 @@ _BY_NAME = {key.name: key for key in CATALOGUE}
 
 
 def entry_of(name: str, suffixes: Sequence[str] = ()) -> ConfigKey[Any] | None:
-    """The catalogue's key that `name` is, itself or with `.NAMESERVICE`, `.NAMESERVICE.NAMENODE` behind it."""
+    """Return the catalogue's key of `name`, which may end with `.NAMESERVICE` or `.NAMESERVICE.NAMENODE`."""
     found = _BY_NAME.get(name)
     for suffix in suffixes:
         if found is None and name.endswith(f".{suffix}"):
@@ -232,12 +235,12 @@ def entry_of(name: str, suffixes: Sequence[str] = ()) -> ConfigKey[Any] | None:
 
 
 def closest(name: str) -> str:
-    """The known key that `name` may be a misspelling of, or ""."""
+    """Return the known key most similar to `name`, or ""."""
     return next(iter(difflib.get_close_matches(name, _BY_NAME, n=1, cutoff=0.85)), "")
 
 
 def refusals(configuration: Configuration) -> list[ConfigurationFault]:
-    """A fault for each REFUSED key that a file sets to another value than the default."""
+    """Return a fault for each REFUSED key that a file sets to another value than the default."""
     return [
         configuration.fault(key.name, f"is refused: {key.reason}")
         for key in CATALOGUE

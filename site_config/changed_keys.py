@@ -1,4 +1,4 @@
-"""The keys of the configuration files whose values changed, as lines for the log."""
+"""Log lines for the keys whose values changed at a reload."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _UNSET = "(unset)"
 
 
 def texts(settings: Configuration) -> dict[str, str]:
-    """The values of the keys that files set, by name; "" where variables refer to each other."""
+    """Return the values that files set, by key; "" for variables that refer to each other."""
     faults = FaultCollector()
     return {name: faults.take(partial(_text, settings, name), "") for name in settings.keys()}  # noqa: SIM118
 
 
 def changed_keys(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
-    """`KEY OLD → NEW` by key, for each that the catalogue has; a password is not shown."""
+    """Return `KEY OLD → NEW` for each changed key of the catalogue; passwords are hidden."""
     names = [name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
     known = [name for name in names if _default(name) is not None]
     return {name: f"{name} {_shown(name, before)} → {_shown(name, now)}" for name in known}
@@ -32,7 +32,7 @@ def _shown(name: str, values: Mapping[str, str]) -> str:
 
 
 def _default(name: str) -> str | None:
-    """The default of a key, or of the key of which this is the form for a nameservice or a NameNode."""
+    """Return the default of a key, with or without the suffix of a nameservice or a NameNode."""
     for suffixes in range(3):
         base = ".".join(name.split(".")[: -suffixes or None])
         if (entry := entry_of(base)) is not None:

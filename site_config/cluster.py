@@ -1,4 +1,4 @@
-"""The NameNodes of a configuration, whatever our own role is, and who of them is active."""
+"""The NameNodes of a configuration, independent of our role, and their HA states."""
 
 from __future__ import annotations
 
@@ -12,51 +12,51 @@ from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 from site_config.addresses import Identity, identity, namenode_rpc, namenode_urls
 from site_config.keys import DEFAULTS, HA_NAMENODES
 
-# an unknown state comes before standby: it may be an active that is slow, or one without HA
+# an unknown state sorts before standby: the NameNode may be a slow active, or not in HA
 _ORDER = {HAState.ACTIVE: 0, None: 1, HAState.OBSERVER: 2, HAState.STANDBY: 3, HAState.INITIALIZING: 4}
 
 
 @dataclass(frozen=True, slots=True)
 class NameNodeAddress:
-    """A NameNode: `http` is `http://host:port`, `rpc` host and port, None where the configuration has none."""
+    """A NameNode's addresses: `http` is `http://host:port`, `rpc` host and port, None if not configured."""
 
     http: str
     rpc: tuple[str, int] | None
 
 
 def namenode_addresses(configuration: Configuration) -> tuple[NameNodeAddress, ...]:
-    """The NameNodes, this node itself left out.
+    """Return the NameNodes, without this node.
 
     Raises:
-        ConfigurationError: nothing says where a NameNode's HTTP server is, or an address is malformed.
+        ConfigurationError: the HTTP address of a NameNode is missing or malformed.
     """
     settings = configuration.with_defaults(DEFAULTS)
     who: Identity = identity(settings)
     urls = namenode_urls(settings, who, HTTP_POLICY.read(settings))
     if not urls:
-        raise ConfigurationError([settings.fault(HA_NAMENODES.name, "names no NameNode but this node itself")])
-    # what needs RPC says so itself; an image can be fetched without
+        raise ConfigurationError([settings.fault(HA_NAMENODES.name, "names only this node")])
+    # an image can be fetched without RPC
     none: tuple[tuple[str, int], ...] = ()
     rpc = FaultCollector().take(lambda: namenode_rpc(settings, who), none)
     return tuple(NameNodeAddress(url, rpc[number] if number < len(rpc) else None) for number, url in enumerate(urls))
 
 
 def ask_state(address: NameNodeAddress, *, user: str, timeout: float) -> HAState | None:
-    """State of a NameNode, None where it does not say."""
+    """Return the HA state of a NameNode, None if it cannot be asked."""
     if address.rpc is None:
         return None
     try:
         with HAServiceClient(*address.rpc, user=user, timeout=timeout, connect_timeout=timeout) as client:
             return client.service_status().state
     except RpcError:
-        # one that cannot be asked is still worth trying over HTTP
+        # the NameNode may still answer over HTTP
         return None
 
 
 def active_first(
     addresses: Sequence[NameNodeAddress], state_of: Callable[[NameNodeAddress], HAState | None]
 ) -> list[NameNodeAddress]:
-    """The NameNodes in the order in which they are to be tried; a single one is not asked for its state."""
+    """Return the NameNodes in the order in which to try them; a single NameNode is not asked for its state."""
     if len(addresses) < 2:
         return list(addresses)
     return sorted(addresses, key=lambda each: _ORDER[state_of(each)])

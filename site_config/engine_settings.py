@@ -1,4 +1,4 @@
-"""Which engine makes checkpoints, as configured."""
+"""The configured merge engine."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class SparkSettings:
     """How the Spark engine runs.
 
     Attributes:
-        master: "" for all cores of this machine, or what `spark-submit` was told.
+        master: Spark's master; "" for all cores of this machine, or for the master given to `spark-submit`.
         driver_memory: heap of the driver's JVM.
-        shared_storage: whether executors see image, edits and storage directory under the driver's paths; None for
-            yes with a local master and no with any other.
-        partitions: parts that each large section is merged in, 0 for about one for each 32 MiB.
-        conf: further settings of Spark's.
+        shared_storage: whether executors see image, edits and storage directory under the driver's paths; None means
+            yes for a local master and no for any other.
+        partitions: number of parts of each large section; 0 for one part for about each 32 MiB.
+        conf: further settings of Spark.
     """
 
     master: str = bound(keys.ENGINE_SPARK_MASTER)
@@ -44,7 +44,7 @@ class SparkSettings:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """Which engine, and from what image size on in bytes `auto` takes Spark."""
+    """The engine; `auto` chooses Spark for images of at least `spark_from` bytes."""
 
     choice: EngineChoice = EngineChoice.LOCAL
     spark_from: int = bound(keys.ENGINE_SPARK_MIN_SIZE)
@@ -52,10 +52,10 @@ class EngineSettings:
 
 
 def engine_settings(configuration: Configuration) -> EngineSettings:
-    """What the `checkpoint.engine` keys say.
+    """Read the `checkpoint.engine` keys.
 
     Raises:
-        ConfigurationError: keys hold no value that makes sense; it names all of them.
+        ConfigurationError: names all faulty keys.
     """
     settings = configuration.with_defaults(keys.DEFAULTS)
     faults = FaultCollector()
@@ -73,7 +73,7 @@ def engine_settings(configuration: Configuration) -> EngineSettings:
 def _conf(settings: Configuration) -> dict[str, str]:
     names = [key for key in settings.keys() if key.startswith(_CONF)]  # noqa: SIM118 - no mapping
     if _CONF in names:
-        raise ConfigurationError([settings.fault(_CONF, "names no setting of Spark's")])
+        raise ConfigurationError([settings.fault(_CONF, "lacks the name of a Spark setting")])
     return {key.removeprefix(_CONF): settings.get(key, "") for key in names}
 
 

@@ -1,4 +1,4 @@
-"""Who this process is on a kerberized cluster, whom the NameNodes take images from, and who may call us."""
+"""Kerberos settings of a process: its login, the principals whose images NameNodes accept, access to its servers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _RESOLVER = "hadoop.security.saslproperties.resolver.class"
 
 
 class Part(Enum):
-    """What a process is on the cluster: the keys of its principal, its keytab and its web server's principal."""
+    """The kind of a process, with the keys of its principal, its keytab and its web server's principal."""
 
     SECONDARY = ("secondary", keys.SECONDARY_PRINCIPAL, keys.SECONDARY_KEYTAB, own_keys.SECONDARY_SPNEGO)
     STANDBY = ("standby", login_keys.NAMENODE_PRINCIPAL, login_keys.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
@@ -66,12 +66,12 @@ class Part(Enum):
 
 @dataclass(frozen=True, slots=True)
 class KerberosSettings:
-    """Our login, what the NameNodes make of it, and who may log in at our servers.
+    """Our login, the principals whose images NameNodes accept, and the access rules of our servers.
 
     Attributes:
-        takes_images: the principals whose images a NameNode takes, by the key that says so (ImageServlet).
-        administrators: dfs.cluster.administrators, whose images it takes too, "" for nobody's.
-        server: None without a keytab, for servers need one.
+        takes_images: principals whose images a NameNode accepts, with the key that grants this (ImageServlet).
+        administrators: dfs.cluster.administrators, whose images NameNodes also accept; "" if not set.
+        server: None without a keytab, which servers need.
     """
 
     login: KerberosLogin
@@ -80,22 +80,20 @@ class KerberosSettings:
     server: ServerKerberos | None
 
     def require_server(self) -> ServerKerberos:
-        """How others log in here.
+        """Return the settings of our servers.
 
         Raises:
-            KerberosSetupError: there is no keytab, and so no key for them.
+            KerberosSetupError: there is no keytab.
         """
         if self.server is None:
             raise KerberosSetupError(
-                "our own servers need a keytab, for hadoop.security.authentication is kerberos",
+                "our servers need a keytab, because hadoop.security.authentication is kerberos",
                 hint="Set the keytab of this role (dfs.secondary.namenode.keytab.file or dfs.namenode.keytab.file).",
             )
         return self.server
 
     def with_lists_of(self, other: KerberosSettings) -> KerberosSettings:
-        """The same login, with what `other` says of who may log in here, and how: this alone changes while a process
-        runs.
-        """
+        """Return this login with the access rules of `other`; only these can change in a running process."""
         server = self.server
         if server is not None and other.server is not None:
             read = other.server
@@ -111,22 +109,22 @@ class KerberosSettings:
 
     @property
     def refused(self) -> str:
-        """Why a NameNode refuses our images, "" where it takes them."""
+        """Describe why NameNodes refuse our images, "" if they accept them."""
         if self.login.principal in self.takes_images or not self.login.principal:
             return ""
         taken = ", ".join(f"{name} ({key})" for name, key in self.takes_images.items())
-        others = self.administrators or "nobody"
+        others = self.administrators or "not set"
         return (
-            f"NameNodes take images from {taken} and from dfs.cluster.administrators ({others}), and not from "
+            f"NameNodes accept images from {taken} and from dfs.cluster.administrators ({others}), but not from "
             f"{self.login.principal}"
         )
 
 
 def kerberos_settings(settings: Configuration, who: Identity, part: Part) -> KerberosSettings | None:
-    """How a process logs in and is logged in at; None on a cluster without Kerberos.
+    """Read the Kerberos settings of a process; None on a cluster without Kerberos.
 
     Raises:
-        ConfigurationError: all that is wrong.
+        ConfigurationError: names all faulty keys.
     """
     if AUTHENTICATION.read(settings).lower() != _KERBEROS:
         return None
@@ -142,7 +140,7 @@ def kerberos_settings(settings: Configuration, who: Identity, part: Part) -> Ker
     scoped_keytab = scoped_key(settings, part.keytab.name, who.nameservice, who.own_id)
     file = part.keytab.read(settings, scoped_keytab)
     if not file and part not in (Part.SECONDARY, Part.STANDBY):
-        faults.add(settings.fault(scoped_keytab, "is needed, for hadoop.security.authentication is kerberos"))
+        faults.add(settings.fault(scoped_keytab, "is required, because hadoop.security.authentication is kerberos"))
     principal = with_host(principal, _named(host) if names_host(principal) else "")
     server = None
     if file:
@@ -150,7 +148,7 @@ def kerberos_settings(settings: Configuration, who: Identity, part: Part) -> Ker
         server = faults.take(lambda: _server_kerberos(settings, who, part, key, web_host, protections, takes), None)
     faults.raise_if_any()
     login = KerberosLogin(
-        # the default cache of tickets may be of anybody
+        # without a keytab, the principal is that of the ticket cache, which may be any
         principal=principal if file else "",
         keytab=Path(file) if file else None,
         namenode=_server(settings, login_keys.NAMENODE_PRINCIPAL, of_namenodes, login_keys.NAMENODE_PATTERN),
@@ -168,19 +166,19 @@ def kerberos_settings(settings: Configuration, who: Identity, part: Part) -> Ker
 
 
 def open_doors(rules: AccessRules, kerberos: KerberosSettings | None, refusals: Refusals) -> Doors:
-    """What decides at the servers of this process.
+    """Return the access control of this process's servers.
 
     Raises:
         KerberosSetupError: see `Doors` and `KerberosSettings.require_server`.
     """
-    # commands that serve nothing start without it
+    # commands without a server do not load it
     from servlets.doors import Doors
 
     return Doors(rules, None if kerberos is None else kerberos.require_server(), refusals)
 
 
 def for_operator(login: KerberosLogin) -> KerberosLogin:
-    """The login of a command: an operator who may not read the keytab uses his own tickets (kinit)."""
+    """Return the login for a command: an operator who cannot read the keytab uses tickets of kinit."""
     if login.keytab is None or os.access(login.keytab, os.R_OK):
         return login
     return replace(login, principal="", keytab=None)
@@ -191,7 +189,7 @@ def _principal(settings: Configuration, key: ConfigKey[str], who: Identity, faul
         name = scoped_key(settings, key.name, who.nameservice, who.own_id)
         found = key.read(settings, name)
         if "@" not in found:
-            problem = "names no realm" if found else "is needed, for hadoop.security.authentication is kerberos"
+            problem = "lacks a realm" if found else "is required, because hadoop.security.authentication is kerberos"
             raise ConfigurationError([settings.fault(name, problem)])
         return found
 
@@ -203,12 +201,12 @@ def _server(settings: Configuration, key: ConfigKey[str], principal: str, patter
 
 
 def _named(host: str) -> str:
-    """What stands for _HOST: asked of the system where no address names this host."""
+    """Return the replacement of _HOST: the host of an address, else this host's name."""
     return socket.getfqdn() if host in WILDCARDS else host
 
 
 def _own_hosts(settings: Configuration, who: Identity, part: Part) -> tuple[str, str]:
-    """Hosts of our own principal, and of our web server's; "" where no address names them."""
+    """Return the hosts of our principal and of our web server's principal; "" if no address names them."""
 
     def of(key: ConfigKey[str]) -> str:
         return address(settings, scoped_key(settings, key.name, who.nameservice, who.own_id), 0)[0]
@@ -236,7 +234,7 @@ def _takes_images(settings: Configuration, who: Identity, of_namenodes: str) -> 
 
 
 def _namenode_hosts(settings: Configuration, who: Identity) -> dict[str, str]:
-    """Host of each NameNode's RPC server, ours included, by its id; none where that is not clear."""
+    """Return the RPC host of each NameNode, including ours, by its id; empty if addresses are missing."""
     none: tuple[tuple[str, int], ...] = ()
     found = FaultCollector().take(lambda: namenode_rpc(settings, replace(who, own_id="")), none)
     return {name: host for name, (host, _) in zip(who.namenodes or ("",), found, strict=False)}
@@ -246,7 +244,7 @@ def _secondary_host(settings: Configuration, who: Identity) -> str:
     return address(settings, scoped_key(settings, keys.SECONDARY_HTTP_ADDRESS.name, who.nameservice, ""), 0)[0]
 
 
-# ---- who may log in at our servers ----
+# ---- access to our servers ----
 
 _SERVED: Mapping[Part, tuple[tuple[str, ConfigKey[str], ConfigKey[str] | None], ...]] = {
     Part.NAMENODE: (
@@ -261,7 +259,7 @@ _SERVED: Mapping[Part, tuple[tuple[str, ConfigKey[str], ConfigKey[str] | None], 
     Part.FAILOVER: ((ZKFC_PROTOCOL.name, own_keys.ZKFC_ACL, None),),
     Part.BACKUP: ((JOURNAL_PROTOCOL.name, own_keys.DEFAULT_ACL, login_keys.NAMENODE_PRINCIPAL),),
 }
-"""Protocols with the key of their list, and that of the principal which clients have to have."""
+"""By kind of process: its protocols, with the keys of their access list and of the required client principal."""
 
 
 def _server_kerberos(
@@ -274,7 +272,7 @@ def _server_kerberos(
     takes_images: Mapping[str, str],
 ) -> ServerKerberos:
     if settings.get(_RESOLVER, "").rpartition(".")[2] not in ("", "SaslPropertiesResolver"):
-        problem = "is a Java class, which is not loaded: our servers offer hadoop.rpc.protection to all"
+        problem = "is a Java class, which is not loaded: our servers offer hadoop.rpc.protection to all clients"
         raise ConfigurationError([settings.fault(_RESOLVER, problem)])
     spnego = part.spnego.read(settings, scoped_key(settings, part.spnego.name, who.nameservice, who.own_id))
     realm = key.principal.rpartition("@")[2]
@@ -307,7 +305,7 @@ def _doors(settings: Configuration, part: Part, takes_images: Mapping[str, str])
     administrators = Acl.parse(keys.CLUSTER_ADMINISTRATORS.name, keys.CLUSTER_ADMINISTRATORS.read(settings))
     state = Admission()
     if own_keys.REQUIRES_ADMIN.read(settings):
-        refusal = f"Only administrators may see this ({own_keys.REQUIRES_ADMIN.name})"
+        refusal = f"Only administrators may read this ({own_keys.REQUIRES_ADMIN.name})"
         state = Admission(lists=(administrators,), refusal=refusal)
     protocols = {
         protocol: _protocol(settings, protocol, acl, principal) for protocol, acl, principal in _SERVED.get(part, ())
@@ -333,7 +331,7 @@ def _doors(settings: Configuration, part: Part, takes_images: Mapping[str, str])
 def _protocol(
     settings: Configuration, protocol: str, acl: ConfigKey[str], principal: ConfigKey[str] | None
 ) -> Admission:
-    """Stricter than Hadoop: whose principal is asked for has to have it without authorization too."""
+    """Return the admission to a protocol. Unlike Hadoop, it requires the principal also without authorization."""
     wanted = "" if principal is None else principal.read(settings)
     refusal = f"Not authorized for protocol interface {protocol}"
     principals = {wanted: principal.name} if wanted and principal is not None else {}
@@ -360,7 +358,7 @@ def _default(name: str) -> str:
 
 
 def _readers(settings: Configuration) -> Iterator[tuple[str, str]]:
-    """The NameNodes of all nameservices, and the secondary (GetJournalEditServlet)."""
+    """Yield the principals of all nameservices' NameNodes and of the secondary (GetJournalEditServlet)."""
     services = [*keys.INTERNAL_NAMESERVICES.read(settings), *keys.NAMESERVICES.read(settings)]
     for service in services or [""]:
         who = Identity(service, tuple(namenode_ids(settings, service)) if service else ())

@@ -1,6 +1,6 @@
-"""Hadoop's configuration keys that the checkpointer honours: readers, defaults and docs come from here.
+"""The supported configuration keys: their readers, defaults and documentation come from these declarations.
 
-`site_config.catalogue` adds the keys of Hadoop's checkpointing that it does not honour, and why.
+`site_config.catalogue` adds the keys of Hadoop's checkpointing that are not supported, with the reasons.
 """
 
 from __future__ import annotations
@@ -43,63 +43,67 @@ from site_config.journal_node_keys import JOURNALNODE_KEYS
 from site_config.leadership import LEADER_KEYS
 from site_config.security_keys import SECURITY_KEYS
 
-_LEAST_HEAP = 512 << 20
+_MIN_HEAP = 512 << 20
 
 
 def _heap(settings: Configuration, name: str, default: str) -> str:
-    """A size as it is told to Spark."""
-    if BYTES.read(settings, name, default) < _LEAST_HEAP:
-        raise ConfigurationError([settings.fault(name, "must be at least 512m, less does not start Spark")])
+    """Return a heap size in Spark's notation."""
+    if BYTES.read(settings, name, default) < _MIN_HEAP:
+        raise ConfigurationError([settings.fault(name, "must be at least 512m, which Spark needs to start")])
     return settings.get(name, default)
 
 
 CHECKPOINT_PERIOD = ConfigKey(
-    "dfs.namenode.checkpoint.period", "3600s", SECONDS, "A checkpoint is due this long after the last one.", least=0.001
+    "dfs.namenode.checkpoint.period", "3600s", SECONDS, "Time from a checkpoint to the next one.", least=0.001
 )
 CHECKPOINT_TXNS = ConfigKey(
     "dfs.namenode.checkpoint.txns",
     "1000000",
     TRANSACTIONS,
-    "Or as soon as this many transactions are in no image yet.",
+    "Transactions since the last image that trigger a checkpoint before the period ends.",
     least=1,
 )
 CHECKPOINT_CHECK_PERIOD = ConfigKey(
-    "dfs.namenode.checkpoint.check.period", "60s", SECONDS, "How often to look; at most the period itself.", least=0.001
+    "dfs.namenode.checkpoint.check.period",
+    "60s",
+    SECONDS,
+    "Interval of checks for a pending checkpoint; at most the period itself.",
+    least=0.001,
 )
 CHECKPOINT_CHECK_QUIET_MULTIPLIER = ConfigKey(
     "dfs.namenode.checkpoint.check.quiet-multiplier",
     "1.5",
     FACTOR,
-    "A node whose upload was refused waits this many periods before it offers an image again.",
+    "Periods that a node waits after a refused upload before it offers an image again.",
     release2=ABSENT,
     least=0,
 )
 CHECKPOINT_MAX_RETRIES = ConfigKey(
-    "dfs.namenode.checkpoint.max-retries", "3", COUNT, "Failed merges before the secondary gives up.", least=0
+    "dfs.namenode.checkpoint.max-retries", "3", COUNT, "Failed merges in a row that stop the secondary.", least=0
 )
 CHECKPOINT_DIR = ConfigKey(
     "dfs.namenode.checkpoint.dir",
     "file://${hadoop.tmp.dir}/dfs/namesecondary",
     DIRECTORIES,
-    "Where the secondary keeps its images.",
+    "The secondary's directories for images.",
 )
 CHECKPOINT_EDITS_DIR = ConfigKey(
     "dfs.namenode.checkpoint.edits.dir",
     "${dfs.namenode.checkpoint.dir}",
     DIRECTORIES,
-    "Where it keeps the edits it fetched.",
+    "The secondary's directories for fetched edits.",
 )
 NAME_DIR = ConfigKey(
     "dfs.namenode.name.dir",
     "file://${hadoop.tmp.dir}/dfs/name",
     DIRECTORIES,
-    "Where the standby and the backup node keep their images.",
+    "Directories for the images of a standby or a backup node.",
 )
 NAME_DIR_RESTORE = ConfigKey(
     "dfs.namenode.name.dir.restore",
     "false",
     SWITCH,
-    "Retry failed directories at each poll. A secondary does unless this is set to false.",
+    "Whether failed directories are retried at each poll. A secondary retries them unless this is set to false.",
 )
 SHARED_EDITS_DIR = ConfigKey(
     "dfs.namenode.shared.edits.dir",
@@ -107,52 +111,56 @@ SHARED_EDITS_DIR = ConfigKey(
     text("URI"),
     "The edits that the active writes and the standby reads: a directory (file: URI or path), or a journal "
     "such as qjournal://host:port;host:port;host:port/id.",
-    reason="in the standby role a URI of no known kind of journal, such as nfs:",
+    reason="in the standby role, a URI of an unknown kind of journal, such as nfs:",
 )
 STORAGE_DIR_PERM = ConfigKey(
-    "dfs.namenode.storage.dir.perm", "700", text("mode"), "Mode of directories the checkpointer makes.", release2=ABSENT
+    "dfs.namenode.storage.dir.perm",
+    "700",
+    text("mode"),
+    "Mode of directories that the checkpointer creates.",
+    release2=ABSENT,
 )
-NUM_CHECKPOINTS_RETAINED = ConfigKey(
-    "dfs.namenode.num.checkpoints.retained", "2", COUNT, "Images that are kept.", least=1
-)
+NUM_CHECKPOINTS_RETAINED = ConfigKey("dfs.namenode.num.checkpoints.retained", "2", COUNT, "Images to keep.", least=1)
 NUM_EXTRA_EDITS_RETAINED = ConfigKey(
     "dfs.namenode.num.extra.edits.retained",
     "1000000",
     TRANSACTIONS,
-    "Edits kept beyond those that the oldest kept image needs.",
+    "Transactions to keep before the oldest kept image.",
     least=0,
 )
 MAX_EXTRA_EDITS_SEGMENTS_RETAINED = ConfigKey(
     "dfs.namenode.max.extra.edits.segments.retained",
     "10000",
     COUNT,
-    "Limit on the segments that hold such extra edits.",
+    "Limit on the segments with these extra transactions.",
     least=0,
 )
 RESOURCE_DU_RESERVED = ConfigKey(
     "dfs.namenode.resource.du.reserved",
     "104857600",
     BYTES,
-    "What `checkpointer check` requires to be free on each disk besides room for two images.",
+    "Free space that `checkpointer check` requires on each disk, in addition to space for two images.",
 )
-HA_STANDBY_CHECKPOINTS = ConfigKey(
-    "dfs.ha.standby.checkpoints", "true", SWITCH, "Whether a standby makes checkpoints at all."
-)
+HA_STANDBY_CHECKPOINTS = ConfigKey("dfs.ha.standby.checkpoints", "true", SWITCH, "Whether a standby makes checkpoints.")
 NAMESERVICES = ConfigKey("dfs.nameservices", "", NAMES, "Nameservices of the cluster.")
 INTERNAL_NAMESERVICES = ConfigKey(
-    "dfs.internal.nameservices", "", NAMES, "The ones of them that belong to this cluster."
+    "dfs.internal.nameservices", "", NAMES, "The nameservices that belong to this cluster."
 )
 NAMESERVICE_ID = ConfigKey(
     "dfs.nameservice.id",
     "",
     text("name"),
-    "The nameservice this node belongs to, where there are several; unset: the one with an address of this host.",
+    "This node's nameservice, if there are several; unset: the one with an address of this host.",
 )
-HA_NAMENODES = ConfigKey("dfs.ha.namenodes", "", NAMES, "With .NAMESERVICE appended: ids of its NameNodes.")
+HA_NAMENODES = ConfigKey(
+    "dfs.ha.namenodes", "", NAMES, "With .NAMESERVICE appended: ids of that nameservice's NameNodes."
+)
 HA_NAMENODE_ID = ConfigKey(
-    "dfs.ha.namenode.id", "", text("name"), "Which of them this node is; unset where it is none of them."
+    "dfs.ha.namenode.id", "", text("name"), "This node's id among the NameNodes; unset if it is not one of them."
 )
-DEFAULT_FS = ConfigKey("fs.defaultFS", "file:///", text("URI"), "Where the NameNode is if nothing else says so.")
+DEFAULT_FS = ConfigKey(
+    "fs.defaultFS", "file:///", text("URI"), "The NameNode's address if its other address keys are not set."
+)
 RPC_ADDRESS = ConfigKey(
     "dfs.namenode.rpc-address",
     "",
@@ -170,60 +178,66 @@ HTTPS_ADDRESS = ConfigKey(
     "dfs.namenode.https-address",
     "0.0.0.0:9871",
     text("host:port"),
-    "A NameNode's HTTPS server; where a standby serves by it.",
+    "A NameNode's HTTPS server, and the address of a standby's own HTTPS server.",
     release2="0.0.0.0:50470",
 )
 HTTPS_BIND_HOST = ConfigKey(
-    "dfs.namenode.https-bind-host", "", text("host"), "What the standby's own HTTPS server binds to instead."
+    "dfs.namenode.https-bind-host", "", text("host"), "Bind address of the standby's own HTTPS server."
 )
 SECONDARY_HTTPS_ADDRESS = ConfigKey(
     "dfs.namenode.secondary.https-address",
     "0.0.0.0:9869",
     text("host:port"),
-    "The HTTPS server of a secondary, or of a standby that is none of the configured NameNodes.",
+    "The HTTPS server of a secondary, or of a standby that is not one of the configured NameNodes.",
     release2="0.0.0.0:50091",
 )
 HTTP_BIND_HOST = ConfigKey(
-    "dfs.namenode.http-bind-host", "", text("host"), "What the standby's own server binds to instead."
+    "dfs.namenode.http-bind-host", "", text("host"), "Bind address of the standby's own HTTP server."
 )
 SECONDARY_HTTP_ADDRESS = ConfigKey(
     "dfs.namenode.secondary.http-address",
     "0.0.0.0:9868",
     text("host:port"),
-    "The HTTP server of a secondary, or of a standby that is none of the configured NameNodes.",
+    "The HTTP server of a secondary, or of a standby that is not one of the configured NameNodes.",
     release2="0.0.0.0:50090",
 )
 BACKUP_HTTP_ADDRESS = ConfigKey(
     "dfs.namenode.backup.http-address",
     "0.0.0.0:50105",
     text("host:port"),
-    "A backup node's web server; with HTTPS_ONLY it speaks HTTPS.",
+    "A backup node's web server; HTTPS with HTTPS_ONLY.",
 )
 BACKUP_ADDRESS = ConfigKey(
-    "dfs.namenode.backup.address", "0.0.0.0:50100", text("host:port"), "Where a backup node takes the NameNode's edits."
+    "dfs.namenode.backup.address",
+    "0.0.0.0:50100",
+    text("host:port"),
+    "A backup node's RPC server, which receives the NameNode's edits.",
 )
 SERVICERPC_ADDRESS = ConfigKey(
-    "dfs.namenode.servicerpc-address", "", text("host:port"), "A NameNode's RPC server for other servers; preferred."
+    "dfs.namenode.servicerpc-address",
+    "",
+    text("host:port"),
+    "A NameNode's RPC server for other servers, used instead of the other one if it is set.",
 )
 RPC_TIMEOUT = ConfigKey(
     "ipc.client.rpc-timeout.ms",
     "120000",
     MILLISECONDS_OR_NONE,
-    "Limit on a call to a NameNode; 0 or less is none, but for the calls of a standby, which then wait 120 s.",
+    "Limit on a call to a NameNode; 0 or less: unlimited, but 120 s for the calls of a standby.",
     release2="0",
 )
 HA_TAIL_EDITS_PERIOD = ConfigKey(
     "dfs.ha.tail-edits.period",
     "60s",
     SECONDS,
-    "How often the standby looks for new edits, at most four times a second; below 1 s less often while none come.",
+    "Interval at which the standby checks for new edits, at least 0.25 s; values below 1 s grow while no edits come.",
     least=0,
 )
 HA_TAIL_EDITS_BACKOFF = ConfigKey(
     "dfs.ha.tail-edits.period.backoff-max",
     "0",
     SECONDS,
-    "Longest pause between looks for edits, which doubles while there are none; 0 keeps the period.",
+    "Longest interval of these checks, which doubles while there are no new edits; 0: the interval does not grow.",
     release2=ABSENT,
     least=0,
 )
@@ -231,40 +245,41 @@ HA_TAIL_EDITS_NAMENODE_RETRIES = ConfigKey(
     "dfs.ha.tail-edits.namenode-retries",
     "3",
     COUNT,
-    "NameNodes it asks for a roll before it gives up.",
+    "NameNodes that the standby asks for a roll, one after the other.",
     release2=ABSENT,
     least=1,
 )
 HA_LOG_ROLL_PERIOD = ConfigKey(
-    "dfs.ha.log-roll.period", "120s", SECONDS, "It asks for a roll after this long; 0 or less: never."
+    "dfs.ha.log-roll.period",
+    "120s",
+    SECONDS,
+    "Age of a segment at which the standby asks for a roll; 0 or less: never.",
 )
 UPLOAD_PARALLELISM = ConfigKey(
     "checkpointer.upload.parallelism",
     "4",
     COUNT,
-    "NameNodes that get an image at once; specific to the checkpointer.",
+    "Number of parallel uploads of an image. Specific to the checkpointer.",
     least=1,
 )
 STANDBY_REBOOTSTRAP = ConfigKey(
     "checkpointer.standby.rebootstrap",
     "false",
     SWITCH,
-    "Whether a standby fetches a NameNode's newest image by itself where edits are missing; "
-    "specific to the checkpointer.",
+    "Whether a standby fetches a NameNode's newest image by itself if edits are missing. Specific to the checkpointer.",
 )
 STANDBY_LAG_ALARM = ConfigKey(
     "checkpointer.standby.lag-alarm",
     "300s",
     SECONDS,
-    "How long edits may wait in a standby without one being applied before that is an alarm; 0: never; "
-    "specific to the checkpointer.",
+    "Time without progress after which a standby's pending edits are an alarm; 0: never. Specific to the checkpointer.",
     least=0,
 )
 IMAGE_TRANSFER_BOOTSTRAP_STANDBY_BANDWIDTH_PER_SEC = ConfigKey(
     "dfs.image.transfer-bootstrap-standby.bandwidthPerSec",
     "0",
     RATE,
-    "Limit on the first image; 0 is none.",
+    "Limit on the download of the first image; 0: unlimited.",
     release2=ABSENT,
     least=0,
 )
@@ -272,90 +287,90 @@ LAKE_DIR = ConfigKey(
     "checkpointer.lake.dir",
     "",
     text("directory or URI"),
-    "The lake of Parquet tables that each new image and the edits are appended to; unset: none; "
-    "specific to the checkpointer.",
+    "The lake: Parquet tables to which each new image and its edits are appended; unset: no lake. "
+    "Specific to the checkpointer.",
 )
 LAKE_IMAGES_RETAINED = ConfigKey(
     "checkpointer.lake.images.retained",
     "0",
     COUNT,
-    "Images that it keeps; 0 is all; specific to the checkpointer.",
+    "Images that the lake keeps; 0: all. Specific to the checkpointer.",
     least=0,
 )
 LAKE_SPARK_MASTER = ConfigKey(
     "checkpointer.lake.spark.master",
     "local[2]",
     text("URL"),
-    "Spark's master that writes the lake; specific to the checkpointer.",
+    "Spark's master for the lake. Specific to the checkpointer.",
 )
 LAKE_SPARK_DRIVER_MEMORY = ConfigKey(
     "checkpointer.lake.spark.driver-memory",
     "1g",
     text("bytes"),
-    "Heap of Spark's driver for that; specific to the checkpointer.",
+    "Heap of Spark's driver for the lake. Specific to the checkpointer.",
 )
 IMAGE_COMPRESS = ConfigKey("dfs.image.compress", "false", SWITCH, "Whether images are compressed.")
 IMAGE_COMPRESSION_CODEC = ConfigKey(
     "dfs.image.compression.codec",
     "org.apache.hadoop.io.compress.DefaultCodec",
     text("class"),
-    "The codec of compressed images; Lz4Codec and ZStandardCodec only if the NameNode's own image has it.",
+    "The codec of compressed images; Lz4Codec and ZStandardCodec only if the NameNode's own image uses them.",
 )
 REPLICATION_MIN = ConfigKey(
-    "dfs.namenode.replication.min", "1", COUNT, "Replay raises a smaller replication factor to this.", least=1
+    "dfs.namenode.replication.min", "1", COUNT, "Replay raises smaller replication factors to this value.", least=1
 )
 REPLICATION_MAX = ConfigKey(
-    "dfs.replication.max", "512", COUNT, "Replay lowers a greater replication factor to this.", least=1
+    "dfs.replication.max", "512", COUNT, "Replay lowers greater replication factors to this value.", least=1
 )
 SNAPSHOT_CAPTURE_OPENFILES = ConfigKey(
     "dfs.namenode.snapshot.capture.openfiles",
     "false",
     SWITCH,
-    "Whether CREATE_SNAPSHOT records the files that are open; has to be the NameNode's own setting.",
+    "Whether CREATE_SNAPSHOT records open files; has to be the NameNode's own setting.",
     release2=ABSENT,
 )
 SNAPSHOT_SKIP_CAPTURE_ACCESSTIME_ONLY_CHANGE = ConfigKey(
     "dfs.namenode.snapshot.skip.capture.accesstime-only-change",
     "false",
     SWITCH,
-    "Whether a new access time alone leaves no trace in snapshots; the NameNode's own setting.",
+    "Whether snapshots ignore changes of the access time alone; has to be the NameNode's own setting.",
     release2=ABSENT,
 )
 SNAPSHOT_DELETION_ORDERED = ConfigKey(
     "dfs.namenode.snapshot.deletion.ordered",
     "false",
     SWITCH,
-    "Whether DELETE_SNAPSHOT of any but the earliest one only marks it; the NameNode's own setting. Ignored above "
-    "layout -67, as by Hadoop 3.3.",
+    "Whether DELETE_SNAPSHOT only marks snapshots other than the earliest; has to be the NameNode's own setting. "
+    "Ignored above layout -67, as by Hadoop 3.3.",
     release2=ABSENT,
 )
 SNAPSHOT_DELETION_ORDERED_IN_OLDER_LAYOUTS = ConfigKey(
     "checkpointer.snapshot.deletion.ordered.older-layouts",
     "false",
     SWITCH,
-    "Whether ordered deletion takes effect above layout -67 too: set it where a vendor's release has the feature, and "
-    "during a rolling upgrade from 3.3, where a deletion that depends on it is refused until it is set. Specific to "
-    "the checkpointer.",
+    "Whether ordered deletion also applies above layout -67. Set it for a vendor's release with this feature, and "
+    "during a rolling upgrade from 3.3, in which a deletion that depends on it is refused until it is set. "
+    "Specific to the checkpointer.",
 )
 MAX_OP_SIZE = ConfigKey(
     "dfs.namenode.max.op.size",
     "52428800",
     BYTES,
-    "The largest operation of the edits that a merge replays; has to be at least the NameNode's own setting.",
+    "Size of the largest operation that a merge replays; has to be at least the NameNode's own setting.",
     least=1,
 )
 IMAGE_PARALLEL_LOAD = ConfigKey(
     "dfs.image.parallel.load",
     "false",
     SWITCH,
-    "Whether images without compression of layout -66 and newer are cut into sub-sections; else as the old one.",
+    "Whether uncompressed images of layout -66 and newer get sub-sections; if not, a new image keeps those of the old.",
     release2=ABSENT,
 )
 IMAGE_PARALLEL_TARGET_SECTIONS = ConfigKey(
     "dfs.image.parallel.target.sections",
     "12",
     COUNT,
-    "Sub-sections of INODE that are aimed at.",
+    "Target number of sub-sections of INODE.",
     release2=ABSENT,
     least=1,
 )
@@ -363,7 +378,7 @@ IMAGE_PARALLEL_INODE_THRESHOLD = ConfigKey(
     "dfs.image.parallel.inode.threshold",
     "1000000",
     count_of("inodes"),
-    "Smaller images get none for that.",
+    "Smaller images do not get sub-sections by dfs.image.parallel.load.",
     release2=ABSENT,
     least=1,
 )
@@ -371,23 +386,23 @@ IMAGE_PARALLEL_COMPRESSED = ConfigKey(
     "checkpointer.image.parallel-compressed",
     "false",
     SWITCH,
-    "Whether dfs.image.parallel.load cuts compressed images too, each sub-section a stream of its own, as "
-    "NameNodes newer than 3.4.1 write and load them in parallel; leave it off for older ones. "
+    "Whether dfs.image.parallel.load also applies to compressed images. Each sub-section is then a stream of its own, "
+    "as NameNodes newer than 3.4.1 write them and load them in parallel; leave it off for older ones. "
     "Specific to the checkpointer.",
 )
 ENGINE = ConfigKey(
     "checkpoint.engine",
     "auto",
     text("engine"),
-    "What merges in the secondary and in `checkpointer merge`: local, spark, or auto, which takes Spark for "
-    "large images or where a master is set; a standby or backup node is always local, its namespace is warm. "
+    "Engine of the secondary and of `checkpointer merge`: local, spark, or auto, which chooses Spark for large images "
+    "or if a master is set. A standby or backup node always merges locally, because its namespace is in memory. "
     "Specific to the checkpointer.",
 )
 ENGINE_SPARK_MIN_SIZE = ConfigKey(
     "checkpoint.engine.spark.min-size",
     "17179869184",
     BYTES,
-    "Smallest image auto takes Spark for; specific to the checkpointer.",
+    "Size of the smallest image for which auto chooses Spark. Specific to the checkpointer.",
 )
 ENGINE_SPARK_MASTER = ConfigKey(
     "checkpoint.engine.spark.master",
@@ -399,42 +414,41 @@ ENGINE_SPARK_DRIVER_MEMORY = ConfigKey(
     "checkpoint.engine.spark.driver-memory",
     "1g",
     Kind("memory", _heap),
-    "Heap of Spark's driver; specific to the checkpointer.",
+    "Heap of Spark's driver. Specific to the checkpointer.",
 )
 ENGINE_SPARK_SHARED_STORAGE = ConfigKey(
     "checkpoint.engine.spark.shared-storage",
     "",
     OPTIONAL_SWITCH,
-    "Whether executors see the storage directories under the same paths; unset: with a local master. Without "
-    "it image and edits are sent to each host once and the parts come back through Spark. "
+    "Whether executors see the storage directories under the same paths; unset: only with a local master. Without "
+    "shared storage, each host receives image and edits once and returns its parts through Spark. "
     "Specific to the checkpointer.",
 )
 ENGINE_SPARK_PARTITIONS = ConfigKey(
     "checkpoint.engine.spark.partitions",
     "0",
     COUNT,
-    "Parts that each large section is merged in; 0 is one for each 32 MiB. Specific to the checkpointer.",
+    "Number of parts of each large section; 0: one part for each 32 MiB. Specific to the checkpointer.",
     least=0,
 )
 ENGINE_SPARK_CONF = ConfigKey(
     "checkpoint.engine.spark.conf",
     "",
     text("settings"),
-    "With .KEY appended: a setting of Spark's. Specific to the checkpointer.",
+    "With .KEY appended: a setting of Spark. Specific to the checkpointer.",
 )
 MEMORY = ConfigKey(
     "checkpointer.memory",
     "",
     OPTIONAL_BYTES,
-    "Limit on the memory that the large arrays of index and edits take, at least 64m; beyond it they are "
-    "kept in unnamed files, which the system writes out when it needs memory. Unset: no limit. "
-    "Specific to the checkpointer.",
+    "Limit on the memory of the large arrays of index and edits, at least 64m. Arrays beyond the limit are in unnamed "
+    "files, which the system writes out when it needs memory. Unset: unlimited. Specific to the checkpointer.",
 )
 MEMORY_DIR = ConfigKey(
     "checkpointer.memory.dir",
     "",
     paths("directory"),
-    "Where these files and large decompressed sections are kept: on a disk, not in memory. Unset: the system's "
+    "Directory of these files and of large decompressed sections, on a disk and not in memory. Unset: the system's "
     "temporary directory. Specific to the checkpointer.",
 )
 ACCESS_HOSTS = ConfigKey(
@@ -442,56 +456,60 @@ ACCESS_HOSTS = ConfigKey(
     "",
     NAMES,
     "Hosts, addresses and networks (10.0.0.0/8) that may call a JournalNode, fetch images and segments from the daemon "
-    "or the stub, send them to the stub and stream edits to a backup node, beside loopback and the hosts that the "
-    "configuration names; * is any. Specific to the checkpointer.",
+    "or the stub, send them to the stub and stream edits to a backup node, in addition to loopback and the hosts that "
+    "the configuration names; * is any. Specific to the checkpointer.",
 )
 ACCESS_USERS = ConfigKey(
     "checkpointer.access.users",
     "",
     NAMES,
-    "Users that may change a journal, beside hdfs and the user of the process; * is any. Specific to the checkpointer.",
+    "Users that may change a journal, in addition to hdfs and the process's user; * is any. "
+    "Specific to the checkpointer.",
 )
 IMAGE_TRANSFER_TIMEOUT = ConfigKey(
     "dfs.image.transfer.timeout",
     "60000",
     MILLISECONDS_OR_NONE,
-    "Limit on connecting and on each read and write; 0 or less is none.",
+    "Limit on connecting and on each read and write; 0 or less: unlimited.",
 )
 IMAGE_TRANSFER_BANDWIDTH_PER_SEC = ConfigKey(
-    "dfs.image.transfer.bandwidthPerSec", "52428800", RATE, "Limit on a transfer; 0 is none.", release2="0", least=0
+    "dfs.image.transfer.bandwidthPerSec", "52428800", RATE, "Limit on a transfer; 0: unlimited.", release2="0", least=0
 )
-IMAGE_TRANSFER_CHUNKSIZE = ConfigKey("dfs.image.transfer.chunksize", "65536", BYTES, "Chunk of an upload.", least=1)
+IMAGE_TRANSFER_CHUNKSIZE = ConfigKey(
+    "dfs.image.transfer.chunksize", "65536", BYTES, "Size of the chunks of an upload.", least=1
+)
 CONTROL_HOSTS = ConfigKey(
     "checkpointer.http.control-hosts",
     "127.0.0.0/8,::1",
     NETWORKS,
-    "Who may ask for changes by HTTP POST (/checkpoint and /cancel; of the stub all others), beside this host under "
-    "its own address; specific to the checkpointer.",
+    "Networks that may request changes by HTTP POST (/checkpoint and /cancel; of the stub all others), in addition to "
+    "this host under its own address. Specific to the checkpointer.",
 )
 STOP_TIMEOUT = ConfigKey(
     "checkpointer.stop-timeout",
     "240s",
     SECONDS,
-    "How long a daemon, JournalNode or stub may take to end after SIGTERM; then its process ends with exit code 1. "
+    "Limit on the stop of a daemon, JournalNode or stub after SIGTERM; then its process exits with code 1. "
     "Specific to the checkpointer.",
     least=0.001,
 )
 TMP_DIR = ConfigKey(
-    "hadoop.tmp.dir", "/tmp/hadoop-${user.name}", text("directory"), "What default directories start with."
+    "hadoop.tmp.dir", "/tmp/hadoop-${user.name}", text("directory"), "Parent of the default directories."
 )
 
 SECONDARY_PRINCIPAL = ConfigKey(
     "dfs.secondary.namenode.kerberos.principal",
     "",
     text("principal"),
-    "Who a secondary is; _HOST in it is the host of dfs.namenode.secondary.http-address.",
+    "Principal of a secondary; _HOST in it is the host of dfs.namenode.secondary.http-address.",
 )
-SECONDARY_KEYTAB = ConfigKey("dfs.secondary.namenode.keytab.file", "", text("file"), "The same for a secondary.")
+SECONDARY_KEYTAB = ConfigKey("dfs.secondary.namenode.keytab.file", "", text("file"), "Keytab of a secondary.")
 CLUSTER_ADMINISTRATORS = ConfigKey(
     "dfs.cluster.administrators",
     "",
     text("users groups"),
-    "Who else may fetch and send images, there and at our own kerberized servers, and ask those for changes.",
+    "Administrators, who may also fetch and send images at NameNodes and at our kerberized servers, and request "
+    "changes at our servers.",
 )
 
 KEYS: tuple[ConfigKey[Any], ...] = (

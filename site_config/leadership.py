@@ -1,4 +1,4 @@
-"""What of the configuration says how daemons agree on one that leads."""
+"""Settings of the leader election between several daemons of one cluster."""
 
 from __future__ import annotations
 
@@ -19,32 +19,33 @@ LOCK = ConfigKey(
     "checkpointer.leader.lock",
     AUTO,
     text("lock"),
-    "What daemons of one cluster agree by on the one that makes the checkpoints: `zookeeper`, `file:///shared/lock` on "
-    "storage that all of them see, or `none`; `auto` is ZooKeeper where ha.zookeeper.quorum names one; a key of ours.",
+    "The lock by which daemons of one cluster elect the one that makes checkpoints: `zookeeper`, `file:///shared/lock` "
+    "on storage that all of them share, or `none`. `auto` is ZooKeeper if ha.zookeeper.quorum is set, else `none`. "
+    "Specific to the checkpointer.",
 )
 REQUIRED = ConfigKey(
     "checkpointer.leader.required",
     "false",
     SWITCH,
-    "Whether no checkpoint is made without that lock; else one that is late is made all the same; a key of ours.",
+    "Whether checkpoints require the lock; if not, a late checkpoint is made without it. Specific to the checkpointer.",
 )
 PARENT = ConfigKey(
     "checkpointer.leader.parent-znode",
     "/hadoop-checkpointer",
     text("znode"),
-    "Below it lies a znode for each nameservice, and the lock there; a key of ours.",
+    "Parent of the nameservices' znodes, which contain the lock. Specific to the checkpointer.",
 )
 LEADER_KEYS = (LOCK, REQUIRED, PARENT, *ENSEMBLE_KEYS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class LeaderSettings:
-    """How one daemon is chosen; neither `ensemble` nor `file` means that every daemon is for itself.
+    """Settings of the lock; without `ensemble` and `file`, every daemon works alone.
 
     Attributes:
-        session_timeout: seconds.
-        znode: path of the lock.
-        file: the lock where it is a file.
+        file: path of a lock file.
+        session_timeout: of ZooKeeper, in seconds.
+        znode: path of the lock in ZooKeeper.
     """
 
     ensemble: ZooKeeperAddress | None = None
@@ -55,21 +56,21 @@ class LeaderSettings:
 
     @property
     def lock(self) -> str:
-        """What keeps the lock, for status; "" for nothing."""
+        """Name the lock for people, "" without one."""
         return f"file {self.file}" if self.file is not None else f"ZooKeeper {self.znode}" if self.ensemble else ""
 
 
 def leader_settings(
     configuration: Configuration, scoped: Callable[[ConfigKey[Any]], str], cluster: str
 ) -> LeaderSettings:
-    """Read all of it.
+    """Read the settings of the lock.
 
     Args:
-        scoped: the name by which a key is set for this nameservice and NameNode.
-        cluster: nameservice, or another name that all daemons of the cluster have for it.
+        scoped: returns the form of a key that is set for this nameservice and NameNode.
+        cluster: nameservice, or another name that all daemons of the cluster use.
 
     Raises:
-        ConfigurationError: the lock is none, or ZooKeeper is asked for and not named.
+        ConfigurationError: the value is not a lock, or ZooKeeper's address is missing.
     """
     lock = LOCK.read(configuration)
     ensemble = zookeeper_address(configuration, scoped)
@@ -78,9 +79,9 @@ def leader_settings(
         uri = urlsplit(lock)
         file = Path(unquote(uri.path))
         if uri.netloc or not file.is_absolute() or file == Path("/"):
-            raise ConfigurationError([configuration.fault(LOCK.name, "is not file:///path/of/a/file")])
+            raise ConfigurationError([configuration.fault(LOCK.name, "is not of the form file:///path/of/a/file")])
     elif lock not in (AUTO, NONE, ZOOKEEPER):
-        raise ConfigurationError([configuration.fault(LOCK.name, "is none of auto, none, zookeeper, file:///PATH")])
+        raise ConfigurationError([configuration.fault(LOCK.name, "is not auto, none, zookeeper or file:///PATH")])
     elif lock == ZOOKEEPER and ensemble is None:
         raise ConfigurationError([configuration.fault(LOCK.name, f"is zookeeper, but {QUORUM.name} is not set")])
     return LeaderSettings(

@@ -1,4 +1,4 @@
-"""How much memory merges may take, as configured."""
+"""The configured memory limit of merges."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from site_config import keys
 
 
 def memory_limit(configuration: Configuration) -> MemoryLimit:
-    """What the `checkpointer.memory` keys say.
+    """Read the `checkpointer.memory` keys.
 
     Raises:
-        ConfigurationError: a key holds no size that makes sense, or no local folder; it names both.
+        ConfigurationError: names both keys if the size is invalid and the folder is not local.
     """
     settings = configuration.with_defaults(keys.DEFAULTS)
     faults = FaultCollector()

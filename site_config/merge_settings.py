@@ -1,4 +1,4 @@
-"""How edits are replayed and images are written, as configured."""
+"""The configured rules for replaying edits and writing images."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from site_config import keys
 
 
 def image_codec(configuration: Configuration) -> str:
-    """Class name of the codec that images are to be written with, "" for none.
+    """Return the class name of the codec of new images, "" for uncompressed.
 
     Raises:
-        ConfigurationError: dfs.image.compress is no switch, or the codec is unknown.
+        ConfigurationError: dfs.image.compress is not a switch, or the codec is unknown.
     """
     settings = configuration.with_defaults(keys.DEFAULTS)
     if not keys.IMAGE_COMPRESS.read(settings):
         return ""
-    # most commands need none of their libraries
+    # loads the libraries of all codecs, which most commands do not need
     from image_format.codecs import CODECS
 
     name = keys.IMAGE_COMPRESSION_CODEC.read(settings)
     if not name or name not in CODECS:
         known = ", ".join(filter(None, CODECS))
-        problem = f"is a codec that this program lacks; set {keys.IMAGE_COMPRESS.name} to false, or one of {known}"
+        problem = f"is not a supported codec; set {keys.IMAGE_COMPRESS.name} to false, or use one of {known}"
         raise ConfigurationError([settings.fault(keys.IMAGE_COMPRESSION_CODEC.name, problem)])
     return name
 
 
 def max_op_size(configuration: Configuration) -> int:
-    """Bytes of the largest operation that is replayed.
+    """Return the limit on the size of an operation, in bytes.
 
     Raises:
-        ConfigurationError: the key holds no size.
+        ConfigurationError: the value is not a size.
     """
     return keys.MAX_OP_SIZE.read(configuration)
 
 
 def sub_section_rule(configuration: Configuration) -> SubSectionRule | None:
-    """When new images get sub-sections (`dfs.image.parallel.*`), None where parallel loading is off.
+    """Return the rule for sub-sections of new images (`dfs.image.parallel.*`), None if parallel loading is off.
 
     Raises:
-        ConfigurationError: a key holds no switch, or no number that makes sense.
+        ConfigurationError: a switch or a number is invalid.
     """
     settings = configuration.with_defaults(keys.DEFAULTS)
     if not keys.IMAGE_PARALLEL_LOAD.read(settings):
@@ -54,10 +54,10 @@ def sub_section_rule(configuration: Configuration) -> SubSectionRule | None:
 
 
 def replay_rules(configuration: Configuration) -> ReplayRules:
-    """What of the configuration decides how edits are replayed.
+    """Return the rules of replay.
 
     Raises:
-        ConfigurationError: a key holds no switch, or no number that makes sense.
+        ConfigurationError: a switch or a number is invalid.
     """
     settings = configuration.with_defaults(keys.DEFAULTS)
     older = keys.SNAPSHOT_DELETION_ORDERED_IN_OLDER_LAYOUTS

@@ -1,4 +1,4 @@
-"""What the checkpointer makes of a configuration: every key, its value in force, where it is from, and all faults."""
+"""A report on a configuration: every key with its effective value and its source, and all faults."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class KeySetting:
-    """One key as it is set, or as it is by default.
+    """A key as it is set, or with its default.
 
     Attributes:
-        name: with the suffix of nameservice and NameNode it was set with.
+        name: with the suffix of nameservice and NameNode, if it is set with one.
         status: supported, ignored, refused or unknown.
-        value: in force, variables replaced; "" for unset.
+        value: with variables replaced; "" for unset.
         source: the file, or `(default)`.
-        alias: the deprecated name that the file uses, "" where it is the key's own.
-        overridden_by: the more specific key whose value counts instead, "" where this one counts.
-        reason: why it is ignored or refused, or what an unknown key may be a misspelling of.
-        default, release2_default: of Hadoop 3.4 and of 2.7; None where 2.7 has no such key.
+        alias: the deprecated name in the file, "" if the file uses `name`.
+        overridden_by: the more specific key whose value applies instead, "" if this value applies.
+        reason: why the key is ignored or refused, or the probable spelling of an unknown key.
+        default, release2_default: of Hadoop 3.4 and of 2.7; None if 2.7 does not have the key.
     """
 
     name: str
@@ -46,7 +46,7 @@ class KeySetting:
 
 @dataclass(frozen=True, slots=True)
 class ConfigReport:
-    """All keys, and everything that is wrong for `role`; `warnings` are deprecated keys and overridden final ones."""
+    """All keys, and all faults for `role`; `warnings` name deprecated keys and overridden final ones."""
 
     role: Role
     settings: tuple[KeySetting, ...]
@@ -54,7 +54,7 @@ class ConfigReport:
     warnings: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the report for JSON."""
         return {
             "role": self.role.value,
             "valid": not self.faults,
@@ -68,9 +68,9 @@ class ConfigReport:
 
 
 def likely_role(configuration: Configuration) -> Role:
-    """The role a configuration speaks of: standby where there is HA or a shared edits directory, else secondary.
+    """Return the likely role for a configuration: standby with HA or a shared edits directory, else secondary.
 
-    Hadoop's own secondary refuses to start in HA, and a standby without shared edits has nothing to read.
+    Hadoop's secondary refuses to start in HA, and a standby cannot work without shared edits.
     """
     services = nameservices(configuration)
     none = Identity()
@@ -83,7 +83,7 @@ def likely_role(configuration: Configuration) -> Role:
 
 
 def report(configuration: Configuration, role: Role) -> ConfigReport:
-    """Look at every key of the catalogue and of the files, and check all that `role` needs."""
+    """Report on every key of the catalogue and of the files, and check the settings of `role`."""
     settings = configuration.with_defaults(DEFAULTS)
     collector = FaultCollector()
     collector.take(lambda: CheckpointConfig.from_configuration(configuration, role), None)
@@ -108,14 +108,14 @@ def report(configuration: Configuration, role: Role) -> ConfigReport:
 
 
 def _suffixes(settings: Configuration) -> list[str]:
-    """`NS.NN` and `NS` of every nameservice, the longer ones first."""
+    """Return `NS.NN` and `NS` of every nameservice, the longer ones first."""
     services = [*NAMESERVICES.read(settings), *INTERNAL_NAMESERVICES.read(settings)]
     nodes = [f"{each}.{node}" for each in services for node in namenode_ids(settings, each)]
     return [*nodes, *services]
 
 
 def _names(settings: Configuration, key: str, written: list[str], who: Identity) -> list[str]:
-    """The forms of `key` that files set, and its plain name where none of them is ours."""
+    """Return the forms of `key` that files set, and its plain name if none of them applies to this node."""
     in_force = scoped_key(settings, key, who.nameservice, who.own_id)
     of_each_namenode = key.endswith("-address") or key == HA_NAMENODES.name
     return written if written and (of_each_namenode or in_force in settings) else [*written, key]
@@ -134,7 +134,7 @@ def _row(
         value=value,
         source=settings.source(name),
         alias="" if written == name else written,
-        # a key of another NameNode is in force for that one
+        # the form of another NameNode applies to that NameNode
         overridden_by=in_force if in_force != name and in_force.startswith(f"{name}.") else "",
         reason=reason,
         unit=entry.kind.unit,
@@ -149,7 +149,7 @@ def _row(
 
 
 def _status(entry: ConfigKey[Any], *, faulty: bool) -> tuple[str, str]:
-    """Status and reason; a key of which only the default is taken is supported while it has that."""
+    """Return status and reason; a key that accepts only its default is supported while it has that value."""
     if faulty and entry.reason:
         return KeyStatus.REFUSED.value, entry.reason
     ignored = entry.status is KeyStatus.IGNORED
@@ -158,12 +158,12 @@ def _status(entry: ConfigKey[Any], *, faulty: bool) -> tuple[str, str]:
 
 def _unknown(settings: Configuration, name: str) -> KeySetting:
     near = closest(name)
-    reason = "the checkpointer does not know it" + (f"; did you mean {near}?" if near else "")
+    reason = "the checkpointer does not know this key" + (f"; did you mean {near}?" if near else "")
     return KeySetting(name, UNKNOWN, _value(settings, name, ""), settings.source(name), reason=reason)
 
 
 def _value(settings: Configuration, name: str, default: str) -> str:
-    # a value whose variables run in a circle is reported as a fault where the key is one we read
+    # the reader of the key reports a circle of variables as a fault
     text = FaultCollector().take(lambda: settings.get(name, default), "(variables refer to each other)")
     return HIDDEN if text and is_secret(name) else text
 

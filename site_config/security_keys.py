@@ -1,4 +1,4 @@
-"""Keys of Hadoop's that say how our own servers take logins by Kerberos, and who may do what there."""
+"""Keys of the Kerberos logins at our servers and of their access lists."""
 
 from __future__ import annotations
 
@@ -8,68 +8,69 @@ from hadoop_rpc.policy_keys import POLICY_KEYS
 _WEB = "${dfs.web.authentication.kerberos.principal}"
 
 AUTHORIZATION = ConfigKey(
-    "hadoop.security.authorization", "false", SWITCH, "Whether the lists of hadoop-policy.xml count at our RPC servers."
+    "hadoop.security.authorization", "false", SWITCH, "Whether the lists of hadoop-policy.xml apply to our RPC servers."
 )
 AUTH_TO_LOCAL = ConfigKey(
-    "hadoop.security.auth_to_local", "DEFAULT", text("rules"), "The short names of those that log in at our servers."
+    "hadoop.security.auth_to_local", "DEFAULT", text("rules"), "Rules for the short names of clients of our servers."
 )
 AUTH_TO_LOCAL_MECHANISM = ConfigKey(
     "hadoop.security.auth_to_local.mechanism",
     "hadoop",
     text("mechanism"),
-    "hadoop or mit: what becomes of a name that no rule shortens.",
+    "hadoop or mit: the treatment of a name to which no rule applies.",
     release2=ABSENT,
 )
 REQUIRES_ADMIN = ConfigKey(
     "hadoop.security.instrumentation.requires.admin",
     "false",
     SWITCH,
-    "Whether /status, /jmx and /metrics of a kerberized server are for administrators, else for all who have a ticket.",
+    "Whether /status, /jmx and /metrics of a kerberized server require an administrator, else only a ticket.",
 )
 JOURNALNODE_KEYTAB = ConfigKey(
-    "dfs.journalnode.keytab.file", "", text("file"), "Keytab of a JournalNode; needed with Kerberos."
+    "dfs.journalnode.keytab.file", "", text("file"), "Keytab of a JournalNode; required with Kerberos."
 )
 NAMENODE_SPNEGO = ConfigKey(
     "dfs.namenode.kerberos.internal.spnego.principal",
     _WEB,
     text("principal"),
     "Principal of the web server of a standby, a backup node or the stub; _HOST is the host of its address. Unset: "
-    "HTTP/_HOST in the realm of its own principal.",
+    "HTTP/_HOST in the realm of the process's principal.",
 )
 SECONDARY_SPNEGO = ConfigKey(
-    "dfs.secondary.namenode.kerberos.internal.spnego.principal", _WEB, text("principal"), "The same of a secondary."
+    "dfs.secondary.namenode.kerberos.internal.spnego.principal", _WEB, text("principal"), "The same for a secondary."
 )
 JOURNALNODE_SPNEGO = ConfigKey(
-    "dfs.journalnode.kerberos.internal.spnego.principal", _WEB, text("principal"), "The same of a JournalNode."
+    "dfs.journalnode.kerberos.internal.spnego.principal", _WEB, text("principal"), "The same for a JournalNode."
 )
 WEB_PRINCIPAL = ConfigKey(
-    "dfs.web.authentication.kerberos.principal", "", text("principal"), "Principal of those for which none is set."
+    "dfs.web.authentication.kerberos.principal", "", text("principal"), "Default principal of web servers."
 )
 WEB_KEYTAB = ConfigKey(
     "dfs.web.authentication.kerberos.keytab",
     "",
     text("file"),
-    "Keytab of web servers. Unset: the keytab of the process, which then has to hold HTTP/host too.",
+    "Keytab of web servers. Unset: the keytab of the process, which then has to contain HTTP/host too.",
 )
 ENDPOINT_WHITELIST = ConfigKey(
     "hadoop.http.authentication.kerberos.endpoint.whitelist",
     "",
     NAMES,
-    "Paths of our kerberized web servers that everybody may ask for, as /metrics; /health/* always is one.",
+    "Paths of our kerberized web servers that need no login, such as /metrics; /health/* never needs one.",
     release2=ABSENT,
 )
 TOKEN_VALIDITY = ConfigKey(
     "hadoop.http.authentication.token.validity",
     "36000",
     SECONDS,
-    "How long the cookie of a login at a web server counts.",
+    "Validity of the cookie of a login at a web server.",
     least=1,
 )
 SIGNATURE_SECRET = ConfigKey(
     "hadoop.http.authentication.signature.secret.file",
     "",
     text("file"),
-    "What signs cookies, as Hadoop 3 does: servers with the same file take each other's. Unset: something random.",
+    "Secret that signs cookies, as in Hadoop 3: servers with the same file accept each other's cookies. Unset: a "
+    "random secret.",
 )
 
 _ACL = text("users groups")
@@ -77,18 +78,18 @@ CLIENT_ACL = ConfigKey(
     POLICY_KEYS["ClientProtocol"],
     "*",
     _ACL,
-    "In hadoop-policy.xml: who may use the stub as a client. For this key and those that follow, .blocked behind it "
-    "lists who may not, and .hosts in place of .acl from where.",
+    "In hadoop-policy.xml: users of the stub's client protocol. For this and the following keys, .blocked appended "
+    "lists users that are refused, and .hosts instead of .acl lists hosts.",
 )
-NAMENODE_ACL = ConfigKey(POLICY_KEYS["NamenodeProtocol"], "*", _ACL, "Who may use it as a checkpointer.")
-HA_SERVICE_ACL = ConfigKey(POLICY_KEYS["HAServiceProtocol"], "*", _ACL, "Who may ask for its state and change it.")
-QJOURNAL_ACL = ConfigKey(POLICY_KEYS["QJournalProtocol"], "*", _ACL, "Which NameNodes may use a JournalNode.")
+NAMENODE_ACL = ConfigKey(POLICY_KEYS["NamenodeProtocol"], "*", _ACL, "Users that may act as the stub's checkpointer.")
+HA_SERVICE_ACL = ConfigKey(
+    POLICY_KEYS["HAServiceProtocol"], "*", _ACL, "Users that may read and change the stub's HA state."
+)
+QJOURNAL_ACL = ConfigKey(POLICY_KEYS["QJournalProtocol"], "*", _ACL, "NameNodes that may use a JournalNode.")
 INTERQJOURNAL_ACL = ConfigKey(
-    POLICY_KEYS["InterQJournalProtocol"], "*", _ACL, "Which JournalNodes may.", release2=ABSENT
+    POLICY_KEYS["InterQJournalProtocol"], "*", _ACL, "JournalNodes that may use a JournalNode.", release2=ABSENT
 )
-ZKFC_ACL = ConfigKey(POLICY_KEYS["ZKFCProtocol"], "*", _ACL, "Who may ask a failover controller for a failover.")
-DEFAULT_ACL = ConfigKey(
-    "security.service.authorization.default.acl", "*", _ACL, "The same for protocols whose own key is not set."
-)
+ZKFC_ACL = ConfigKey(POLICY_KEYS["ZKFCProtocol"], "*", _ACL, "Users that may ask a failover controller for a failover.")
+DEFAULT_ACL = ConfigKey("security.service.authorization.default.acl", "*", _ACL, "Default of the lists of protocols.")
 
 SECURITY_KEYS = keys_in(globals())

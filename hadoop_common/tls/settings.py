@@ -88,7 +88,7 @@ ALLOW_ALL_HOSTS = ConfigKey(
     "false",
     SWITCH,
     "Whether the verifier ALLOW_ALL, with which any server of the trust store can stand in for any other, is taken; "
-    "a key of ours.",
+    "specific to the checkpointer.",
 )
 PROTOCOLS = ConfigKey(
     "hadoop.ssl.enabled.protocols",

@@ -78,28 +78,31 @@ SASL = ConfigKey(
     "checkpointer.zookeeper.sasl.mechanism",
     "",
     text("mechanism"),
-    "How sessions with ZooKeeper log in: `DIGEST-MD5`, or `GSSAPI` by Kerberos; a key of ours.",
+    "How sessions with ZooKeeper log in: `DIGEST-MD5`, or `GSSAPI` by Kerberos. Specific to the checkpointer.",
 )
 SASL_USER = ConfigKey(
-    "checkpointer.zookeeper.sasl.user", "", text("user"), "Who logs in; for GSSAPI a principal; a key of ours."
+    "checkpointer.zookeeper.sasl.user",
+    "",
+    text("user"),
+    "Who logs in; for GSSAPI a principal. Specific to the checkpointer.",
 )
 SASL_KEYTAB = ConfigKey(
     "checkpointer.zookeeper.sasl.keytab",
     "",
     text("file"),
-    "Of that principal; unset uses the cache of tickets; a key of ours.",
+    "Of that principal; unset uses the cache of tickets. Specific to the checkpointer.",
 )
 SASL_PASSWORD = ConfigKey(
     "checkpointer.zookeeper.sasl.password",
     "",
     text("password"),
-    "For DIGEST-MD5; @FILE is read from there; a key of ours.",
+    "For DIGEST-MD5; @FILE is read from there. Specific to the checkpointer.",
 )
 SASL_SERVICE = ConfigKey(
     "checkpointer.zookeeper.sasl.service",
     "zookeeper",
     text("name"),
-    "The first part of the servers' principal, for GSSAPI; a key of ours.",
+    "The first part of the servers' principal, for GSSAPI. Specific to the checkpointer.",
 )
 LOGIN_KEYS = (
     SSL,

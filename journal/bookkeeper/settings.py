@@ -64,13 +64,15 @@ ACL = ConfigKey(
     "checkpointer.bookkeeper.zk.acl",
     "",
     text("ACL"),
-    "Of znodes that the journal makes, as ha.zookeeper.acl has it; unset leaves them open to all; a key of ours.",
+    "Of znodes that the journal makes, as ha.zookeeper.acl has it; unset leaves them open to all. "
+    "Specific to the checkpointer.",
 )
 AUTH = ConfigKey(
     "checkpointer.bookkeeper.zk.auth",
     "",
     text("credentials"),
-    "What the session with ZooKeeper shows, as ha.zookeeper.auth has it; @FILE is read from there; a key of ours.",
+    "What the session with ZooKeeper shows, as ha.zookeeper.auth has it; @FILE is read from there. "
+    "Specific to the checkpointer.",
 )
 
 

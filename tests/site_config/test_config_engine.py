@@ -62,7 +62,7 @@ def test_shared_storage_may_be_left_to_the_master(text: str, expected: bool | No
         (f"{SPARK}.shared-storage", "maybe", ""),
         (f"{SPARK}.partitions", "-1", "must be at least 0"),
         (f"{SPARK}.partitions", "some", ""),
-        (f"{SPARK}.conf.", "x", "names no setting of Spark's"),
+        (f"{SPARK}.conf.", "x", "lacks the name of a Spark setting"),
     ],
 )
 def test_a_value_that_means_nothing_is_named(key: str, text: str, problem: str) -> None:

@@ -93,10 +93,10 @@ def test_a_standby_on_a_third_host_is_refused_unless_it_is_named(monkeypatch: py
     found = read(third, Role.STANDBY)
     assert found.login.principal == "nn/third.example@R"
     assert found.refused == (
-        "NameNodes take images from nn/nna.example@R (dfs.namenode.kerberos.principal), "
+        "NameNodes accept images from nn/nna.example@R (dfs.namenode.kerberos.principal), "
         "nn/nnb.example@R (dfs.namenode.kerberos.principal), "
-        "sn/snn.example@R (dfs.secondary.namenode.kerberos.principal) and from dfs.cluster.administrators (nobody), "
-        "and not from nn/third.example@R"
+        "sn/snn.example@R (dfs.secondary.namenode.kerberos.principal) and from dfs.cluster.administrators (not set), "
+        "but not from nn/third.example@R"
     )
 
 
@@ -127,8 +127,8 @@ def test_all_faults_are_told_at_once() -> None:
         "hadoop.rpc.protection": "secrecy",
     }
     found = faults(lacking)
-    assert found["dfs.namenode.kerberos.principal"].startswith("is needed")
-    assert found["dfs.secondary.namenode.kerberos.principal"] == "names no realm"
+    assert found["dfs.namenode.kerberos.principal"].startswith("is required")
+    assert found["dfs.secondary.namenode.kerberos.principal"] == "lacks a realm"
     assert found["hadoop.rpc.protection"] == "is not a list of authentication, integrity, privacy"
 
 
@@ -209,7 +209,7 @@ def test_lists_of_the_policy_count_with_authorization_only() -> None:
 @pytest.mark.parametrize(
     ("values", "key", "problem"),
     [
-        ({"dfs.journalnode.keytab.file": ""}, "dfs.journalnode.keytab.file", "is needed"),
+        ({"dfs.journalnode.keytab.file": ""}, "dfs.journalnode.keytab.file", "is required"),
         ({"hadoop.security.auth_to_local": "RULE:"}, "hadoop.security.auth_to_local", "Invalid rule"),
         (
             {"hadoop.security.saslproperties.resolver.class": "org.example.Mine"},
