@@ -14,6 +14,7 @@ from typing import Any, Self
 from hadoop_common.names import parse_image, parse_segment
 from hadoop_common.storage_info import StorageInfo, parse_version
 from tests.interop.clients import HdfsClient
+from tests.interop.formatted import provide_storage
 from tests.interop.hadoop_conf import HadoopConf, ha_pair_confs
 from tests.interop.hadoop_home import SERVER, HadoopRelease
 from tests.interop.hadoop_process import CommandResult, HadoopProcess, beans, port_is_open, run_once, wait_until
@@ -145,7 +146,7 @@ class NameNode(_Storing):
 
     def __enter__(self) -> Self:
         if not (self.current / "VERSION").exists():
-            self.format()
+            provide_storage(self.conf, self.format)
         return super().__enter__()
 
     @property
@@ -234,7 +235,8 @@ class HaPair:
     def __init__(self, root: Path, properties: dict[str, str] | None = None, release: HadoopRelease = SERVER) -> None:
         first, second, self.client_conf = ha_pair_confs(root, properties, release)
         self.shared_dir = first.shared_edits_dir
-        self.nn1 = NameNode(first, name="nn1").format()
+        self.nn1 = NameNode(first, name="nn1")
+        provide_storage(first, self.nn1.format)
         self.nn2 = NameNode(second, name="nn2")
         shutil.copytree(self.nn1.name_dir, self.nn2.name_dir)
 

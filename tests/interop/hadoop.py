@@ -10,7 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.interop.hadoop_home import CLIENT, SERVER, HadoopRelease, java_program
+from tests.interop.hadoop_home import CLIENT, SERVER, HadoopRelease
+from tests.interop.hadoop_process import java_command
 
 _MAIN = "org.apache.hadoop.hdfs.server.namenode.HadoopTools"
 _LOGGED = 8000
@@ -40,7 +41,7 @@ class Hadoop:
         # From Hadoop 3 on a codec of its own needs a jar that it does not bring.
         lent = CLIENT.jars.folder.glob("lz4-java-*.jar" if release.is_3 else "netty-*.jar")
         classes = os.pathsep.join([release.class_path(), *map(str, sorted(lent))])
-        command = [str(java_program("java")), "-Xmx1g", "-Dfile.encoding=UTF-8", "-cp", classes, _MAIN]
+        command = java_command(classes, _MAIN, heap="1g", work=folder, archive=release.class_archive())
         with self._log.open("wb") as log:
             self._jvm = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, encoding="utf-8", cwd=folder
