@@ -1,4 +1,4 @@
-"""What a daemon serves over HTTP: its images and segments, state, beans and metrics."""
+"""HTTP blueprints of a daemon: images and segments, state, beans and metrics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PACKAGE = "hdfs-checkpointer"
 
 
 def transfer_options(config: CheckpointConfig) -> TransferOptions:
-    """How images and segments are served."""
+    """Return the options for serving images and segments."""
     return TransferOptions(
         bandwidth=config.transfer_bandwidth,
         bootstrap_bandwidth=config.bootstrap_bandwidth,
@@ -44,7 +44,7 @@ def daemon_blueprints(
     limits: ServingLimits,
     access: AccessControl,
 ) -> list[Blueprint]:
-    """All blueprints of a daemon that runs `role`; `limits` hold for what it serves, `access` says to whom."""
+    """Return all blueprints of a daemon that runs `role`; `limits` bound what it serves, `access` decides to whom."""
     facts = _facts(config)
     state = [
         status_blueprint(
@@ -84,7 +84,7 @@ def _facts(config: CheckpointConfig) -> NodeFacts:
 
 
 class RoleImages:
-    """Serves a role's images and segments; takes no uploads (`ImageStore`)."""
+    """Serves a role's images and segments; accepts no uploads (`ImageStore`)."""
 
     def __init__(self, role: CheckpointRole) -> None:
         self._role = role
@@ -111,7 +111,7 @@ class RoleImages:
         return False
 
     def checkpoint_rejection(self, txid: int, kind: ImageKind) -> str | None:
-        return "this node makes checkpoints and takes none"
+        return "this node makes checkpoints and accepts none"
 
     def image_received(self, txid: int, kind: ImageKind, md5: str, size: int) -> None:
-        raise AssertionError("a checkpointer takes no uploads")
+        raise AssertionError("a checkpointer accepts no uploads")

@@ -1,4 +1,4 @@
-"""Where the daemon of a configuration listens, as seen from its own host."""
+"""Address of the daemon of a configuration, as seen from its own host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 class DaemonNotFoundError(TransferError):
-    """Nobody listens at any address where the daemon may be; `tried` are those, with the role each is of."""
+    """No daemon answers at any address where it may listen; `tried` maps those addresses to roles."""
 
     def __init__(self, tried: Mapping[str, Role]) -> None:
         self.tried = dict(tried)
@@ -27,7 +27,7 @@ class DaemonNotFoundError(TransferError):
 
 
 def daemon_url(config: CheckpointConfig) -> str:
-    """`http://host:port`, or https, of the daemon of `config`; one that listens everywhere is asked by loopback."""
+    """Return `http://host:port`, or https, of the daemon of `config`; loopback replaces a wildcard address."""
     host, port = config.web.first
     host = _LOOPBACK.get(host, host)
     return f"{'https' if config.web.http is None else 'http'}://{host_port(host, port)}"

@@ -1,8 +1,8 @@
 """Appends new images and edits to a lake of tables, in a process of its own that no checkpoint waits for.
 
-There is at most one append that runs and one that is due. A new image replaces the one that is due, for it brings all
-that the other would have. A failure stays until an append succeeds; it is not repeated by itself, as the next image
-does that. After `stop` nothing begins, and what ran is ended with all processes it started.
+At most one append runs and one is pending. A new image replaces the pending append, since its append covers everything
+the other would have added. A failure stays until an append succeeds; the next image retries. After `stop` no append
+begins, and the running one is ended with all its processes.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _GRACE_SECONDS = 10.0
 
 
 class LakeAppender:
-    """Runs one append at a time; of those that fall due meanwhile the newest one alone is made.
+    """Runs one append at a time; of several pending appends only the newest is made.
 
-    Every method may be called from any thread, and none of them raises or waits for an append, `stop` excepted.
+    Any thread may call any method. Only `stop` waits for an append, and none raises.
 
     Args:
-        config: where the lake is, and how it is written.
-        module: gives the module that `python -m` runs, "" where none is installed.
+        config: where the lake is and how it is written.
+        module: returns the module for `python -m`, "" if none is installed.
         wall: seconds since the epoch.
     """
 
@@ -55,7 +55,7 @@ class LakeAppender:
         self._wall = wall
         self._state = LakeState()
         self._changed = threading.Condition()
-        self._due: list[str] | None = None
+        self._pending: list[str] | None = None
         self._child: subprocess.Popen[str] | None = None
         self._worker: threading.Thread | None = None
         self._stopped = False
@@ -66,11 +66,11 @@ class LakeAppender:
         return bool(self._config.lake_directory)
 
     def reconfigure(self, config: CheckpointConfig) -> None:
-        """Go by new settings from the next append on."""
+        """Apply new settings from the next append on."""
         self._config = config
 
     def offer(self, role: CheckpointRole) -> None:
-        """A checkpoint was made: append the newest image and the edits there are."""
+        """Append the newest image and the present edits after a checkpoint."""
         if not self.enabled:
             return
         try:
@@ -81,17 +81,17 @@ class LakeAppender:
         with self._changed:
             if self._stopped:
                 return
-            self._due = arguments
+            self._pending = arguments
             if self._worker is None:
                 self._worker = threading.Thread(target=self._work, name="lake", daemon=True)
                 self._worker.start()
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """End an append that runs, and begin none any more; the next daemon finishes it."""
+        """End the running append and begin no other; the next daemon completes it."""
         with self._changed:
             self._stopped = True
-            self._due = None
+            self._pending = None
             child, worker = self._child, self._worker
             self._changed.notify_all()
         if child is not None:
@@ -100,23 +100,23 @@ class LakeAppender:
             worker.join(_GRACE_SECONDS)
 
     def alarms(self) -> list[str]:
-        """That the last append failed, as long as none succeeded since."""
+        """Return an alarm if the last append failed."""
         error = self._state.error
         text = f"appending to the lake {self._config.lake_directory} failed: {error}"
         return [Alarm(text, "Check Spark and the lake's directory; the next checkpoint retries.")] if error else []
 
     @property
     def state(self) -> LakeState | None:
-        """None where no lake is configured."""
+        """State of the lake, None if none is configured."""
         return replace(self._state, directory=self._config.lake_directory) if self.enabled else None
 
     # ---- the worker ----------------------------------------------------------------------------------------
 
     def _folders(self, role: CheckpointRole) -> list[Path]:
-        """Directories that hold the role's segments."""
+        """Return the directories with the role's segments."""
         shared = self._config.shared_edits
         if shared and self._config.shared_edits_directory is None:
-            _LOG.info("the edits in %s are not in a directory, so the lake gets the image alone", shared)
+            _LOG.info("the edits in %s are not in a directory, so the lake gets only the image", shared)
         return list(dict.fromkeys(segment.path.parent for segment in role.segments() if not segment.in_progress))
 
     def _arguments(self, image: Path, folders: Sequence[Path]) -> list[str]:
@@ -136,15 +136,15 @@ class LakeAppender:
 
     def _next(self) -> list[str] | None:
         with self._changed:
-            while self._due is None and not self._stopped:
+            while self._pending is None and not self._stopped:
                 self._changed.wait()
-            arguments, self._due = self._due, None
+            arguments, self._pending = self._pending, None
             return None if self._stopped else arguments
 
     def _append(self, arguments: Sequence[str]) -> None:
         module = self._module()
         if not module:
-            self._failed("nothing that writes lakes is installed")
+            self._failed("no program that writes lakes is installed")
             return
         with self._changed:
             if self._stopped:
@@ -159,14 +159,14 @@ class LakeAppender:
                 start_new_session=True,
             )
             self._state = replace(self._state, running=True)
-        _, said = child.communicate()
+        _, errors = child.communicate()
         with self._changed:
             self._child = None
             self._state = replace(self._state, running=False)
         if child.returncode == 0:
             self._succeeded()
         elif not self._stopped:
-            self._failed(_last_line(said) or f"the process ended with {child.returncode}")
+            self._failed(_last_line(errors) or f"the process exited with {child.returncode}")
 
     def _succeeded(self) -> None:
         with self._changed:
@@ -182,7 +182,7 @@ class LakeAppender:
 
 
 def find_module() -> str:
-    """The module that writes lakes, as an installed distribution offers it; "" where none does."""
+    """Return the module that writes lakes, as an installed distribution registers it; "" if none does."""
     return next((each.value for each in entry_points(group=_GROUP) if each.name == _NAME), "")
 
 
@@ -192,12 +192,12 @@ def _last_line(text: str) -> str:
 
 
 def _end(child: subprocess.Popen[str]) -> None:
-    """End a process and those it started, which are a session of their own."""
+    """End a process and its children, which are in a session of their own."""
     _signal(child, signal.SIGTERM)
     try:
         child.wait(_GRACE_SECONDS)
     except subprocess.TimeoutExpired:
-        _LOG.warning("the append to the lake does not end, so it is killed")
+        _LOG.warning("the append to the lake does not end and is killed")
     _signal(child, signal.SIGKILL)
 
 

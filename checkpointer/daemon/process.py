@@ -1,9 +1,9 @@
 """The daemon process: scheduler, HTTP server, signals and service manager around a role.
 
-The main thread opens the role, starts the scheduler and then only obeys: a reload, or the end. Work is done by the
-scheduler's threads, each job by one at a time; polls that fall due while one runs are merged into one. The end comes
-once, in this order: no new job begins, the running checkpoint ends at a safe point, HTTP ends, the role lets go of
-its storage.
+The main thread opens the role, starts the scheduler, and then waits for commands: reload or stop. The scheduler's
+threads do the work, each job in one thread at a time. Polls that fall due during a poll are merged into one. A stop
+happens once, in this order: no new job begins, the running checkpoint stops at a safe point, HTTP ends, and the role
+releases its storage.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _POLL = "poll"
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """What tells a daemon the time: monotonic seconds, seconds since the epoch, and who runs its jobs by them."""
+    """Clocks of a daemon: monotonic seconds, seconds since the epoch, and the scheduler that runs by them."""
 
     monotonic: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
@@ -66,8 +66,8 @@ def run_role(
 
     Args:
         reload: reloads the configuration at SIGHUP.
-        notifier: the service manager, told when the role is open and serves.
-        heartbeat: seconds between two signs of life to it; None where it wants none.
+        notifier: informs the service manager when the role is open and serves.
+        heartbeat: seconds between two signs of life to the service manager; None if it wants none.
 
     Raises:
         HdfsError: storage, journal or address cannot be used at the start, or the role gave up.
@@ -94,9 +94,10 @@ def serve(
     heartbeat: float | None = None,
     clocks: Clocks | None = None,
 ) -> None:
-    """Poll and serve an open role until `control` says stop; a running checkpoint is ended at a safe point.
+    """Poll and serve an open role until `control` requests a stop; a running checkpoint stops at a safe point.
 
-    `clocks` are those of the system, and the scheduler runs by them.
+    Args:
+        clocks: those of the system by default; the scheduler runs by them.
 
     Raises:
         HdfsError: the address cannot be used, or the role gave up.
@@ -163,7 +164,7 @@ class _Daemon:
         self._scheduler = clocks.scheduler()
 
     def run(self, control: Control) -> None:
-        # Whoever stands by may have to take over soon, and is to be warm then.
+        # A daemon on standby may have to take over soon and must be warm then.
         self._schedule(_POLL, self._config.poll_interval, self._poll, at_once=self._service.shares)
         for job in self._jobs():
             self._schedule(job.name, job.seconds, _worker(job, self._service), at_once=True)
@@ -180,7 +181,7 @@ class _Daemon:
             self._service.stop()
 
     def poll_now(self) -> None:
-        """Poll at once; one that runs looks itself whether it has to be done again."""
+        """Poll at once; a running poll checks itself whether another is needed."""
         self._poll_in(0.0)
 
     def _poll(self) -> None:
@@ -192,7 +193,7 @@ class _Daemon:
 
     def _poll_in(self, seconds: float) -> None:
         at = datetime.fromtimestamp(self._clocks.wall() + seconds, UTC)
-        # Polls may not have begun yet, or be over.
+        # The polls may not have begun, or have ended.
         with suppress(JobLookupError):
             self._scheduler.modify_job(_POLL, next_run_time=at)
 
@@ -210,7 +211,7 @@ class _Daemon:
                 self._notifier.status(self._service.ready().message)
 
     def _schedule(self, name: str, seconds: float, work: Callable[[], object], *, at_once: bool) -> None:
-        # One at a time: while a checkpoint runs the polls that fall due are merged into one.
+        # One at a time: polls that fall due during a checkpoint are merged into one.
         self._scheduler.add_job(
             work,
             "interval",
@@ -231,7 +232,7 @@ class _Daemon:
             kerberos = config.kerberos
             changed += self._doors.take_over(config.access, None if kerberos is None else kerberos.server)
         except (HdfsError, OSError) as error:
-            fault = f"the configuration on disk is faulty, that of before stays in force: {told(error)}"
+            fault = f"the configuration on disk is invalid, the previous one still applies: {told(error)}"
             _LOG.error("%s", with_next(fault, CONFIGURATION_HINT))
             self._service.configuration_fault = fault
             return
@@ -241,13 +242,13 @@ class _Daemon:
         self._service.reconfigure(self._config)
         self._role.reconfigure(self._config)
         self._limits.change(self._config.transfer_bandwidth, self._config.bootstrap_bandwidth)
-        # An interval that stays is left alone: setting it again would put the next run off.
+        # An unchanged interval is not set again, since that would delay the next run.
         intervals = {_POLL: self._config.poll_interval} | {job.name: job.seconds for job in self._jobs()}
         for name, seconds in intervals.items():
             job = self._scheduler.get_job(name)
             if job.trigger.interval.total_seconds() != seconds:
                 job.reschedule("interval", seconds=seconds)
-        _LOG.info("configuration read anew: %s", ", ".join(changed) or "nothing changed")
+        _LOG.info("configuration reloaded: %s", ", ".join(changed) or "nothing changed")
         if kept:
             _LOG.warning("these settings changed too and need a restart: %s", ", ".join(kept))
 

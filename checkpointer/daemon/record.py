@@ -1,4 +1,4 @@
-"""What a daemon remembers of its checkpoints and uploads: one immutable record, replaced at each event."""
+"""Record of a daemon's checkpoints and uploads: one immutable value, replaced at each event."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class RecordStore:
         self._wall = wall
         self._lock = threading.Lock()
         self._record = Record()
-        # when the present phase began, and how long the fetch of the present checkpoint took
+        # begin of the present phase, and duration of the fetch of the present checkpoint
         self._phase_at = wall()
         self._fetch_seconds: dict[str, float] = {}
-        # of the last upload that was taken
+        # of the last accepted upload
         self._upload_seconds: dict[str, float] = {}
 
     @property
     def now(self) -> Record:
-        """The record as it is."""
+        """The present record."""
         with self._lock:
             return self._record
 
@@ -46,7 +46,7 @@ class RecordStore:
         self._update(lambda record: {"looked_at": self._wall()})
 
     def saved(self, result: MergeResult, reason: str, latency: float) -> None:
-        """A checkpoint was made; `latency` is in seconds, see `Record`."""
+        """Record a checkpoint; `latency` is in seconds, see `Record`."""
         timings = result.timings
         fetch, self._fetch_seconds = self._fetch_seconds, {}
         self._update(
@@ -72,7 +72,7 @@ class RecordStore:
         )
 
     def offered(self, upload: Upload) -> None:
-        """A NameNode answered, or did not."""
+        """Record the result of an offer."""
         self._update(lambda record: {"uploaded_bytes": record.uploaded_bytes + upload.size})
         if upload.error:
             self._update(lambda record: {"upload_failures": record.upload_failures + 1, **self._error(upload.error)})
@@ -86,15 +86,15 @@ class RecordStore:
                 }
             )
 
-    def fared(self, outcome: str) -> None:
-        """What became of an image that was offered is known."""
+    def outcome(self, outcome: str) -> None:
+        """Record what became of an image that was offered."""
         self._update(lambda record: {"last_outcome": outcome})
 
     def failed(self, message: str) -> None:
         self._update(lambda record: {"failures": record.failures + 1, **self._error(message)})
 
     def job_failed(self, message: str) -> None:
-        """What went wrong beside checkpoints, which alone are counted."""
+        """Record a fault of a job, which is not counted as a failed checkpoint."""
         self._update(lambda record: self._error(message))
 
     def _error(self, message: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which settings a running daemon takes over at SIGHUP, and which have to wait for a restart."""
+"""Settings that a running daemon applies at SIGHUP, and those that need a restart."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ RELOADABLE = frozenset(
 )
 
 
-# Of the fields that more than one key sets, or one in several forms: patterns of these keys, the main one first.
+# Key patterns, main key first, for fields that several keys or several forms of a key set.
 _NAMENODES = (
     keys.HTTP_ADDRESS.name,
     keys.HTTPS_ADDRESS.name,
@@ -118,25 +118,26 @@ _PATTERNS: Mapping[str, tuple[str, ...]] = {
 
 
 def merged(running: CheckpointConfig, read: CheckpointConfig) -> tuple[CheckpointConfig, list[str], list[str]]:
-    """The settings to go on with, and a line for each key that takes effect and for each that needs a restart.
+    """Return the settings to continue with, a line for each key that takes effect, and a line for each that needs a
+    restart.
 
-    Lists of who may log in are taken over too, without a line: who goes by them tells what is another one in them.
+    Lists of users who may log in are applied too, without a line: their owner logs what changed in them.
     """
     if running.kerberos is not None and read.kerberos is not None:
         running = replace(running, kerberos=running.kerberos.with_lists_of(read.kerberos))
     new, old = _values(read), _values(running)
     differing = [name for name in new if new[name] != old[name]]
-    taken = {name: new[name] for name in differing if name in RELOADABLE}
+    applied = {name: new[name] for name in differing if name in RELOADABLE}
     texts = changed_keys(running.texts, read.texts)
     lines = {name: _lines(name, running.role, old[name], new[name], texts) for name in differing}
     kept = {key: line for name in differing if name not in RELOADABLE for key, line in lines[name].items()}
-    changed = {key: line for name in taken for key, line in lines[name].items() if key not in kept}
-    merging = {name.removeprefix(_MERGING): taken.pop(name) for name in list(taken) if name.startswith(_MERGING)}
-    # what is kept is told again at the next reload
+    changed = {key: line for name in applied for key, line in lines[name].items() if key not in kept}
+    merging = {name.removeprefix(_MERGING): applied.pop(name) for name in list(applied) if name.startswith(_MERGING)}
+    # the next reload reports these keys again
     still = {key: running.texts[key] for key in kept if key in running.texts}
     after = replace(
         running,
-        **taken,
+        **applied,
         merge_settings=replace(running.merge_settings, **merging),
         texts={key: text for key, text in read.texts.items() if key not in kept} | still,
     )
@@ -144,7 +145,9 @@ def merged(running: CheckpointConfig, read: CheckpointConfig) -> tuple[Checkpoin
 
 
 def _lines(name: str, role: Role, old: object, new: object, texts: Mapping[str, str]) -> dict[str, str]:
-    """By key, what changed a setting: `KEY OLD → NEW`; where no key did, the setting's values if they are simple."""
+    """Return by key what changed a setting: `KEY OLD → NEW`; without a changed key, the setting's values if they are
+    simple.
+    """
     patterns = _patterns(name, role)
     found = {key: line for key, line in texts.items() if any(_fits(key, pattern) for pattern in patterns)}
     if found:
@@ -160,7 +163,7 @@ def _patterns(name: str, role: Role) -> tuple[str, ...]:
 
 
 def _fits(key: str, pattern: str) -> bool:
-    """Whether a key is of a pattern, or a form of such a key for a nameservice or a NameNode."""
+    """Return whether a key matches a pattern, or is such a key's form for a nameservice or a NameNode."""
     return fnmatchcase(key, pattern) or fnmatchcase(key, f"{pattern}.*")
 
 
@@ -179,7 +182,7 @@ def _text(value: object) -> str | None:
 
 
 def _values(config: CheckpointConfig) -> dict[str, Any]:
-    """The settings by name, those of a merge one by one."""
+    """Return the settings by name, those of a merge one by one."""
     values = {each.name: getattr(config, each.name) for each in fields(config) if each.compare}
     settings = values.pop("merge_settings")
     return values | {f"{_MERGING}{each.name}": getattr(settings, each.name) for each in fields(settings)}

@@ -1,4 +1,4 @@
-"""The daemon's state, from what its role, its memory, its lake and the NameNodes' last answers say."""
+"""State of a daemon, derived from its role, its record, its lake and the NameNodes' last reports."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from servlets.node_state import Cancelled, LeaderState, NodeState, Record, Targe
 from servlets.parameters import ImageKind
 
 _MISSED_PERIODS = 3
-LATE_HINT = "Check what failed before; `checkpointer checkpoint --force` tries now."
-UPLOAD_HINT = "Check that NameNode; the image is offered again after a while."
-# one failure may pass by itself
+LATE_HINT = "Check what failed before; `checkpointer checkpoint --force` makes a checkpoint now."
+UPLOAD_HINT = "Check that NameNode; the daemon retries the upload after a while."
+# a single failure may be transient
 _REPEATED = 2
 _SAVE = "save"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointStatus:
-    """How it stands with the checkpoints at one moment; times are seconds since the epoch, `period` seconds.
+    """Status of checkpoints at one moment; times are seconds since the epoch, `period` is in seconds.
 
     Attributes:
-        progress: as it was last known, None before; `fault`: why it is not known now, None where it is.
-        checkpoint_at: when the newest image was made, None where there is none.
-        started_at: of this process.
-        switched_off: why no checkpoints are to be made at all, "" where they are.
-        failures: attempts that failed in a row, `failing_for` seconds, the last for the reason `failure`.
-        retry_at: when the next attempt may be made, None where it need not wait.
-        notices: what an operator has to see to although checkpoints are made.
+        progress: last known progress, None before the first; `fault`: why it is not known now, None if it is.
+        checkpoint_at: when the newest image was made, None without one.
+        started_at: start of this process.
+        switched_off: why the configuration allows no checkpoints, "" if it does.
+        failures: attempts that failed in a row, during `failing_for` seconds, the last one because of `failure`.
+        retry_at: when the next attempt may be made, None if it need not wait.
+        notices: alarms that do not concern checkpoints.
     """
 
     now: float
@@ -54,88 +54,86 @@ class CheckpointStatus:
 
     @property
     def age(self) -> float | None:
-        """Of the newest image, None where there is none."""
+        """Age of the newest image in seconds, None without one."""
         return None if self.checkpoint_at is None else max(0.0, self.now - self.checkpoint_at)
 
     @property
     def is_in_time(self) -> bool:
-        """Whether the newest image is younger than the periods that may be missed."""
+        """Whether the newest image is younger than the tolerated number of periods."""
         return self.age is not None and self.age <= _MISSED_PERIODS * self.period
 
 
-def lateness(standing: CheckpointStatus) -> str:
-    """What to say where several periods brought no checkpoint but work, "" elsewhere."""
-    behind = 0 if standing.progress is None else standing.progress.behind
-    age = standing.now - standing.started_at if standing.age is None else standing.age
-    if standing.switched_off or not behind or age <= _MISSED_PERIODS * standing.period:
+def lateness(status: CheckpointStatus) -> str:
+    """Return an alarm if new transactions have waited several periods for a checkpoint, else ""."""
+    behind = 0 if status.progress is None else status.progress.behind
+    age = status.now - status.started_at if status.age is None else status.age
+    if status.switched_off or not behind or age <= _MISSED_PERIODS * status.period:
         return ""
-    which = "no checkpoint yet, after" if standing.age is None else "no checkpoint for"
-    return (
-        f"{which} {duration(age)}, and {behind} transactions are in none; one is due every {duration(standing.period)}"
-    )
+    which = "no checkpoint yet, after" if status.age is None else "no checkpoint for"
+    return f"{which} {duration(age)}, {behind} transactions are in no image; one is due every {duration(status.period)}"
 
 
 def daemon_state(
-    role: CheckpointRole, record: Record, lake: LakeAppender, forecast: UploadForecast, standing: CheckpointStatus
+    role: CheckpointRole, record: Record, lake: LakeAppender, forecast: UploadForecast, status: CheckpointStatus
 ) -> NodeState:
-    """The state at this moment."""
-    progress = standing.progress
-    alarms = [*role.alarms(), *_failing(standing), *_not_taken(role, progress)]
-    # Between the end of an image and retention, too, there may be less room than there will be.
+    """Return the present state."""
+    progress = status.progress
+    alarms = [*role.alarms(), *_failing(status), *_not_uploaded(role, progress)]
+    # Between the end of an image and retention, less space is free than usual.
     if record.phase != _SAVE and (problem := role.lacks_room()):
         alarms.append(Alarm(problem, ROOM_HINT))
-    if late := lateness(standing):
+    if late := lateness(status):
         alarms.append(Alarm(late, LATE_HINT))
-    problems = [standing.fault, *alarms] if standing.fault else alarms
-    if standing.switched_off:
+    problems = [status.fault, *alarms] if status.fault else alarms
+    if status.switched_off:
         problems = []
-    all_alarms = (*alarms, *_unused(role), *_healed_alarm(record), *lake.alarms(), *standing.notices)
+    all_alarms = (*alarms, *_unused(role), *_healed_alarm(record), *lake.alarms(), *status.notices)
     return NodeState(
         role=role.name,
         ready=not problems,
-        message=standing.switched_off or "; ".join(problems) or _sentence(standing),
+        message=status.switched_off or "; ".join(problems) or _sentence(status),
         image_txid=None if progress is None else progress.image_txid,
         journal_txid=None if progress is None else progress.journal_txid,
-        # What was behind when it was last known is wrong by now.
-        transactions_behind=None if progress is None or standing.fault else progress.behind,
-        error=standing.fault,
+        # An old count of transactions behind is wrong by now.
+        transactions_behind=None if progress is None or status.fault else progress.behind,
+        error=status.fault,
         alarms=tuple(map(str, all_alarms)),
         next_steps={str(each): each.hint for each in all_alarms if isinstance(each, Alarm) and each.hint},
         cluster_id=_cluster_id(role),
         storage=role.storage(),
-        enabled=not standing.switched_off,
-        cancelled=standing.cancelled,
-        checkpoint_at=standing.checkpoint_at,
-        seconds_since_checkpoint=None if standing.age is None else round(standing.age, 3),
-        failures_in_row=standing.failures,
-        retry_at=standing.retry_at,
+        enabled=not status.switched_off,
+        cancelled=status.cancelled,
+        checkpoint_at=status.checkpoint_at,
+        seconds_since_checkpoint=None if status.age is None else round(status.age, 3),
+        failures_in_row=status.failures,
+        retry_at=status.retry_at,
         targets=tuple(_target(target, forecast) for target in role.targets),
         lake=lake.state,
         record=record,
         details=role.details(),
-        leader=standing.leader,
+        leader=status.leader,
     )
 
 
-def _sentence(standing: CheckpointStatus) -> str:
-    """How it stands where nothing is wrong."""
-    made = "no checkpoint yet" if standing.age is None else f"last checkpoint {duration(standing.age)} ago"
-    behind = "" if standing.progress is None else f"{standing.progress.behind} transactions behind, "
-    if (held := standing.cancelled) is not None:
+def _sentence(status: CheckpointStatus) -> str:
+    """Describe a status without problems."""
+    made = "no checkpoint yet" if status.age is None else f"last checkpoint {duration(status.age)} ago"
+    behind = "" if status.progress is None else f"{status.progress.behind} transactions behind, "
+    if (held := status.cancelled) is not None:
         made += f"; none begins for {duration(held.seconds_left)}: {held.reason}"
-    leader = "" if standing.leader is None else f"; {standing.leader}"
+    leader = "" if status.leader is None else f"; {status.leader}"
     return f"{behind}{made}{leader}"
 
 
-def _failing(standing: CheckpointStatus) -> list[str]:
-    if standing.failures < _REPEATED:
+def _failing(status: CheckpointStatus) -> list[str]:
+    if status.failures < _REPEATED:
         return []
-    text = f"{standing.failure} ({standing.failures} attempts in a row, in {duration(standing.failing_for)})"
-    return [Alarm(text, standing.failure.hint)]
+    text = f"{status.failure} ({status.failures} attempts in a row, in {duration(status.failing_for)})"
+    return [Alarm(text, status.failure.hint)]
 
 
-def _not_taken(role: CheckpointRole, progress: Progress | None) -> list[str]:
-    """Where transfers fail again and again, and nobody has the newest image."""
+def _not_uploaded(role: CheckpointRole, progress: Progress | None) -> list[str]:
+    """Return alarms for NameNodes to which transfers fail repeatedly while no NameNode has the newest image."""
     if progress is None or any(target.has(progress.image_txid, ImageKind.IMAGE) for target in role.targets):
         return []
     return [
@@ -150,7 +148,7 @@ def _not_taken(role: CheckpointRole, progress: Progress | None) -> list[str]:
 
 
 def _unused(role: CheckpointRole) -> list[str]:
-    """Storage directories that are left out, while others are used."""
+    """Return alarms for dropped storage directories."""
     return [
         Alarm(f"storage directory {path} is not used: {state}", getattr(state, "hint", ""))
         for path, state in role.storage().items()
@@ -171,7 +169,7 @@ def _healed_alarm(record: Record) -> list[str]:
 
 
 def _cluster_id(role: CheckpointRole) -> str | None:
-    """None where the storage cannot tell, or is not formatted yet."""
+    """Return the cluster's id; None if the storage cannot be read or is not formatted yet."""
     try:
         return role.storage_info().cluster_id
     except (HdfsError, OSError):

@@ -1,4 +1,4 @@
-"""When each NameNode takes an image, as far as that is known: those of Hadoop 3.3 refuse one soon after the last."""
+"""Forecast of when each NameNode accepts an image: since Hadoop 3.3 a NameNode refuses one soon after the last."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ from servlets.parameters import ImageKind
 from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
-# the question is worth less than the checkpoint that waits for its answer
+# an answer matters less than the checkpoint that waits for it
 _TIMEOUT = 5.0
-# a NameNode's beans keep what they told for so long
+# a NameNode caches its beans for this long
 _STALE_SECONDS = 15.0
 
 
 class UploadForecast:
-    """What each NameNode said last of its last image; any thread may ask. `wall` gives seconds since the epoch."""
+    """The last report of each NameNode about its newest image. Any thread may ask; `wall` gives seconds since the
+    epoch.
+    """
 
     def __init__(
         self,
@@ -40,22 +42,22 @@ class UploadForecast:
         self._wall = wall
         self._lock = threading.Lock()
         self._known: dict[str, NamenodeOutlook] = {}
-        # what each said of its newest image, whether or not it tells now
+        # last reports, kept when a NameNode does not answer
         self._last: dict[str, NamenodeOutlook] = {}
-        # what each had when this daemon last knew that it is the one that makes images, or gave it one
-        self._familiar: dict[str, NamenodeOutlook] = {}
-        # when each took an image of ours
-        self._took: dict[str, float] = {}
-        # what a NameNode said when it refused, by its own keys
-        self._told: dict[str, float] = {}
+        # reports at the time when this daemon was last known to lead, or when it uploaded an image
+        self._own: dict[str, NamenodeOutlook] = {}
+        # when each NameNode accepted our last image
+        self._accepted_at: dict[str, float] = {}
+        # when a NameNode accepts an image again, according to its refusal
+        self._refused_until: dict[str, float] = {}
 
-    def look(self, addresses: Sequence[str], cancelled: Callable[[], bool]) -> None:
-        """Ask all NameNodes at once; one that does not tell is forgotten."""
+    def update(self, addresses: Sequence[str], cancelled: Callable[[], bool]) -> None:
+        """Ask all NameNodes at once; forget the report of a NameNode that does not answer."""
         if not addresses:
             return
 
         def ask(address: str) -> NamenodeOutlook | None:
-            return self._look(address, cancelled)
+            return self._fetch(address, cancelled)
 
         with ThreadPoolExecutor(len(addresses), "upload-forecast") as pool:
             for address, found in zip(addresses, pool.map(ask, addresses), strict=True):
@@ -64,83 +66,90 @@ class UploadForecast:
                     if found is not None:
                         self._known[address] = self._last[address] = self._fresh(address, found)
 
-    def _look(self, address: str, cancelled: Callable[[], bool]) -> NamenodeOutlook | None:
+    def _fetch(self, address: str, cancelled: Callable[[], bool]) -> NamenodeOutlook | None:
         try:
             return self._ask(address, timeout=_TIMEOUT, cancel=cancelled)
         except TransferCancelledError:
             return None
         except TransferError as error:
-            _LOG.debug("when %s takes images is not known: %s", address, error)
+            _LOG.debug("it is not known when %s accepts images: %s", address, error)
             return None
 
     def _fresh(self, address: str, found: NamenodeOutlook) -> NamenodeOutlook:
-        """Its answer may be older than an image that it took just now."""
-        took = self._took.get(address)
-        if took is None or found.last_at is None or found.last_at >= took or self._wall() - took > _STALE_SECONDS:
+        """Correct a report that may be older than an image that the NameNode has just accepted."""
+        accepted_at = self._accepted_at.get(address)
+        if (
+            accepted_at is None
+            or found.last_at is None
+            or found.last_at >= accepted_at
+            or self._wall() - accepted_at > _STALE_SECONDS
+        ):
             return found
-        return replace(found, last_at=took)
+        return replace(found, last_at=accepted_at)
 
     def last_image_at(self) -> float | None:
-        """When the active NameNode got its newest image, seconds since the epoch; None where that was never told."""
+        """Return when the active NameNode got its newest image, in seconds since the epoch; None if that was never
+        reported.
+        """
         with self._lock:
             known = [each for each in self._last.values() if each.last_at is not None]
         return max((each.last_at or 0.0 for each in known if each.state != "standby"), default=None)
 
     def remember(self) -> None:
-        """What the NameNodes have now is known to be no work of others."""
+        """Note that the NameNodes' present images are not the work of another daemon."""
         with self._lock:
-            self._familiar = dict(self._last)
+            self._own = dict(self._last)
 
     def others_image(self) -> bool:
-        """Whether a NameNode has got a newer image since `remember` that was none of ours."""
+        """Return whether a NameNode has got a newer image from another daemon since `remember`."""
         with self._lock:
-            pairs = [(self._last[address], old) for address, old in self._familiar.items()]
-        # Each alone may only seem to be newer: txids are computed from two numbers, and the times are of two clocks.
+            pairs = [(self._last[address], old) for address, old in self._own.items()]
+        # Either value alone may only seem newer: txids are computed from two numbers, and the times come from two
+        # clocks.
         return any(
             (new.last_txid or -1) > (old.last_txid or -1) and (new.last_at or 0.0) > (old.last_at or 0.0)
             for new, old in pairs
         )
 
-    def heard(self, upload: Upload) -> None:
-        """Note what became of an offer."""
+    def note_upload(self, upload: Upload) -> None:
+        """Note the result of an upload."""
         if upload.kind is not ImageKind.IMAGE:
             return
         now = self._wall()
         with self._lock:
             known = self._known.get(upload.address)
             if upload.result == UploadResult.SUCCESS.name:
-                self._told.pop(upload.address, None)
-                self._took[upload.address] = now
+                self._refused_until.pop(upload.address, None)
+                self._accepted_at[upload.address] = now
                 if last := known or self._last.get(upload.address):
                     self._last[upload.address] = replace(last, last_at=now, last_txid=upload.txid)
-                    self._familiar[upload.address] = self._last[upload.address]
+                    self._own[upload.address] = self._last[upload.address]
                     if known is not None:
                         self._known[upload.address] = self._last[upload.address]
             elif (recent := too_recent(upload.refusal)) is not None:
-                self._told[upload.address] = now + recent.seconds_left
+                self._refused_until[upload.address] = now + recent.seconds_left
 
     def state_of(self, address: str) -> str:
-        """What this NameNode said it is: active, standby or observer; "" where it does not say."""
+        """Return the NameNode's reported state: active, standby or observer; "" if not known."""
         with self._lock:
             known = self._known.get(address)
         return "" if known is None else known.state
 
     def namenode_id(self, address: str) -> str:
-        """Its id in the nameservice, "" without HA."""
+        """Return the NameNode's id in the nameservice, "" without HA."""
         ids = dict(zip(self.config.namenode_http_addresses, self.config.namenode_ids, strict=False))
         return ids.get(address, "")
 
     def takes_from(self, address: str) -> float | None:
-        """When this NameNode takes an image again, seconds since the epoch; None where it may take one now."""
+        """Return when this NameNode accepts an image again, in seconds since the epoch; None if it may do so now."""
         with self._lock:
-            known, told = self._known.get(address), self._told.get(address)
-        expected = told
+            known, expected = self._known.get(address), self._refused_until.get(address)
         if expected is None and known is not None:
             expected = known.takes_from(self.config.period)
         return expected if expected is not None and expected > self._wall() else None
 
     def expected_refusals(self, txid: int) -> list[str]:
-        """A sentence for each NameNode that will refuse the image at `txid` now."""
+        """Return a sentence for each NameNode that will refuse the image at `txid` now."""
         now, period, transactions = self._wall(), self.config.period, self.config.transactions
         with self._lock:
             known = dict(self._known)

@@ -1,4 +1,4 @@
-"""What became of an image that was made: taken, refused, nobody there to take it, or not got across."""
+"""Outcome of a new image at the NameNodes: accepted, refused, not transferred, or without an active NameNode."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from servlets.parameters import ImageKind
 
 
 class Acceptance(Enum):
-    """How an image fared with the NameNodes together."""
+    """Outcome of an image at all NameNodes together."""
 
     ACCEPTED = "taken"
     TOO_RECENT = "too recent"
@@ -38,9 +38,12 @@ _EXIT_CODES = {
 
 @dataclass(frozen=True, slots=True)
 class UploadOutcome:
-    """`problem` and `hint` where no NameNode has the image; `warnings`, a sentence each, whoever has it.
+    """Outcome of an image, and what to report about it.
 
-    `again_at`: from when on a NameNode that refused it takes the next one, seconds since the epoch, if that is known.
+    Attributes:
+        problem: why no NameNode has the image, "" if one has it; `hint`: the next step then.
+        warnings: a sentence each.
+        again_at: when a NameNode that refused the image accepts the next one, in seconds since the epoch, if known.
     """
 
     acceptance: Acceptance
@@ -54,11 +57,11 @@ class UploadOutcome:
         return _EXIT_CODES[self.acceptance]
 
     def details(self) -> dict[str, Any]:
-        """For the answer to who asked for the checkpoint."""
-        told: dict[str, Any] = {"outcome": self.acceptance.value, "warnings": list(self.warnings)}
+        """Return the fields for the answer to a request."""
+        fields: dict[str, Any] = {"outcome": self.acceptance.value, "warnings": list(self.warnings)}
         if self.exit_code:
-            told |= {"exitCode": self.exit_code, "hint": self.hint, "takesFrom": self.again_at}
-        return told
+            fields |= {"exitCode": self.exit_code, "hint": self.hint, "takesFrom": self.again_at}
+        return fields
 
 
 def outcome_of(
@@ -70,20 +73,20 @@ def outcome_of(
     takes_from: Callable[[str], float | None],
     now: float,
 ) -> UploadOutcome:
-    """How the image at `txid` fared.
+    """Return the outcome of the image at `txid`.
 
     Args:
         made: the offers of this attempt.
-        targets: all NameNodes, after it.
-        takes_from: when a NameNode takes an image again, seconds since the epoch, None where that is not known.
+        targets: all NameNodes, after the attempt.
+        takes_from: returns when a NameNode accepts an image again, in seconds since the epoch; None if not known.
         now: seconds since the epoch.
     """
     offers = [each for each in made if each.kind is kind]
     failed = tuple(f"upload to {each.address} failed: {each.error}" for each in offers if each.error)
     refused = _refusals(txid, kind, offers, targets)
-    told = tuple(f"{address} refused it: {said}" for address, said in refused.items())
+    refusals = tuple(f"{address} refused it: {reason}" for address, reason in refused.items())
     if any(each.result == UploadResult.SUCCESS.name for each in offers) or any(t.has(txid, kind) for t in targets):
-        return UploadOutcome(Acceptance.ACCEPTED, warnings=failed + told)
+        return UploadOutcome(Acceptance.ACCEPTED, warnings=failed + refusals)
     if not targets:
         return UploadOutcome(Acceptance.KEPT, warnings=("no other NameNode is configured, the image stays here",))
     if refused:
@@ -91,9 +94,9 @@ def outcome_of(
         again_at = min(times, default=None)
         recent = again_at is not None or any(map(too_recent, refused.values()))
         acceptance = Acceptance.TOO_RECENT if recent else Acceptance.REFUSED
-        return UploadOutcome(acceptance, "; ".join(told), _when_refused(recent, again_at, now), failed, again_at)
+        return UploadOutcome(acceptance, "; ".join(refusals), _when_refused(recent, again_at, now), failed, again_at)
     if failed:
-        hint = "The daemon offers the image again by itself; check that NameNode meanwhile."
+        hint = "The daemon offers the image again automatically; check that NameNode in the meantime."
         return UploadOutcome(Acceptance.FAILED, "; ".join(failed), hint)
     return UploadOutcome(
         Acceptance.NOBODY,
@@ -103,14 +106,14 @@ def outcome_of(
 
 
 def _absence(target: UploadTarget) -> str:
-    """Why a NameNode that neither refused the image nor failed does not have it."""
+    """Return why a NameNode lacks the image although it neither refused the image nor failed."""
     if target.result in (STANDBY, UploadResult.NOT_ACTIVE_NAMENODE_FAILURE.name):
         return f"{target.address} is not active" + (f" ({target.error})" if target.error else "")
-    return f"{target.address} was not offered it, the daemon's log says why"
+    return f"{target.address} was not offered the image, see the daemon's log"
 
 
 def _refusals(txid: int, kind: ImageKind, offers: Sequence[Upload], targets: Sequence[UploadTarget]) -> dict[str, str]:
-    """Why NameNodes that take images did not take this one, now or when it was offered before, by address."""
+    """Return by address why NameNodes that accept images refused this one, now or when it was offered before."""
     earlier = {
         each.address: each.error or each.result
         for each in targets
@@ -127,12 +130,12 @@ def _when_refused(recent: bool, again_at: float | None, now: float) -> str:
     if again_at is not None:
         clock = time.strftime("%H:%M:%S", time.localtime(again_at))
         return (
-            f"It takes the next image from {clock} on, in {max(0.0, again_at - now):.0f} s; the daemon makes and "
-            "offers one then by itself. Until then this one is kept here, and nothing is lost."
+            f"It accepts the next image from {clock} on, in {max(0.0, again_at - now):.0f} s; the daemon makes and "
+            "offers one then automatically. Until then this image is kept here, and nothing is lost."
         )
     if recent:
-        return "No action is needed: the image is kept here, and the daemon makes and offers the next one by itself."
+        return "No action is needed: the image is kept here. The daemon makes and offers the next one automatically."
     return (
-        "Nothing is lost, the image is kept here; the daemon's next checkpoint brings a newer one. Check the "
-        "NameNode's log if that is refused too."
+        "Nothing is lost, the image is kept here; the daemon's next checkpoint makes a newer one. Check the "
+        "NameNode's log if that image is refused too."
     )

@@ -173,7 +173,7 @@ class Day:
         assert (status["transactionsBehind"] is None) == unread, what
         assert ("transactions_since_checkpoint" in metrics) != unread
         assert all(alarm in status["alarms"] for alarm in status["nextSteps"])
-        assert ("configuration on disk is faulty" in alarms) == self.bad_configuration, alarms
+        assert ("configuration on disk is invalid" in alarms) == self.bad_configuration, alarms
         held = self.clock.passed < self.cancelled_until
         assert (status["cancelled"] is not None) == held
         # a plugin of a monitoring system
@@ -320,8 +320,8 @@ def test_a_day(day: Day) -> None:
             day.away = False
             day.passes(POLL)
         with day.scene(
-            says("configuration on disk is faulty", "dfs.namenode.checkpoint.txns", "; next: "),
-            says("configuration read anew: dfs.namenode.checkpoint.txns 1000000 → 500000"),
+            says("configuration on disk is invalid", "dfs.namenode.checkpoint.txns", "; next: "),
+            says("configuration reloaded: dfs.namenode.checkpoint.txns 1000000 → 500000"),
         ):
             day.bad_configuration = True
             day.reload()
@@ -330,7 +330,7 @@ def test_a_day(day: Day) -> None:
             day.values["dfs.namenode.checkpoint.txns"] = "500000"
             day.reload()
             day.passes(LOOK)
-        with day.scene(says("checkpoints may begin again, which were held back: maintenance")):
+        with day.scene(says("checkpoints may begin again after a cancellation: maintenance")):
             post = {"minutes": "90", "reason": "maintenance"}
             assert requests.post(f"{day.url}/cancel", params=post, timeout=600).ok
             day.cancelled_until = day.clock.passed + 90 * 60

@@ -171,7 +171,7 @@ def test_a_new_bandwidth_holds_for_images_that_are_being_served(
             control.reload()
             assert [len(each.result(60).content) for each in running] == [1 << 20, 1 << 20]
     assert (
-        "configuration read anew: dfs.image.transfer.bandwidthPerSec 1 → 0, "
+        "configuration reloaded: dfs.image.transfer.bandwidthPerSec 1 → 0, "
         "dfs.image.transfer-bootstrap-standby.bandwidthPerSec 1 → 0"
     ) in caplog.text
 

@@ -246,7 +246,7 @@ def test_the_age_is_that_of_the_namenodes_image(role: FakeRole, clock: Clock) ->
     job.run()
     role.journal = 1
     assert service.status()["secondsSinceCheckpoint"] == 1000.0
-    alarm = "no checkpoint for 16 min 40 s, and 1 transactions are in none; one is due every 1 min 40 s"
+    alarm = "no checkpoint for 16 min 40 s, 1 transactions are in no image; one is due every 1 min 40 s"
     assert service.ready().message == alarm
     assert service.status()["alarms"] == [alarm]
     # what it takes from us is newer at once, whatever its beans go on saying for a while
@@ -732,7 +732,7 @@ def test_a_cancellation_ends_a_checkpoint_and_holds_others_off(
         assert running.done()
         assert running.result().state is TriggerState.UNAVAILABLE
     role.during = lambda observer: None
-    assert not service.cancelled()
+    assert not service._attempts.cancelled()
     refused = service.request(force=True, wait=True)
     assert refused.state is TriggerState.UNAVAILABLE
     assert "this node becomes active" in refused.message

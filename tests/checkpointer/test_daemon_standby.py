@@ -462,7 +462,7 @@ def test_a_stop_during_the_upload(daemon: Daemon, stub: NameNodeStub, monkeypatc
     real = uploader_module.upload_image
 
     def stopping(*arguments: Any, **options: Any) -> UploadResult:
-        daemon.service._stopped.set()
+        daemon.service._cancellation.stop()
         return real(*arguments, **options)
 
     monkeypatch.setattr(uploader_module, "upload_image", stopping)
@@ -480,7 +480,7 @@ def test_a_stop_during_the_merge_leaves_no_trace(
     def phase(name: str, total: int | None) -> None:
         real(name, total)
         if name == "replay":
-            daemon.service._stopped.set()
+            daemon.service._cancellation.stop()
 
     monkeypatch.setattr(daemon.service, "phase", phase)
     monkeypatch.setattr("engine.replay.replayer._REPORT_EVERY", 1)

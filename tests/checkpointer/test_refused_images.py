@@ -171,22 +171,22 @@ def test_an_outlook_goes_by_what_was_heard_last() -> None:
     # three quarters of 100 s
     subject = UploadForecast(standby_config(), ask=ask, wall=wall)
     assert subject.expected_refusals(101) == []
-    subject.look(list(answers), lambda: False)
+    subject.update(list(answers), lambda: False)
     assert [subject.takes_from(each) for each in answers] == [1065.0, None, None]
     (sentence,) = subject.expected_refusals(101)
     assert sentence.startswith("http://a (Hadoop 3.4.1) will refuse the image at txid 101 as too recent")
     assert subject.expected_refusals(150) == []
-    subject.heard(Upload("http://a", TAKEN, txid=150))
+    subject.note_upload(Upload("http://a", TAKEN, txid=150))
     assert subject.takes_from("http://a") == 1075.0
     # by its own keys, whatever ours are
-    subject.heard(Upload("http://a", OLD, refusal=RECENT))
+    subject.note_upload(Upload("http://a", OLD, refusal=RECENT))
     assert subject.takes_from("http://a") == 1000.0 + 2305
-    subject.heard(Upload("http://a", TAKEN, txid=160, kind=ImageKind.ROLLBACK))
+    subject.note_upload(Upload("http://a", TAKEN, txid=160, kind=ImageKind.ROLLBACK))
     assert subject.takes_from("http://a") == 1000.0 + 2305
     wall.now += 2305
     assert subject.takes_from("http://a") is None
     answers["http://a"] = None
-    subject.look(list(answers), lambda: False)
+    subject.update(list(answers), lambda: False)
     assert subject.expected_refusals(101) == []
 
 
@@ -287,10 +287,10 @@ def test_a_forced_checkpoint_that_is_too_early(
     with Secondary.of(tmp_path, node) as secondary:
         answer = secondary.checkpoint()
         assert answer.state is TriggerState.DONE
-        assert "but no NameNode took the image" in answer.message
+        assert "but no NameNode accepted the image" in answer.message
         assert "Rejecting a fsimage due to small time delta" in answer.message
         assert (answer.details["outcome"], answer.details["exitCode"]) == ("too recent", 8)
-        assert "It takes the next image from" in answer.details["hint"]
+        assert "It accepts the next image from" in answer.details["hint"]
         assert secondary.service.status()["lastOutcome"] == "too recent"
         left = answer.details["takesFrom"] - node.checkpointed_at
         assert left == pytest.approx(2700, abs=2)
@@ -376,9 +376,9 @@ def test_what_an_operator_sees(node: FakeNamenode, tmp_path: Path) -> None:
         assert (told.code, told.out) == (8, "")
         note, fault, following = told.err.splitlines()
         assert note.startswith(f"note: {node.url} does not accept an image with few transactions before ")
-        assert "but no NameNode took the image" in fault
+        assert "but no NameNode accepted the image" in fault
         assert "Rejecting a fsimage due to small time delta" in fault
-        assert following.startswith("  next: It takes the next image from ")
+        assert following.startswith("  next: It accepts the next image from ")
         as_json = run_cli("checkpoint", "--conf", conf, "--role", "secondary", "--force", "--json")
         answer = json.loads(as_json.out)
         assert as_json.code == answer["exitCode"] == 8

@@ -1,0 +1,406 @@
+"""Attempts at a checkpoint and at the uploads that follow it; every fault of an attempt becomes an outcome.
+
+An attempt prepares the role, reads its progress, and asks leadership and schedule. Then it makes a checkpoint or only
+offers the newest image. It ends as DONE, SKIPPED, FAILED or UNAVAILABLE; no fault leaves it in another way, and only a
+role that gives up ends the daemon.
+
+A fault belongs to the operation that failed (`OperationFaults`). The log has a line when a fault begins, when it
+changes, and when the same operation succeeds again. After a failure polls retry with growing waits until a checkpoint
+is made; a forced attempt does not wait. Faults of reading count as failures of a checkpoint only while one is due.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from checkpointer.daemon.cancellation import Cancellation
+from checkpointer.daemon.lake import LakeAppender
+from checkpointer.daemon.record import RecordStore
+from checkpointer.daemon.schedule import CheckpointSchedule, TriggerReason
+from checkpointer.daemon.status import UPLOAD_HINT
+from checkpointer.daemon.upload_forecast import UploadForecast
+from checkpointer.daemon.upload_outcome import Acceptance, UploadOutcome, outcome_of
+from checkpointer.errors import RoleGaveUpError
+from checkpointer.leadership.leadership import Leadership
+from checkpointer.leadership.leadership_state import LeaseBasis
+from checkpointer.roles.role import CheckpointRole, Progress, Upload
+from checkpointer.storage.room import ROOM_HINT
+from engine.errors import CheckpointCancelledError
+from engine.merge import MergeResult
+from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import explained
+from hadoop_common.quantities import duration
+from hadoop_common.recurring_fault import RecurringFault
+from hadoop_rpc.errors import RpcError
+from servlets.parameters import ImageKind
+from servlets.status import TriggerResult, TriggerState
+
+_LOG = logging.getLogger(__name__)
+_REPORT = "Report this with the daemon's log."
+_HEALED = "Make sure that the NameNode has this image before it is restarted."
+
+
+class OperationFaults:
+    """The recurring faults of a daemon, one for each operation; `clock` gives monotonic seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.namenode = self._fault("the NameNode answers again", "polls")
+        self.reading = self._fault("storage and journal can be read again", "polls")
+        self.fetch = self._fault("the image of another daemon was fetched again", "polls")
+        self.space = self._fault("there is room for a checkpoint again", "polls")
+        self.checkpoint = self._fault("a checkpoint was made again", "attempts")
+        self.offer = self._fault("an image was offered again", "attempts")
+        self.lateness = self._fault("checkpoints are in time again", "polls")
+        self._transfers: dict[str, RecurringFault] = {}
+        self._jobs: dict[str, RecurringFault] = {}
+
+    def _fault(self, success: str, unit: str) -> RecurringFault:
+        return RecurringFault(_LOG, success, unit=unit, clock=self._clock)
+
+    def transfer(self, address: str) -> RecurringFault:
+        """Return the fault of transfers to a NameNode."""
+        return self._transfers.setdefault(address, self._fault(f"{address} accepts images again", "transfers"))
+
+    def job(self, name: str) -> RecurringFault:
+        """Return the fault of a role's job."""
+        return self._jobs.setdefault(name, self._fault(f"the job {name} runs again", "runs"))
+
+
+class CheckpointAttempts:
+    """Makes attempts, one at a time, and observes the merges of its role (`Observer`).
+
+    Args:
+        gave_up: called when the role gave up for good; `gave_up_error` has the reason.
+        clock: monotonic seconds.
+        wall: seconds since the epoch.
+
+    Attributes:
+        progress: last known progress of the role, None before the first.
+        passed_over: whether the last attempt left a checkpoint undone that was not due, or that another daemon makes.
+        gave_up_error: None as long as the role works.
+    """
+
+    def __init__(
+        self,
+        role: CheckpointRole,
+        *,
+        schedule: CheckpointSchedule,
+        cancellation: Cancellation,
+        leadership: Leadership,
+        forecast: UploadForecast,
+        lake: LakeAppender,
+        record: RecordStore,
+        faults: OperationFaults,
+        gave_up: Callable[[], None],
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+    ) -> None:
+        self._role = role
+        self._schedule = schedule
+        self._cancellation = cancellation
+        self._leadership = leadership
+        self._forecast = forecast
+        self._lake = lake
+        self._record = record
+        self._faults = faults
+        self._gave_up = gave_up
+        self._clock = clock
+        self._wall = wall
+        # leadership at the begin of the attempt
+        self._basis: LeaseBasis | None = None
+        # when the image in progress got its name
+        self._renamed_at: float | None = None
+        self.progress: Progress | None = None
+        self.passed_over = False
+        self.gave_up_error: RoleGaveUpError | None = None
+
+    # ---- Observer ------------------------------------------------------------------------------------------
+
+    def phase(self, name: str, total: int | None) -> None:
+        self._record.phase(name)
+
+    def advance(self, done: int) -> None:
+        """Progress within a phase is not recorded."""
+
+    def saved(self) -> None:
+        self._renamed_at = self._clock()
+
+    def cancelled(self) -> bool:
+        return self._cancellation.requested or self._leadership.must_abort(self._basis)
+
+    def _upload_cancelled(self) -> bool:
+        return self._cancellation.requested or self._leadership.must_abort(self._basis, sending=True)
+
+    # ---- attempt -------------------------------------------------------------------------------------------
+
+    def run(self, *, force: bool) -> TriggerResult:
+        """Make one attempt; a forced one makes a checkpoint as soon as there is a new transaction."""
+        self._cancellation.log_end()
+        # the running operation, None while the role reads its progress
+        operation: RecurringFault | None = None
+        before, self._basis = self._basis, None
+        try:
+            self._role.prepare()
+            progress = self._read_progress()
+            held_back = self._held_back(progress)
+            self.passed_over = bool(held_back)
+            if held_back:
+                self._faults.checkpoint.forget()
+                self._schedule.drop_forced()
+                operation = self._faults.fetch
+                self._keep_up()
+                return TriggerResult(TriggerState.UNAVAILABLE if force else TriggerState.SKIPPED, held_back)
+            self._basis = self._leadership.lease_basis()
+            if self._basis != before:
+                # Another daemon may have made images since. Our state must not be compared with a long purged past.
+                operation = self._faults.fetch
+                self._keep_up()
+                operation = None
+                progress = self._read_progress()
+            reason = self._schedule.reason(progress, force=force)
+            # The period may end before this attempt does.
+            self.passed_over = reason is None and progress.behind > 0
+            wait = self._schedule.retry_wait
+            if reason is not None and (force or wait <= 0):
+                operation = self._faults.checkpoint
+                period_from = self._schedule.period_from
+                result = self._checkpoint(progress, reason, force=force)
+                operation = self._faults.offer
+                return self._offer_new(result, reason, period_from, force=force)
+            operation = self._faults.offer
+            if reason is None:
+                self._faults.checkpoint.forget()
+                self._schedule.reset_retries()
+                since = f"{progress.behind} transactions since the image at {progress.image_txid}"
+                return self._offer_again(progress, f"no checkpoint is due: {since}", force=force)
+            message = f"a checkpoint is due, but {self._faults.checkpoint.count} failed: retried in {duration(wait)}"
+            return self._offer_again(progress, message, force=force)
+        except CheckpointCancelledError as error:
+            return TriggerResult(TriggerState.UNAVAILABLE, error.message)
+        except Exception as error:
+            if isinstance(error, RoleGaveUpError):
+                self.gave_up_error = error
+                self._gave_up()
+            known, bug = describe_fault(error)
+            if operation is None:
+                operation = self._faults.namenode if isinstance(known, RpcError) else self._faults.reading
+            return self._failed(known, operation, force=force, bug=bug)
+
+    def observe(self) -> None:
+        """Read the role's progress.
+
+        Raises:
+            HdfsError, OSError: storage or journal cannot be read.
+        """
+        self.progress = self._role.progress()
+
+    def image_age(self, progress: Progress) -> float | None:
+        """Return the age of the newest known image of any daemon, in seconds; None without an image."""
+        known = [at for at in (progress.image_at, self._forecast.last_image_at()) if at is not None]
+        return max(0.0, self._wall() - max(known)) if known else None
+
+    def update_forecast(self) -> None:
+        """Ask the NameNodes when they accept an image."""
+        self._forecast.update([target.address for target in self._role.targets], lambda: self._cancellation.stopped)
+
+    # ---- steps ---------------------------------------------------------------------------------------------
+
+    def _read_progress(self) -> Progress:
+        progress = self.progress = self._role.progress()
+        self._record.looked()
+        self._faults.namenode.ended()
+        self._faults.reading.ended()
+        if problem := self._role.lacks_room():
+            problem = f"the next checkpoint will fail: {problem}"
+            self._faults.space.occurred(problem, hint=ROOM_HINT, level=logging.WARNING)
+        else:
+            self._faults.space.ended()
+        self._schedule.observe(progress, self.image_age(progress) if self._leadership.shared else None)
+        return progress
+
+    def _keep_up(self) -> None:
+        self._role.keep_up(self.cancelled)
+        self._faults.fetch.ended()
+
+    def _held_back(self, progress: Progress) -> str:
+        """Return why another daemon makes the next checkpoint, "" if this one does."""
+        if self._leadership.leads:
+            self._forecast.remember()
+        age, config = self.image_age(progress), self._schedule.config
+        return self._leadership.held_back(age, config.period, config.poll_interval, self._others_at_work)
+
+    def _others_at_work(self) -> bool:
+        self.update_forecast()
+        return self._forecast.others_image()
+
+    def _checkpoint(self, progress: Progress, reason: TriggerReason, *, force: bool) -> MergeResult:
+        if force:
+            self.update_forecast()
+            for sentence in self._forecast.expected_refusals(progress.journal_txid):
+                _LOG.warning("%s", sentence, extra={"txid": progress.journal_txid, "phase": "upload"})
+        if not self._faults.checkpoint.count:
+            fields = {"txid": progress.journal_txid, "reason": reason.value, "transactions": progress.behind}
+            _LOG.info("%s", _begin_message(progress, reason), extra=fields)
+        triggered, self._renamed_at = self._clock(), None
+        result = self._role.checkpoint(self, forced=force)
+        self._schedule.saved(None if result.rollback else result.txid)
+        latency = (self._clock() if self._renamed_at is None else self._renamed_at) - triggered
+        self._record.saved(result, reason.value, latency)
+        _log_checkpoint(result, reason, latency)
+        self._faults.checkpoint.ended()
+        self._schedule.reset_retries()
+        return result
+
+    def _offer_new(
+        self, result: MergeResult, reason: TriggerReason, period_from: float, *, force: bool
+    ) -> TriggerResult:
+        """Pass a new image to the lake and to the NameNodes; `period_from` is the begin of the period before it."""
+        if not result.rollback:
+            self._lake.offer(self._role)
+        details: dict[str, Any] = {
+            "txid": result.txid,
+            "reason": reason.value,
+            "transactions": result.transactions,
+            "ignored": result.ignored,
+            "healed": [asdict(healed) for healed in result.healed],
+        }
+        offers = self._upload(force=force)
+        kind = ImageKind.ROLLBACK if result.rollback else ImageKind.IMAGE
+        outcome = self._outcome(result.txid, kind, offers) if offers or force else None
+        if force and outcome is not None and outcome.acceptance is Acceptance.TOO_RECENT:
+            self._schedule.keep_due(period_from, outcome.again_at)
+        return _answer(TriggerState.DONE, f"checkpoint at txid {result.txid}", details, offers, outcome)
+
+    def _offer_again(self, progress: Progress, message: str, *, force: bool) -> TriggerResult:
+        """Offer the newest image, without a new checkpoint, to the NameNodes that still need it."""
+        offers = self._upload(force=force)
+        outcome = self._outcome(progress.image_txid, ImageKind.IMAGE, offers) if offers or force else None
+        return _answer(TriggerState.SKIPPED, message, {"txid": progress.image_txid}, offers, outcome)
+
+    def _outcome(self, txid: int, kind: ImageKind, offers: list[Upload]) -> UploadOutcome:
+        targets, takes_from = self._role.targets, self._forecast.takes_from
+        found = outcome_of(txid, kind, offers, targets, takes_from=takes_from, now=self._wall())
+        self._record.outcome(found.acceptance.value)
+        return found
+
+    def _upload(self, *, force: bool) -> list[Upload]:
+        """Offer the image; return the result of each offer."""
+        self._record.phase("upload")
+        self._leadership.await_certainty(self._basis, lambda: self._cancellation.requested)
+        if self._leadership.must_abort(self._basis):
+            raise CheckpointCancelledError("another checkpointer leads now, which makes the next one")
+        made = []
+        for upload in self._role.upload(self._upload_cancelled, force=force):
+            made.append(upload)
+            self._record.offered(upload)
+            self._forecast.note_upload(upload)
+            self._log_upload(upload)
+        if made:
+            self._faults.offer.ended()
+        else:
+            self._faults.offer.forget()
+        return made
+
+    def _log_upload(self, upload: Upload) -> None:
+        fault = self._faults.transfer(upload.address)
+        fields: dict[str, Any] = {
+            "txid": upload.txid,
+            "phase": "upload",
+            "target": upload.address,
+            "kind": upload.kind.value,
+            "result": upload.result,
+            "seconds": round(upload.seconds, 3),
+            "bytes": upload.size,
+        }
+        if upload.error:
+            fault.occurred(f"upload to {upload.address} failed: {upload.error}", hint=UPLOAD_HINT, **fields)
+        elif upload.refusal:
+            fault.forget()
+            _LOG.warning("upload to %s: %s: %s", upload.address, upload.result, upload.refusal, extra=fields)
+        else:
+            fault.ended()
+            _LOG.info("upload to %s: %s in %.2f s", upload.address, upload.result, upload.seconds, extra=fields)
+
+    def _failed(
+        self, error: HdfsError, operation: RecurringFault, *, force: bool, bug: BaseException | None
+    ) -> TriggerResult:
+        faults = self._faults
+        fields = {"phase": self._record.now.phase, "exitCode": error.exit_code}
+        unread = operation in (faults.namenode, faults.reading, faults.fetch)
+        due = force or not unread or self._schedule.period_left <= 0
+        what = "checkpoint failed" if operation is faults.checkpoint else "the offer of the image failed"
+        if unread:
+            what = "a checkpoint is due, but cannot be made" if due else "no checkpoint can be made now"
+        level = logging.ERROR if due else logging.WARNING
+        operation.occurred(f"{what}: {error.message}", hint=error.hint, level=level, bug=bug, **fields)
+        if due:
+            self._record.failed(error.message)
+        if operation is faults.checkpoint:
+            self._schedule.failed(operation.count, force=force)
+        return TriggerResult(TriggerState.FAILED, error.message, {"hint": error.hint, "exitCode": error.exit_code})
+
+
+def describe_fault(fault: Exception) -> tuple[HdfsError, Exception | None]:
+    """Return an error to report for a fault, and the fault itself if it is a bug of this program."""
+    known = explained(fault)
+    if known is not None:
+        return known, None
+    return HdfsError(f"{type(fault).__name__}: {fault}", hint=_REPORT), fault
+
+
+def _begin_message(progress: Progress, reason: TriggerReason) -> str:
+    begins = {
+        TriggerReason.URGENT: f"checkpoint at once: {progress.urgent}",
+        TriggerReason.FORCED: "forced checkpoint",
+    }.get(reason, f"checkpoint by {reason.value}")
+    return f"{begins}: {progress.behind} transactions behind"
+
+
+def _log_checkpoint(result: MergeResult, reason: TriggerReason, latency: float) -> None:
+    for healed in result.healed:
+        fields = {"txid": result.txid, "code": healed.code}
+        _LOG.error("fsimage_%019d: healed: %s; next: %s", result.txid, healed, _HEALED, extra=fields)
+    timings = result.timings
+    _LOG.info(
+        "checkpoint at txid %d: %d transactions, %d inodes, load %.2f s, replay %.2f s, save %.2f s; "
+        "%.2f s from its trigger to the image under its name",
+        result.txid,
+        result.transactions,
+        result.inodes,
+        timings.load,
+        timings.replay,
+        timings.save,
+        latency,
+        extra={
+            "txid": result.txid,
+            "phase": "save",
+            "reason": reason.value,
+            "transactions": result.transactions,
+            "ignored": result.ignored,
+            "inodes": result.inodes,
+            "seconds": round(timings.load + timings.replay + timings.save, 3),
+            "latency": round(latency, 3),
+            "bytes": result.saved.size,
+            "rollback": result.rollback,
+        },
+    )
+
+
+def _answer(
+    state: TriggerState, message: str, details: dict[str, Any], offers: list[Upload], outcome: UploadOutcome | None
+) -> TriggerResult:
+    """Return the answer to a request; `uploads`, `uploadErrors` and `refusals` are by address."""
+    details |= {
+        "uploads": {each.address: each.result for each in offers},
+        "uploadErrors": {each.address: each.error for each in offers if each.error},
+        "refusals": {each.address: each.refusal for each in offers if each.refusal},
+    }
+    if outcome is None:
+        return TriggerResult(state, message, details)
+    if outcome.exit_code:
+        message = f"{message}, but no NameNode accepted the image: {outcome.problem}"
+    return TriggerResult(state, message, details | outcome.details())

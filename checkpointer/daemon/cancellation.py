@@ -1,0 +1,71 @@
+"""Cancellation of checkpoints by an operator, and the stop of the daemon."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from hadoop_common.quantities import duration
+from servlets.node_state import Cancelled
+
+_LOG = logging.getLogger(__name__)
+
+
+class Cancellation:
+    """Whether the running checkpoint must stop, and why none may begin. Any thread may call any method.
+
+    Args:
+        clock: monotonic seconds.
+
+    Attributes:
+        reason: of the last cancellation.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._stopped = threading.Event()
+        self._stopping_checkpoint = False
+        self._prevented_until = clock()
+        self._end_unlogged = False
+        self.reason = ""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the daemon is stopping."""
+        return self._stopped.is_set()
+
+    @property
+    def requested(self) -> bool:
+        """Whether a running checkpoint or upload must stop."""
+        return self._stopping_checkpoint or self.stopped
+
+    @property
+    def state(self) -> Cancelled | None:
+        """The cancellation in effect, None without one."""
+        left = self._prevented_until - self._clock()
+        return Cancelled(reason=self.reason, seconds_left=round(left, 3)) if left > 0 else None
+
+    def stop(self) -> None:
+        """Cancel for good."""
+        self._stopped.set()
+
+    def begin(self, reason: str, prevent_for: float) -> None:
+        """Ask the running checkpoint to stop, and let none begin for `prevent_for` seconds."""
+        self._prevented_until, self._end_unlogged = self._clock() + prevent_for, prevent_for > 0
+        self.reason = reason
+        self._stopping_checkpoint = True
+
+    def complete(self, phase: str, prevent_for: float) -> None:
+        """Note that the checkpoint, which was in `phase`, has stopped."""
+        self._stopping_checkpoint = False
+        until = f"none begins for {duration(prevent_for)}" if prevent_for else "one may begin again"
+        if not self.stopped:
+            fields = {"phase": phase, "seconds": prevent_for}
+            _LOG.info("no checkpoint is running, %s: %s", until, self.reason, extra=fields)
+
+    def log_end(self) -> None:
+        """Log once that a cancellation no longer prevents checkpoints."""
+        if self._end_unlogged:
+            _LOG.info("checkpoints may begin again after a cancellation: %s", self.reason)
+        self._end_unlogged = False

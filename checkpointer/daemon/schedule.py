@@ -1,0 +1,152 @@
+"""When a checkpoint is due, and when a failed one is retried.
+
+`decide` is the pure decision; `CheckpointSchedule` keeps the clock readings that it needs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from enum import Enum
+
+from checkpointer.roles.role import Progress
+from hadoop_common.back_off import BackOff
+from site_config.checkpoint_config import CheckpointConfig
+
+# a failing daemon retries at least this often in a period
+_TRIES_PER_PERIOD = 4
+
+
+class TriggerReason(Enum):
+    """What made a checkpoint due."""
+
+    FORCED = "forced"
+    URGENT = "urgent"
+    TRANSACTIONS = "txns"
+    PERIOD = "period"
+
+
+def decide(
+    *,
+    now: float,
+    last_checkpoint: float,
+    transactions: int,
+    config: CheckpointConfig,
+    forced: bool = False,
+    urgent: bool = False,
+) -> TriggerReason | None:
+    """Return why a checkpoint is due, or None (StandbyCheckpointer.CheckpointerThread.doWork).
+
+    The caller decides whether zero transactions are worth an image.
+
+    Args:
+        now, last_checkpoint: seconds of one monotonic clock.
+        transactions: those that no image has yet.
+        urgent: whether the role needs an image at once, such as the rollback image of a rolling upgrade.
+    """
+    if urgent:
+        return TriggerReason.URGENT
+    if forced:
+        return TriggerReason.FORCED
+    if transactions >= config.transactions:
+        return TriggerReason.TRANSACTIONS
+    if now - last_checkpoint >= config.period:
+        return TriggerReason.PERIOD
+    return None
+
+
+class CheckpointSchedule:
+    """Period and retries of one daemon; the thread that attempts a checkpoint changes them.
+
+    The period begins with the newest image on disk, no matter which daemon wrote it or how often this process was
+    started. Without an image a checkpoint is due at once.
+
+    Args:
+        clock: monotonic seconds.
+        wall: seconds since the epoch.
+
+    Attributes:
+        period_from: reading of `clock` at the begin of the period.
+        retry_at: reading of `clock` before which a poll does not retry.
+    """
+
+    def __init__(self, config: CheckpointConfig, clock: Callable[[], float], wall: Callable[[], float]) -> None:
+        self.config = config
+        self._clock = clock
+        self._wall = wall
+        self.period_from = -math.inf
+        self.retry_at = clock()
+        # the image that began the period
+        self._image_txid: int | None = None
+        # whether polls retry a forced attempt that failed
+        self._retries_forced = False
+
+    @property
+    def period_left(self) -> float:
+        """Seconds until the period ends, negative afterwards."""
+        return self.period_from + self.config.period - self._clock()
+
+    @property
+    def retry_wait(self) -> float:
+        """Seconds until a poll may retry, 0 or negative if it need not wait."""
+        return self.retry_at - self._clock()
+
+    def observe(self, progress: Progress, cluster_image_age: float | None) -> None:
+        """Begin a new period if there is a new image.
+
+        Args:
+            cluster_image_age: age in seconds of the newest image of any daemon, where several share the work.
+        """
+        if progress.image_txid != self._image_txid:
+            self._image_txid = progress.image_txid
+            age = math.inf if progress.image_at is None else max(0.0, self._wall() - progress.image_at)
+            self.period_from = self._clock() - age
+        if cluster_image_age is not None:
+            self.period_from = max(self.period_from, self._clock() - cluster_image_age)
+
+    def reason(self, progress: Progress, *, force: bool) -> TriggerReason | None:
+        """Return why a checkpoint is due; None if none is due or nothing is new."""
+        reason = decide(
+            now=self._clock(),
+            last_checkpoint=self.period_from,
+            transactions=progress.behind,
+            config=self.config,
+            forced=force or self._retries_forced,
+            urgent=bool(progress.urgent),
+        )
+        return reason if progress.behind or progress.urgent else None
+
+    def saved(self, txid: int | None) -> None:
+        """Begin a period with a checkpoint; `txid` is None for a rollback image."""
+        self.period_from = self._clock()
+        if txid is not None:
+            self._image_txid = txid
+
+    def reset_retries(self) -> None:
+        """Note that nothing is left to retry."""
+        self._retries_forced = False
+        self.retry_at = self._clock()
+
+    def drop_forced(self) -> None:
+        """Stop retrying a forced attempt."""
+        self._retries_forced = False
+
+    def failed(self, failures: int, *, force: bool) -> None:
+        """Let polls wait after `failures` in a row, however often attempts are forced."""
+        self._retries_forced |= force
+        first = self.config.poll_interval
+        back_off = BackOff(first, max(first, self.config.period / _TRIES_PER_PERIOD))
+        self.retry_at = self._clock() + back_off.wait(failures)
+
+    def keep_due(self, period_from: float, again_at: float | None) -> None:
+        """Keep the next checkpoint due as if a forced one, refused as too recent, had not been made.
+
+        Args:
+            period_from: begin of the period before the forced checkpoint.
+            again_at: when a NameNode accepts an image again, in seconds since the epoch; None if that is not known.
+        """
+        now, period = self._clock(), self.config.period
+        due_at = period_from + period if again_at is None else now + max(0.0, again_at - self._wall())
+        # If the NameNode's clock or settings differ, an immediate checkpoint would repeat without end.
+        if due_at > now:
+            self.period_from = min(now, due_at - period)
