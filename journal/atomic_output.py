@@ -1,4 +1,4 @@
-"""A file that appears complete under its name or not at all, and never over another one unless that is wanted."""
+"""A file that appears complete under its name or not at all, and replaces another only on request."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from journal.errors import JournalStorageError
 
 
 def write_new_file(output: Path, fill: Callable[[BufferedWriter], Path], *, overwrite: bool = False) -> Path:
-    """Let `fill` write a temporary file, sync it and give it the name that `fill` returns.
+    """Let `fill` write a temporary file, sync it, and give it the name that `fill` returns.
 
     Args:
-        output: the file to write, or the directory that `fill` names one in.
+        output: the file to write, or a directory for the file that `fill` names.
         fill: writes the content; called once.
         overwrite: whether an existing file is replaced.
 
     Raises:
-        JournalStorageError: the file cannot be written, or exists and is not to be overwritten; nothing is left.
-        Exception: whatever `fill` raises; nothing is left.
+        JournalStorageError: the file cannot be written, or exists and may not be replaced; the temporary file is
+        removed.
+        Exception: errors of `fill`; the temporary file is removed.
     """
     into_directory = output.is_dir()
     if not overwrite and not into_directory:
@@ -37,7 +38,7 @@ def write_new_file(output: Path, fill: Callable[[BufferedWriter], Path], *, over
                 sync_output(out)
             _place(temporary, target, overwrite)
     except OSError as error:
-        hint = "Check that the directory exists, is writable and has room."
+        hint = "Check that the directory exists, is writable and has enough space."
         raise JournalStorageError(f"{output} cannot be written: {told(error, output)}", hint=hint) from error
     return target
 
@@ -53,7 +54,7 @@ def _place(temporary: Path, target: Path, overwrite: bool) -> None:
     except FileExistsError:
         raise
     except OSError:
-        # a file system without hard links
+        # the file system has no hard links
         rename_durably(temporary, target)
         return
     remove_durably(temporary)

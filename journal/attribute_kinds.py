@@ -17,7 +17,6 @@ from journal.xml_element import MissingElementError, XmlElement
 
 _MessageT = TypeVar("_MessageT", bound=Message)
 
-# ---- ACLs ----
 
 _ACL_NAMED = 1 << 6
 _ACL_PERMISSIONS = ("---", "--x", "-w-", "-wx", "r--", "r-x", "rw-", "rwx")
@@ -84,9 +83,9 @@ def _parse(reader: Reader, message: _MessageT) -> _MessageT:
     try:
         message.ParseFromString(reader.delimited())
     except DecodeError as error:
-        raise CorruptOpError(f"a {message.DESCRIPTOR.name} does not parse: {error}") from None
+        raise CorruptOpError(f"a {message.DESCRIPTOR.name} cannot be parsed: {error}") from None
     if not message.IsInitialized():
-        raise CorruptOpError(f"a {message.DESCRIPTOR.name} lacks a required member, or has an unknown value there")
+        raise CorruptOpError(f"a {message.DESCRIPTOR.name} lacks a required member, or has an unknown value for it")
     return message
 
 
@@ -127,8 +126,6 @@ def _write_acl_edit_log(out: bytearray, src: str, entries: tuple[AclEntry, ...] 
 
 
 ACL_EDIT_LOG = Part("AclEditLogProto", _read_acl_edit_log, _write_acl_edit_log)
-
-# ---- extended attributes ----
 
 
 def _read_xattr_message(reader: Reader) -> tuple[str | None, tuple[XAttr, ...]]:

@@ -23,7 +23,7 @@ class SetPermissionsOp(EditOp):
 
 @operation(8, "OP_SET_OWNER")
 class SetOwnerOp(EditOp):
-    """None leaves the user or the group as it is."""
+    """A change of owner; None leaves the user or the group unchanged."""
 
     src: str = field(STR, xml="SRC")
     username: str | None = field(NULLABLE_STR, xml="USERNAME", default=None)
@@ -32,7 +32,7 @@ class SetOwnerOp(EditOp):
 
 @operation(13, "OP_TIMES", xml=(LENGTH, "path", "mtime", "atime"))
 class TimesOp(EditOp):
-    """Times in ms; -1 leaves one as it is."""
+    """A change of times in ms; -1 leaves a time unchanged."""
 
     path: str = field(STR, xml="PATH")
     mtime: int = field(LONG, xml="MTIME")
@@ -56,7 +56,7 @@ class ClearNsQuotaOp(EditOp):
 
 @operation(14, "OP_SET_QUOTA")
 class SetQuotaOp(EditOp):
-    """-1 resets a quota, 2**63 - 1 leaves it as it is; `ds_quota` is in bytes."""
+    """A change of quotas: -1 resets a quota, 2**63 - 1 leaves it unchanged; `ds_quota` is in bytes."""
 
     src: str = field(STR, xml="SRC")
     ns_quota: int = field(LONG, xml="NSQUOTA")
@@ -81,7 +81,7 @@ class ReassignLeaseOp(EditOp):
 
 @operation(40, "OP_SET_ACL", since=-53)
 class SetAclOp(EditOp):
-    """No entries remove the ACL."""
+    """A new ACL; without entries, the ACL is removed."""
 
     src: str = field(STR, xml="SRC", part=ACL_EDIT_LOG)
     acl_entries: tuple[AclEntry, ...] = field(ACL_ENTRIES, xml="ENTRY", part=ACL_EDIT_LOG, default=())
@@ -121,7 +121,7 @@ class DisallowSnapshotOp(EditOp):
 
 @operation(26, "OP_CREATE_SNAPSHOT")
 class CreateSnapshotOp(EditOp):
-    """`mtime` is 0 in layouts that do not hold it."""
+    """A new snapshot; `mtime` is 0 in layouts without it."""
 
     snapshot_root: str = field(STR, xml="SNAPSHOTROOT")
     snapshot_name: str = field(STR, xml="SNAPSHOTNAME")
@@ -132,7 +132,7 @@ class CreateSnapshotOp(EditOp):
 
 @operation(27, "OP_DELETE_SNAPSHOT")
 class DeleteSnapshotOp(EditOp):
-    """`mtime` is 0 in layouts that do not hold it."""
+    """A deleted snapshot; `mtime` is 0 in layouts without it."""
 
     snapshot_root: str = field(STR, xml="SNAPSHOTROOT")
     snapshot_name: str = field(STR, xml="SNAPSHOTNAME")
@@ -143,7 +143,7 @@ class DeleteSnapshotOp(EditOp):
 
 @operation(28, "OP_RENAME_SNAPSHOT")
 class RenameSnapshotOp(EditOp):
-    """`mtime` is 0 in layouts that do not hold it."""
+    """A renamed snapshot; `mtime` is 0 in layouts without it."""
 
     snapshot_root: str = field(STR, xml="SNAPSHOTROOT")
     snapshot_old_name: str = field(STR, xml="SNAPSHOTOLDNAME")

@@ -33,7 +33,7 @@ _FRAME = Struct(">Biq")
 _UNFRAMED = Struct(">Bq")
 _TXID = Struct(">q")
 _CHECKSUM = Struct(">I")
-_MIN_LENGTH = 12  # the length itself and the txid
+_MIN_LENGTH = 12  # the length field and the txid
 
 
 class _ReadPlan(NamedTuple):
@@ -47,7 +47,7 @@ _WritePlan = tuple[tuple[tuple[str, ...], Callable[..., None]], ...]
 
 
 def check_layout(layout_version: int, *, file: str = "") -> None:
-    """Refuse the layouts whose operations this catalogue does not describe.
+    """Refuse layouts whose operations this catalogue does not describe.
 
     Raises:
         UnsupportedLayoutError: not within OLDEST_LAYOUT .. NEWEST_LAYOUT.
@@ -96,12 +96,10 @@ def _write_plan(opcode: int, layout_version: int) -> _WritePlan:
 
 
 def encode_op(op: EditOp, layout_version: int) -> bytes:
-    """The bytes of `op` in `layout_version`, checksum included.
-
-    Fields that the layout does not hold are left out.
+    """Return the bytes of `op` in `layout_version` with checksum, without the fields that the layout lacks.
 
     Raises:
-        UnsupportedLayoutError: the layout is none this catalogue describes.
+        UnsupportedLayoutError: the catalogue does not describe the layout.
         OpEncodingError: a value does not fit in its field, or the operation is larger than LARGEST_OP.
     """
     check_layout(layout_version)
@@ -126,15 +124,15 @@ def encode_op(op: EditOp, layout_version: int) -> bytes:
 def decode_op(
     buffer: Buffer, position: int, layout_version: int, *, file: str = "", max_op_size: int = LARGEST_OP
 ) -> tuple[EditOp, int]:
-    """The operation whose opcode is at `buffer[position]`, and the position after its checksum.
+    """Return the operation whose opcode is at `buffer[position]`, and the position after its checksum.
 
     `layout_version` must have passed `check_layout`.
 
     Raises:
         UnknownOpcodeError: no supported release writes this opcode.
-        CorruptOpError: the operation is cut, its length is impossible, its checksum differs, a field does
-            not decode or bytes are left over.
-        OpTooLargeError: it is whole and larger than `max_op_size`, by default the largest that there can be.
+        CorruptOpError: the operation is truncated, its length is impossible, its checksum differs, a field cannot be
+            decoded, or bytes are left over.
+        OpTooLargeError: it is complete and larger than `max_op_size`, by default the largest possible size.
     """
     if layout_version <= _LENGTH_SINCE:
         return _decode_framed(buffer, position, layout_version, file, max_op_size)
@@ -151,13 +149,13 @@ def _decode_framed(
     if plan is None and buffer[position] not in OPERATIONS:
         raise UnknownOpcodeError(buffer[position], file=file, offset=position)
     if available < _FRAME.size:
-        raise CorruptOpError(f"the operation is cut after {available} bytes", file=file, offset=position)
+        raise CorruptOpError(f"the operation is truncated after {available} bytes", file=file, offset=position)
     _, length, txid = _FRAME.unpack_from(buffer, position)
     if length < _MIN_LENGTH:
         raise CorruptOpError(f"impossible operation length {length}", file=file, offset=position)
     if available < length + 5:
         raise CorruptOpError(
-            f"the operation is cut: {length + 5} bytes wanted where {available} are left",
+            f"the operation is truncated: it has {length + 5} bytes, but only {available} are left",
             file=file,
             offset=position,
             txid=txid,
@@ -187,7 +185,7 @@ def _decode_frame(frame: bytes, plan: _ReadPlan | None, file: str, position: int
 
 
 def _of_other_layout(frame: bytes, layout_version: int, error: CorruptOpError) -> OtherLayoutOpError | None:
-    """What says that a frame with a right checksum is one of another layout, the nearest newer one first."""
+    """Return an error if a frame with a correct checksum fits another layout; tries the nearest newer one first."""
     newer = range(layout_version - 1, NEWEST_LAYOUT - 1, -1)
     for other in (*newer, *range(layout_version + 1, _LENGTH_SINCE + 1)):
         with suppress(CorruptOpError):
@@ -195,7 +193,7 @@ def _of_other_layout(frame: bytes, layout_version: int, error: CorruptOpError) -
             which = f"{other} or newer" if other < layout_version else f"{other} or older"
             release = ", as Hadoop 3 writes it" if layout_version > _HADOOP_3 >= other else ""
             return OtherLayoutOpError(
-                f"{error.problem}: its checksum is right, and it is {op.name} of layout {which}{release}, while the "
+                f"{error.problem}: the checksum is correct, but this is {op.name} of layout {which}{release}; the "
                 f"header of the segment names layout {layout_version}",
                 file=error.file,
                 offset=error.offset,
@@ -214,13 +212,13 @@ def _decode_unframed(
     if plan is None:
         raise UnknownOpcodeError(buffer[position], file=file, offset=position)
     if available < _UNFRAMED.size:
-        raise CorruptOpError(f"the operation is cut after {available} bytes", file=file, offset=position)
+        raise CorruptOpError(f"the operation is truncated after {available} bytes", file=file, offset=position)
     txid = _TXID.unpack_from(buffer, position + 1)[0]
     reader = Reader(buffer, position + _UNFRAMED.size, len(buffer))
     op = _decode_body(plan, reader, file, position, txid)
     end = reader.position
     if reader.remaining < 4:
-        raise CorruptOpError("the operation is cut in its checksum", file=file, offset=position, txid=txid)
+        raise CorruptOpError("the operation is truncated in its checksum", file=file, offset=position, txid=txid)
     actual, expected = crc32(bytes(buffer[position:end])), _CHECKSUM.unpack_from(buffer, end)[0]
     if actual != expected:
         raise _checksum_error(actual, expected, file, position, txid)

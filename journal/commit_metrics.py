@@ -1,4 +1,4 @@
-"""What an edit log measures of itself: batches, syncs and waits, counted as they happen."""
+"""Metrics of an edit log: batches, syncs and waits."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ class CommitMetrics:
     """Counts since the log was opened; times in seconds.
 
     Attributes:
-        transactions, transaction_bytes: that are durable.
-        syncs: batches that were made durable.
-        sync_seconds, longest_sync_seconds: time those took.
+        transactions, transaction_bytes: durable ones.
+        syncs: batches made durable.
+        sync_seconds, longest_sync_seconds: duration of the syncs.
         last_batch, largest_batch: transactions in the newest and in the largest batch.
         last_batch_bytes, largest_batch_bytes: the same in bytes.
-        waits, wait_seconds: callers that waited until their transaction was durable, the one that flushed included.
-        full_waits, full_wait_seconds: writers that waited for room in the buffer.
+        waits, wait_seconds: callers that waited for durability, including the one that flushed.
+        full_waits, full_wait_seconds: writers that waited for space in the buffer.
         pending, pending_bytes: transactions that wait for the next flush.
     """
 

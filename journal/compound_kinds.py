@@ -1,4 +1,4 @@
-"""Field kinds that hold more than one number or string: blocks, permissions and times."""
+"""Field kinds with more than one number or string: blocks, permissions and times."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _MAX_BLOCKS = 1024 * 1024 * 64
 
 
 def json_of_tuple(value: Any) -> Json:
-    """A named tuple as an object, without absent members."""
+    """Return a named tuple as an object, without absent members."""
     return {name: member for name, member in value._asdict().items() if member is not None}
 
 
 def tuple_of_json(cls: Callable[..., Any]) -> Callable[[Json], Any]:
-    """The inverse of `json_of_tuple` for named tuple `cls`; TypeError for members of other names or types."""
+    """Return the inverse of `json_of_tuple` for named tuple `cls`; TypeError for unknown members or other types."""
     types = typing.get_type_hints(cls)
 
     def build(value: Json) -> Any:
@@ -44,9 +44,6 @@ def list_to_json(value: Iterable[Any] | None) -> Json:
 def list_from_json(cls: Callable[..., Any]) -> Callable[[Json], Any]:
     build = tuple_of_json(cls)
     return lambda value: tuple(map(build, value))
-
-
-# ---- blocks ----
 
 
 def _read_block_array(reader: Reader) -> tuple[Block, ...]:
@@ -127,7 +124,7 @@ COMPACT_BLOCKS = Kind(
 def _read_truncate_block(reader: Reader) -> Block | None:
     blocks = _read_compact_blocks(reader)
     if len(blocks) > 1:
-        raise CorruptOpError(f"a truncate names {len(blocks)} blocks, at most 1 is possible")
+        raise CorruptOpError(f"a truncate has {len(blocks)} blocks instead of at most 1")
     return blocks[0] if blocks else None
 
 
@@ -142,7 +139,7 @@ def _xml_truncate_block(sink: XmlSink, tag: str, value: Block | None) -> None:
 def _truncate_block_from_xml(element: XmlElement, tag: str) -> Block | None:
     blocks = _blocks_from_xml(element, tag)
     if len(blocks) > 1:
-        raise element.fault(f"a truncate names {len(blocks)} blocks, at most 1 is possible")
+        raise element.fault(f"a truncate has {len(blocks)} blocks instead of at most 1")
     return blocks[0] if blocks else None
 
 
@@ -155,8 +152,6 @@ TRUNCATE_BLOCK = Kind(
     lambda value: None if value is None else json_of_tuple(value),
     tuple_of_json(Block),
 )
-
-# ---- permissions and times ----
 
 
 def _read_permissions(reader: Reader) -> PermissionStatus:

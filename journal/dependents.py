@@ -1,4 +1,4 @@
-"""Which later operations depend on one that is left out: they name the same path, inode, block or other thing."""
+"""Later operations that depend on one that is left out: they name the same path, inode, block or other object."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from journal.ops import (
 )
 from journal.values import Block
 
-# What they change concerns nothing below.
+# Their changes do not affect paths below.
 _ATTRIBUTES = (
     RemoveXAttrOp,
     SetAclOp,
@@ -36,13 +36,13 @@ _ATTRIBUTES = (
 )
 _PATHS = ("path", "src", "dst", "trg", "snapshot_root")
 _SNAPSHOTS = ("snapshot_name", "snapshot_old_name", "snapshot_new_name")
-# field, and what it is called
+# field, and its name in messages
 _OTHERS = (("id", "cache directive"), ("pool_name", "cache pool"), ("policy_name", "erasure coding policy"))
 _ROOT = "/"
 
 
 class Dependent(NamedTuple):
-    """An operation, and what it shares with one that is left out."""
+    """An operation, and the object that it shares with one that is left out."""
 
     txid: int
     operation: str
@@ -50,9 +50,9 @@ class Dependent(NamedTuple):
 
 
 def dependents(ops: Iterable[EditOp], left_out: Collection[int]) -> Iterator[Dependent]:
-    """The operations of `ops` that depend on one before them whose txid is in `left_out`.
+    """Yield the operations of `ops` that depend on an earlier one whose txid is in `left_out`.
 
-    Renames are followed: what depends on a path depends on it under its next name.
+    Renames are followed: operations that depend on a path depend on it under its next name.
     """
     scope = _Scope()
     for op in ops:
@@ -65,10 +65,10 @@ def dependents(ops: Iterable[EditOp], left_out: Collection[int]) -> Iterator[Dep
 
 
 class _Scope:
-    """What the operations that are left out named."""
+    """Objects named by the operations that are left out."""
 
     def __init__(self) -> None:
-        # whether what is below it counts, too
+        # value: whether paths below are included
         self._paths: dict[str, bool] = {}
         self._things: set[tuple[str, object]] = set()
 
@@ -88,7 +88,7 @@ class _Scope:
         return ""
 
     def follow(self, op: EditOp) -> None:
-        """A rename takes along what it moves."""
+        """Apply a rename to the paths that it moves."""
         if not isinstance(op, RenameOldOp | RenameOp):
             return
         src, dst = _clean(op.src), _clean(op.dst)

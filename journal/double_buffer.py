@@ -1,12 +1,12 @@
-"""The double buffer of the edit log (EditsDoubleBuffer): one half fills while the other is written out.
+"""The double buffer of the edit log (EditsDoubleBuffer): one half fills while the other is flushed.
 
-    append   the record goes to the end of the filling half.
-    swap     the filling half becomes the flushing one, and an empty half fills. Refused while one is flushing.
-    flushed  the flushing half is durable: it goes into the window, and the oldest there leave.
+    append   adds the record at the end of the filling half.
+    swap     makes the filling half the flushing one; an empty half fills. Refused while a half is flushing.
+    flushed  moves the flushing half, now durable, into the window, and drops the oldest halves there.
 
-Window, flushing half and filling half follow each other without a gap, for a half begins where the one before ends. So
-a record is in one of them only, and no txid is flushed before a smaller one. A half whose flush failed stays the
-flushing one for good: nobody may swap again, and `durable_txid` never passes it.
+Window, flushing half and filling half are consecutive without a gap, because a half begins where the one before ends.
+So each record is in exactly one of them, and txids are flushed in order. A half whose flush failed stays the flushing
+one for good: `swap` stays refused, and `durable_txid` never passes that half.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from journal.journal import RecordBatch
 
 
 class _Half:
-    """Records of transactions one after the other, from `first` on; `ends` says where each of them ends."""
+    """Records of consecutive transactions from `first` on; `ends` has the end of each record."""
 
     __slots__ = ("data", "ends", "first")
 
@@ -35,20 +35,21 @@ class _Half:
         return RecordBatch(self.first, self.last, self.data)
 
     def copy_from(self, txid: int) -> RecordBatch:
-        """What is there from `txid` on, which must be one of its transactions."""
+        """Return the records from `txid` on; `txid` must be one of its transactions."""
         start = 0 if txid == self.first else self.ends[txid - self.first - 1]
         with memoryview(self.data) as view:
             return RecordBatch(txid, self.last, bytes(view[start:]))
 
 
 class DoubleBuffer:
-    """Two buffers of records that change places, and a window of those that were flushed last.
+    """Two alternating buffers of records, and a window of the last flushed ones.
 
-    It takes no locks: all of it belongs under the owner's lock, but for the batch that `swap` gave, which belongs
-    to the one thread that swapped until it says `flushed`.
+    The class takes no locks: the owner holds its lock around every call. Only the batch returned by `swap` belongs to
+    the
+    thread that swapped, until that thread calls `flushed`.
 
     Args:
-        next_txid: of the first record to come; what lies before it is durable.
+        next_txid: of the first record; earlier transactions are durable.
         window: bytes of flushed records that are kept for readers; 0 for none.
     """
 
@@ -76,12 +77,12 @@ class DoubleBuffer:
 
     @property
     def durable_txid(self) -> int:
-        """Newest transaction that was flushed; all before it were too."""
+        """Newest flushed transaction; all earlier ones are flushed too."""
         return (self._filling if self._flushing is None else self._flushing).first - 1
 
     @property
     def oldest_txid(self) -> int:
-        """Oldest transaction that `read` can give; `next_txid` where there is none."""
+        """Oldest transaction that `read` can return; `next_txid` if there is none."""
         if self._window:
             return self._window[0].first
         return self.durable_txid + 1
@@ -93,39 +94,39 @@ class DoubleBuffer:
         return self._filling.last
 
     def swap(self) -> RecordBatch | None:
-        """What was appended so far, to be flushed; None where that is nothing.
+        """Return the records appended so far, to be flushed; None if there are none.
 
         Raises:
-            RuntimeError: the other half was not flushed yet.
+            RuntimeError: the other half is not flushed yet.
         """
         if self._flushing is not None:
-            raise RuntimeError("the buffer is swapped before its other half was flushed")
+            raise RuntimeError("swap before the other half was flushed")
         if not self._filling.ends:
             return None
         self._flushing, self._filling = self._filling, _Half(self.next_txid)
         return self._flushing.batch()
 
     def flushed(self) -> None:
-        """The batch that `swap` gave is durable.
+        """Mark the batch of `swap` as durable.
 
         Raises:
-            RuntimeError: none was swapped.
+            RuntimeError: no batch was swapped.
         """
         half, self._flushing = self._flushing, None
         if half is None:
-            raise RuntimeError("nothing was swapped")
+            raise RuntimeError("flushed without a swap")
         self._window.append(half)
         self._window_size += len(half.data)
         while self._window_size > self._window_limit:
             self._window_size -= len(self._window.popleft().data)
 
     def read(self, from_txid: int, *, durable_only: bool = True) -> list[RecordBatch] | None:
-        """Copies of the records from `from_txid` on; an empty list where nothing is newer.
+        """Return copies of the records from `from_txid` on; an empty list if none is newer.
 
-        None where `from_txid` lies before what is kept in memory: the journal has it.
+        Returns None if `from_txid` is older than the records in memory; the journal has it.
 
         Args:
-            durable_only: leave out what is not flushed yet, which a crash may take back.
+            durable_only: leave out records that are not flushed yet and could be lost in a crash.
         """
         if from_txid < self.oldest_txid:
             return None

@@ -1,18 +1,18 @@
-"""Writing the edit log: txids in order, double buffer, group commit, segments of a journal (FSEditLog).
+"""Writer of the edit log: txids in order, double buffer, group commit, segments of a journal (FSEditLog).
 
-The log is open, has failed, or is closed. `GroupCommit` says whose turn it is; this module waits and does the I/O.
+The log is open, failed, or closed. `GroupCommit` decides which thread flushes; this module waits and does the I/O.
 
-    write   under the lock: a txid, and the record into the buffer. Where that is full: flush, or wait for who does.
-    sync    under the lock: done, or take the turn. Then without the lock: flush what all wrote meanwhile.
+    write   under the lock: assigns a txid and buffers the record. If the buffer is full: flushes, or waits for a flush.
+    sync    under the lock: returns if durable, or takes the turn. Then without the lock: flushes all written records.
     roll    under the lock: END_LOG_SEGMENT, swap, START_LOG_SEGMENT. Then: flush, finalize, start a segment, flush.
     close   takes the turn for the last flush; later calls raise.
 
 What cannot happen:
 
-    A txid twice, or a gap: each record gets one under the lock, and one that cannot be encoded gets none.
-    A record in the wrong segment: the swap of a roll lies between END and START, with no record between.
-    An acknowledgement of what is not durable: `sync` returns only where `durable_txid` has passed its txid.
-    One after a failure: whatever is raised in a turn fails the log before the turn is given back.
+    A repeated txid, or a gap: txids are assigned under the lock, and a record that cannot be encoded gets none.
+    A record in the wrong segment: the swap of a roll lies between END and START, without a record in between.
+    An acknowledgement of a record that is not durable: `sync` returns only after `durable_txid` has reached its txid.
+    An acknowledgement after a failure: an error in a turn fails the log before the turn is released.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ DEFAULT_CAPACITY = 512 * 1024  # bytes; Hadoop's output buffer of the edit log
 
 
 class EditLogWriter:
-    """An open edit log; every method may be called from any thread.
+    """An open edit log; thread-safe.
 
-    When the journal fails the writer fails and stays failed: later calls raise the same error, and nothing is
-    acknowledged again. No lock is held while the journal writes, neither in a flush nor in a roll.
+    When the journal fails, the writer fails for good: later calls raise the same error, and nothing is acknowledged.
+    The
+    lock is not held while the journal writes, neither in a flush nor in a roll.
     """
 
     def __init__(
@@ -53,10 +54,10 @@ class EditLogWriter:
         window: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start the segment of `first_txid`; its START_LOG_SEGMENT is durable after.
+        """Start the segment of `first_txid`; its START_LOG_SEGMENT is durable on return.
 
         Args:
-            journal: recovered by the caller, who closes it too.
+            journal: recovered by the caller, who also closes it.
             layout_version: layout of the segments.
             first_txid: txid of the first operation.
             capacity: bytes that may wait for a flush before `write` waits too.
@@ -85,13 +86,13 @@ class EditLogWriter:
 
     @property
     def last_txid(self) -> int:
-        """Txid of the newest operation written, durable or not."""
+        """Txid of the newest written operation, durable or not."""
         with self._lock:
             return self._commit.last_txid
 
     @property
     def durable_txid(self) -> int:
-        """Every operation up to this txid survives a crash."""
+        """Newest durable txid; all operations up to this one survive a crash."""
         with self._lock:
             return self._commit.durable_txid
 
@@ -102,17 +103,17 @@ class EditLogWriter:
             return self._segment_first
 
     def metrics(self) -> CommitMetrics:
-        """Batches, syncs and waits since the log was opened."""
+        """Return counts of batches, syncs and waits since the log was opened."""
         with self._lock:
             return self._commit.metrics()
 
     def recent(self, from_txid: int, *, durable_only: bool = True) -> list[RecordBatch] | None:
-        """Records from `from_txid` on, out of memory; an empty list where there is nothing newer.
+        """Return the records from `from_txid` on from memory; an empty list if none is newer.
 
-        None where `from_txid` lies before what is kept, see `window`: the journal's segments hold it.
+        Returns None if `from_txid` is older than the kept records, see `window`: the journal's segments have it.
 
         Args:
-            durable_only: leave out what was not synced yet, which a crash may take back.
+            durable_only: leave out records that are not synced yet and could be lost in a crash.
         """
         with self._lock:
             return self._commit.read(from_txid, durable_only=durable_only)
@@ -126,12 +127,12 @@ class EditLogWriter:
         self.close()
 
     def write(self, op: EditOp) -> int:
-        """Give `op` the next txid and put it in the buffer; returns the txid. Durable only after `sync`.
+        """Assign the next txid to `op` and buffer it; returns the txid. The operation is durable only after `sync`.
 
         Waits while the buffer is full.
 
         Raises:
-            OpEncodingError: a value of `op` does not fit; no txid is used up.
+            OpEncodingError: a value of `op` does not fit; no txid is assigned.
             JournalError: the writer has failed or is closed.
         """
         while True:
@@ -146,8 +147,8 @@ class EditLogWriter:
         """Return once `txid` is durable; one caller flushes for all that wait.
 
         Raises:
-            JournalError: the writer failed before that.
-            ValueError: no operation has this txid yet.
+            JournalError: the writer failed earlier.
+            ValueError: this txid is not assigned yet.
         """
         with self._lock:
             if self._await_durable(txid):
@@ -162,7 +163,7 @@ class EditLogWriter:
             self._write_out(batch)
 
     def flush(self) -> None:
-        """Make everything written so far durable.
+        """Make all written operations durable.
 
         Raises:
             JournalError: the writer has failed.
@@ -170,7 +171,8 @@ class EditLogWriter:
         self.sync(self.last_txid)
 
     def roll(self) -> SegmentName:
-        """Finalize the segment and start the next one; returns the finalized one. Others may write meanwhile.
+        """Finalize the segment and start the next one; returns the finalized one. Other threads may write at the same
+        time.
 
         Raises:
             JournalError: the journal failed, or the writer is closed.
@@ -197,7 +199,7 @@ class EditLogWriter:
         """Make everything durable and finalize the segment. A second call does nothing.
 
         Raises:
-            JournalError: operations that were written are not durable.
+            JournalError: some written operations are not durable.
         """
         with self._lock:
             self._await_turn()
@@ -218,7 +220,7 @@ class EditLogWriter:
         if lost:
             raise failure
 
-    # ---- below: callers hold the lock ----
+    # ---- the caller holds the lock ----
 
     def _check_open(self) -> None:
         if self._commit.failure is not None:
@@ -232,7 +234,7 @@ class EditLogWriter:
             self._flushed.wait()
 
     def _await_room(self) -> bool:
-        """True when there is room, False when it is for the caller to make some."""
+        """Return True when the buffer has space, False when the caller has to flush it."""
         self._check_open()
         turn = self._commit.turn_to_write()
         if turn is Turn.WAIT:
@@ -245,7 +247,7 @@ class EditLogWriter:
         return turn is Turn.DONE
 
     def _await_durable(self, txid: int) -> bool:
-        """True when `txid` is durable, False when it is for the caller to flush."""
+        """Return True when `txid` is durable, False when the caller has to flush."""
         turn = self._commit.turn_to_sync(txid)
         if turn is Turn.WAIT:
             started = self._clock()
@@ -265,7 +267,7 @@ class EditLogWriter:
         return self._commit.add(record)
 
     def _claim(self) -> RecordBatch | None:
-        """Take the turn, and what is to be written in it."""
+        """Take the turn, and return the records to write."""
         self._commit.claim()
         return self._take()
 
@@ -274,11 +276,11 @@ class EditLogWriter:
         self._room.notify_all()
         return batch
 
-    # ---- below: callers have the turn, and not the lock ----
+    # ---- the caller has the turn, but not the lock ----
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Gives the turn back; whatever goes wrong in it ends the log."""
+        """Release the turn at the end; an error within the turn fails the log."""
         try:
             yield
         except BaseException as error:
@@ -292,7 +294,7 @@ class EditLogWriter:
                 self._room.notify_all()
 
     def _gather(self, seconds: float) -> None:
-        """Let those come along whom the flush before has set free, until nobody comes any more."""
+        """Wait for writers that the last flush has released, until no more records arrive."""
         ends = self._clock() + seconds
         before, pending = -1, 0
         while pending > before and self._clock() < ends:
@@ -313,6 +315,6 @@ class EditLogWriter:
     def _failure_of(self, error: BaseException) -> JournalError:
         if isinstance(error, JournalError):
             return error
-        failure = JournalStorageError(f"a flush was broken off: {error!r}", txid=self._commit.durable_txid)
+        failure = JournalStorageError(f"a flush was interrupted: {error!r}", txid=self._commit.durable_txid)
         failure.__cause__ = error
         return failure

@@ -1,4 +1,4 @@
-"""What the readers of XML and JSON have in common: a document of operations, and the check that a layout holds them."""
+"""Common parts of the XML and JSON readers: a document of operations, and the check that a layout can store them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from journal.errors import OpEncodingError
 from journal.operation import EditOp
 from journal.ops import OPERATIONS
 
-_HINT = "Write the layout version that the text names, or one that is newer."
+_HINT = "Write the layout version of the text, or a newer one."
 
 
 class EditsDocument(NamedTuple):
-    """A log as text: its layout version, and its operations, which are parsed as they are asked for."""
+    """A log as text: its layout version, and its operations, which are parsed during iteration."""
 
     layout_version: int
     ops: Iterator[EditOp]
 
 
 def check_txid(txid: Any) -> int:
-    """`txid` as it came from a text.
+    """Check `txid`, a value from a text, and return it.
 
     Raises:
         ValueError: it is not a transaction id.
@@ -31,16 +31,16 @@ def check_txid(txid: Any) -> int:
 
 
 def fields_without_xml() -> dict[str, tuple[str, ...]]:
-    """Fields that OEV XML has no element for, by the operation's name: what a way through XML loses."""
+    """Return the fields without an element in OEV XML, by the operation's name; conversion through XML loses them."""
     lost = {cls.name: tuple(item.name for item in cls.fields if item.tag is None) for cls in OPERATIONS.values()}
     return {name: fields for name, fields in lost.items() if fields}
 
 
 def fitting(ops: Iterable[EditOp], layout_version: int) -> Iterator[EditOp]:
-    """`ops`, each checked to lose nothing in `layout_version`.
+    """Yield `ops`, each checked to lose nothing in `layout_version`.
 
     Raises:
-        OpEncodingError: the layout has no such operation, or no place for a value that is not the default.
+        OpEncodingError: the layout lacks the operation, or a field with another value than the default.
     """
     for op in ops:
         if not op.present_in(layout_version):

@@ -1,4 +1,4 @@
-"""Errors of the edit log: each names the file, the byte offset and the txid as far as they are known."""
+"""Errors of the edit log. Each names the file, the byte offset and the txid if they are known."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hadoop_common.errors import EXIT_BAD_EDITS, EXIT_STORAGE, EXIT_UNSUPPORTED,
 
 _FETCH_AGAIN = (
     "Fetch this segment again from the NameNode or from another journal directory; `checkpointer edits recover` saves "
-    "what is before the damage."
+    "the operations before the damage."
 )
 
 
@@ -29,7 +29,7 @@ class JournalError(HdfsError):
         self._describe()
 
     def locate(self, *, txid: int) -> Self:
-        """Name `txid` as the place of the error, and return it."""
+        """Name `txid` as the place of the error, and return the error."""
         self.txid = txid
         self._describe()
         return self
@@ -55,20 +55,20 @@ class CorruptHeaderError(JournalError):
 
 
 class UnsupportedLayoutError(JournalError):
-    """A segment of a layout version, or with layout flags, that this program does not know."""
+    """A segment whose layout version or layout flags are unknown to this program."""
 
     exit_code: ClassVar[int] = EXIT_UNSUPPORTED
     default_hint = "Use a release of this program that knows the layout version of this cluster."
 
 
 class CorruptOpError(JournalError):
-    """An operation that is cut, does not match its checksum or does not decode."""
+    """An operation that is truncated, does not match its checksum or cannot be decoded."""
 
     default_hint = _FETCH_AGAIN
 
 
 class OpTooLargeError(JournalError):
-    """A whole operation of more bytes than dfs.namenode.max.op.size, which a NameNode does not load either."""
+    """A complete operation larger than dfs.namenode.max.op.size; a NameNode does not load it either."""
 
     default_hint = (
         "Set dfs.namenode.max.op.size in hdfs-site.xml to the NameNodes' value, or above the size of this operation, "
@@ -93,18 +93,18 @@ class UnknownOpcodeError(CorruptOpError):
 
 
 class OtherLayoutOpError(CorruptOpError):
-    """An operation whose checksum is right and whose fields are those of another layout than the header's."""
+    """An operation with a correct checksum but the fields of another layout than the header's."""
 
     default_hint = (
         "The bytes are as they were written: fetching the segment again, or another copy, does not help. NameNodes of "
-        "Hadoop 3 write such operations in a rolling upgrade from Hadoop 2 (HDFS-13596) and cannot read them after a "
-        'restart either: keep that NameNode running, and see docs/operations.md, "Operations of Hadoop 3 in a log of '
+        "Hadoop 3 write such operations in a rolling upgrade from Hadoop 2 (HDFS-13596). They cannot read them after a "
+        'restart: keep that NameNode running, and see docs/operations.md, "Operations of Hadoop 3 in a log of '
         'Hadoop 2".'
     )
 
 
 class EditsTextError(CorruptOpError):
-    """XML or JSON that is not an edit log, or an operation in it that does not parse; `line` counts from 1."""
+    """XML or JSON that is not an edit log, or contains an operation that cannot be parsed; `line` counts from 1."""
 
     default_hint = "Correct the text at the named line, or dump the segment again."
 
@@ -115,7 +115,7 @@ class EditsTextError(CorruptOpError):
         super().__init__(problem, file=file, txid=txid, hint=hint)
 
     def in_file(self, file: str, *, line: int | None = None, txid: int | None = None) -> Self:
-        """Name the file, and line and txid where they are not known yet; returns the error."""
+        """Name the file, and the line and txid if they are not known yet; returns the error."""
         self.file = file
         self.line = self.line if self.line is not None else line
         self.txid = self.txid if self.txid is not None else txid
@@ -130,13 +130,13 @@ class EditsTextError(CorruptOpError):
 
 
 class OpEncodingError(JournalError):
-    """A value of an operation that its field in the file cannot hold."""
+    """A value of an operation that does not fit its field in the file."""
 
     default_hint = "Correct the value of the named operation; nothing was written."
 
 
 class TransactionGapError(JournalError):
-    """Transactions are missing, or come out of order. `found` is None when nothing follows."""
+    """Transactions are missing or out of order. `found` is None when no transaction follows."""
 
     default_hint = "Fetch the missing transactions from the NameNode or from another journal directory."
 
@@ -152,27 +152,29 @@ class TransactionGapError(JournalError):
 
 
 class SegmentError(JournalError):
-    """A segment as a whole is not what its name or its state promises."""
+    """A segment that contradicts its name or its state."""
 
     default_hint = _FETCH_AGAIN
 
 
 class JournalStorageError(JournalError):
-    """A journal's storage fails, or the last one that a set of journals had; `__cause__` is the last failure."""
+    """The storage of a journal, or of the last journal of a set, fails; `__cause__` is the last failure."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
-    default_hint = "Free or repair the disk of the edits directory, then start again: recovery keeps what was synced."
+    default_hint = (
+        "Free or repair the disk of the edits directory, then start again: recovery keeps synced transactions."
+    )
 
 
 class JournalExistsError(JournalError):
-    """A journal was to be begun where one is already; it is as it was."""
+    """A journal to be created exists already; the existing journal is unchanged."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
-    default_hint = "Name another place; formatting it by force loses all edits that it holds."
+    default_hint = "Name another place. Formatting this journal by force deletes all its edits."
 
 
 class JournalInUseError(JournalError):
-    """Another writer has the journal, or a segment of it is being written."""
+    """Another writer uses the journal, or a segment of it is being written."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
-    default_hint = "One writer at a time: wait until the other one has ended its segment."
+    default_hint = "A journal has one writer at a time: wait until the other writer has ended its segment."

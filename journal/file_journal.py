@@ -1,4 +1,4 @@
-"""A journal in one storage directory, laid out as a NameNode's (FileJournalManager)."""
+"""A journal in one storage directory with the layout of a NameNode (FileJournalManager)."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from journal.segment_copies import SegmentCopies, chain_segments, count_transact
 from journal.segment_file import list_segments
 from journal.segment_stream import SegmentStream
 
-# What recovery, a failover and a rollback move out of the way (FileJournalManager, EditLogFile.moveAside…).
+# Files that recovery, a failover and a rollback moved aside (FileJournalManager, EditLogFile.moveAside…).
 _ASIDE = re.compile(r"edits_(?:inprogress_)?([0-9]{1,19})(?:-[0-9]{1,19})?\.(?:empty|corrupt|stale|trash)")
 
 
 class FileJournal:
     """The journal of the storage directory whose `current` folder is `folder` (`Journal`).
 
-    Readers need no lock. A writer holds the storage directory's in_use.lock from `recover` until `close`, so that
-    neither another process nor another object of this one writes beside it.
+    Readers need no lock. A writer holds the storage directory's in_use.lock from `recover` until `close`. So neither
+    another process nor another object of this process writes at the same time.
 
     Args:
-        folder: `<storage directory>/current`; it need not exist before `format`.
-        lock: of the storage directory, where the caller holds it already; it stays the caller's.
+        folder: `<storage directory>/current`; `format` creates it.
+        lock: the lock of the storage directory, if the caller holds it already; the caller keeps it.
     """
 
     def __init__(self, folder: Path, *, lock: StorageLock | None = None) -> None:
@@ -62,13 +62,13 @@ class FileJournal:
             return self.folder.is_dir() and any(_is_of_a_journal(path.name) for path in self.folder.iterdir())
 
     def format(self, namespace: StorageInfo, *, force: bool = False) -> None:
-        """Begin an empty journal; VERSION goes first and comes last. Images that lie in the folder stay."""
+        """Create an empty journal. VERSION is removed first and written last. Images in the folder stay."""
         with self._guard, self._failing("cannot be formatted"):
             self._refuse_while_writing()
             self.folder.mkdir(parents=True, exist_ok=True)
             with self._lock.held_for_now():
                 if not force and self.is_formatted():
-                    raise JournalExistsError("there is a journal already", file=str(self.folder))
+                    raise JournalExistsError("a journal exists already", file=str(self.folder))
                 self._clear()
                 write_atomically(self.folder / SEEN_TXID, b"0\n")
                 write_atomically(self.folder / VERSION, format_version(namespace, datetime.now(UTC)))
@@ -87,8 +87,8 @@ class FileJournal:
         with self._guard, self._failing(f"cannot begin segment {first_txid}"):
             self._refuse_while_writing()
             if not self._recovered:
-                hint = "Call recover first; it keeps what was synced."
-                raise JournalError("it was not recovered", file=str(self.folder), txid=first_txid, hint=hint)
+                hint = "Call recover first; it keeps all synced transactions."
+                raise JournalError("the journal was not recovered", file=str(self.folder), txid=first_txid, hint=hint)
             self._check_follows(first_txid)
             stream = SegmentStream.create(self.folder, first_txid, layout_version)
             self._writer = _FileSegmentWriter(self, stream)
@@ -98,11 +98,11 @@ class FileJournal:
         try:
             return chain_segments(self.files(in_progress=in_progress), from_txid)
         except TransactionGapError:
-            # A rename may hide a file from a listing.
+            # A concurrent rename may hide a file from a listing.
             return chain_segments(self.files(in_progress=in_progress), from_txid)
 
     def files(self, *, in_progress: bool = False) -> list[FileSegment]:
-        """Every segment file, copies of one segment and those behind a gap among them.
+        """Return every segment file, also copies of a segment and files after a gap.
 
         Raises:
             JournalError: they cannot be listed.
@@ -115,7 +115,7 @@ class FileJournal:
 
     def purge(self, min_txid_to_keep: int) -> None:
         with self._failing("cannot be listed"):
-            # The oldest goes first, so that a kill leaves no gap.
+            # The oldest segments go first, so that a kill leaves no gap.
             paths = sorted(path for path in self.folder.iterdir() if _ends_before(path.name, min_txid_to_keep))
         remove_files(self.folder, paths, "segments")
 
@@ -126,14 +126,12 @@ class FileJournal:
             self._recovered = False
             self._lock.release()
 
-    # ---- the open segment ----
-
     def _written_here(self, first_txid: int) -> int | None:
         writer = self._writer
         return writer.last_txid if writer is not None and writer.first_txid == first_txid else None
 
     def _ended(self, *, recovered: bool) -> None:
-        """The writer is done; it has left a segment in progress where `recovered` is not set."""
+        """Forget the writer; without `recovered` it has left a segment in progress."""
         with self._guard:
             self._writer = None
             self._recovered = recovered
@@ -151,22 +149,20 @@ class FileJournal:
                     f"segment {first_txid} cannot begin: {segment.path.name} exists{reach}",
                     file=str(segment.path),
                     txid=first_txid,
-                    hint="Recover the journal; move the file away only if nobody needs its transactions.",
+                    hint="Recover the journal. Move the file away only if its transactions are not needed.",
                 )
-
-    # ---- the directory ----
 
     def _check_namespace(self, namespace: StorageInfo) -> None:
         path = self.folder / VERSION
         # Without the folder this raises: its disk may not be mounted.
         if not any(each.name == VERSION for each in self.folder.iterdir()):
-            hint = "Copy VERSION from another directory of the same NameNode; only an empty directory is formatted."
-            raise JournalError("the journal is not formatted, it has no VERSION", file=str(self.folder), hint=hint)
+            hint = "Copy VERSION from another directory of the same NameNode. Format a directory only if it is empty."
+            raise JournalError("the journal is not formatted: VERSION is missing", file=str(self.folder), hint=hint)
         found = read_version(path)
         check_same_namespace(namespace, found, path)
 
     def _clear(self) -> None:
-        """VERSION first: what is left by a kill does not count as formatted by it."""
+        """Remove VERSION first: after a kill, the remaining files do not count as a formatted journal."""
         remove_durably(self.folder / VERSION)
         for path in list(self.folder.iterdir()):
             if parse_segment(path.name) is not None or _ASIDE.fullmatch(path.name):
@@ -177,7 +173,7 @@ class FileJournal:
 
 
 class _FileSegmentWriter:
-    """`edits_inprogress_FIRST` of a journal (`SegmentWriter`); the file is durable whenever a method has returned."""
+    """`edits_inprogress_FIRST` of a journal (`SegmentWriter`); the file is durable whenever a method returns."""
 
     def __init__(self, journal: FileJournal, stream: SegmentStream) -> None:
         self._journal = journal
@@ -200,7 +196,7 @@ class _FileSegmentWriter:
     def finalize(self, last_txid: int) -> None:
         self._check_open(last_txid)
         if last_txid != self.last_txid:
-            problem = f"it is to end with txid {last_txid}, its last one is {self.last_txid}"
+            problem = f"the segment cannot end with txid {last_txid}: its last txid is {self.last_txid}"
             raise SegmentError(problem, file=str(self._stream.path), txid=last_txid)
         with self._failing("cannot be finalized", last_txid):
             self._stream.finalize(last_txid)
@@ -215,7 +211,7 @@ class _FileSegmentWriter:
 
     def _check_open(self, txid: int) -> None:
         if not self._open:
-            hint = "Recover the journal, and begin another segment."
+            hint = "Recover the journal, then begin another segment."
             raise JournalError("the segment was abandoned", file=str(self._stream.path), txid=txid, hint=hint)
 
     @contextmanager
@@ -236,7 +232,7 @@ def _is_of_a_journal(name: str) -> bool:
 
 
 def _ends_before(name: str, txid: int) -> bool:
-    """Whether a file holds transactions before `txid` alone, or what was moved out of the way of such a segment."""
+    """Whether all transactions of a segment file, or of one that was moved aside, are older than `txid`."""
     segment = parse_segment(name)
     if segment is not None:
         return segment.last is not None and segment.last < txid

@@ -8,7 +8,7 @@ from journal.kinds import BOOL, BYTE, CLIENT_ID, INT, LONG, RENAME_OPTIONS, SHOR
 from journal.operation import EditOp, XmlConstant, field, operation
 from journal.values import AclEntry, Block, PermissionStatus, XAttr
 
-NO_CALL_ID = -2  # RpcConstants.INVALID_CALL_ID: the operation came with no RPC to remember
+NO_CALL_ID = -2  # RpcConstants.INVALID_CALL_ID: the operation has no RPC for the retry cache
 RENAME_OVERWRITE = 1  # Options.Rename.OVERWRITE
 LENGTH = XmlConstant("LENGTH", "0")
 _FILE_XML = ("inode_id", "path", "replication", "mtime", "atime", "block_size")
@@ -81,7 +81,7 @@ class CloseOp(EditOp):
 
 @operation(47, "OP_APPEND", since=-62)
 class AppendOp(EditOp):
-    """A closed file is open for append; `new_block` leaves the last block as it is."""
+    """A closed file is open for append; `new_block` leaves the last block unchanged."""
 
     path: str = field(STR, xml="PATH")
     client_name: str = field(STR, xml="CLIENT_NAME")
@@ -93,7 +93,7 @@ class AppendOp(EditOp):
 
 @operation(33, "OP_ADD_BLOCK")
 class AddBlockOp(EditOp):
-    """A block is added: `blocks` is the penultimate one, if any, in its final length, and the new one."""
+    """A block is added: `blocks` has the penultimate one, if any, with its final length, and the new one."""
 
     path: str = field(STR, xml="PATH")
     blocks: tuple[Block, ...] = field(COMPACT_BLOCKS, xml="BLOCK")
@@ -113,7 +113,7 @@ class UpdateBlocksOp(EditOp):
 
 @operation(46, "OP_TRUNCATE", since=-61)
 class TruncateOp(EditOp):
-    """A file is cut to `new_length` bytes; `truncate_block` is set when that lies inside a block."""
+    """A file is truncated to `new_length` bytes; `truncate_block` is set when that lies inside a block."""
 
     src: str = field(STR, xml="SRC")
     client_name: str = field(STR, xml="CLIENTNAME")
@@ -125,7 +125,7 @@ class TruncateOp(EditOp):
 
 @operation(16, "OP_CONCAT_DELETE", xml=(LENGTH, "trg", "timestamp", "srcs", "rpc_client_id", "rpc_call_id"))
 class ConcatDeleteOp(EditOp):
-    """The blocks of `srcs` go to the end of `trg`; the sources are deleted."""
+    """The blocks of `srcs` are appended to `trg`; the sources are deleted."""
 
     trg: str = field(STR, xml="TRG")
     srcs: tuple[str, ...] = field(STR_LIST, xml="SOURCES")
@@ -147,7 +147,7 @@ class RenameOldOp(EditOp):
 
 @operation(15, "OP_RENAME", xml=(LENGTH, "src", "dst", "timestamp", "options", "rpc_client_id", "rpc_call_id"))
 class RenameOp(EditOp):
-    """The rename with options; `options` has one byte for each, RENAME_OVERWRITE among them."""
+    """The rename with options: one byte per option, such as RENAME_OVERWRITE."""
 
     src: str = field(STR, xml="SRC")
     dst: str = field(STR, xml="DST")

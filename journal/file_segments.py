@@ -1,4 +1,4 @@
-"""The segments of one directory as a reader sees them: finalized ones, and what of the open one can be read."""
+"""The segments of one directory for a reader: finalized ones, and the readable part of the segment in progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from journal.segment_file import EditLogSegment, list_segments, read_ops
 
 @dataclass(frozen=True, slots=True)
 class FileSegment:
-    """A segment file up to `last`, which of one in progress is what was found when it was looked at."""
+    """A segment file up to `last`; for a segment in progress, `last` is the newest txid found when it was listed."""
 
     first: int
     last: int
@@ -28,7 +28,7 @@ class FileSegment:
         return str(self.path)
 
     def read(self, from_txid: int) -> Iterator[EditOp]:
-        """Operations `from_txid` to `last`.
+        """Yield operations `from_txid` to `last`.
 
         Raises:
             JournalStorageError: the file cannot be read.
@@ -45,7 +45,7 @@ class FileSegment:
             ) from error
 
     def _finalized(self) -> EditLogSegment | None:
-        """What became of it since it was looked at."""
+        """Return the finalized file of this segment, up to the same `last`."""
         for each in list_segments(self.path.parent):
             if each.first == self.first and each.last is not None and each.last >= self.last:
                 return EditLogSegment(self.first, self.last, each.path)
@@ -53,12 +53,12 @@ class FileSegment:
 
 
 class FolderView:
-    """Looks at a directory again and again, and remembers how far it has read segments in progress.
+    """Repeated listing of a directory. It remembers how far it has read segments in progress.
 
     Args:
         folder: the directory.
-        open_last: gives the last durable txid of the segment in progress that begins with a txid, None where this
-            process is not writing it.
+        open_last: returns the last durable txid of the segment in progress with this first txid; None if this process
+            is not writing it.
     """
 
     def __init__(self, folder: Path, open_last: Callable[[int], int | None]) -> None:
@@ -68,10 +68,10 @@ class FolderView:
         self._extents: dict[Path, tuple[int, OpenExtent]] = {}
 
     def segments(self, *, in_progress: bool) -> list[FileSegment]:
-        """The segments with at least one transaction, by txid.
+        """Return the segments with at least one transaction, by txid.
 
         Raises:
-            JournalError: a segment in progress is damaged, or a name is none.
+            JournalError: a segment in progress is damaged, or the name of a file is invalid.
             OSError: the directory cannot be read.
         """
         found = []
@@ -93,7 +93,7 @@ class FolderView:
             try:
                 extent = self._scan(segment)
             except FileNotFoundError:
-                # It was finalized since the listing, and has another name now.
+                # It was finalized and renamed since the listing.
                 return None
         return None if extent is None else extent.last
 

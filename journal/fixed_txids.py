@@ -1,4 +1,4 @@
-"""Operations whose transaction ids do not follow one another, with new ids (`oev -f`, OfflineEditsBinaryLoader)."""
+"""New transaction ids for operations whose ids are not consecutive (`oev -f`, OfflineEditsBinaryLoader)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from journal.segment import HEADER_SIZE, check_padding, decode_header
 
 
 def renumbered(ops: Iterable[EditOp]) -> Iterator[EditOp]:
-    """The operations, each with the id after that of the one before; the first keeps its id, or gets 1 below that."""
+    """Yield the operations with consecutive ids; the first keeps its id, or gets 1 if that is smaller."""
     txid: int | None = None
     for op in ops:
         txid = max(1, op.txid) if txid is None else txid + 1
@@ -20,11 +20,11 @@ def renumbered(ops: Iterable[EditOp]) -> Iterator[EditOp]:
 
 
 def unchecked_ops(content: Buffer, file: str) -> Iterator[EditOp]:
-    """The operations of a segment, whatever their ids are.
+    """Yield the operations of a segment without checking their ids.
 
     Raises:
         CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
-        CorruptOpError: an operation does not decode, or bytes follow the terminator.
+        CorruptOpError: an operation cannot be decoded, or bytes follow the terminator.
     """
     layout_version = decode_header(content, file=file)
     position = HEADER_SIZE

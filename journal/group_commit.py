@@ -1,15 +1,15 @@
-"""Group commit without I/O: what is written, what is durable, and whose turn it is to flush (FSEditLog.logSync).
+"""Group commit without I/O: written and durable transactions, and the turn to flush (FSEditLog.logSync).
 
-There is one turn. It is free, or one thread has it; the log has failed, or it has not.
+There is one turn: free, or claimed by one thread. The log has failed, or it has not.
 
-    claim    free -> taken. Whoever needs durability or room and finds the turn free takes it; the others wait.
-    take     the one with the turn gets what was written so far; `flushed` says that it is durable. Both, as often as
-             need be.
-    release  taken -> free, and all that wait look again.
-    fail     for good, whoever has the turn. Only what was durable before counts.
+    claim    free -> claimed. A thread that needs durability or space claims a free turn; the others wait.
+    take     returns the records written so far to the thread with the turn; `flushed` marks them as durable.
+    Repeatable.
+    release  claimed -> free. All waiting threads check again.
+    fail     final, whichever thread has the turn. Only transactions that were durable before stay so.
 
-One thread flushes at a time, and in the order of txids, because there is one turn. Nobody waits for ever: whoever
-waits has seen the turn taken, and the one that has it releases it whatever happens.
+Because there is one turn, one thread flushes at a time and in the order of txids. No thread waits forever: a waiting
+thread has seen the turn claimed, and the thread that claimed it always releases it.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ from journal.journal import RecordBatch
 
 
 class Turn(Enum):
-    """What a caller has to do next."""
+    """The next step of a caller."""
 
     DONE = "done"
     FLUSH = "flush for all that wait"
-    WAIT = "wait for the one that flushes"
+    WAIT = "wait for the thread that flushes"
 
 
 class GroupCommit:
-    """The state of an edit log; the owner's lock is held around every method.
+    """State of an edit log; the owner's lock is held around every method.
 
-    Whoever gets the turn to flush `claim`s it, takes batches with `take`, writes them out without the lock, says
-    `flushed` of each, and `release`s the turn. After `fail` nothing becomes durable any more.
+    A thread that flushes calls `claim`, gets batches from `take`, writes them without the lock, calls `flushed` for
+    each
+    and then `release`. After `fail` nothing becomes durable any more.
 
     Args:
         next_txid: of the first transaction.
-        capacity: bytes in the filling half from which on it is full.
+        capacity: bytes in the filling half at which the buffer is full.
         window: see `DoubleBuffer`.
     """
 
@@ -65,33 +66,33 @@ class GroupCommit:
 
     @property
     def failure(self) -> JournalError | None:
-        """Why nothing becomes durable any more."""
+        """The error that stopped the log; None while it works."""
         return self._failure
 
     @property
     def claimed(self) -> bool:
-        """Whether somebody has the turn."""
+        """Whether a thread has the turn."""
         return self._claimed
 
     @property
     def pending(self) -> int:
-        """Transactions that the next `take` gives."""
+        """Number of transactions that the next `take` returns."""
         return self._buffer.count
 
     @property
     def patience(self) -> float:
-        """Seconds that a flush may wait for others to come along, half of what the one before took.
+        """Seconds that a flush may wait for more writers: half of the time of the flush before.
 
-        0 where there seems to be one writer only: nobody else is in this batch, or was in the one before.
+        0 if there seems to be one writer only, with at most one transaction in this batch and in the one before.
         """
         return self._last_sync / 2 if max(self._last, self._buffer.count) > 1 else 0.0
 
     def add(self, record: bytes) -> int:
-        """Take the record of the next transaction; returns its txid."""
+        """Buffer the record of the next transaction; returns its txid."""
         return self._buffer.append(record)
 
     def turn_to_write(self) -> Turn:
-        """What stands between a writer and `add`: DONE where there is room.
+        """Return the step before `add`: DONE if the buffer has space.
 
         Raises:
             JournalError: the log has failed.
@@ -103,14 +104,14 @@ class GroupCommit:
         return Turn.WAIT if self._claimed else Turn.FLUSH
 
     def turn_to_sync(self, txid: int) -> Turn:
-        """What stands between a caller and the durability of `txid`.
+        """Return the step before `txid` is durable.
 
         Raises:
-            JournalError: the log failed before that.
-            ValueError: no transaction has this txid yet.
+            JournalError: the log failed earlier.
+            ValueError: this txid is not assigned yet.
         """
         if txid > self.last_txid:
-            raise ValueError(f"txid {txid} is not written yet, the last one is {self.last_txid}")
+            raise ValueError(f"txid {txid} is not written yet, the last written txid is {self.last_txid}")
         if txid <= self.durable_txid:
             return Turn.DONE
         if self._failure is not None:
@@ -121,18 +122,18 @@ class GroupCommit:
         """Take the turn.
 
         Raises:
-            RuntimeError: somebody has it.
+            RuntimeError: another thread has it.
         """
         if self._claimed:
-            raise RuntimeError("the turn to flush is taken twice")
+            raise RuntimeError("the turn to flush is claimed twice")
         self._claimed = True
 
     def take(self) -> RecordBatch | None:
-        """What is to be written out now; the filling half is empty then. For the one with the turn."""
+        """Return the records to write now, for the thread with the turn; the filling half is empty afterwards."""
         return self._buffer.swap()
 
     def flushed(self, batch: RecordBatch, seconds: float) -> None:
-        """`batch` is durable, which took so long."""
+        """Mark `batch` as durable, after a flush of `seconds`."""
         self._buffer.flushed()
         size = len(batch.records)
         self._transactions += batch.count
@@ -145,21 +146,21 @@ class GroupCommit:
         self._largest, self._largest_bytes = max(self._largest, batch.count), max(self._largest_bytes, size)
 
     def release(self) -> None:
-        """Give the turn back."""
+        """Release the turn."""
         self._claimed = False
 
     def fail(self, error: JournalError) -> None:
-        """Nothing becomes durable any more; the first reason stays."""
+        """Stop the log: nothing becomes durable any more. The first error stays."""
         if self._failure is None:
             self._failure = error
 
     def waited(self, seconds: float) -> None:
-        """A caller waited so long for its transaction to be durable."""
+        """Count a caller's wait for durability."""
         self._waits += 1
         self._wait_seconds += seconds
 
     def waited_for_room(self, seconds: float) -> None:
-        """A writer waited so long for room."""
+        """Count a writer's wait for space."""
         self._full_waits += 1
         self._full_wait_seconds += seconds
 
@@ -168,7 +169,7 @@ class GroupCommit:
         return self._buffer.read(from_txid, durable_only=durable_only)
 
     def metrics(self) -> CommitMetrics:
-        """The counts as they are now."""
+        """Return the current counts."""
         return CommitMetrics(
             transactions=self._transactions,
             transaction_bytes=self._bytes,

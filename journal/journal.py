@@ -1,4 +1,4 @@
-"""The journal as a write-ahead log (HDFS-1580): what every kind of it offers, wherever it keeps its segments."""
+"""The write-ahead log (HDFS-1580): interfaces that every kind of journal implements, whatever its storage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from journal.operation import EditOp
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
-    """Transactions `first` to `last` one after the other, encoded as in a segment file of the segment's layout."""
+    """Consecutive transactions `first` to `last`, encoded as in a segment file of the segment's layout."""
 
     first: int
     last: int
@@ -24,39 +24,39 @@ class RecordBatch:
 
 
 class SegmentWriter(Protocol):
-    """The segment in progress of a journal; one thread at a time.
+    """The segment in progress of a journal; not thread-safe.
 
-    After an error of `append` or `finalize` the journal may hold the batch, a part of it, or nothing: only
-    `Journal.recover` tells, and until then the writer takes nothing more.
+    After an error of `append` or `finalize`, the journal may contain the batch, a part of the batch, or nothing. Only
+    `Journal.recover` finds out which. Until then the writer accepts no further batch.
     """
 
     @property
     def first_txid(self) -> int: ...
 
     def append(self, batch: RecordBatch) -> None:
-        """Make `batch` durable; it begins behind the one before, the first one at `first_txid`.
+        """Make `batch` durable. The first batch begins at `first_txid`, each other batch after the one before.
 
         Raises:
-            JournalError: it may not be durable.
+            JournalError: the batch may not be durable.
         """
 
     def finalize(self, last_txid: int) -> None:
-        """End the segment; `last_txid` is that of the last batch.
+        """End the segment; `last_txid` is the last transaction of the last batch.
 
         Raises:
             JournalError: the segment may still be in progress.
         """
 
     def abort(self) -> None:
-        """Let go of the segment and leave it in progress; raises nothing."""
+        """Close the segment and leave it in progress; raises nothing."""
 
 
 class ReadableSegment(Protocol):
-    """A segment that can be read, from one or several copies of it.
+    """A segment that can be read, from one copy or several.
 
     Attributes:
         first: its first txid.
-        last: the last txid that can be read; of a segment in progress, what was durable when it was looked at.
+        last: the last readable txid; for a segment in progress, the last durable one when the segment was listed.
         name: for errors and logs.
     """
 
@@ -73,7 +73,7 @@ class ReadableSegment(Protocol):
     def name(self) -> str: ...
 
     def read(self, from_txid: int) -> Iterator[EditOp]:
-        """Operations `from_txid` to `last`.
+        """Yield operations `from_txid` to `last`.
 
         Raises:
             JournalError: they cannot be read.
@@ -81,7 +81,7 @@ class ReadableSegment(Protocol):
 
 
 class Journal(Protocol):
-    """A write-ahead log of transactions in segments. Any thread may call; one writer at a time.
+    """A write-ahead log of transactions in segments. Thread-safe; one writer at a time.
 
     Attributes:
         location: its URI.
@@ -91,56 +91,56 @@ class Journal(Protocol):
     def location(self) -> str: ...
 
     def is_formatted(self) -> bool:
-        """Whether it is there already, with transactions or without.
+        """Whether the journal exists already, with or without transactions.
 
         Raises:
-            JournalError: it cannot be told.
+            JournalError: the journal cannot be read.
         """
 
     def format(self, namespace: StorageInfo, *, force: bool = False) -> None:
-        """Begin an empty journal for `namespace`.
+        """Create an empty journal for `namespace`.
 
         Raises:
-            JournalExistsError: there is one, and `force` is not set; it is as it was.
-            JournalError: it could not be made.
+            JournalExistsError: a journal exists and `force` is not set; the journal is unchanged.
+            JournalError: the journal cannot be created.
         """
 
     def recover(self, namespace: StorageInfo) -> None:
-        """Fence whoever wrote before, and finalize what was left in progress; a writer does this first.
+        """Fence the previous writer and finalize the segments in progress; every writer calls this first.
 
         Raises:
             JournalError: the journal cannot be recovered, or belongs to another namespace.
         """
 
     def start_segment(self, first_txid: int, layout_version: int) -> SegmentWriter:
-        """Begin a segment; the START_LOG_SEGMENT that it opens with is the caller's to append.
+        """Begin a segment; the caller appends its START_LOG_SEGMENT.
 
         Raises:
             JournalInUseError: a segment of this journal is being written.
-            JournalError: it cannot be begun, or `recover` was not called.
+            JournalError: the segment cannot be begun, or `recover` was not called.
         """
 
     def segments(self, from_txid: int, *, in_progress: bool = False) -> Sequence[ReadableSegment]:
-        """Segments that hold `from_txid` and what follows without a gap, in order; the open one last, if asked for.
+        """Return the segments from `from_txid` on without a gap, in order; on request with the one in progress.
 
         Raises:
             TransactionGapError: transactions are missing between `from_txid` and the newest one.
-            JournalError: they cannot be listed.
+            JournalError: the segments cannot be listed.
         """
 
     def count(self, from_txid: int, *, in_progress: bool = False) -> int:
-        """How many transactions there are from `from_txid` on.
+        """Count the transactions from `from_txid` on.
 
         Raises:
-            TransactionGapError: some are missing in between; it names them.
+            TransactionGapError: names the transactions that are missing in between.
         """
 
     def purge(self, min_txid_to_keep: int) -> None:
-        """Remove finalized segments whose transactions all lie before `min_txid_to_keep`.
+        """Remove finalized segments whose transactions are all older than `min_txid_to_keep`.
 
         Raises:
-            JournalError: some could not be removed.
+            JournalError: some segments could not be removed.
         """
 
     def close(self) -> None:
-        """Let go of connections and files; the segment in progress stays as it is. A second call does nothing."""
+        """Release connections and files; the segment in progress stays as it is. A second call does nothing."""

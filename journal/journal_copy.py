@@ -1,4 +1,4 @@
-"""Copying transactions from one journal to another of whichever kind, and comparing what arrived."""
+"""Copying of transactions between journals of any kind, with a comparison of the result."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from journal.segment_copies import SegmentCopies
 from journal.segment_file import map_file
 
 _BATCH = 512 * 1024  # bytes of records
-_DAMAGED_HINT = "Do not use the copy: look for other writers and for faults of the disks, and copy again."
+_DAMAGED_HINT = "Do not use the copy: look for other writers and for disk faults, then copy again."
 
 
 @dataclass(frozen=True, slots=True)
 class CopyRange:
-    """Which transactions to copy.
+    """The transactions to copy.
 
     Attributes:
-        first: None for the oldest there is.
-        last: None for the newest there is.
-        in_progress: whether those of an open segment count; the copy of it is finalized.
+        first: None for the oldest.
+        last: None for the newest.
+        in_progress: whether an open segment is included; its copy is finalized.
     """
 
     first: int | None = None
@@ -51,11 +51,11 @@ class CopiedSegment:
     layout_version: int
 
     def ops(self) -> Iterator[EditOp]:
-        """The operations, checked to be those.
+        """Yield the operations, checked to be consecutive and complete.
 
         Raises:
-            TransactionGapError: they are others.
-            OpEncodingError: the layout has no place for one.
+            TransactionGapError: the source has other operations.
+            OpEncodingError: an operation does not fit the layout.
             JournalError: the source cannot be read.
         """
         return fitting(
@@ -79,14 +79,14 @@ class _Tally:
 def select_range(
     source: Journal, wanted: CopyRange, *, layout_version: int | None, default_layout: int
 ) -> list[CopiedSegment]:
-    """What is to be copied, by segments as the source has them.
+    """Return the transactions to copy, by segments of the source.
 
     Args:
         layout_version: to write; None for that of each segment.
-        default_layout: for segments that do not tell theirs.
+        default_layout: for segments without a layout version.
 
     Raises:
-        TransactionGapError: transactions of the range are missing, or there are none.
+        TransactionGapError: transactions of the range are missing, or the range is empty.
         JournalError: the source cannot be read.
     """
     if layout_version is not None:
@@ -108,25 +108,24 @@ def select_range(
 def copy_journal(
     parts: list[CopiedSegment], target: Journal, namespace: StorageInfo, *, force: bool = False, resume: bool = False
 ) -> tuple[list[CopiedSegment], int]:
-    """Write `parts` into `target`, and read them there again; the parts as they lie there, and how many transactions.
+    """Write `parts` into `target` and read them back; returns the written parts and the number of transactions.
 
-    A journal that is there already is lost with `force`, but not before all of `parts` has been read once. With
-    `resume` it is gone on with behind its end, once what it holds was compared. The recovery of a shared one fences
-    whoever writes it: it follows the comparison, and only where something is left to copy. A segment that an earlier
-    copy left unfinished ends where that copy did, and the rest of it follows as another one.
+    With `force`, an existing journal is deleted, but only after all of `parts` has been read once. With `resume`, the
+    copy continues at the end of the existing journal, after a comparison of its content. Recovery of a shared journal
+    fences its writer. So it follows the comparison, and only if transactions are left to copy. A segment that an
+    earlier
+    copy left unfinished ends where that copy stopped, and its rest follows as another segment.
 
     Raises:
-        JournalExistsError: there is one, and `force` is not set; it is as it was.
-        SegmentError: the target does not give back what was written.
-        JournalError: the source cannot be read, or the target not be written; that is incomplete then.
+        JournalExistsError: the target exists, and `force` is not set; it is unchanged.
+        SegmentError: the transactions read back differ from the written ones.
+        JournalError: the source cannot be read or the target not be written; the target is then incomplete.
     """
     exists = target.is_formatted()
     if exists and not resume:
         if not force:
-            hint = (
-                "Name another target, or give --resume to go on with this one; --force loses all edits that it holds."
-            )
-            raise JournalExistsError("there is a journal already", file=target.location, hint=hint)
+            hint = "Name another target, or continue this one with --resume. --force deletes all its edits."
+            raise JournalExistsError("a journal exists already", file=target.location, hint=hint)
         for part in parts:
             for op in part.ops():
                 encode_op(op, part.layout_version)
@@ -150,14 +149,15 @@ def copy_journal(
 def _arrived(
     parts: list[CopiedSegment], target: Journal, namespace: StorageInfo
 ) -> tuple[list[CopiedSegment], list[CopiedSegment]]:
-    """What of `parts` is in `target`, compared, and what is left; the target is recovered if something is.
+    """Return the parts that `target` has, after comparing them, and the remaining ones; if any remain, recover the
+    target.
 
     Raises:
-        SegmentError: something else is there.
-        JournalError: either of them cannot be read, or the target is of another namespace or has a writer.
+        SegmentError: the target has other transactions.
+        JournalError: source or target cannot be read, or the target is of another namespace or has a writer.
     """
     if isinstance(target, FileJournal | JsonJournal):
-        # It fences nobody, and is refused where somebody else has the lock.
+        # This recovery does not fence a writer: it fails if another process holds the lock.
         target.recover(namespace)
         done, left = _split(parts, target)
         _compare_again(done, target)
@@ -169,7 +169,7 @@ def _arrived(
     target.recover(namespace)
     newest = done[-1].first if done else parts[0].first
     done, left = _split(parts, target)
-    # The recovery may have found more than a reader was shown.
+    # Recovery may find more transactions than a reader sees.
     _compare_again([part for part in done if part.first >= newest], target)
     return done, left
 
@@ -186,18 +186,20 @@ def _compare_again(parts: list[CopiedSegment], target: Journal, *, in_progress: 
 def _split(
     parts: list[CopiedSegment], target: Journal, *, in_progress: bool = False
 ) -> tuple[list[CopiedSegment], list[CopiedSegment]]:
-    """What of `parts` is in `target`, by the segments there, and what is left.
+    """Return the parts that `target` has, by its segments, and the remaining ones.
 
     Raises:
-        SegmentError: something else is there.
+        SegmentError: the target has other transactions.
     """
     ends = [segment.last for segment in target.segments(parts[0].first, in_progress=in_progress)]
     done: list[CopiedSegment] = []
     left = list(parts)
     for end in ends:
         if not left or end > left[0].last:
-            problem = f"it holds txid {end} at the end of a segment, where the source has no such end"
-            raise SegmentError(problem, file=target.location, hint="It is no copy of this source; name another target.")
+            problem = f"one of its segments ends with txid {end}, but no segment of the source does"
+            raise SegmentError(
+                problem, file=target.location, hint="This is no copy of the source: name another target."
+            )
         part = left.pop(0)
         done.append(replace(part, last=end))
         if end < part.last:
@@ -227,12 +229,10 @@ def _compare(parts: list[CopiedSegment], target: Journal, written: _Tally, *, in
         for op in _exactly(segment.read(part.first), part.first, part.last, segment.name):
             found.add(encode_op(op, part.layout_version))
     if found.transactions != written.transactions or target.count(first, in_progress=in_progress) != last - first + 1:
-        problem = (
-            f"{written.transactions} transactions, {first} to {last}, were written, {found.transactions} are there"
-        )
+        problem = f"{written.transactions} transactions, {first} to {last}, were written, {found.transactions} readable"
         raise SegmentError(problem, file=target.location, hint=_DAMAGED_HINT)
     if found.digest.digest() != written.digest.digest():
-        problem = f"transactions {first} to {last} are not what was written"
+        problem = f"transactions {first} to {last} differ from the written ones"
         raise SegmentError(problem, file=target.location, hint=_DAMAGED_HINT)
 
 
@@ -242,7 +242,7 @@ def _chain(source: Journal, wanted: CopyRange) -> Iterable[ReadableSegment]:
     try:
         return source.segments(0, in_progress=wanted.in_progress)
     except TransactionGapError as gap:
-        # Before the oldest transaction nothing is missing.
+        # Nothing is missing before the oldest transaction.
         if gap.expected != 0 or gap.found is None:
             raise
         return source.segments(gap.found, in_progress=wanted.in_progress)
@@ -261,7 +261,7 @@ def _exactly(ops: Iterable[EditOp], first: int, last: int, name: str) -> Iterato
 
 
 def _layout_of(segment: ReadableSegment) -> int | None:
-    """What the segment's transactions are written by; None where it does not tell."""
+    """Return the layout version of the segment's transactions; None if it names none."""
     while isinstance(segment, SegmentCopies):
         segment = segment.copies[0]
     if isinstance(segment, JsonSegment | LedgerSegment):

@@ -1,4 +1,4 @@
-"""What journals in a directory have in common: the lock of whoever writes, errors, removal of old files."""
+"""Parts that journals in a directory share: the writer's lock, errors, removal of old files."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class WriterLock:
     """in_use.lock of the directory of a journal.
 
     Args:
-        directory: that the lock is of.
-        lock: where the caller of the journal holds it already; it stays the caller's.
+        directory: the directory that the lock protects.
+        lock: a lock that the caller of the journal holds already; the caller keeps it.
     """
 
     def __init__(self, directory: Path, lock: StorageLock | None) -> None:
@@ -28,11 +28,11 @@ class WriterLock:
         self._owned = lock is None
 
     def take(self) -> None:
-        """Hold it from now on.
+        """Take the lock, if it is not held yet.
 
         Raises:
-            StorageError: it cannot be taken.
-            JournalError: the caller let go of it.
+            StorageError: the lock cannot be taken.
+            JournalError: the caller released its lock.
         """
         if self._lock.held:
             return
@@ -43,7 +43,7 @@ class WriterLock:
 
     @contextmanager
     def held_for_now(self) -> Iterator[None]:
-        """Hold it, and let go of it afterwards unless it was held before; raises as `take`."""
+        """Hold the lock within the context, and afterwards too if it was held before; raises as `take`."""
         held_before = self._lock.held
         self.take()
         try:
@@ -53,14 +53,14 @@ class WriterLock:
                 self._lock.release()
 
     def release(self) -> None:
-        """Let go of it, unless it is the caller's."""
+        """Release the lock, unless the caller owns it."""
         if self._owned:
             self._lock.release()
 
 
 @contextmanager
 def journal_faults(folder: Path, what: str) -> Iterator[None]:
-    """Turns errors of the system and of the lock into the package's; `what` ends the sentence "the journal …"."""
+    """Turn errors of the system and of the lock into the package's; `what` ends the sentence "the journal …"."""
     try:
         yield
     except JournalError:
@@ -76,7 +76,7 @@ def journal_faults(folder: Path, what: str) -> Iterator[None]:
 
 
 def check_same_namespace(ours: StorageInfo, theirs: StorageInfo, file: Path | str) -> None:
-    """Raises JournalError where what `file` says is of another namespace."""
+    """Raise JournalError if the namespace in `file` is another one."""
     for name in _SAME_NAMESPACE:
         wanted, found = getattr(ours, name), getattr(theirs, name)
         if wanted != found:
@@ -85,7 +85,7 @@ def check_same_namespace(ours: StorageInfo, theirs: StorageInfo, file: Path | st
 
 
 def remove_files(folder: Path, paths: Sequence[Path], kind: str) -> None:
-    """Remove files in their order, as many as can be; raises JournalStorageError where some, of this kind, cannot."""
+    """Remove files in order, as many as possible. Raises JournalStorageError if some files of this kind remain."""
     failures = []
     for path in paths:
         try:

@@ -1,11 +1,11 @@
-"""Several journals as one: written to all, read from the best (JournalSet).
+"""Several journals as one: all are written, and the best copy is read (JournalSet).
 
-    closed    `recover` leads to ready. Nothing else is written.
-    ready     `start_segment` leads to writing.
-    writing   the segment's end leads to ready; where too many members fail, or it is let go of, back to closed.
+    closed    `recover` makes the set ready. Until then nothing else is written.
+    ready     `start_segment` makes it writing.
+    writing   the end of the segment makes it ready. Too many failed members, or `abort`, make it closed.
 
-So after a failure nothing is written before a recovery has looked at what each member has. Members that lag behind are
-completed beside the writing, with finalized segments only: nobody writes those.
+So after a failure nothing is written before a recovery has read every member. Members that lag are completed while
+others are written, and only with finalized segments, which no writer changes.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ _LOG = logging.getLogger(__name__)
 
 
 class JournalSet:
-    """A `Journal` that is kept in several.
+    """A `Journal` with copies in several journals.
 
-    A member that fails is dropped, with its segment left in progress, and reported; the set goes on as long as all
-    required members and `minimum` of the others work (NameNodeResourcePolicy). With `restore` a dropped member is
-    recovered and written again when a segment begins; what it missed meanwhile it gets by `copy_missing`.
+    A member that fails is dropped and reported, with its segment left in progress. The set continues while all required
+    members and `minimum` of the others work (NameNodeResourcePolicy). With `restore`, a dropped member is recovered and
+    written again from the next segment on, and `copy_missing` copies the segments that it missed.
 
     Args:
         members: at least one.
         minimum: of the members that are not required (dfs.namenode.edits.dir.minimum).
         restore: as dfs.namenode.name.dir.restore.
-        on_failure: told of every member that is dropped; must not call the set.
+        on_failure: called for every dropped member; must not call the set.
 
     Raises:
-        ValueError: there is no member.
+        ValueError: `members` is empty.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class JournalSet:
 
     @property
     def members(self) -> tuple[Member, ...]:
-        """All of them, in the order in which they are written."""
+        """All members, in the order in which they are written."""
         return tuple(seat.member for seat in self._members.seats)
 
     @property
@@ -85,36 +85,34 @@ class JournalSet:
 
     @property
     def faults(self) -> dict[str, JournalError]:
-        """Why which members were dropped, by their location."""
+        """The error of each dropped member, by location."""
         return {seat.location: seat.fault for seat in self._members.seats if seat.fault is not None}
 
     @property
     def lagging(self) -> bool:
-        """Whether a directory lacks finalized segments that others have; `copy_missing` gives it those."""
+        """Whether a directory lacks finalized segments that others have; `copy_missing` copies them."""
         return self._lagging
 
-    # ---- life ----------------------------------------------------------------------------------------------
-
     def is_formatted(self) -> bool:
-        """Whether one of them is there already."""
+        """Whether any member exists already."""
         return any(seat.journal.is_formatted() for seat in self._members.seats)
 
     def format(self, namespace: StorageInfo, *, force: bool = False) -> None:
-        """Begin all of them; none is touched where one exists and `force` is not set."""
+        """Create all members; without `force`, nothing is changed if any exists."""
         for seat in self._members.seats:
             if not force and seat.journal.is_formatted():
-                raise JournalExistsError("there is a journal already", file=seat.location)
+                raise JournalExistsError("a journal exists already", file=seat.location)
         for seat in self._members.seats:
             seat.journal.format(namespace, force=force)
 
     def recover(self, namespace: StorageInfo) -> None:
-        """Recover all, and bring those that are behind up to the one that reaches furthest.
+        """Recover all members, and complete those that lack transactions of others.
 
-        Directories get from each other what they lack; what only journals of other kinds have would take long and is
-        left to `copy_missing`, see `lagging`.
-
-        A member whose storage cannot be used is dropped. One that is damaged, in use or of another namespace ends
-        this: it may hold transactions that no other has.
+        Directories copy missing segments from each other. Segments that only journals of other kinds have take longer;
+        they
+        are left to `copy_missing`, see `lagging`. A member whose storage fails is dropped. A member that is damaged, in
+        use or
+        of another namespace stops the recovery, because it may have transactions that the others lack.
         """
         with self._guard:
             self._refuse_while_writing()
@@ -139,7 +137,7 @@ class JournalSet:
             self._refuse_while_writing()
             namespace = self._namespace
             if namespace is None:
-                hint = "Call recover first; it keeps what was synced."
+                hint = "Call recover first; it keeps all synced transactions."
                 raise JournalError("the journals were not recovered", file=self.location, txid=first_txid, hint=hint)
             check_layout(layout_version)
             with self._failing():
@@ -159,7 +157,7 @@ class JournalSet:
             seat.journal.recover(namespace)
             seat.writer = seat.journal.start_segment(first_txid, layout_version)
         except JournalError as error:
-            _LOG.info("%s is not restored: %s", seat.location, error)
+            _LOG.info("%s cannot be restored yet: %s", seat.location, error)
         else:
             _LOG.warning("%s is written again from txid %d on", seat.location, first_txid)
             seat.fault = None
@@ -173,21 +171,19 @@ class JournalSet:
             for seat in self._members.seats:
                 seat.journal.close()
 
-    # ---- reading -------------------------------------------------------------------------------------------
-
     def segments(self, from_txid: int, *, in_progress: bool = False) -> list[SegmentCopies]:
-        """Copies of all members; of the open segment, what all have that are written."""
+        """Return copies of all members; the open segment extends to the transactions that all written members have."""
         try:
             return self._chain(from_txid, in_progress=in_progress)
         except TransactionGapError:
-            # A rename may hide a file from a listing.
+            # A concurrent rename may hide a file from a listing.
             return self._chain(from_txid, in_progress=in_progress)
 
     def count(self, from_txid: int, *, in_progress: bool = False) -> int:
         return count_transactions(self.segments(from_txid, in_progress=in_progress), from_txid)
 
     def finalized(self, from_txid: int) -> list[SegmentCopies]:
-        """Finalized segments that end at `from_txid` or later, in order; some may be missing in between.
+        """Return finalized segments that end at `from_txid` or later, in order; there may be gaps between them.
 
         Raises:
             JournalError: they cannot be listed.
@@ -195,7 +191,7 @@ class JournalSet:
         return [each for each in group_copies(self._listed(from_txid, in_progress=False)) if each.last >= from_txid]
 
     def reach(self, member: Member) -> int | None:
-        """Newest finalized transaction of one member; None where it has none.
+        """Return the newest finalized transaction of a member; None if it has none.
 
         Raises:
             JournalError: it cannot be listed.
@@ -211,10 +207,10 @@ class JournalSet:
         return chain_segments([each for each in listed if each.last >= each.first], from_txid)
 
     def _listed(self, from_txid: int, *, in_progress: bool) -> list[ReadableSegment]:
-        """Segments of all members that can be listed, directories first, for they are read the fastest.
+        """Return the segments of all members that can be listed, directories first because they are read fastest.
 
         Raises:
-            JournalError: none can be, or a required one cannot: it may be the only one that has the newest.
+            JournalError: all listings fail, or that of a required member, which alone may have the newest transactions.
         """
         found: list[ReadableSegment] = []
         failures: list[JournalError] = []
@@ -225,16 +221,14 @@ class JournalSet:
                 if seat.member.required:
                     raise
                 level = logging.WARNING if seat.fault is None else logging.DEBUG
-                _LOG.log(level, "%s cannot be read from: %s", seat.location, error)
+                _LOG.log(level, "%s cannot be read: %s", seat.location, error)
                 failures.append(error)
         if len(failures) == len(self._members.seats):
             raise failures[0]
         return found
 
-    # ---- upkeep --------------------------------------------------------------------------------------------
-
     def purge(self, min_txid_to_keep: int) -> None:
-        """Purge all members that were not dropped; one that fails does not keep the others from it."""
+        """Purge all members that are not dropped, also after one has failed."""
         failures = []
         with self._upkeep:
             self._purged_to = max(self._purged_to, min_txid_to_keep)
@@ -245,15 +239,15 @@ class JournalSet:
                     failures.append(error)
         if failures:
             problem = "; ".join(error.message for error in failures)
-            raise JournalStorageError(f"old segments stay: {problem}", txid=min_txid_to_keep) from failures[0]
+            raise JournalStorageError(f"old segments remain: {problem}", txid=min_txid_to_keep) from failures[0]
 
     def copy_missing(self, cancelled: Callable[[], bool] = lambda: False) -> int:
-        """Give directories the finalized segments that they lack; how many those were. Others may write meanwhile.
+        """Copy to directories the finalized segments that they lack, while others may write; returns their number.
 
-        A directory that cannot be completed is reported to the log and lags again once the next segment begins.
+        A directory that cannot be completed is logged, and lags again when the next segment begins.
 
         Args:
-            cancelled: asked before each segment; where it says so the rest is left to another call.
+            cancelled: called before each segment; if true, the remaining segments are left to another call.
         """
         with self._guard:
             writer, namespace = self._writer, self._namespace
@@ -274,7 +268,9 @@ class JournalSet:
         return taken
 
     def _directories(self, open_first: int | None) -> Iterator[tuple[Seat, FileJournal, list[SegmentCopies]]]:
-        """The directories, and what each should have; from `open_first`, the open segment, on all is in motion."""
+        """Yield each directory with the segments it should have; those from `open_first`, the open segment, still
+        change.
+        """
         segments = [
             each
             for each in group_copies(self._listed(0, in_progress=False))
@@ -284,8 +280,6 @@ class JournalSet:
             if isinstance(seat.journal, FileJournal):
                 yield seat, seat.journal, segments
 
-    # ---- the open segment ----------------------------------------------------------------------------------
-
     def _refuse_while_writing(self) -> None:
         if self._writer is not None:
             first = self._writer.first_txid
@@ -293,7 +287,7 @@ class JournalSet:
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """Whatever goes wrong ends the writing, until the next recovery."""
+        """End the writing at any error, until the next recovery."""
         try:
             yield
         except BaseException:

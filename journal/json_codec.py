@@ -1,4 +1,4 @@
-"""Operations as JSON lines: the layout version, then one object an operation with the catalogue's attribute names."""
+"""Operations as JSON lines: the layout version, then one object per operation with the catalogue's attribute names."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from journal.errors import EditsTextError
 from journal.operation import EditOp, OpField
 from journal.ops import by_name
 
-# What a text raises that holds other JSON than an operation's.
+# Errors of parsing JSON that is not an operation.
 BAD_JSON = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
 _LAYOUT = "layoutVersion"
 
 
 def op_to_json(op: EditOp) -> str:
-    """`{"opcode":"OP_MKDIR","txid":5,...}` on one line of ASCII; bytes are in hexadecimal."""
+    """Return `{"opcode":"OP_MKDIR","txid":5,...}` on one line of ASCII; bytes are hexadecimal."""
     return json.dumps({"opcode": op.name, "txid": op.txid, **fields_to_json(op)}, separators=(",", ":"))
 
 
 def fields_to_json(op: EditOp) -> dict[str, Any]:
-    """The fields of `op` in their order, as JSON values."""
+    """Return the fields of `op` in order, as JSON values."""
     return {item.name: item.kind.to_json(getattr(op, item.name)) for item in op.fields}
 
 
 def op_from_json(line: str) -> EditOp:
-    """The operation of one line; members that are left out take their defaults.
+    """Return the operation of one line; missing members take their defaults.
 
     Raises:
-        EditsTextError: the line is no such object.
+        EditsTextError: the line is not an operation.
     """
     txid = None
     try:
@@ -44,10 +44,10 @@ def op_from_json(line: str) -> EditOp:
 
 
 def field_from_json(item: OpField, value: Any) -> Any:
-    """The value of a field from what `fields_to_json` made of it.
+    """Return the value of a field from its `fields_to_json` form.
 
     Raises:
-        ValueError: it is none that the field can have.
+        ValueError: the field cannot have this value.
     """
     if value is None and item.default is None:
         return None
@@ -58,17 +58,17 @@ def field_from_json(item: OpField, value: Any) -> Any:
 
 
 def dump_json(ops: Iterable[EditOp], layout_version: int) -> Iterator[str]:
-    """The lines of a log, each with its line feed: `{"layoutVersion":-63}`, then the operations."""
+    """Yield the lines of a log with line feeds: `{"layoutVersion":-63}`, then the operations."""
     yield json.dumps({_LAYOUT: layout_version}, separators=(",", ":")) + "\n"
     for op in ops:
         yield op_to_json(op) + "\n"
 
 
 def parse_json(lines: Iterable[bytes], *, file: str = "") -> EditsDocument:
-    """The log that `dump_json` wrote; empty lines are skipped.
+    """Parse the output of `dump_json`; skips empty lines.
 
     Raises:
-        EditsTextError: the first line names no layout version. Iterating raises it where a line is no operation.
+        EditsTextError: the first line has no layout version, or, during iteration, a line is not an operation.
     """
     numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
     number, first = next(numbered, (1, b""))

@@ -1,4 +1,4 @@
-"""The directory of a JSON journal: its files are listed, and written durably."""
+"""The directory of a JSON journal: lists its files, and writes them durably."""
 
 from __future__ import annotations
 
@@ -16,22 +16,20 @@ from journal.json_segments import MANIFEST, JsonFile, is_temporary, json_file_na
 from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp
 
-_MARKER = 512  # more than a line of START_LOG_SEGMENT or END_LOG_SEGMENT has
-_Key = tuple[str, int]  # name and number on the disk
+_MARKER = 512  # longer than a line of START_LOG_SEGMENT or END_LOG_SEGMENT
+_Key = tuple[str, int]  # file name and inode number
 
 
 class JsonFolder:
-    """Looks at a directory again and again, and reads the ends of each file once; any thread may call."""
+    """Repeated listing of a directory that reads the ends of each file once; thread-safe."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._guard = threading.Lock()
         self._known: dict[_Key, JsonFile] = {}
 
-    # ---- reading -------------------------------------------------------------------------------------------
-
     def manifest(self) -> JsonManifest | None:
-        """What `journal.json` says; None where there is none.
+        """Return the content of `journal.json`; None if it is missing.
 
         Raises:
             JournalError: it is damaged.
@@ -45,10 +43,10 @@ class JsonFolder:
         return decode_manifest(content, file=str(path))
 
     def files(self) -> list[JsonFile]:
-        """The files of transactions, in no order.
+        """Return the files of transactions, in any order.
 
         Raises:
-            SegmentError: one is foreign.
+            SegmentError: a file does not belong to the journal.
             OSError: the directory cannot be read.
         """
         with os.scandir(self.path) as entries:
@@ -73,21 +71,19 @@ class JsonFolder:
             return None
         return JsonFile(*txids, path, opens, closes)
 
-    # ---- writing -------------------------------------------------------------------------------------------
-
     def write_manifest(self, manifest: JsonManifest) -> None:
         """Replace `journal.json`, durably.
 
         Raises:
-            OSError: it may be the old one or the new one.
+            OSError: it failed; the file is the old one or the new one.
         """
         write_atomically(self.path / MANIFEST, encode_manifest(manifest))
 
     def write_ops(self, ops: Iterable[EditOp], first: int, last: int, layout_version: int) -> JsonFile:
-        """Write a file of transactions `first` to `last`, which appears whole or not at all; it is durable then.
+        """Write a complete, durable file of transactions `first` to `last`.
 
         Raises:
-            OSError: it may be there, but need not survive a crash.
+            OSError: the file may exist without being durable.
         """
         path = self.path / json_file_name(first, last)
         kinds = []
@@ -100,7 +96,7 @@ class JsonFolder:
         return JsonFile(first, last, path, kinds[0] is StartLogSegmentOp, kinds[-1] is EndLogSegmentOp)
 
     def remove_temporary(self) -> None:
-        """Remove what a kill left of files that were being written, and make all names durable.
+        """Remove temporary files that a kill left, and make all names durable.
 
         Raises:
             OSError: it failed.
@@ -111,11 +107,12 @@ class JsonFolder:
         fsync_directory(self.path)
 
     def remove_journal(self) -> None:
-        """Remove all that belongs to the journal; `journal.json` goes first, so that a rest does not count as one.
+        """Remove the journal's files; `journal.json` goes first, so that a partly removed journal does not count as
+        one.
 
         Raises:
-            SegmentError: a file is foreign; all is as it was.
-            OSError: it failed; some may be removed.
+            SegmentError: a file does not belong to the journal; nothing is changed.
+            OSError: it failed; some files may be removed.
         """
         files = self.files()
         remove_durably(self.path / MANIFEST)
@@ -135,7 +132,7 @@ def _tail(source: BufferedReader) -> bytes:
 
 
 def _is_line(line: bytes, kind: type[EditOp]) -> bool:
-    """Whether a line is the marker; damaged lines are none, and told when they are read."""
+    """Whether a line is the marker; damaged lines are not, and are reported when they are read."""
     if b"LOG_SEGMENT" not in line.upper():
         return False
     try:

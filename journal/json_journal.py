@@ -1,4 +1,4 @@
-"""A journal of JSON files: one object a transaction, one file a flushed buffer, named by its first and last txid."""
+"""A journal of JSON files: one line per transaction, one file per flushed buffer, named by its first and last txid."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from journal.segment_copies import SegmentCopies, chain_segments, count_transact
 class JsonJournal:
     """The JSON journal in directory `folder` (`Journal`).
 
-    A directory without `journal.json` can be read: everything in it counts as finalized then. Readers need no lock.
-    A writer holds in_use.lock from `recover` until `close`.
+    A directory without `journal.json` can be read; all its segments count as finalized. Readers need no lock. A writer
+    holds in_use.lock from `recover` until `close`.
 
     Args:
-        folder: it need not exist before `format`.
-        lock: of the directory, where the caller holds it already; it stays the caller's.
+        folder: `format` creates it.
+        lock: the lock of the directory, if the caller holds it already; the caller keeps it.
     """
 
     def __init__(self, folder: Path, *, lock: StorageLock | None = None) -> None:
@@ -46,7 +46,7 @@ class JsonJournal:
         return f"json://{quote(str(self.folder))}"
 
     def namespace(self) -> StorageInfo | None:
-        """Whose transactions these are; None where nothing says it.
+        """Return the namespace of the transactions; None without `journal.json`.
 
         Raises:
             JournalError: it cannot be read.
@@ -55,27 +55,25 @@ class JsonJournal:
             manifest = self._files.manifest()
         return None if manifest is None else manifest.namespace
 
-    # ---- life ----------------------------------------------------------------------------------------------
-
     def is_formatted(self) -> bool:
         with self._failing("cannot be read"):
             return self.folder.is_dir() and (self._files.manifest() is not None or bool(self._files.files()))
 
     def format(self, namespace: StorageInfo, *, force: bool = False) -> None:
-        """Begin an empty journal; `journal.json` goes first and comes last. Other files in the directory stay."""
+        """Create an empty journal; `journal.json` is removed first and written last. Other files remain."""
         with self._guard, self._failing("cannot be formatted"):
             self._refuse_while_writing()
             self.folder.mkdir(parents=True, exist_ok=True)
             with self._lock.held_for_now():
                 if not force and self.is_formatted():
-                    raise JournalExistsError("there is a journal already", file=str(self.folder))
+                    raise JournalExistsError("a journal exists already", file=str(self.folder))
                 self._files.remove_journal()
                 self._files.write_manifest(JsonManifest(namespace))
             fsync_directory(self.folder.parent)
             self._recovered = None
 
     def recover(self, namespace: StorageInfo) -> None:
-        """As `Journal.recover`; the files of the segment in progress are read to see that they are whole."""
+        """Create an empty journal; `journal.json` is removed first and written last. Other files remain."""
         with self._guard, self._failing("cannot be recovered"):
             self._refuse_while_writing()
             self._lock.take()
@@ -92,12 +90,12 @@ class JsonJournal:
         with self._guard, self._failing(f"cannot begin segment {first_txid}"):
             self._refuse_while_writing()
             if self._recovered is None:
-                hint = "Call recover first; it keeps what was synced."
-                raise JournalError("it was not recovered", file=str(self.folder), txid=first_txid, hint=hint)
+                hint = "Call recover first; it keeps all synced transactions."
+                raise JournalError("the journal was not recovered", file=str(self.folder), txid=first_txid, hint=hint)
             check_layout(layout_version)
             for file in self._files.files():
                 if file.last >= first_txid:
-                    hint = "Move the file away only if nobody needs its transactions."
+                    hint = "Move the file away only if its transactions are not needed."
                     problem = f"segment {first_txid} cannot begin: {file.path.name} exists"
                     raise SegmentError(problem, file=str(file.path), txid=first_txid, hint=hint)
             self._writer = JsonSegmentWriter(self._files, first_txid, layout_version, self._ended)
@@ -110,13 +108,11 @@ class JsonJournal:
             self._recovered = None
             self._lock.release()
 
-    # ---- reading and upkeep --------------------------------------------------------------------------------
-
     def segments(self, from_txid: int, *, in_progress: bool = False) -> list[SegmentCopies]:
         try:
             return chain_segments(self._listed(in_progress=in_progress), from_txid)
         except TransactionGapError:
-            # A listing may miss a file that was renamed meanwhile.
+            # A concurrent rename may hide a file from a listing.
             return chain_segments(self._listed(in_progress=in_progress), from_txid)
 
     def count(self, from_txid: int, *, in_progress: bool = False) -> int:
@@ -127,16 +123,16 @@ class JsonJournal:
             writer = self._writer
             durable = None if writer is None else writer.last_txid
             files = [file for file in self._files.files() if durable is None or file.last <= durable]
-            # Read behind the files, so that it is not older than they are.
+            # Read after the files, so that it is not older than they are.
             manifest = self._files.manifest()
-            # Nobody writes where there is no journal.json.
+            # A directory without journal.json has no writer.
             ends = {max((file.last for file in files), default=0)} if manifest is None else manifest.ends
             runs = group_files(files, ends)
         layout = None if manifest is None else manifest.namespace.layout_version
         return [JsonSegment(run, layout) for run in runs if in_progress or not run.in_progress]
 
     def purge(self, min_txid_to_keep: int) -> None:
-        """As `Journal.purge`; the oldest file goes first, so that no gap is left by a kill."""
+        """Purge as `Journal.purge`; the oldest file goes first, so that a kill leaves no gap."""
         with self._failing("cannot be listed"):
             paths = [
                 file.path
@@ -145,8 +141,6 @@ class JsonJournal:
                 for file in segment.run.files
             ]
         remove_files(self.folder, paths, "files")
-
-    # ---- the open segment ----------------------------------------------------------------------------------
 
     def _ended(self, file: JsonFile | None, whole: bool) -> None:
         with self._guard:
@@ -169,16 +163,16 @@ class JsonJournal:
             first = self._writer.first_txid
             raise JournalInUseError(f"segment {first} is being written", file=str(self.folder), txid=first)
 
-    # ---- the directory -------------------------------------------------------------------------------------
-
     def _checked_manifest(self, namespace: StorageInfo) -> JsonManifest:
         manifest = self._files.manifest()
         if manifest is None:
             hint = (
-                "Convert what it holds into a new journal with `checkpointer edits convert`; only an empty "
-                "folder is formatted."
+                "Convert its transactions into a new journal with `checkpointer edits convert`. Format a directory "
+                "only if it is empty."
             )
-            raise JournalError("the journal is not formatted, it has no journal.json", file=str(self.folder), hint=hint)
+            raise JournalError(
+                "the journal is not formatted: journal.json is missing", file=str(self.folder), hint=hint
+            )
         check_same_namespace(namespace, manifest.namespace, self.folder)
         return manifest
 
@@ -187,7 +181,7 @@ class JsonJournal:
 
 
 def _check_whole(run: FileRun, before: int | None) -> None:
-    """Read the segment in progress, behind txid `before`.
+    """Read the segment in progress, which follows txid `before`.
 
     Raises:
         JournalError: it is damaged, or its beginning is missing.

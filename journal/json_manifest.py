@@ -1,4 +1,4 @@
-"""`journal.json` of a JSON journal: the version of its records, whose namespace it is, and where segments ended."""
+"""`journal.json` of a JSON journal: version of its records, namespace, and ends of segments."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _NUMBERS = {"layoutVersion", "namespaceID", "cTime"}
 
 @dataclass(frozen=True, slots=True)
 class JsonManifest:
-    """What the records do not say.
+    """Facts that the records do not contain.
 
     Attributes:
-        namespace: its layout version is that of records that name none.
+        namespace: its layout version applies to records without one.
         ends: last txids of finalized segments that have no END_LOG_SEGMENT.
     """
 
@@ -36,17 +36,17 @@ class JsonManifest:
 
 
 def encode_manifest(manifest: JsonManifest) -> bytes:
-    """The content of `journal.json`."""
+    """Return the content of `journal.json`."""
     namespace = {name: getattr(manifest.namespace, attribute) for name, attribute in _NAMES.items()}
     content = {"version": _VERSION, "namespace": namespace, "ends": sorted(manifest.ends)}
     return (json.dumps(content, indent=1) + "\n").encode()
 
 
 def decode_manifest(content: bytes, *, file: str = "") -> JsonManifest:
-    """What `encode_manifest` wrote; members of other names are passed over.
+    """Parse the output of `encode_manifest`; ignores other members.
 
     Raises:
-        UnsupportedLayoutError: it is of a version that is not known.
+        UnsupportedLayoutError: the version is unknown.
         JournalError: it is damaged.
     """
     try:
@@ -57,9 +57,9 @@ def decode_manifest(content: bytes, *, file: str = "") -> JsonManifest:
             values = {attribute: _member(namespace, name) for name, attribute in _NAMES.items()}
             return JsonManifest(StorageInfo(**values), frozenset(map(_txid, ends)))
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        hint = "Restore it from a copy; without it the journal can be read, but not written."
-        raise JournalError(f"it does not describe a JSON journal: {error!r}", file=file, hint=hint) from None
-    raise UnsupportedLayoutError(f"version {version!r} of JSON journals is not known, only {_VERSION}", file=file)
+        hint = "Restore the file from a copy; without it the journal can be read, but not written."
+        raise JournalError(f"the file does not describe a JSON journal: {error!r}", file=file, hint=hint) from None
+    raise UnsupportedLayoutError(f"unknown version {version!r} of a JSON journal, only {_VERSION} is known", file=file)
 
 
 def _member(namespace: Mapping[str, Any], name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Reading the files of a JSON journal: every transaction that their names promise, or an error with file and line."""
+"""Reading of a JSON journal's files: every transaction that their names promise, or an error with file and line."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _LONGEST_LINE = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class JsonSegment:
-    """A segment as it was looked at (`ReadableSegment`).
+    """A segment at the time of its listing (`ReadableSegment`).
 
     Attributes:
-        default_layout: of files that name no layout version; None where nothing tells it.
+        default_layout: of files that name no layout version; None if it is unknown.
     """
 
     run: FileRun
@@ -47,12 +47,12 @@ class JsonSegment:
 
     @property
     def layout_version(self) -> int | None:
-        """The layout version that the transactions fit, None where nothing tells it; raises as `read`."""
+        """The layout version that the transactions fit; None if it is unknown. Raises as `read`."""
         record = next(read_records(self.run.files[0]))
         return self.default_layout if record.layout_version is None else record.layout_version
 
     def read(self, from_txid: int) -> Iterator[EditOp]:
-        """Operations `from_txid` to `last`.
+        """Yield operations `from_txid` to `last`.
 
         Raises:
             JournalError: see `read_records`.
@@ -63,13 +63,13 @@ class JsonSegment:
 
 
 def read_records(file: JsonFile) -> Iterator[Record]:
-    """The transactions of `file`, checked to be those that its name promises.
+    """Yield the transactions of `file`, checked against the txids in its name.
 
     Raises:
-        EditsTextError: a line is no transaction; file, line and txid are named.
+        EditsTextError: a line is not a transaction; names file, line and txid.
         TransactionGapError: a transaction is missing, or out of order.
-        SegmentError: the file ends before its last transaction, or goes on behind it.
-        UnsupportedLayoutError: its layout version is not known.
+        SegmentError: the file ends before its last transaction, or continues after it.
+        UnsupportedLayoutError: its layout version is unknown.
         JournalStorageError: it cannot be read.
     """
     path = file.path
@@ -92,12 +92,12 @@ def read_records(file: JsonFile) -> Iterator[Record]:
             f"the file cannot be read: {told(error, path)}", file=str(path), txid=expected
         ) from error
     if expected <= file.last:
-        problem = f"the file ends before txid {expected}, its name promises txid {file.last}"
+        problem = f"the file ends before txid {expected}; by its name it ends with txid {file.last}"
         raise SegmentError(problem, file=str(path), txid=expected)
 
 
 def _lines(source: BufferedReader, path: Path, txid: int) -> Iterator[tuple[int, bytes]]:
-    """Lines that are not blank, and their numbers."""
+    """Yield the lines that are not blank, with their numbers."""
     number = 0
     while line := source.readline(_LONGEST_LINE + 1):
         number += 1
@@ -118,6 +118,6 @@ def _record(line: bytes, path: Path, number: int, expected: int) -> Record:
 
 def _check_layout(layout_version: int, place: str, *, is_first: bool) -> None:
     if not is_first:
-        problem = "a layout version is named after a file's first transaction, although it is for all of them"
+        problem = "a transaction after the first names a layout version; only the first of a file may name one, for all"
         raise SegmentError(problem, file=place)
     check_layout(layout_version, file=place)

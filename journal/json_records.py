@@ -38,7 +38,7 @@ _FILE = {
     "block_size": 134217728,  # dfs.blocksize
     "permissions": PermissionStatus("hdfs", "supergroup", 0o644),
 }
-# What a hand-written record may leave out although the operation has no default for it.
+# Defaults of fields that a hand-written record may leave out although the operation has no default for them.
 _LEFT_OUT: dict[type[EditOp], dict[str, Any]] = {
     AddOp: {**_FILE, **_CLIENT},
     AppendOp: {**_CLIENT, "new_block": False},
@@ -57,17 +57,17 @@ _ATIME_FOLLOWS = (AddOp, CloseOp, SymlinkOp)
 
 
 class Record(NamedTuple):
-    """An operation, and the layout version that its line names."""
+    """An operation, and the layout version in its line."""
 
     op: EditOp
     layout_version: int | None
 
 
 def encode_record(op: EditOp, layout_version: int | None = None) -> str:
-    """One line of ASCII without its line feed, with every field of `op`; bytes are in hexadecimal.
+    """Return one line of ASCII without its line feed, with every field of `op`; bytes are hexadecimal.
 
     Args:
-        layout_version: what `op` was encoded by; the first record of a file names it for all.
+        layout_version: of the encoding of `op`; the first record of a file names it for all.
     """
     members: dict[str, Any] = {_OP: op.name.removeprefix(_PREFIX), _TXID: op.txid}
     if layout_version is not None:
@@ -77,15 +77,15 @@ def encode_record(op: EditOp, layout_version: int | None = None) -> str:
 
 
 def decode_record(line: str) -> Record:
-    """What a line says; names count without case and underscores, operations with or without their `OP_`.
+    """Parse a line. Names ignore case and underscores; operations may omit `OP_`.
 
-    CREATE and RM stand for OP_ADD and OP_DELETE. Fields that are left out take their default. For what has none
-    the same record gives the same operation always: inode id 16385 + txid, which no NameNode can have given away
-    before, for each one took a transaction; times 0, or -1, unchanged, in TIMES; owner hdfs:supergroup with mode
-    0755 for directories, 0644 for files, 0777 for links; Hadoop's default replication and block size.
+    CREATE and RM stand for OP_ADD and OP_DELETE. Missing fields take their defaults. For fields without a default, the
+    same record always gives the same operation. Inode ids are 16385 + txid, which no NameNode can have assigned before,
+    because each id took a transaction. Times are 0, or -1 (unchanged) in TIMES. The owner is hdfs:supergroup, with mode
+    0755 for directories, 0644 for files, 0777 for links. Replication and block size are Hadoop's defaults.
 
     Raises:
-        EditsTextError: it is no transaction.
+        EditsTextError: the line is not a transaction.
     """
     txid = None
     try:

@@ -1,4 +1,4 @@
-"""Names and order of a JSON journal's files, and which of them make up a segment; no I/O."""
+"""Names and order of a JSON journal's files, and their grouping into segments; no I/O."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from journal.errors import SegmentError
 MANIFEST = "journal.json"
 _EDITS = "edits"
 _SUFFIX = ".json"
-_FOREIGN = "Move it to another directory; this one is a JSON journal's, whose files are edits_FIRST-LAST.json."
+_FOREIGN = "Move the file to another directory; this one has a JSON journal, whose files are edits_FIRST-LAST.json."
 
 
 @dataclass(frozen=True, slots=True)
 class JsonFile:
-    """A flushed buffer: transactions `first` to `last`, one a line.
+    """A flushed buffer: transactions `first` to `last`, one per line.
 
     Attributes:
-        path: where it is.
         opens: it begins with START_LOG_SEGMENT.
         closes: it ends with END_LOG_SEGMENT.
     """
@@ -35,7 +34,7 @@ class JsonFile:
 
 @dataclass(frozen=True, slots=True)
 class FileRun:
-    """The files of one segment, in order and without a gap; at least one."""
+    """The files of one segment, at least one, in order and without a gap."""
 
     files: tuple[JsonFile, ...]
     in_progress: bool
@@ -50,38 +49,39 @@ class FileRun:
 
 
 def json_file_name(first: int, last: int) -> str:
-    """`edits_%019d-%019d.json`."""
+    """Return `edits_%019d-%019d.json`."""
     return segment_name(first, last) + _SUFFIX
 
 
 def is_temporary(name: str) -> bool:
-    """Whether it is what a kill left of a file that was being written."""
+    """Whether this is the name of a temporary file, which a kill may leave."""
     final = name.removesuffix(TEMPORARY_SUFFIX)
     return final != name and (final == MANIFEST or (final.startswith(_EDITS) and final.endswith(_SUFFIX)))
 
 
 def parse_json_file(path: Path) -> tuple[int, int] | None:
-    """First and last txid of a file of transactions by its name; None for a file that has no part in the journal.
+    """Return first and last txid in the name of a file of transactions; None for files outside the journal.
 
     Raises:
-        SegmentError: it looks like edits, or like JSON, but is not named as this journal names its files.
+        SegmentError: the file looks like edits or JSON, but has another name than the journal's files.
     """
     name = path.name
     if name == MANIFEST or is_temporary(name) or not (name.startswith(_EDITS) or name.endswith(_SUFFIX)):
         return None
     found = parse_segment(name.removesuffix(_SUFFIX))
     if not name.endswith(_SUFFIX) or found is None or found.last is None:
-        raise SegmentError("the file is foreign to a JSON journal", file=str(path), hint=_FOREIGN)
+        raise SegmentError("the file does not belong to a JSON journal", file=str(path), hint=_FOREIGN)
     if found.last < found.first:
         raise SegmentError(f"the name ends with txid {found.last}, before its first", file=str(path), hint=_FOREIGN)
     return found.first, found.last
 
 
 def group_files(files: Iterable[JsonFile], ends: Set[int]) -> list[FileRun]:
-    """The segments that `files`, in any order, make up.
+    """Group `files`, in any order, into segments.
 
-    One begins with START_LOG_SEGMENT, behind an END_LOG_SEGMENT, behind a txid of `ends`, and behind a gap. The last
-    one is in progress unless it ends in one of these ways.
+    A segment begins with START_LOG_SEGMENT, and after an END_LOG_SEGMENT, a txid of `ends`, or a gap. The last one is
+    in
+    progress unless it ends with an END_LOG_SEGMENT or a txid of `ends`.
 
     Raises:
         SegmentError: a transaction is in two files.
@@ -103,6 +103,6 @@ def _is_end(file: JsonFile, ends: Set[int]) -> bool:
 
 
 def _overlap(before: JsonFile, each: JsonFile) -> SegmentError:
-    problem = f"txid {each.first} to {min(before.last, each.last)} are in {before.path.name} too"
-    hint = "Compare the two files, and move the one away that is not wanted."
+    problem = f"txids {each.first} to {min(before.last, each.last)} are also in {before.path.name}"
+    hint = "Compare the two files, and move away the one that you do not need."
     return SegmentError(problem, file=str(each.path), txid=each.first, hint=hint)

@@ -15,14 +15,15 @@ from journal.operation import EditOp
 
 
 class JsonSegmentWriter:
-    """`SegmentWriter` of a JSON journal; nothing of a segment is there before its first batch.
+    """`SegmentWriter` of a JSON journal; the first batch creates the segment's first file.
 
     Args:
-        ended: told when it is over: its last file, None where the segment is left in progress or has none, and
-            whether it is whole. It raises OSError where it cannot note that.
+        ended: called at the end, with the last file (None if the segment is empty or stays in progress) and whether it
+        is
+            complete. Raises OSError if the end cannot be recorded.
 
     Attributes:
-        last_txid: newest durable transaction; one before `first_txid` while there is none.
+        last_txid: newest durable transaction; `first_txid - 1` while the segment is empty.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class JsonSegmentWriter:
     def finalize(self, last_txid: int) -> None:
         self._check_open(last_txid)
         if last_txid != self.last_txid:
-            problem = f"it is to end with txid {last_txid}, its last one is {self.last_txid}"
+            problem = f"the segment cannot end with txid {last_txid}: its last txid is {self.last_txid}"
             raise SegmentError(problem, file=self._place, txid=last_txid)
         with self._failing("cannot be finalized", last_txid):
             self._ended(self._last_file, True)
@@ -65,7 +66,7 @@ class JsonSegmentWriter:
 
     def _check_open(self, txid: int) -> None:
         if not self._open:
-            hint = "Recover the journal, and begin another segment."
+            hint = "Recover the journal, then begin another segment."
             raise JournalError("the segment was abandoned", file=self._place, txid=txid, hint=hint)
 
     @contextmanager
@@ -81,11 +82,11 @@ class JsonSegmentWriter:
 
 
 def _decoded(batch: RecordBatch, layout_version: int, place: str) -> Iterator[EditOp]:
-    """The operations of a batch, checked to be those it says.
+    """Yield the operations of a batch, checked against its txids.
 
     Raises:
-        TransactionGapError, SegmentError: they are others.
-        CorruptOpError: one does not decode.
+        TransactionGapError, SegmentError: the batch has other operations.
+        CorruptOpError: an operation cannot be decoded.
     """
     position = 0
     expected = batch.first

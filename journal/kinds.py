@@ -1,4 +1,4 @@
-"""Field kinds: how one value is read and written as bytes, as OEV XML and as JSON."""
+"""Field kinds: codecs of one value as bytes, as OEV XML and as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Json = Any
 
 
 class XmlSink(Protocol):
-    """Receives the elements of one operation in order."""
+    """Receiver of the elements of one operation, in order."""
 
     def leaf(self, tag: str, text: str) -> None: ...
     def open(self, tag: str) -> None: ...
@@ -25,7 +25,7 @@ class XmlSink(Protocol):
 
 
 def xml_text(sink: XmlSink, tag: str, value: Any) -> None:
-    """One element that holds `str(value)`."""
+    """Write one element with `str(value)`."""
     sink.leaf(tag, str(value))
 
 
@@ -34,7 +34,7 @@ def _as_it_is(value: Any) -> Json:
 
 
 def json_exactly(expected: type) -> Callable[[Json], Any]:
-    """A check that a JSON value is an `expected`; raises TypeError for any other, a bool for an int included."""
+    """Return a check that a JSON value is an `expected`. Other types raise TypeError, also a bool instead of an int."""
 
     def check(value: Json) -> Any:
         if type(value) is not expected:
@@ -51,9 +51,11 @@ _json_string = json_exactly(str)
 class Kind:
     """The codecs of one kind of field.
 
-    `read` raises CorruptOpError, `write` OpEncodingError. `from_xml` takes from the DATA element what `xml`
-    wrote there with the same tag; it raises MissingElementError when nothing stands for the value, and
-    EditsTextError. `to_json` and `from_json` are inverse; `from_json` raises what `op_from_json` catches.
+    `read` raises CorruptOpError, `write` OpEncodingError. `from_xml` takes from the DATA element the children that
+    `xml`
+    wrote with the same tag; it raises EditsTextError, and MissingElementError for a value without elements. `to_json`
+    and
+    `from_json` are inverse; `from_json` raises only errors that `op_from_json` catches.
     """
 
     name: str
@@ -69,7 +71,7 @@ class Kind:
 class Part:
     """Consecutive fields that share one encoding in the file, such as one protobuf message.
 
-    `read` returns the values of the fields in order, `write` takes them in order.
+    `read` returns the values of the fields in order; `write` accepts them in order.
     """
 
     name: str

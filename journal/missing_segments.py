@@ -1,4 +1,4 @@
-"""After a crash or a failed disk: directories of one log get the finalized segments that they lack."""
+"""Repair after a crash or a failed disk: each directory of a log gets the finalized segments that it lacks."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _TRASH = ".trash"  # EditLogFile.moveAsideTrashFile
 
 
 def copy_missing_segments(folder: Path, segments: Iterable[SegmentCopies], layout_version: int) -> int:
-    """Give `folder` every one of `segments` that it lacks; how many those were.
+    """Copy into `folder` each of `segments` that it lacks; returns their number.
 
-    A crash can cut the copies of a segment at different operations, and a directory that failed lacks all that came
-    after. Without this a reader of that directory alone would meet a gap. A copy is whole before the shorter one
-    goes; one that goes on behind its end, as a writer leaves it that was taken over, is moved aside as `*.trash`.
+    A crash can truncate the copies of a segment at different operations. A directory that failed lacks all later
+    segments. A reader of that directory alone would then find a gap. The complete copy is durable before the shorter
+    one
+    is removed. A copy that continues after the segment's end, left by a fenced writer, is moved aside as `*.trash`.
+    A segment without any readable copy is logged and skipped.
 
     Args:
-        segments: finalized ones of all directories, as `group_copies` gives them.
+        segments: finalized ones of all directories, as `group_copies` returns them.
         layout_version: for a segment that has no file to copy.
-
-    A segment that cannot be read from any copy is reported to the log and left out.
 
     Raises:
         JournalStorageError: the folder cannot be written.
@@ -54,12 +54,12 @@ def copy_missing_segments(folder: Path, segments: Iterable[SegmentCopies], layou
 
 
 def lacks(folder: Path, segment: SegmentCopies) -> bool:
-    """Whether `folder` holds no copy of `segment` that ends where it does."""
+    """Whether `folder` has no copy of `segment` with the same end."""
     return not any(copy.last == segment.last for copy in _copies_in(folder, segment))
 
 
 def is_near(segment: SegmentCopies) -> bool:
-    """Whether a directory has the whole of `segment`, so that it can be copied at once."""
+    """Whether a local directory has the whole of `segment`, so that copying it is fast."""
     return any(isinstance(copy, FileSegment) and copy.last >= segment.last for copy in segment.copies)
 
 
@@ -68,9 +68,9 @@ def _copies_in(folder: Path, segment: SegmentCopies) -> list[FileSegment]:
 
 
 def _take(folder: Path, segment: SegmentCopies, layout_version: int) -> bool:
-    """Copy the segment into `folder`; False where no copy of it can be read."""
+    """Copy the segment into `folder`; False if none of its copies can be read."""
     name = segment_name(segment.first, segment.last)
-    _LOG.warning("%s lacks %s, it is copied", folder, name)
+    _LOG.warning("%s lacks %s: copying it", folder, name)
     for copy in segment.copies:
         if isinstance(copy, FileSegment) and copy.last == segment.last and _is_whole(copy):
             with copy.path.open("rb") as source, written_atomically(folder / copy.path.name) as out:
@@ -81,7 +81,7 @@ def _take(folder: Path, segment: SegmentCopies, layout_version: int) -> bool:
     except JournalStorageError:
         raise
     except JournalError as error:
-        _LOG.error("%s remains without %s: %s", folder, name, error)
+        _LOG.error("%s still lacks %s: %s", folder, name, error)
         return False
     return True
 

@@ -1,4 +1,4 @@
-"""Opening a journal by its URI: the scheme says which kind it is (dfs.namenode.edits.journal-plugin.SCHEME)."""
+"""Opening of a journal by its URI, whose scheme selects the kind (dfs.namenode.edits.journal-plugin.SCHEME)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CURRENT = "current"
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """See `open_journal`."""
+    """Options of `open_journal`."""
 
     locks: tuple[StorageLock, ...]
     quorum: QuorumOptions
@@ -39,26 +39,27 @@ def open_journal(
     quorum: QuorumOptions | None = None,
     bookkeeper: BookKeeperOptions | None = None,
 ) -> Journal:
-    """The journal at `uri`, which need not be formatted yet.
+    """Return the journal at `uri`, which need not be formatted yet.
 
     `file:///dir`, or a path alone, is a storage directory; `json:///dir`, or `json:dir`, a directory of JSON files.
-    With `journal_id` it is the directory of that name in it. `qjournal://host:port;host:port;host:port/id` is the
-    journal `id` on these JournalNodes; without `/id` there, it is `journal_id`.
-    `bookkeeper://host:port;host:port/path` is the journal on BookKeeper that these ZooKeeper servers know by `path`.
+    With
+    `journal_id`, the journal is the subdirectory of that name. `qjournal://host:port;host:port;host:port/id` is the
+    journal `id` on these JournalNodes; without `/id`, `journal_id` is used.
+    `bookkeeper://host:port;host:port/path` is the BookKeeper journal at `path` of these ZooKeeper servers.
 
     Args:
-        journal_id: for a place that holds several journals.
-        locks: of storage directories, that the caller holds already.
-        quorum: how JournalNodes are spoken to.
-        bookkeeper: how bookies and ZooKeeper are.
+        journal_id: for a place with several journals.
+        locks: of storage directories; locks that the caller holds already.
+        quorum: options of JournalNode clients.
+        bookkeeper: options of BookKeeper and ZooKeeper clients.
 
     Raises:
-        JournalError: no journal is kept under this scheme, or the URI is none of it.
+        JournalError: the scheme is unknown, or the URI is invalid.
     """
     opener = _OPENERS.get(uri_scheme(uri) or "file")
     if opener is None:
         hint = f"Known schemes are {', '.join(_OPENERS)}."
-        raise JournalError(f"{uri} names no kind of journal that is known", hint=hint)
+        raise JournalError(f"{uri} has an unknown scheme", hint=hint)
     options = _Options(tuple(locks), quorum or QuorumOptions(), bookkeeper or BookKeeperOptions())
     return opener(uri, journal_id, options)
 
@@ -66,7 +67,7 @@ def open_journal(
 def _open_file(uri: str, journal_id: str | None, options: _Options) -> Journal:
     parts = urlsplit(uri)
     if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
-        raise JournalError(f"{uri} names no local directory", hint="Write it as file:///path/of/the/directory.")
+        raise JournalError(f"{uri} is not a local directory", hint="Write it as file:///path/of/the/directory.")
     root = Path(unquote(parts.path)) / (journal_id or "")
     return FileJournal(root / _CURRENT, lock=_held(options.locks, root))
 
@@ -74,7 +75,7 @@ def _open_file(uri: str, journal_id: str | None, options: _Options) -> Journal:
 def _open_json(uri: str, journal_id: str | None, options: _Options) -> Journal:
     parts = urlsplit(uri)
     if parts.netloc not in ("", "localhost") or not parts.path:
-        raise JournalError(f"{uri} names no local directory", hint="Write it as json:///path/of/the/directory.")
+        raise JournalError(f"{uri} is not a local directory", hint="Write it as json:///path/of/the/directory.")
     root = Path(unquote(parts.path)).absolute() / (journal_id or "")
     return JsonJournal(root, lock=_held(options.locks, root))
 

@@ -1,4 +1,4 @@
-"""How far a segment in progress can be read, found out again and again without reading it all again."""
+"""The readable part of a segment in progress, extended at each call without reading the earlier part again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from journal.segment_frames import check_frame, has_frames, hop
 
 
 class OpenExtent(NamedTuple):
-    """Whole operations up to `last`, one before the first without any; they end at byte `end` of the file."""
+    """Complete operations up to txid `last` and byte `end` of the file; without any, `last` is one before the first."""
 
     layout_version: int
     last: int
@@ -21,13 +21,13 @@ class OpenExtent(NamedTuple):
 
 
 def extend_extent(extent: OpenExtent, content: Buffer, *, file: str) -> OpenExtent:
-    """Go on with `content`, what the file holds from `extent.end` on; checksums and txids are looked at.
+    """Continue with `content`, the bytes of the file from `extent.end` on; checks checksums and txids.
 
-    Half an operation at the end, or padding, is not: its writer is at it, or a crash left it.
+    A partial operation at the end, or padding, is skipped: its writer is writing it, or crashed.
 
     Raises:
-        CorruptOpError: whole operations lie behind a damaged one.
-        TransactionGapError: a txid is not the one after its predecessor.
+        CorruptOpError: complete operations follow a damaged one.
+        TransactionGapError: a txid does not follow its predecessor.
     """
     layout_version, last, end = extent
     position = 0
@@ -45,12 +45,12 @@ def extend_extent(extent: OpenExtent, content: Buffer, *, file: str) -> OpenExte
 
 
 def scan_open_file(path: Path, first_txid: int, known: OpenExtent | None = None) -> OpenExtent | None:
-    """The extent of the segment in progress `path`; None where not even its header is there.
+    """Return the extent of the segment in progress `path`; None while the header is incomplete.
 
-    The bytes are read, not mapped: a NameNode cuts the file when it finalizes it.
+    The bytes are read, not mapped: a NameNode truncates the file when it finalizes the segment.
 
     Args:
-        known: what an earlier call found in the same file.
+        known: the result of an earlier call for the same file.
 
     Raises:
         CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.

@@ -1,4 +1,4 @@
-"""How an operation is declared: `EditOp`, `operation` and `field`. The codecs read the declarations."""
+"""Declaration of operations: `EditOp`, `operation` and `field`. The codecs are driven by the declarations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _declared: dict[int, type[EditOp]] = {}
 
 
 class XmlConstant(NamedTuple):
-    """An element that OEV writes although no field stands behind it."""
+    """An element that OEV writes without a field for it."""
 
     tag: str
     text: str
@@ -24,7 +24,7 @@ class XmlConstant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OpField:
-    """A field as declared: its attribute, kind, XML tag, and the layout version it came with.
+    """A declared field: its attribute, kind, XML tag, and the layout version that introduced it.
 
     `since` is None for a field of every layout; `part` joins consecutive fields of one encoding.
     """
@@ -57,9 +57,9 @@ def field(
     Args:
         kind: its codecs.
         xml: its OEV tag; None when OEV leaves it out.
-        since: the layout version from which on the bytes hold it; older ones give `default`.
+        since: the layout version from which on the bytes contain it; in older ones it is `default`.
         part: shared encoding of this field and its neighbours with the same `part`.
-        default: value when the constructor is not given one; without it the constructor demands one.
+        default: value when the constructor gets none; without it the constructor requires one.
     """
     spec = OpField("", kind, xml, since, part, default)
     return dataclasses.field(default=default, metadata={_SPEC: spec})
@@ -69,8 +69,8 @@ def field(
 class EditOp:
     """Base of all edit log operations.
 
-    `txid` is INVALID_TXID until one is assigned; `offset` is the position of the opcode byte in its file,
-    -1 when it was not read from one, and takes no part in comparisons.
+    `txid` is INVALID_TXID until one is assigned. `offset` is the position of the opcode byte in its file, -1 for an
+    operation that was not read from a file; comparisons ignore it.
     """
 
     opcode: ClassVar[int] = -1
@@ -85,7 +85,7 @@ class EditOp:
 
     @classmethod
     def present_in(cls, layout_version: int) -> bool:
-        """Whether logs of `layout_version` may hold this operation."""
+        """Whether logs of `layout_version` may contain this operation."""
         return cls.since is None or layout_version <= cls.since
 
 
@@ -103,9 +103,9 @@ def operation(
     Args:
         opcode: the byte in the file.
         name: FSEditLogOpCodes name.
-        since: the layout version from which on logs hold it; None when all supported layouts do.
+        since: the first layout version whose logs contain it; None when all supported layouts do.
         written: False for an operation that Hadoop 2 and 3 read in old logs but do not write.
-        xml: order of attributes and constant elements in OEV XML, where it is not the order of the bytes.
+        xml: order of attributes and constant elements in OEV XML, if it is not the order of the bytes.
     """
 
     def declare(cls: type[_OpT]) -> type[_OpT]:
@@ -134,5 +134,5 @@ def operation(
 
 
 def declared_operations() -> dict[int, type[EditOp]]:
-    """Opcode to class, of the operations declared so far."""
+    """Return opcode to class of the operations declared so far."""
     return dict(_declared)

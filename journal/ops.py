@@ -150,7 +150,7 @@ _BY_NAME = {cls.name: cls for cls in OPERATIONS.values()}
 
 
 def by_name(name: str) -> type[EditOp]:
-    """The operation of FSEditLogOpCodes name `name`, such as `OP_MKDIR`.
+    """Return the operation of FSEditLogOpCodes name `name`, such as `OP_MKDIR`.
 
     Raises:
         KeyError: there is no such operation.

@@ -19,7 +19,7 @@ _INT = Struct(">i")
 _LONG = Struct(">q")
 _UNIT = Struct("<H")
 _LEADS = ((0x80, 0, 1), (0xE0, 0xC0, 2), (0xF0, 0xE0, 3), (0xF8, 0xF0, 4))
-"""Of a first byte: mask, marks and the bytes of its character."""
+"""Of a first byte: mask, marks and the number of bytes of its character."""
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 
@@ -27,7 +27,7 @@ _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 def decode_cesu8(raw: bytes) -> str:
     """Decode DeprecatedUTF8: UTF-8 per UTF-16 unit, surrogate pairs joined, lone surrogates kept.
 
-    Malformed sequences give the characters that UTF8.readChars of Hadoop makes of them.
+    Malformed sequences are decoded to the same characters as by Hadoop's UTF8.readChars.
 
     Raises:
         ValueError: Hadoop refuses `raw`.
@@ -45,13 +45,13 @@ def decode_cesu8(raw: bytes) -> str:
 
 
 def _units(raw: bytes) -> Iterator[int]:
-    """UTF-16 units as UTF8.readChars: the lead byte gives the length, the bytes after it are not checked."""
+    """Yield UTF-16 units as UTF8.readChars does: the lead byte gives the length, the bytes after it are not checked."""
     position = 0
     while position < len(raw):
         lead = raw[position]
         length = next((size for mask, marks, size in _LEADS if lead & mask == marks), 0)
         if not length or position + length > len(raw):
-            raise ValueError(f"byte {lead:#04x} at position {position} begins no character")
+            raise ValueError(f"byte {lead:#04x} at position {position} does not begin a character")
         code = lead & (0x7F >> length if length > 1 else 0x7F)
         for byte in raw[position + 1 : position + length]:
             code = code << 6 | byte & 0x3F
@@ -76,9 +76,9 @@ def _surrogates(match: re.Match[str]) -> str:
 
 
 class Reader:
-    """Reads primitives from `buffer[position:limit]`; every method moves `position` past what it read.
+    """Reader of primitives from `buffer[position:limit]`; every method advances `position`.
 
-    Raises (every method): CorruptOpError, without a place, when the bytes end early or are no such value.
+    Raises (every method): CorruptOpError, without a place, when the bytes end early or are invalid.
     """
 
     __slots__ = ("buffer", "limit", "position")
@@ -93,11 +93,11 @@ class Reader:
         return self.limit - self.position
 
     def take(self, size: int) -> bytes:
-        """The next `size` bytes."""
+        """Return the next `size` bytes."""
         start = self.position
         end = start + size
         if size < 0 or end > self.limit:
-            raise CorruptOpError(f"{size} bytes wanted where {self.limit - start} are left")
+            raise CorruptOpError(f"{size} bytes expected, but {self.limit - start} are left")
         self.position = end
         return bytes(self.buffer[start:end])
 
@@ -107,7 +107,7 @@ class Reader:
     def u8(self) -> int:
         position = self.position
         if position >= self.limit:
-            raise CorruptOpError("1 byte wanted where none is left")
+            raise CorruptOpError("1 byte expected, but 0 are left")
         self.position = position + 1
         return self.buffer[position]
 
@@ -127,7 +127,7 @@ class Reader:
         position = self.position
         end = position + 8
         if end > self.limit:
-            raise CorruptOpError(f"8 bytes wanted where {self.limit - position} are left")
+            raise CorruptOpError(f"8 bytes expected, but {self.limit - position} are left")
         self.position = end
         value: int = _LONG.unpack_from(self.buffer, position)[0]
         return value
@@ -136,21 +136,21 @@ class Reader:
         position = self.position
         end = position + form.size
         if end > self.limit:
-            raise CorruptOpError(f"{form.size} bytes wanted where {self.limit - position} are left")
+            raise CorruptOpError(f"{form.size} bytes expected, but {self.limit - position} are left")
         self.position = end
         value: int = form.unpack_from(self.buffer, position)[0]
         return value
 
     def string(self) -> str:
-        """STR: a 16-bit byte length and DeprecatedUTF8."""
+        """Read STR: a 16-bit byte length and DeprecatedUTF8."""
         buffer = self.buffer
         start = self.position + 2
         limit = self.limit
         if start > limit:
-            raise CorruptOpError(f"2 bytes wanted where {limit - self.position} are left")
+            raise CorruptOpError(f"2 bytes expected, but {limit - self.position} are left")
         end = start + _UINT16.unpack_from(buffer, start - 2)[0]
         if end > limit:
-            raise CorruptOpError(f"a string of {end - start} bytes where {limit - start} are left")
+            raise CorruptOpError(f"a string of {end - start} bytes, but {limit - start} are left")
         self.position = end
         raw = bytes(buffer[start:end])
         try:
@@ -159,7 +159,7 @@ class Reader:
             raise CorruptOpError(f"a string is not UTF-8: {error}") from None
 
     def text(self) -> str:
-        """TEXT: a VINT byte length and UTF-8."""
+        """Read TEXT: a VINT byte length and UTF-8."""
         raw = self.take(self.vint())
         try:
             return raw.decode("utf-8")
@@ -167,7 +167,7 @@ class Reader:
             raise CorruptOpError(f"a text is not UTF-8: {error}") from None
 
     def vlong(self) -> int:
-        """VLONG of WritableUtils: -112..127 in one byte, else a length byte and the magnitude."""
+        """Read VLONG of WritableUtils: -112..127 in one byte, else a length byte and the magnitude."""
         first = self.i8()
         if first >= -112:
             return first
@@ -182,28 +182,28 @@ class Reader:
         return value
 
     def vint(self) -> int:
-        """VINT: a VLONG within 32 bits."""
+        """Read VINT: a VLONG within 32 bits."""
         value = self.vlong()
         if not -(1 << 31) <= value < 1 << 31:
             raise CorruptOpError(f"variable-length number {value} is beyond 32 bits")
         return value
 
     def count(self, size: int, smallest: int, what: str) -> int:
-        """`size` as a number of elements that take at least `smallest` bytes each."""
+        """Return `size` if so many elements of at least `smallest` bytes each can follow."""
         if size < 0 or size * smallest > self.limit - self.position:
             raise CorruptOpError(f"{size} {what} do not fit in the {self.limit - self.position} bytes left")
         return size
 
     def bytes16(self) -> bytes:
-        """BYTES: a 16-bit length and that many bytes."""
+        """Read BYTES: a 16-bit length and the bytes."""
         return self.take(self.u16())
 
     def bytes32(self) -> bytes:
-        """BytesWritable: a 32-bit length and that many bytes."""
+        """Read BytesWritable: a 32-bit length and the bytes."""
         return self.take(self.i32())
 
     def varint(self) -> int:
-        """A protobuf varint of at most 32 bits."""
+        """Read a protobuf varint of at most 32 bits."""
         value = shift = 0
         while True:
             byte = self.u8()
@@ -218,7 +218,7 @@ class Reader:
         return value
 
     def delimited(self) -> bytes:
-        """A protobuf message with its varint length before it; returns the message's bytes."""
+        """Read a protobuf message with its varint length before it; returns the message's bytes."""
         return self.take(self.varint())
 
 
@@ -254,13 +254,13 @@ def write_long(out: bytearray, value: int) -> None:
 
 
 def write_str(out: bytearray, value: str) -> None:
-    """STR; a string that needs more than 65535 bytes is refused, where Hadoop would cut it."""
+    """Write STR; refuses a string of more than 65535 bytes, which Hadoop would truncate."""
     write_bytes16(out, encode_cesu8(value))
 
 
 def write_bytes16(out: bytearray, value: bytes) -> None:
     if len(value) > 0xFFFF:
-        raise OpEncodingError(f"{len(value)} bytes are more than the 65535 that a string field holds")
+        raise OpEncodingError(f"{len(value)} bytes exceed the 65535 of a string field")
     out += _UINT16.pack(len(value))
     out += value
 
@@ -280,7 +280,7 @@ def write_text(out: bytearray, value: str) -> None:
 
 
 def write_vlong(out: bytearray, value: int) -> None:
-    """VLONG, in its shortest form as Hadoop writes it."""
+    """Write VLONG, in its shortest form as Hadoop does."""
     if -112 <= value <= 127:
         out += _BYTE.pack(value)
         return
@@ -293,14 +293,14 @@ def write_vlong(out: bytearray, value: int) -> None:
 
 
 def write_vint(out: bytearray, value: int) -> None:
-    """VINT: a VLONG that must fit in 32 bits."""
+    """Write VINT: a VLONG that must fit in 32 bits."""
     if not -(1 << 31) <= value < 1 << 31:
         raise OpEncodingError(f"{value} does not fit in a 32-bit number")
     write_vlong(out, value)
 
 
 def write_varint(out: bytearray, value: int) -> None:
-    """A protobuf varint; `value` must not be negative."""
+    """Write a protobuf varint; `value` must not be negative."""
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
@@ -308,6 +308,6 @@ def write_varint(out: bytearray, value: int) -> None:
 
 
 def write_delimited(out: bytearray, message: bytes) -> None:
-    """A protobuf message with its varint length before it."""
+    """Write a protobuf message with its varint length before it."""
     write_varint(out, len(message))
     out += message

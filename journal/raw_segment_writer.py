@@ -1,4 +1,4 @@
-"""A segment whose operations come as bytes from elsewhere: appended in several directories, durable, then named."""
+"""Writer of a segment from encoded operations: appended in several directories, durable, then finalized."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from journal.segment_stream import SegmentStream
 
 
 class RawSegmentWriter:
-    """The segment that begins with `first_txid`, in progress in each directory. Not for several threads at once.
+    """The segment that begins with `first_txid`, in progress in each directory. Not thread-safe.
 
-    A directory that fails is dropped, with its segment left in progress, and reported. When none is left the
-    segment ends where it was last durable.
+    A directory that fails is dropped and reported, with its segment left in progress. When none is left, the segment
+    ends with its last durable transaction.
 
     Args:
         directories: existing directories without a segment in progress of this first txid.
-        layout_version: what the records are encoded by.
-        on_directory_failure: told of every dropped directory.
+        layout_version: of the encoded records.
+        on_directory_failure: called for every dropped directory.
 
     Raises:
-        JournalStorageError: no directory could be written.
+        JournalStorageError: all directories failed.
         UnsupportedLayoutError: the layout is unknown.
     """
 
@@ -52,7 +52,7 @@ class RawSegmentWriter:
 
     @property
     def last_txid(self) -> int:
-        """Newest durable transaction; one before `first_txid` while there is none."""
+        """Newest durable transaction; `first_txid - 1` while the segment is empty."""
         return self._last_txid
 
     @property
@@ -69,18 +69,18 @@ class RawSegmentWriter:
         """Make `records`, the operations up to `last_txid`, durable.
 
         Raises:
-            JournalStorageError: no directory took them; they may be there in part.
+            JournalStorageError: all directories failed; some may contain a part of the records.
         """
         self._on_each(lambda stream: stream.append(records))
         self._last_txid = last_txid
 
     def finish(self) -> SegmentName | None:
-        """Close the segment and name it by its last durable transaction; one without any is removed.
+        """Close the segment and name it by its last durable transaction; an empty segment is removed.
 
-        Returns its name, None where nothing was in it or no directory is left.
+        Returns its name, or None if it was empty or no directory is left.
 
         Raises:
-            JournalStorageError: it is in no directory under its name.
+            JournalStorageError: all directories failed.
         """
         if not self._streams:
             return None
@@ -93,7 +93,7 @@ class RawSegmentWriter:
         return SegmentName(self.first_txid, self._last_txid)
 
     def abandon(self) -> None:
-        """Close the files as they are, in progress; recovery names them at the next start."""
+        """Close the files and leave them in progress; recovery finalizes them at the next start."""
         for stream in self._streams:
             stream.abort()
         self._streams = []

@@ -16,7 +16,7 @@ _TOKEN_VERSION = 0
 _TOKEN_KIND = "HDFS_DELEGATION_TOKEN"
 _MAX_KEY_LENGTH = 1024 * 1024
 
-# ---- delegation tokens (AbstractDelegationTokenIdentifier, DelegationKey) ----
+# delegation tokens (AbstractDelegationTokenIdentifier, DelegationKey)
 
 
 def _read_token(reader: Reader) -> DelegationTokenIdent:
@@ -120,7 +120,7 @@ def _key_from_xml(element: XmlElement, tag: str) -> DelegationKey:
 
 DELEGATION_KEY = Kind("DKEY", _read_key, _write_key, _xml_key, _key_from_xml, _key_to_json, _key_from_json)
 
-# ---- cache pools and directives (FSImageSerialization): a flag word says which members follow ----
+# cache pools and directives (FSImageSerialization): a flag word names the members that follow
 
 _Member = tuple[int, Any, Any, str]  # flag, read, write, tag; a string when `read` is Reader.string
 
@@ -222,8 +222,6 @@ CACHE_POOL = Kind(
     "CPI", _read_pool, _write_pool, _xml_pool, _pool_from_xml, json_of_tuple, tuple_of_json(CachePoolInfo)
 )
 
-# ---- erasure coding schema ----
-
 
 def _read_options(reader: Reader) -> tuple[tuple[str, str], ...]:
     size = reader.count(reader.i32(), 4, "erasure coding options")
@@ -250,7 +248,7 @@ def _options_from_xml(element: XmlElement, tag: str) -> tuple[tuple[str, str], .
     promised = element.integer(tag + "S")
     options = tuple((item.string("KEY"), item.string("VALUE")) for item in element.every(tag))
     if promised != len(options):
-        raise element.fault(f"{tag}S says {promised}, but there are {len(options)}")
+        raise element.fault(f"{tag}S is {promised}, but {len(options)} options follow")
     return options
 
 

@@ -1,4 +1,4 @@
-"""After a crash: finalizing the segments that were left in progress (FileJournalManager)."""
+"""Recovery after a crash: finalizes the segments that were left in progress (FileJournalManager)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from journal.segment_file import EditLogSegment, list_segments, map_file
 
 
 def recover_in_progress(directory: Path) -> list[EditLogSegment]:
-    """Finalize the in-progress segments of `directory` at their last good operation; returns them.
+    """Finalize the in-progress segments of `directory` at their last intact operation; returns the finalized ones.
 
-    A file is renamed, never cut, as Hadoop does: readers stop at the last txid of its name. An empty file
-    is deleted, one with no operation becomes `*.empty`, one with a bad header `*.corrupt`. Unlike Hadoop this
-    takes a cut header, which a crash while the file is created leaves, for one without operations.
+    A file is renamed, never truncated, as in Hadoop: readers stop at the last txid of its name. An empty file is
+    deleted, a file without operations becomes `*.empty`, a file with a bad header `*.corrupt`. A truncated header,
+    which
+    a crash during creation leaves, counts as a file without operations; Hadoop treats it as corrupt.
 
     Raises:
-        CorruptHeaderError: a header is bad; the file has its new name.
-        UnsupportedLayoutError: a layout is unknown; the file is as it was.
-        CorruptOpError: whole operations lie behind a damaged one; the file is as it was.
-        SegmentError: a finalized segment of the name exists already; both files are as they were.
+        CorruptHeaderError: a header is bad; the file was renamed.
+        UnsupportedLayoutError: a layout is unknown; the file is unchanged.
+        CorruptOpError: complete operations follow a damaged one; the file is unchanged.
+        SegmentError: a finalized segment of the same name exists; both files are unchanged.
         OSError: a file cannot be read or renamed.
     """
     recovered = []
@@ -54,12 +55,12 @@ def _recover(segment: EditLogSegment) -> EditLogSegment | None:
     target = path.with_name(segment_name(segment.first, scan.last_txid))
     if target.exists():
         raise SegmentError(
-            f"recovery wants to finalize it as {target.name}, which exists already",
+            f"the segment cannot be finalized as {target.name}, which exists already",
             file=path.name,
             txid=scan.last_txid,
-            hint="Compare the two files, and move the one away that is not wanted.",
+            hint="Compare the two files, and move away the one that you do not need.",
         )
-    # what a killed process wrote may not have reached the disk, though it can be read
+    # bytes of a killed process can be readable without having reached the disk
     fsync_file(path)
     rename_durably(path, target)
     return EditLogSegment(segment.first, scan.last_txid, target)

@@ -1,4 +1,4 @@
-"""Finding whole operations behind a damaged place of a segment (FSEditLogOp.Reader resync)."""
+"""Search for complete operations after a damaged place of a segment (FSEditLogOp.Reader resync)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from journal.primitives import Buffer
 _LENGTH_SINCE = -56  # LayoutVersion.Feature.EDITLOG_LENGTH
 _LENGTH = Struct(">i")
 _TXID = Struct(">q")
-_MAX_JUMP = 1 << 24  # transactions that may be missing before a run of readable ones
+_MAX_JUMP = 1 << 24  # transactions that may be missing before readable ones
 _OPCODES = b"[" + b"".join(rb"\x%02x" % opcode for opcode in sorted(OPERATIONS)) + b"]"
 
 
 class ReadableRun(NamedTuple):
-    """Whole operations one after the other, txids `first` .. `last`, in bytes `start` .. `end`."""
+    """Consecutive complete operations with txids `first` .. `last`, in bytes `start` .. `end`."""
 
     first: int
     last: int
@@ -30,9 +30,9 @@ class ReadableRun(NamedTuple):
 
 
 def op_follows(buffer: Buffer, position: int, layout_version: int, least_txid: int | None) -> bool:
-    """Whether a whole operation of txid `least_txid` or later starts somewhere after `position`.
+    """Whether a complete operation with txid `min_txid` or later starts anywhere after `position`.
 
-    The bytes in between bound the txid from above, which spares a checksum over most of random junk.
+    The number of bytes in between limits the txid. So checksums of most random bytes need not be computed.
     """
     smallest = _smallest(layout_version)
     highest = None if least_txid is None else least_txid + (len(buffer) - position) // smallest + 1
@@ -45,7 +45,7 @@ def op_follows(buffer: Buffer, position: int, layout_version: int, least_txid: i
 
 
 def readable_runs(buffer: Buffer, position: int, layout_version: int, least_txid: int | None) -> Iterator[ReadableRun]:
-    """Runs of whole operations at or after `position`, the first of each of txid `least_txid` or later."""
+    """Yield runs of complete operations at or after `position`; each run begins with txid `min_txid` or later."""
     highest = None if least_txid is None else least_txid + _MAX_JUMP
     while True:
         candidates = _candidates(buffer, position, layout_version, least_txid, highest)
@@ -72,7 +72,7 @@ def _run_at(buffer: Buffer, start: int, layout_version: int) -> ReadableRun:
 
 
 def _decode(buffer: Buffer, position: int, layout_version: int) -> tuple[int, int] | None:
-    """Txid of the operation at `position` and where it ends; None when there is no whole one."""
+    """Return the txid of the operation at `position` and its end; None if it is not complete."""
     try:
         op, following = decode_op(buffer, position, layout_version)
     except CorruptOpError:
@@ -81,18 +81,18 @@ def _decode(buffer: Buffer, position: int, layout_version: int) -> tuple[int, in
 
 
 def _smallest(layout_version: int) -> int:
-    """Size in bytes of an operation without a body."""
+    """Return the size in bytes of an operation without a body."""
     return 17 if layout_version <= _LENGTH_SINCE else 13
 
 
 def _candidates(
     buffer: Buffer, position: int, layout_version: int, least_txid: int | None, highest_txid: int | None
 ) -> Iterator[tuple[int, int]]:
-    """Places from `position` on where opcode, length and txid are possible, with the txid."""
+    """Yield positions from `position` on with a possible opcode, length and txid, each with its txid."""
     framed = layout_version <= _LENGTH_SINCE
     txid_at = 5 if framed else 1
     last_start = len(buffer) - _smallest(layout_version)
-    # no length is larger than the buffer
+    # a length cannot exceed the buffer
     highest = b"[\x00-" + re.escape(bytes([min(len(buffer) >> 24, 0x7F)])) + b"]"
     length = rb"(?!\x00{3}[\x00-\x0b])" + highest + rb"[\x00-\xff]{3}" if framed else b""
     pattern = re.compile(b"(?=" + _OPCODES + length + _common_prefix(least_txid, highest_txid) + b")", re.DOTALL)
@@ -107,7 +107,7 @@ def _candidates(
 
 
 def _common_prefix(least: int | None, highest: int | None) -> bytes:
-    """A pattern of the leading bytes that the txids `least` .. `highest` share."""
+    """Return a pattern of the leading bytes that the txids `min_txid` .. `highest` share."""
     if least is None or highest is None or highest >= 1 << 63:
         return b""
     low, high = _TXID.pack(least), _TXID.pack(highest)

@@ -1,4 +1,4 @@
-"""What can be saved of a segment: the operations before the first damage, and what lies behind it."""
+"""Examination of a damaged segment: the operations before the first damage, and the readable ones after it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _STEP = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class SegmentExamination:
-    """How far a segment is good, and why not further.
+    """How far a segment is intact, and why not further.
 
     Attributes:
-        first_txid, last_txid: of the good operations; None when there is none.
-        transactions: how many they are.
-        end: position in bytes behind the last good one.
-        fault: what is wrong behind it; None where the segment is whole.
-        padding_bytes: bytes of 0x00 and 0xFF right behind the good operations, where nothing else follows.
-        cut_bytes: bytes behind the good operations that are no such padding.
-        lost: whole operations behind the damage, which a cut loses.
+        first_txid, last_txid: of the intact operations; None without any.
+        transactions: number of intact operations.
+        end: position in bytes after the last intact one.
+        fault: the error after it; None if the segment is complete.
+        padding_bytes: bytes of 0x00 and 0xFF after the intact operations, if only such bytes follow.
+        cut_bytes: bytes after the intact operations that are not padding.
+        lost: complete operations after the damage, which truncation loses.
     """
 
     layout_version: int
@@ -47,8 +47,8 @@ def examine_segment(
     Args:
         buffer: the whole file.
         file: its name, for errors.
-        first_txid: txid that its name promises for the first operation.
-        last_txid: txid that its name promises for the last one; what follows that one is not looked at.
+        first_txid: first txid in its name.
+        last_txid: last txid in its name; bytes after that transaction are not read.
 
     Raises:
         CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
@@ -77,7 +77,7 @@ def examine_segment(
 
 
 def is_padding(buffer: Buffer, position: int) -> bool:
-    """Whether nothing but bytes of 0x00 and 0xFF, or nothing at all, follows `position`."""
+    """Whether only bytes of 0x00 and 0xFF, or none, follow `position`."""
     return not any(
         bytes(buffer[start : start + _STEP]).strip(_PADDING) for start in range(position, len(buffer), _STEP)
     )

@@ -1,4 +1,4 @@
-"""An edit log segment as bytes: header, the sequence of operations, its end, and what a crash left of it."""
+"""The bytes of an edit log segment: header, sequence of operations, end, and incomplete ends after a crash."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ from journal.resync import op_follows
 
 HEADER_SIZE = 8
 _HEADER = Struct(">ii")
-_FARTHEST_LAYOUT = -999  # further ones are no layouts but other bytes
+_FARTHEST_LAYOUT = -999  # versions below are not layouts but other bytes
 _NEVER_WRITTEN = -1  # a preallocated file of 0xFF
 _PADDING = b"\x00\xff"
 _PADDING_STEP = 1 << 20
 
 
 class SegmentScan(NamedTuple):
-    """What a scan found: txids are None when no operation is whole.
+    """Result of a scan; the txids are None if no operation is complete.
 
-    `end` is the position after the last good operation before the first fault; `corrupt` tells that a
-    whole operation with a later txid lies behind a damaged one, so that cutting at `end` would lose it.
+    `end` is the position after the last intact operation before the first fault. `corrupt` is set if a complete
+    operation
+    with a later txid follows a damaged one: truncating at `end` would lose it.
     """
 
     layout_version: int
@@ -43,7 +44,7 @@ class SegmentScan(NamedTuple):
 
 
 def encode_header(layout_version: int) -> bytes:
-    """The header of a segment: layout version and no layout flags.
+    """Return the header of a segment: the layout version and no layout flags.
 
     Raises:
         UnsupportedLayoutError: the catalogue does not describe this layout.
@@ -53,21 +54,21 @@ def encode_header(layout_version: int) -> bytes:
 
 
 def decode_header(buffer: Buffer, *, file: str = "") -> int:
-    """Layout version of the segment in `buffer`, whose operations start at HEADER_SIZE.
+    """Return the layout version of the segment in `buffer`; its operations start at HEADER_SIZE.
 
     Raises:
         CorruptHeaderError: the file is too short, or was allocated but never written.
-        UnsupportedLayoutError: a layout or layout flags that are unknown.
+        UnsupportedLayoutError: the layout or a layout flag is unknown.
     """
     if len(buffer) < 4:
-        raise CorruptHeaderError(f"the header is cut after {len(buffer)} bytes", file=file, offset=0)
+        raise CorruptHeaderError(f"the header is truncated after {len(buffer)} bytes", file=file, offset=0)
     layout_version = int.from_bytes(buffer[0:4], "big", signed=True)
     if layout_version == _NEVER_WRITTEN:
         raise CorruptHeaderError("the file was allocated, but no header was written", file=file, offset=0)
     _check_kind(buffer, layout_version, file)
     check_layout(layout_version, file=file)
     if len(buffer) < HEADER_SIZE:
-        raise CorruptHeaderError(f"the header is cut after {len(buffer)} bytes", file=file, offset=0)
+        raise CorruptHeaderError(f"the header is truncated after {len(buffer)} bytes", file=file, offset=0)
     flags = int.from_bytes(buffer[4:8], "big", signed=True)
     if flags < 0:
         raise CorruptHeaderError(f"the number of layout flags is {flags}", file=file, offset=4)
@@ -77,13 +78,13 @@ def decode_header(buffer: Buffer, *, file: str = "") -> int:
 
 
 def _check_kind(buffer: Buffer, layout_version: int, file: str) -> None:
-    """Tell a layout that is not known, which may come, from a file that is no segment at all."""
+    """Distinguish an unknown, perhaps future layout from a file that is not a segment."""
     if _FARTHEST_LAYOUT <= layout_version < 0:
         return
     head = bytes(buffer[:HEAD_BYTES])
     kind = file_kind(head)
     if kind is None:
-        problem = f"the file begins with {head[:8].hex(' ')}, which is not the header of an edit log segment"
+        problem = f"the file begins with {head[:8].hex(' ')}, not with the header of an edit log segment"
         raise CorruptHeaderError(problem, file=file, offset=0)
     if not head.strip(b"\x00"):
         raise CorruptHeaderError(f"the segment is {kind.name}", file=file, offset=0, hint=kind.hint)
@@ -91,15 +92,15 @@ def _check_kind(buffer: Buffer, layout_version: int, file: str) -> None:
 
 
 class SegmentCursor:
-    """Walks the operations of a segment in order of txid; see `iter_ops`, whose arguments and errors are its own.
+    """Iterator over the operations of a segment in order of txid; arguments and errors as in `iter_ops`.
 
     Attributes:
         buffer: the whole file.
         file: its name, for errors.
         layout_version: of its operations.
-        last_txid: behind which reading stops, None for the segment's end.
+        last_txid: last transaction to read; None for the segment's end.
         position: of the operation that `next` decodes.
-        expected: txid that this operation must have, None where any will do.
+        expected: txid required of this operation; None accepts any.
     """
 
     def __init__(
@@ -133,17 +134,17 @@ class SegmentCursor:
         raise StopIteration
 
     def skip(self) -> None:
-        """Walk over what lies before the transaction that was asked for, so that `position` is that one's."""
+        """Skip the operations before the first wanted transaction, so that `position` is its start."""
         while self._from_txid is not None and self.expected is not None and self.expected < self._from_txid:
             if self._read() is None:
                 return
 
     def advance(self, position: int, expected: int) -> None:
-        """Somebody else read the operations up to `position`."""
+        """Continue at `position`, after operations that another reader has read."""
         self.position, self.expected = position, expected
 
     def _read(self) -> EditOp | None:
-        """The next operation, None at the end."""
+        """Return the next operation; None at the end."""
         expected, buffer = self.expected, self.buffer
         if self.last_txid is not None and expected is not None and expected > self.last_txid:
             return None
@@ -175,8 +176,8 @@ class SegmentCursor:
     def _check_end(self) -> None:
         if self.last_txid is not None:
             expected = self.expected
-            reached = "holds no operation" if expected is None else f"ends before txid {expected}"
-            problem = f"the segment {reached}, its name promises txid {self.last_txid}"
+            reached = "has no operation" if expected is None else f"ends before txid {expected}"
+            problem = f"the segment {reached}; by its name it ends with txid {self.last_txid}"
             raise SegmentError(problem, file=self.file, offset=self.position)
 
 
@@ -190,21 +191,21 @@ def iter_ops(
     in_progress: bool = False,
     max_op_size: int = LARGEST_OP,
 ) -> Iterator[EditOp]:
-    """The operations of a segment in order of txid.
+    """Yield the operations of a segment in order of txid.
 
     Args:
         buffer: the whole file.
         file: its name, for errors.
-        first_txid: the txid that the first operation must have.
-        last_txid: of a finalized segment: reading stops after it, and what follows is not looked at.
-        from_txid: operations before it are checked but not returned.
-        in_progress: a damaged tail with no whole operation behind it is the end, not an error.
+        first_txid: txid required of the first operation.
+        last_txid: of a finalized segment: reading stops after this transaction without checking the rest.
+        from_txid: earlier operations are checked but not returned.
+        in_progress: a damaged tail without a complete operation after it is the end, not an error.
         max_op_size: limit of one operation in bytes.
 
     Raises:
         CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
-        CorruptOpError: an operation does not decode, or bytes follow the terminator.
-        TransactionGapError: a txid is not the one after its predecessor.
+        CorruptOpError: an operation cannot be decoded, or bytes follow the terminator.
+        TransactionGapError: a txid does not follow its predecessor.
         SegmentError: the segment ends before `last_txid`.
     """
     yield from SegmentCursor(
@@ -219,7 +220,7 @@ def iter_ops(
 
 
 def scan_segment(buffer: Buffer, *, file: str = "", first_txid: int | None = None) -> SegmentScan:
-    """Find out how far an in-progress segment is good, as recovery after a crash does.
+    """Find out how far an in-progress segment is intact, as recovery after a crash does.
 
     Raises:
         CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
@@ -249,10 +250,10 @@ def scan_segment(buffer: Buffer, *, file: str = "", first_txid: int | None = Non
 
 
 def check_padding(buffer: Buffer, position: int, file: str) -> None:
-    """Only 0x00 and 0xFF may follow the terminator at `position`.
+    """Check that only bytes 0x00 and 0xFF follow the terminator at `position`.
 
     Raises:
-        CorruptOpError: something else does.
+        CorruptOpError: another byte follows.
     """
     for start in range(position, len(buffer), _PADDING_STEP):
         chunk = bytes(buffer[start : start + _PADDING_STEP])

@@ -1,4 +1,4 @@
-"""Copies of segments, of one journal or of several: which of them make up the log, and reading from the best."""
+"""Copies of segments, of one journal or several: selection of the log's segments, and reading of the best copy."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class SegmentCopies:
-    """A segment of which there are several copies, the best first (RedundantEditLogInputStream).
+    """A segment with several copies, the best first (RedundantEditLogInputStream).
 
     Attributes:
-        last: the last txid that counts; copies may go on behind it.
+        last: the last txid of the segment; copies may continue after it.
     """
 
     def __init__(self, copies: Sequence[ReadableSegment], last: int) -> None:
@@ -38,10 +38,10 @@ class SegmentCopies:
         return self.copies[0].name
 
     def read(self, from_txid: int) -> Iterator[EditOp]:
-        """Operations `from_txid` to `last`; where a copy fails the next one goes on with the right txid.
+        """Yield operations `from_txid` to `last`; when a copy fails, the next copy continues at the same txid.
 
         Raises:
-            JournalError: no copy has what is missing; the first failure.
+            JournalError: the remaining operations are in none of the copies; this is the first failure.
         """
         expected = max(from_txid, self.first)
         failure: JournalError | None = None
@@ -62,12 +62,11 @@ class SegmentCopies:
 
 
 def group_copies(segments: Iterable[ReadableSegment]) -> list[SegmentCopies]:
-    """`segments` in order, those that begin with the same txid as copies of one.
+    """Return `segments` in order, with those of the same first txid as copies of one segment.
 
-    A segment ends where the next one begins: who began that one had recovered all before it, so what a copy holds
-    behind, a writer left that was taken over (JournalSet.chainAndMakeRedundantStreams, which looks at starts only).
-    A copy that reaches this end is better than one that does not, a finalized one better than one in progress, and a
-    longer one better than a shorter one.
+    A segment ends where the next one begins, because the writer of the next one had recovered all before. A copy with
+    later transactions comes from a writer that was fenced (JournalSet.chainAndMakeRedundantStreams compares first txids
+    only). Better copies are those that reach this end, then finalized ones, then longer ones.
     """
     by_first: defaultdict[int, list[ReadableSegment]] = defaultdict(list)
     for segment in segments:
@@ -78,7 +77,7 @@ def group_copies(segments: Iterable[ReadableSegment]) -> list[SegmentCopies]:
 
 
 def chain_segments(segments: Iterable[ReadableSegment], from_txid: int) -> list[SegmentCopies]:
-    """The log from `from_txid` on, made of `segments` in any order as `group_copies` does.
+    """Return the log from `from_txid` on, made of `segments` in any order by `group_copies`.
 
     Raises:
         TransactionGapError: transactions are missing between `from_txid` and the newest one.
@@ -96,15 +95,15 @@ def chain_segments(segments: Iterable[ReadableSegment], from_txid: int) -> list[
 
 
 def count_transactions(chain: Sequence[ReadableSegment], from_txid: int) -> int:
-    """How many transactions `chain`, as `chain_segments` gives it, holds from `from_txid` on."""
+    """Count the transactions of `chain`, a result of `chain_segments`, from `from_txid` on."""
     return chain[-1].last - from_txid + 1 if chain else 0
 
 
 def read_log(chain: Iterable[ReadableSegment], from_txid: int) -> Iterator[EditOp]:
-    """The operations of `chain`, as `Journal.segments` gives it, in one sequence from `from_txid` on.
+    """Yield the operations of `chain`, a result of `Journal.segments`, in one sequence from `from_txid` on.
 
     Raises:
-        TransactionGapError: a segment does not go on where the one before ends.
+        TransactionGapError: a segment does not continue the one before.
         JournalError: a segment cannot be read.
     """
     expected = from_txid
@@ -126,5 +125,5 @@ def _best_first(copies: list[ReadableSegment], end: int | None) -> SegmentCopies
 
 
 def _gap(expected: int, found: int, name: str) -> TransactionGapError:
-    problem = f"gap in the edit log: txid {expected} to {found - 1} are missing before {name}"
+    problem = f"gap in the edit log: txids {expected} to {found - 1} are missing before {name}"
     return TransactionGapError(expected, found, problem=problem, file=name)

@@ -1,4 +1,4 @@
-"""Whether a segment is whole, without decoding its operations: frames, checksums and txids."""
+"""Completeness of a segment, checked by frames, checksums and txids without decoding its operations."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _MIN_LENGTH = 12  # the length itself and the txid
 
 
 def check_extent(buffer: Buffer, first_txid: int, last_txid: int, *, file: str = "") -> None:
-    """Check that `buffer`, a whole segment, holds undamaged operations of txid `first_txid` .. `last_txid`.
+    """Check that `buffer`, a whole segment, has undamaged operations with txids `first_txid` .. `last_txid`.
 
-    What an operation says is not looked at, except in layouts before -56, whose operations have no length.
+    Operations are not decoded, except in layouts before -56, whose operations have no length.
 
     Raises:
         CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
-        CorruptOpError: an operation is cut or its checksum differs.
-        TransactionGapError: a txid is not the one after its predecessor.
+        CorruptOpError: an operation is truncated or its checksum differs.
+        TransactionGapError: a txid does not follow its predecessor.
         SegmentError: the segment ends before `last_txid`.
     """
     if decode_header(buffer, file=file) > _LENGTH_SINCE:
@@ -38,24 +38,24 @@ def check_extent(buffer: Buffer, first_txid: int, last_txid: int, *, file: str =
     with memoryview(buffer) as view:
         for txid in range(first_txid, last_txid + 1):
             if position >= len(view) or view[position] == TERMINATOR:
-                problem = f"the segment ends before txid {txid}, its name promises txid {last_txid}"
+                problem = f"the segment ends before txid {txid}; by its name it ends with txid {last_txid}"
                 raise SegmentError(problem, file=file, offset=position)
             position = _check_frame(view, position, txid, file)
 
 
 def check_segment_file(path: Path, first_txid: int, last_txid: int, *, name: str = "") -> None:
-    """`check_extent` of the file `path`; errors name it `name`, or as it is called.
+    """Run `check_extent` on the file `path`; errors name it `name`, by default its file name.
 
     Raises:
         JournalError: see `check_extent`.
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     with map_file(path) as content:
         check_extent(content, first_txid, last_txid, file=name or path.name)
 
 
 def whole_segments(segments: Iterable[EditLogSegment]) -> list[EditLogSegment]:
-    """The finalized segments whose files are whole, to conclude from; reads all of them."""
+    """Return the finalized segments whose files are complete and undamaged; reads all of them."""
     return [each for each in segments if each.last is not None and _is_whole(each, each.last)]
 
 
@@ -68,7 +68,7 @@ def _is_whole(segment: EditLogSegment, last_txid: int) -> bool:
 
 
 def _check_frame(view: memoryview, position: int, txid: int, file: str) -> int:
-    """The position behind the operation at `position`, whose txid has to be `txid`."""
+    """Return the position after the operation at `position`, whose txid must be `txid`."""
     if len(view) - position < _FRAME.size:
         raise CorruptOpError("the operation is cut", file=file, offset=position, txid=txid)
     _, length, found = _FRAME.unpack_from(view, position)

@@ -20,7 +20,7 @@ from journal.segment import SegmentCursor, iter_ops
 
 @dataclass(frozen=True, slots=True)
 class EditLogSegment:
-    """A segment file by its name: txids `first` to `last`, `last` None while it is in progress."""
+    """A segment file by its name: txids `first` to `last`; `last` is None while it is in progress."""
 
     first: int
     last: int | None
@@ -32,11 +32,11 @@ class EditLogSegment:
 
 
 def list_segments(directory: Path) -> list[EditLogSegment]:
-    """Finalized and in-progress segments of `directory`, by first and last txid, in-progress ones last.
+    """Return the segments of `directory` by first and last txid, those in progress last.
 
     Raises:
         OSError: the directory cannot be read.
-        SegmentError: a name ends before it begins.
+        SegmentError: the last txid in a name is smaller than the first.
     """
     with file_faults(directory, "cannot be listed"):
         paths = list(directory.iterdir())
@@ -53,14 +53,14 @@ def list_segments(directory: Path) -> list[EditLogSegment]:
 
 @contextmanager
 def map_file(path: Path, *, follow: bool = True) -> Iterator[Buffer]:
-    """The content of `path`, opened as by `open_regular`, as a read-only map; an empty file gives empty bytes.
+    """Yield the content of `path`, opened as by `open_regular`, as a read-only map; empty bytes for an empty file.
 
-    A segment in progress becomes shorter when it is finalized: that is no fault unless what is gone was read.
+    A segment in progress becomes shorter when it is finalized. That is an error only if removed bytes were read.
 
     Raises:
         OSError: the file cannot be read.
-        NotRegularError, SparseFileError: it is no file that an edit log has.
-        SegmentError: it became shorter, and what was read is not what it held.
+        NotRegularError, SparseFileError: an edit log has no such file.
+        SegmentError: the file became shorter, and the reader has read bytes that were not in it.
     """
     with file_faults(path, "cannot be read"):
         content = map_regular(path, follow=follow)
@@ -85,7 +85,7 @@ def _refuse_shrunk(content: MappedFile, path: Path, error: Exception | None) -> 
 
 
 def read_ops(segment: EditLogSegment, *, from_txid: int | None = None) -> Iterator[EditOp]:
-    """The operations of `segment`, from `from_txid` on, checked as `iter_ops` says.
+    """Yield the operations of `segment` from `from_txid` on, checked as by `iter_ops`.
 
     Raises:
         JournalError: see `iter_ops`.
@@ -103,21 +103,21 @@ def read_ops(segment: EditLogSegment, *, from_txid: int | None = None) -> Iterat
 
 
 Opened = Callable[[EditLogSegment, int, Callable[[int], Iterator[EditOp]]], None]
-"""See `Transactions`."""
+"""Callback of `Transactions`."""
 
 
 class Transactions:
-    """The operations of `segments` (as `select_segments` gives them) in one sequence from `from_txid` on.
+    """The operations of `segments` (as returned by `select_segments`) in one sequence from `from_txid` on.
 
-    A reader takes them one by one, or segment by segment as cursors.
+    A reader iterates over operations, or over segments as cursors.
 
     Args:
-        opened: told of each segment before it is read: the segment, the first txid wanted of it, and what gives its
-            operations from a txid on, read from the same mapping of the file.
+        opened: called for each segment before it is read, with the segment, its first wanted txid, and a function that
+            yields its operations from a txid on, read from the same mapping of the file.
 
-    Raises (while they are read):
+    Raises (during iteration):
         JournalError: see `read_ops`.
-        TransactionGapError: a segment does not continue the one before it.
+        TransactionGapError: a segment does not continue the one before.
         OSError: a file cannot be read.
     """
 
@@ -135,15 +135,17 @@ class Transactions:
         self._opened = opened
 
     def observed(self, opened: Opened) -> Transactions:
-        """The same, with `opened` as above."""
+        """Return the same sequence with another `opened`."""
         return Transactions(self._segments, self._from_txid, max_op_size=self._max_op_size, opened=opened)
 
     def limited(self, max_op_size: int) -> Transactions:
-        """The same, where an operation of more bytes is an error."""
+        """Return the same sequence, with an error for operations of more bytes."""
         return Transactions(self._segments, self._from_txid, max_op_size=max_op_size, opened=self._opened)
 
     def cursors(self) -> Iterator[SegmentCursor]:
-        """A cursor for each segment, at the first operation wanted; it is to be used up before the next is taken."""
+        """Yield a cursor for each segment at its first wanted operation; finish each cursor before you request the
+        next.
+        """
         expected = self._from_txid
         for segment in self._segments:
             with map_file(segment.path) as content:
@@ -174,20 +176,19 @@ class Transactions:
 
 
 def read_transactions(segments: Iterable[EditLogSegment], from_txid: int) -> Transactions:
-    """`Transactions` of segments."""
     return Transactions(segments, from_txid)
 
 
 def select_segments(
     segments: Iterable[EditLogSegment], from_txid: int, to_txid: int | None = None
 ) -> list[EditLogSegment]:
-    """The finalized segments that hold `from_txid` .. `to_txid` without a gap, in order.
+    """Return the finalized segments with `from_txid` .. `to_txid` without a gap, in order.
 
-    Without `to_txid` they reach as far as there are finalized segments; none at all gives an empty list.
-    Of segments with the same first txid the longest is taken. The first one may begin before `from_txid`.
+    Without `to_txid` they extend to the newest finalized segment; the list is empty without segments. Of segments with
+    the same first txid, the longest is chosen. The first segment may begin before `from_txid`.
 
     Raises:
-        TransactionGapError: transactions are missing; names them and what comes next.
+        TransactionGapError: transactions are missing; names them and the next available one.
     """
     finalized = [(segment.first, segment.last, segment) for segment in segments if segment.last is not None]
     wanted = max((last for _, last, _ in finalized), default=from_txid - 1) if to_txid is None else to_txid
@@ -212,6 +213,8 @@ def _gap(expected: int, wanted: int, later: list[int]) -> TransactionGapError:
 
 
 def segment_ops(path: Path, content: Buffer) -> SegmentCursor:
-    """All operations; what the name promises is checked, an in-progress segment is read to its last good one."""
+    """Return a cursor over all operations, checked against the file's name; an in-progress segment may have a torn
+    tail.
+    """
     name = parse_segment(path.name) or SegmentName(0, None)
     return SegmentCursor(content, file=str(path), last_txid=name.last, in_progress=name.in_progress)

@@ -1,4 +1,4 @@
-"""Hops over the operations of a segment by their lengths, so that it can be cut into ranges: nothing is decoded."""
+"""Operations of a segment as frames, found by their lengths without decoding: to split, check and count them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from journal.primitives import Buffer
 _LENGTH_SINCE = -56  # LayoutVersion.Feature.EDITLOG_LENGTH
 _FRAME = Struct(">Biq")
 _CHECKSUM = Struct(">I")
-_MIN_LENGTH = 12  # the length itself and the txid
+_MIN_LENGTH = 12  # the length field and the txid
 
 
 class Frame(NamedTuple):
-    """An operation as its first 13 bytes tell it: bytes `start` .. `end`, its checksum included."""
+    """The first 13 bytes of an operation: opcode, txid and the bytes `start` .. `end` of the whole operation with
+    checksum.
+    """
 
     start: int
     end: int
@@ -27,17 +29,17 @@ class Frame(NamedTuple):
 
 
 def has_frames(layout_version: int) -> bool:
-    """Whether operations carry their length, which they do since layout -56."""
+    """Whether operations have a length field; they do since layout -56."""
     return layout_version <= _LENGTH_SINCE
 
 
 def hop(buffer: Buffer, start: int, stop: int, *, file: str = "") -> Iterator[Frame]:
-    """The operations that begin in `buffer[start:stop]`, as far as the terminator; `start` is the first one's place.
+    """Yield the operations that begin in `buffer[start:stop]`, up to the terminator; the first one begins at `start`.
 
-    Neither opcodes nor checksums nor txids are looked at.
+    Opcodes, checksums and txids are not checked.
 
     Raises:
-        CorruptOpError: a length that cannot be, or the buffer ends within an operation.
+        CorruptOpError: a length is impossible, or the buffer ends within an operation.
     """
     size = len(buffer)
     unpack = _FRAME.unpack_from
@@ -45,20 +47,20 @@ def hop(buffer: Buffer, start: int, stop: int, *, file: str = "") -> Iterator[Fr
         if buffer[start] == TERMINATOR:
             return
         if size - start < _FRAME.size:
-            raise CorruptOpError(f"the operation is cut after {size - start} bytes", file=file, offset=start)
+            raise CorruptOpError(f"the operation is truncated after {size - start} bytes", file=file, offset=start)
         opcode, length, txid = unpack(buffer, start)
         end = start + 1 + length + _CHECKSUM.size
         if length < _MIN_LENGTH:
             raise CorruptOpError(f"impossible operation length {length}", file=file, offset=start)
         if end > size:
-            problem = f"the operation is cut: {end - start} bytes wanted where {size - start} are left"
+            problem = f"the operation is truncated: it has {end - start} bytes, but only {size - start} are left"
             raise CorruptOpError(problem, file=file, offset=start, txid=txid)
         yield Frame(start, end, opcode, txid)
         start = end
 
 
 def check_frame(buffer: Buffer, frame: Frame, *, file: str = "") -> None:
-    """Check the bytes of an operation that is not decoded against its checksum.
+    """Check the bytes of an operation against its checksum, without decoding them.
 
     Raises:
         CorruptOpError: they differ.

@@ -1,4 +1,4 @@
-"""Writing a finalized segment in one go, from operations or from the good bytes of another segment."""
+"""Writing a finalized segment at once, from operations or from the intact bytes of another segment."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ class WrittenSegment(NamedTuple):
 
 
 def write_ops(output: Path, ops: Iterable[EditOp], layout_version: int, *, overwrite: bool = False) -> WrittenSegment:
-    """Write `ops` as a finalized segment; into a directory under its own name, else as file `output`.
+    """Write `ops` as a finalized segment: into a directory under the segment's name, else as file `output`.
+
+    Nothing is left after any error.
 
     Raises:
-        TransactionGapError: their txids are not one after the other.
-        SegmentError: there is none.
+        TransactionGapError: the txids are not consecutive.
+        SegmentError: `ops` is empty.
         OpEncodingError, UnsupportedLayoutError: see `encode_op`.
-        JournalStorageError: the file cannot be written, or exists and is not to be overwritten.
-        JournalError: as iterating `ops` raises it. Nothing is left after any error.
+        JournalStorageError: the file cannot be written, or exists and may not be replaced.
+        JournalError: an error of iterating `ops`.
     """
     header = encode_header(layout_version)
     first = last = None

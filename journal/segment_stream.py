@@ -1,7 +1,8 @@
-"""The open segment in one directory, as files: created, appended, synced and finalized durably.
+"""The open segment in one directory: its file is created, appended, synced and finalized durably.
 
-It is in progress, then finalized or let go of. A crash finds `edits_inprogress_FIRST` with whole operations up to the
-last sync and perhaps a part of more, or the finalized file, never both: the rename is the only step between them.
+The segment is in progress, then finalized or abandoned. After a crash the directory contains either
+`edits_inprogress_FIRST` with all operations up to the last sync and perhaps a part of more, or the finalized file.
+Both never exist, because the rename is the only step between them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class SegmentStream:
         """Create the file with its header, both durable.
 
         Raises:
-            OSError: it exists already, or cannot be written; what was created is removed again.
+            OSError: the file exists already, or cannot be written; the created file is removed.
         """
         header = encode_header(layout_version)
         path = directory / inprogress_name(first_txid)
@@ -52,7 +53,7 @@ class SegmentStream:
         """Write `data` at the end and sync the file.
 
         Raises:
-            OSError: it may be written in part.
+            OSError: a part of the data may be written.
         """
         with memoryview(data) as rest:
             written = 0
@@ -64,7 +65,7 @@ class SegmentStream:
         """Close the file and give it its final name, durably.
 
         Raises:
-            OSError: closing or renaming failed, or a segment of the final name exists; that one is not touched.
+            OSError: closing or renaming failed, or a segment of the final name exists; that segment is unchanged.
         """
         self._file.close()
         target = self.directory / segment_name(self.first_txid, last_txid)
@@ -74,6 +75,6 @@ class SegmentStream:
         return target
 
     def abort(self) -> None:
-        """Close the file where it is, after an error that is reported; closing cannot make that worse."""
+        """Close the file in its current state; an error of closing adds nothing to the error being reported."""
         with suppress(OSError):
             self._file.close()

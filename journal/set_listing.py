@@ -1,4 +1,4 @@
-"""What the members of a journal set have, as a reader of the set is to see it."""
+"""Segments of the members of a journal set, as a reader of the set should see them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from journal.segment_copies import SegmentCopies
 
 
 def segments_of(journal: Journal, from_txid: int, *, in_progress: bool) -> Sequence[ReadableSegment]:
-    """What a member has; behind a gap, where it has one: the transactions before may be in another member."""
+    """Return the segments of a member, also those after a gap: another member may have the missing transactions."""
     if isinstance(journal, FileJournal):
         return journal.files(in_progress=in_progress)
     while True:
@@ -24,7 +24,7 @@ def segments_of(journal: Journal, from_txid: int, *, in_progress: bool) -> Seque
 
 
 def bounded(segment: ReadableSegment, open_first: int, open_last: int) -> ReadableSegment:
-    """A copy of the open segment as far as it is durable; what a member has beyond may be taken back."""
+    """Limit a copy of the open segment to its durable transactions; recovery may discard later ones."""
     if segment.in_progress and segment.first == open_first:
         return SegmentCopies([segment], min(segment.last, open_last))
     return segment

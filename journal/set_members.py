@@ -1,13 +1,13 @@
-"""The members of a journal set: which are written, which were dropped and why, and whether enough are left.
+"""The members of a journal set: written and dropped ones, and whether enough are left.
 
-A seat is free (no segment, no fault), written (a segment is open in it), or dropped (a fault).
+A seat is free (no segment, no fault), written (with an open segment), or dropped (with a fault).
 
-    a segment begins       free -> written; dropped -> written where it is restored, with this segment as its first.
-    a step fails in it     -> dropped; its segment is let go of and stays in progress.
+    a segment begins       free -> written; dropped -> written if it is restored, beginning with this segment.
+    a step fails in it     -> dropped; its segment stays in progress.
     the segment ends       written -> free.
     recovery               all become free, or are dropped again.
 
-A dropped member gets nothing more of the segment that is open, so none has a segment with a hole in it.
+A dropped member gets no more of the open segment, so its segments have no holes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Member:
 
     Attributes:
         required: the set fails with it (dfs.namenode.edits.dir.required).
-        shared: others read it, as dfs.namenode.shared.edits.dir; it is written first, so that no other member has
-            transactions that a standby did not see.
+        shared: others read it, as dfs.namenode.shared.edits.dir. It is written first, so that a standby sees every
+            transaction that another member has.
     """
 
     journal: Journal
@@ -39,7 +39,7 @@ class Member:
 
 
 class Seat:
-    """A member, the segment that is open in it, and why it was dropped."""
+    """A member with its open segment, and the error for which it was dropped."""
 
     def __init__(self, member: Member) -> None:
         self.member = member
@@ -56,11 +56,11 @@ class Seat:
 
 
 class Members:
-    """Seats in the order in which they are written; one thread at a time.
+    """Seats in the order in which they are written; not thread-safe.
 
     Args:
-        minimum: how many of those that are not required have to work.
-        on_failure: told of every member that is dropped.
+        minimum: number of members that must work, of those that are not required.
+        on_failure: called for every dropped member.
     """
 
     def __init__(
@@ -73,20 +73,20 @@ class Members:
 
     @property
     def usable(self) -> list[Seat]:
-        """Those that were not dropped."""
+        """Seats that are not dropped."""
         return [seat for seat in self.seats if seat.fault is None]
 
     @property
     def written(self) -> list[Seat]:
-        """Those with an open segment."""
+        """Seats with an open segment."""
         return [seat for seat in self.seats if seat.writer is not None]
 
     @contextmanager
     def dropping(self, seat: Seat, kind: type[JournalError] = JournalError) -> Iterator[None]:
-        """Drops the member where a step fails with an error of this kind; a required one takes the set with it.
+        """Drop the member if a step fails with this kind of error; the failure of a required member fails the set.
 
         Raises:
-            JournalStorageError: it is required.
+            JournalStorageError: the member is required.
         """
         try:
             yield
@@ -100,7 +100,7 @@ class Members:
         """Take a step in every open segment.
 
         Raises:
-            JournalStorageError: too many failed.
+            JournalStorageError: too many members failed.
         """
         for seat in self.written:
             with self.dropping(seat):
@@ -109,7 +109,7 @@ class Members:
         self.require_enough(what, self.written)
 
     def forget(self) -> None:
-        """The open segments were finalized."""
+        """Clear the open segments, which were finalized."""
         for seat in self.seats:
             seat.writer = None
 
@@ -117,7 +117,7 @@ class Members:
         """Check that enough members work (NameNodeResourcePolicy).
 
         Raises:
-            JournalStorageError: they do not.
+            JournalStorageError: too few work.
         """
         redundant = [seat for seat in self.seats if not seat.member.required]
         left = sum(seat in working for seat in redundant)
@@ -125,12 +125,12 @@ class Members:
         if required_work and (left >= self._minimum or not redundant):
             return
         faults = [seat.fault for seat in self.seats if seat.fault is not None]
-        told = "; ".join(fault.message for fault in faults)
-        problem = f"{what}: {left} of {len(redundant)} redundant journals work, {self._minimum} have to: {told}"
+        reasons = "; ".join(fault.message for fault in faults)
+        problem = f"{what}: {left} of {len(redundant)} redundant journals work, {self._minimum} are required: {reasons}"
         raise JournalStorageError(problem) from (faults[-1] if faults else None)
 
     def abort(self) -> None:
-        """Let go of every open segment."""
+        """Abort every open segment."""
         for seat in self.written:
             if seat.writer is not None:
                 seat.writer.abort()

@@ -1,4 +1,4 @@
-"""The open segment of a journal set, in every member that is written."""
+"""The open segment of a journal set, in every written member."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from journal.set_members import Members
 
 
 class SetWriter:
-    """`SegmentWriter` of a set; each step is done in all members, and ends the segment where too many fail.
+    """`SegmentWriter` of a set; takes each step in all members, and ends the segment when too many fail.
 
     Args:
         members: each with its open segment.
-        first_txid: where they begin.
-        ended: told when it is over, and whether the segment is whole and finalized.
+        first_txid: first transaction of these segments.
+        ended: called at the end, with whether the segment is complete and finalized.
 
     Attributes:
-        last_txid: newest transaction that all members have that are written.
+        last_txid: newest transaction that all written members have.
     """
 
     def __init__(self, members: Members, first_txid: int, ended: Callable[[bool], None]) -> None:
@@ -50,7 +50,7 @@ class SetWriter:
     @contextmanager
     def _aborting(self) -> Iterator[None]:
         if not self._open:
-            hint = "Recover the journals, and begin another segment."
+            hint = "Recover the journals, then begin another segment."
             raise JournalError(f"segment {self.first_txid} was abandoned", txid=self.last_txid, hint=hint)
         try:
             yield

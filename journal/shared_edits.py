@@ -1,4 +1,4 @@
-"""Where the edits are that the active shares: `dfs.namenode.shared.edits.dir` as a URI."""
+"""The location of the edits that the active NameNode shares: `dfs.namenode.shared.edits.dir` as a URI."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ RESOLUTION = ConfigKey(
     "dfs.namenode.edits.qjournals.resolution-enabled",
     "false",
     OPTIONAL_SWITCH,
-    "Quorum journals whose nodes a resolver finds behind one name.",
+    "Quorum journals whose nodes are resolved from one name.",
     KeyStatus.IGNORED,
-    "each JournalNode has to be named in dfs.namenode.shared.edits.dir; a standby refuses the switch",
+    "name each JournalNode in dfs.namenode.shared.edits.dir; a standby refuses to start with the switch on",
     ABSENT,
 )
 
 
 def shared_edits(settings: Configuration, key: str) -> str:
-    """The URI that `key` holds: `file:///directory`, `qjournal://host:port;host:port/id`, or another journal's.
+    """Return the URI in `key`: `file:///directory`, `qjournal://host:port;host:port/id`, or another journal's.
 
     Raises:
-        ConfigurationError: it holds none or several, or no journal is of that kind.
+        ConfigurationError: the key has no URI or several, or the kind of journal is unknown.
     """
     found = settings.get_list(key)
     if len(found) != 1:
@@ -37,10 +37,10 @@ def shared_edits(settings: Configuration, key: str) -> str:
 
 
 def journal_uris(settings: Configuration, key: str) -> tuple[str, ...]:
-    """The URIs in the list that `key` holds, each once.
+    """Return the URIs in the list of `key`, without duplicates.
 
     Raises:
-        ConfigurationError: for one of them no journal is of that kind.
+        ConfigurationError: the kind of journal of a URI is unknown.
     """
     return tuple(dict.fromkeys(_journal_uri(settings, key, item) for item in settings.get_list(key)))
 
@@ -53,7 +53,7 @@ def _journal_uri(settings: Configuration, key: str, item: str) -> str:
         if scheme == SCHEME:
             _refuse_resolution(settings)
             return QuorumAddress.parse(item).uri
-        # All kinds of journal come with it, which few commands need.
+        # Parsing loads all kinds of journal, which few commands need.
         from journal.open_journal import open_journal
 
         open_journal(item).close()
@@ -71,12 +71,12 @@ def _directory_uri(settings: Configuration, key: str, item: str) -> str:
 
 
 def directory_of(uri: str) -> Path | None:
-    """The directory that a `file:` URI names; None of any other."""
+    """Return the directory of a `file:` URI; None for other URIs."""
     return Path(unquote(urlsplit(uri).path)) if uri_scheme(uri) == _FILE else None
 
 
 def _refuse_resolution(settings: Configuration) -> None:
-    """One name for all nodes would be taken for a quorum of one."""
+    """Without resolution, one name for all nodes would be read as a quorum of one node."""
     if RESOLUTION.read(settings):
-        problem = "is on, but each JournalNode has to be named itself in dfs.namenode.shared.edits.dir"
+        problem = "is on, but resolution is not supported: name each JournalNode in dfs.namenode.shared.edits.dir"
         raise ConfigurationError([settings.fault(RESOLUTION.name, problem)])

@@ -1,10 +1,10 @@
-"""Leaving out single operations of a segment: each is replaced by one that changes nothing, at the same txid.
+"""Leaving out single operations of a segment: each is replaced by an operation without effect, at the same txid.
 
-The replacement is OP_TIMES of the root with both times -1, "leave as it is". Every release reads it in every layout
-(FSEditLogLoader, FSDirAttrOp.unprotectedSetTimes). A segment without a transaction would be a gap, which no NameNode
-accepts.
+The replacement is OP_TIMES of the root with both times -1, "leave unchanged". Every release reads it in every layout
+(FSEditLogLoader, FSDirAttrOp.unprotectedSetTimes). A segment without one of its transactions would have a gap, and a
+NameNode refuses gaps.
 
-An operation that cannot be decoded is left out as one that can. What it said is then not known.
+An operation that cannot be decoded is replaced in the same way; its content is then unknown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _UNCHANGED = -1
 
 @dataclass(frozen=True, slots=True)
 class SkippedOp:
-    """A transaction that is left out; `op` is None where it cannot be read or was missing."""
+    """A transaction that is left out; `op` is None if it is unreadable or missing."""
 
     txid: int
     offset: int
@@ -38,10 +38,10 @@ class SkipPlan:
     """A segment with some operations left out.
 
     Attributes:
-        first_txid, last_txid: of the result, which has them all.
+        first_txid, last_txid: of the result, which has all txids in between.
         pieces: bytes of the result: ranges of the source, and encoded operations.
         skipped: by txid.
-        end: where the last operation that was read ends in the source.
+        end: end of the last operation read from the source.
         fault: why nothing was read after `end`; None at the end of the segment.
     """
 
@@ -56,12 +56,12 @@ class SkipPlan:
 
 @dataclass(frozen=True, slots=True)
 class SkipRequest:
-    """What is to be left out of which segment.
+    """Transactions to leave out of a segment.
 
     Attributes:
-        txids: to leave out.
+        txids: the transactions.
         file: name of the segment, for errors.
-        first_txid, last_txid: that its name promises, None where it promises none.
+        first_txid, last_txid: txids in the file's name; None if the name has none.
     """
 
     txids: Collection[int]
@@ -71,7 +71,7 @@ class SkipRequest:
 
 
 def neutral_op(txid: int) -> EditOp:
-    """An operation that changes nothing."""
+    """Return an operation without effect."""
     return TimesOp(txid=txid, path="/", mtime=_UNCHANGED, atime=_UNCHANGED)
 
 
@@ -79,7 +79,7 @@ def plan_skips(buffer: Buffer, request: SkipRequest) -> SkipPlan:
     """Read a whole segment and leave out the operations that `request` names.
 
     Raises:
-        SegmentError: it does not hold them, one is a marker that changes nothing, or more than these are unreadable.
+        SegmentError: they are missing, one is a marker without effect, or further operations are unreadable.
         CorruptHeaderError, UnsupportedLayoutError: see `decode_header`.
     """
     return _Planner(buffer, request).plan()
@@ -111,7 +111,7 @@ class _Planner:
         self._check_missing()
         first, expected = self._first, self._expected
         if first is None or expected is None or expected == first:
-            raise self._fault or SegmentError("the segment holds no operation", file=self._request.file)
+            raise self._fault or SegmentError("the segment has no operation", file=self._request.file)
         return SkipPlan(
             self._layout, first, expected - 1, tuple(self._pieces), tuple(self._skipped), self._position, self._fault
         )
@@ -129,7 +129,7 @@ class _Planner:
         elif op.txid > expected:
             self._leave_out_unread(expected, op.txid - 1, TransactionGapError(expected, op.txid))
         elif op.txid < expected:
-            problem = f"transaction {op.txid} follows where {expected} is expected"
+            problem = f"found transaction {op.txid} instead of {expected}"
             raise SegmentError(problem, file=self._request.file, txid=expected)
 
     def _take(self, op: EditOp, following: int) -> None:
@@ -137,31 +137,31 @@ class _Planner:
             self._copy(self._position, following)
         elif isinstance(op, StartLogSegmentOp | EndLogSegmentOp):
             raise SegmentError(
-                f"it is {op.name}, which changes nothing",
+                f"the transaction is {op.name}, which has no effect",
                 file=self._request.file,
                 txid=op.txid,
-                hint="Name the operation that cannot be applied: the error of the NameNode or of `merge` has its txid.",
+                hint="Name the operation that cannot be applied: its txid is in the error of the NameNode or `merge`.",
             )
         else:
             self._leave_out(SkippedOp(op.txid, self._position, op))
         self._position, self._expected = following, op.txid + 1
 
     def _jump(self, error: CorruptOpError) -> bool:
-        """Go on at the next whole operation, where all between may be left out; False where none follows."""
+        """Continue at the next complete operation if all before may be left out; False if none follows."""
         expected = self._expected
         least = None if expected is None else expected + 1
         run = next(iter(readable_runs(self._buffer, self._position, self._layout, least)), None)
         if run is None:
             return False
         if expected is None:
-            # nothing tells which transactions come before
+            # the transactions before are unknown
             raise error
         self._leave_out_unread(expected, run.first - 1, error)
         self._position, self._expected = run.start, run.first
         return True
 
     def _check_missing(self) -> None:
-        """What a finalized segment's name promises has to be in the result; a torn tail may be cut from an open one."""
+        """Check that a finalized segment is complete to the txid of its name; an open one may lose a torn tail."""
         last, expected = self._request.last_txid, self._expected
         if last is not None and expected is not None and expected <= last:
             fault = self._fault or TransactionGapError(expected, None)
@@ -170,7 +170,7 @@ class _Planner:
         absent = set(self._request.txids) - {each.txid for each in self._skipped}
         if absent:
             raise SegmentError(
-                f"transaction {min(absent)} is not in it",
+                f"the segment does not contain transaction {min(absent)}",
                 file=self._request.file,
                 hint="`checkpointer edits info` prints the first and the last transaction of a segment.",
             )
@@ -184,8 +184,8 @@ class _Planner:
                 file=self._request.file,
                 offset=self._position,
                 txid=first,
-                hint="First look for a whole copy in another edits directory or on a JournalNode; where there is none, "
-                f"--skip {named} leaves them out.",
+                hint="First look for a complete copy in another edits directory or on a JournalNode. If none exists, "
+                f"--skip {named} leaves these transactions out.",
             )
         for txid in range(first, last + 1):
             self._leave_out(SkippedOp(txid, self._position, None))
@@ -194,7 +194,7 @@ class _Planner:
     def _leave_out(self, skipped: SkippedOp) -> None:
         self._skipped.append(skipped)
         first_of_all = skipped.txid == self._request.first_txid and skipped.op is None
-        # a segment begins with this marker, and nothing else can have stood there
+        # a segment begins with this marker, so the missing operation can only be the marker
         op = StartLogSegmentOp(txid=skipped.txid) if first_of_all else neutral_op(skipped.txid)
         self._pieces.append(encode_op(op, self._layout))
 
@@ -207,7 +207,7 @@ class _Planner:
 
 
 def source_ops(plan: SkipPlan, buffer: Buffer) -> Iterator[EditOp]:
-    """The operations of the source that could be read, those that are left out too, in order."""
+    """Yield the readable operations of the source in order, including those that are left out."""
     skipped = iter(plan.skipped)
     for piece in plan.pieces:
         if isinstance(piece, bytes):

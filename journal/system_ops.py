@@ -1,4 +1,4 @@
-"""Operations on the state beside the tree (FSEditLogOp): stamps, tokens, caches, erasure coding, markers."""
+"""Operations on state outside the tree (FSEditLogOp): stamps, tokens, caches, erasure coding, markers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that fields of edit log operations hold."""
+"""Values of the fields of edit log operations."""
 
 from __future__ import annotations
 

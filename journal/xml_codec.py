@@ -11,7 +11,7 @@ from journal.operation import EditOp, XmlConstant
 
 _ERASURE_CODING_LAYOUT = -64  # the first layout of Hadoop 3
 
-# what XMLUtils.mangleXmlString hides: XML cannot hold it, and the backslash that marks it
+# characters that XMLUtils.mangleXmlString escapes: those impossible in XML, and the backslash
 _UNHOLDABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff\\\\]")
 
 
@@ -19,8 +19,8 @@ _UNHOLDABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff\\
 class XmlDialect:
     """The differences between the releases' XML.
 
-    `layout_version` is the release's own, whose fields it writes whatever layout the log has; `special` are
-    the characters it escapes, by number in `number_format` where they have no entity.
+    `layout_version` is the release's own; it selects the written fields in logs of every layout. `special` are the
+    characters to escape, by number in `number_format` if they have no entity.
     """
 
     layout_version: int
@@ -45,12 +45,12 @@ _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def dialect_of(layout_version: int) -> XmlDialect:
-    """The dialect of the release that writes `layout_version`."""
+    """Return the dialect of the release that writes `layout_version`."""
     return HADOOP_3 if layout_version <= _ERASURE_CODING_LAYOUT else HADOOP_2
 
 
 class _Lines:
-    """Collects the lines of one operation."""
+    """The lines of one operation."""
 
     def __init__(self, dialect: XmlDialect) -> None:
         self.lines: list[str] = []
@@ -81,7 +81,7 @@ class _Lines:
 
 
 def op_to_xml(op: EditOp, dialect: XmlDialect) -> str:
-    """The RECORD element of `op`."""
+    """Return the RECORD element of `op`."""
     out = _Lines(dialect)
     for item in op.xml_items:
         if isinstance(item, XmlConstant):
@@ -95,7 +95,7 @@ def op_to_xml(op: EditOp, dialect: XmlDialect) -> str:
 
 
 def dump_xml(ops: Iterable[EditOp], layout_version: int, dialect: XmlDialect | None = None) -> Iterator[str]:
-    """The document of `ops`, in pieces; without `dialect` that of the release of `layout_version`."""
+    """Yield the document of `ops` in pieces; the default dialect is that of the release of `layout_version`."""
     dialect = dialect or dialect_of(layout_version)
     yield f"{dialect.declaration}\n<EDITS>\n  <EDITS_VERSION>{layout_version}</EDITS_VERSION>\n"
     for op in ops:

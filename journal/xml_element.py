@@ -1,4 +1,4 @@
-"""One element of OEV XML while it is read: fields take their children by tag, and nothing may be left over."""
+"""One element of OEV XML during parsing: fields take children by tag, and `finish` rejects remaining ones."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class MissingElementError(EditsTextError):
-    """A field without an element; fields with a default take that."""
+    """A field without an element; fields with a default take the default."""
 
 
 def unmangle(text: str) -> str:
-    r"""The inverse of XMLUtils.mangleXmlString: `\XXXX;` becomes the code point XXXX (hexadecimal).
+    r"""Invert XMLUtils.mangleXmlString: `\XXXX;` becomes the code point XXXX (hexadecimal).
 
     Raises:
-        ValueError: a backslash begins no such escape.
+        ValueError: a backslash does not begin such an escape.
     """
     if "\\" not in text:
         return text
@@ -31,7 +31,7 @@ def unmangle(text: str) -> str:
 
 def _code_point(match: re.Match[str]) -> str:
     if match[1] is None:
-        raise ValueError(f"the backslash at character {match.start()} begins no escape")
+        raise ValueError(f"the backslash at character {match.start()} does not begin an escape")
     return chr(int(match[1], 16))
 
 
@@ -49,23 +49,23 @@ class XmlElement:
         self._read = False
 
     def add(self, child: XmlElement) -> None:
-        """Append a child; the parser calls it."""
+        """Append a child, for the parser."""
         self._children.append(child)
         self._untaken.setdefault(child.tag, []).append(child)
 
     def end(self, text: str) -> None:
-        """The element is complete with `text`; the parser calls it.
+        """Complete the element with `text`, for the parser.
 
         Raises:
-            EditsTextError: text beside child elements.
+            EditsTextError: the element has both text and child elements.
         """
         if not self._children:
             self._text = text
         elif text.strip():
-            raise self.fault(f"text beside the elements in {self.tag}")
+            raise self.fault(f"text between the elements in {self.tag}")
 
     def optional(self, tag: str) -> XmlElement | None:
-        """Take the child `tag`, if there is one.
+        """Take the child `tag`, if it exists.
 
         Raises:
             EditsTextError: there are several.
@@ -79,7 +79,7 @@ class XmlElement:
         """Take the only child `tag`.
 
         Raises:
-            MissingElementError: there is none.
+            MissingElementError: it is missing.
             EditsTextError: there are several.
         """
         found = self.optional(tag)
@@ -92,28 +92,28 @@ class XmlElement:
         return self._untaken.pop(tag, [])
 
     def string(self, tag: str) -> str:
-        """The text of the only child `tag`; raises as `one`."""
+        """Return the text of the only child `tag`; raises as `one`."""
         return self.one(tag).content()
 
     def optional_string(self, tag: str) -> str | None:
-        """The text of child `tag`, None without it; raises as `optional`."""
+        """Return the text of child `tag`, None without it; raises as `optional`."""
         found = self.optional(tag)
         return None if found is None else found.content()
 
     def integer(self, tag: str) -> int:
-        """The number in the only child `tag`; raises as `one`."""
+        """Return the number in the only child `tag`; raises as `one`."""
         return self.one(tag).number()
 
     def optional_integer(self, tag: str) -> int | None:
-        """The number in child `tag`, None without it; raises as `optional`."""
+        """Return the number in child `tag`, None without it; raises as `optional`."""
         found = self.optional(tag)
         return None if found is None else found.number()
 
     def content(self) -> str:
-        """The element's own text, unescaped.
+        """Return the element's own text, unescaped.
 
         Raises:
-            EditsTextError: an escape is none.
+            EditsTextError: an escape is invalid.
         """
         self._read = True
         try:
@@ -122,31 +122,31 @@ class XmlElement:
             raise self.fault(f"{self.tag}: {error}") from None
 
     def number(self) -> int:
-        """The element's own text as a decimal number.
+        """Return the element's own text as a decimal number.
 
         Raises:
-            EditsTextError: it is none.
+            EditsTextError: the text is not a number.
         """
         text = self.content()
         if _NUMBER.fullmatch(text) is None:
-            raise self.fault(f"{self.tag} holds {text[:40]!r} instead of a number")
+            raise self.fault(f"{self.tag} is {text[:40]!r} instead of a number")
         return int(text)
 
     def index(self, tag: str, names: tuple[str, ...]) -> int:
-        """The place in `names` of what the only child `tag` says.
+        """Return the index in `names` of the text of the only child `tag`.
 
         Raises:
-            MissingElementError: there is none.
-            EditsTextError: it says something else.
+            MissingElementError: the child is missing.
+            EditsTextError: its text is not in `names`.
         """
         element = self.one(tag)
         text = element.content()
         if text not in names:
-            raise element.fault(f"{tag} holds {text[:40]!r} instead of one of {', '.join(names)}")
+            raise element.fault(f"{tag} is {text[:40]!r} instead of one of {', '.join(names)}")
         return names.index(text)
 
     def hexadecimal(self, text: str) -> bytes:
-        """`text`, of this element, as bytes.
+        """Return `text`, of this element, as bytes.
 
         Raises:
             EditsTextError: it is not hexadecimal.
@@ -157,18 +157,18 @@ class XmlElement:
             raise self.fault(f"{text[:40]!r} in {self.tag} is not hexadecimal") from None
 
     def finish(self) -> None:
-        """Check that every element below was taken, and its text read.
+        """Check that every element below was taken and its text read.
 
         Raises:
-            EditsTextError: nobody asked for one of them.
+            EditsTextError: an element or text remains.
         """
         for tag, left in self._untaken.items():
             raise left[0].fault(f"{self.tag} has an element {tag}, which belongs to no field")
         if self._text.strip() and not self._read:
-            raise self.fault(f"{self.tag} holds text where elements belong")
+            raise self.fault(f"{self.tag} has text instead of elements")
         for child in self._children:
             child.finish()
 
     def fault(self, problem: str) -> EditsTextError:
-        """An error at this element."""
+        """Return an error at this element."""
         return EditsTextError(problem, line=self.line)

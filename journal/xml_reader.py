@@ -16,27 +16,27 @@ _MAX_DEPTH = 8
 
 
 def parse_xml(chunks: Iterable[bytes], *, file: str = "") -> EditsDocument:
-    """The log in an EDITS document, which comes in pieces of any size.
+    """Parse the log of an EDITS document, which comes in pieces of any size.
 
     Fields that OEV leaves out (`fields_without_xml`) take their defaults.
 
     Raises:
-        EditsTextError: the document does not begin as one. Iterating raises it where a record is none.
+        EditsTextError: the beginning of the document is invalid, or, during iteration, a record.
     """
     document = _Document(file)
     pieces = iter(chunks)
     while document.layout_version is None and not document.ended:
         document.feed(next(pieces, None))
     if document.layout_version is None:
-        raise EditsTextError("the document names no EDITS_VERSION", file=file)
+        raise EditsTextError("the document has no EDITS_VERSION", file=file)
     return EditsDocument(document.layout_version, document.ops(pieces))
 
 
 def op_from_xml(record: XmlElement) -> EditOp:
-    """The operation of a RECORD element.
+    """Return the operation of a RECORD element.
 
     Raises:
-        EditsTextError: elements are missing, left over or hold other values; file and line are not set.
+        EditsTextError: elements are missing, superfluous or have invalid values; file and line are not set.
     """
     opcode = record.one("OPCODE")
     name = opcode.content()
@@ -79,7 +79,7 @@ def _value(item: OpField, tag: str, data: XmlElement) -> Any:
 
 
 class _Document:
-    """Drives expat and collects the operations of the records that are complete."""
+    """Parser that drives expat and collects the operations of complete records."""
 
     def __init__(self, file: str) -> None:
         self.layout_version: int | None = None
@@ -93,7 +93,7 @@ class _Document:
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._text.append
-        # without a document type there are no entities, and so nothing that expands
+        # without a document type there are no entities to expand
         self._parser.StartDoctypeDeclHandler = self._refuse_doctype
 
     def feed(self, chunk: bytes | None) -> None:
@@ -110,7 +110,7 @@ class _Document:
             raise EditsTextError(f"the encoding cannot be read: {error}", file=self._file, line=1) from None
 
     def ops(self, pieces: Iterator[bytes]) -> Iterator[EditOp]:
-        """The operations, from what was fed and from `pieces`."""
+        """Yield the operations of the fed pieces and of `pieces`."""
         while True:
             yield from self._ready
             self._ready.clear()
@@ -129,7 +129,7 @@ class _Document:
         if len(self._open) >= _MAX_DEPTH:
             raise EditsTextError(f"elements are nested deeper than {_MAX_DEPTH}")
         if "".join(self._text).strip():
-            raise EditsTextError(f"text before {tag}, beside elements")
+            raise EditsTextError(f"text before {tag}, between elements")
         self._text.clear()
         self._open.append(XmlElement(tag, self._parser.CurrentLineNumber))
 
@@ -143,7 +143,7 @@ class _Document:
             self._take(element)
 
     def _take(self, element: XmlElement) -> None:
-        """A child of EDITS is complete."""
+        """Process a complete child of EDITS."""
         if element.tag == "EDITS_VERSION" and self.layout_version is None:
             self.layout_version = element.number()
             element.finish()

@@ -1,15 +1,15 @@
 """A bookie's store: requests in, responses out, with group commit between them.
 
-One thread writes. Requests change the index under the lock and leave their records in a queue; the writer takes what
-is there, appends and syncs it, and answers all that waited for it. Others queue meanwhile.
+One thread writes. Requests change the index under the lock and queue their records. The writer takes the queue, appends
+and syncs its records, and sends the responses. Other requests queue at the same time.
 
-    serving    entries are taken.
+    serving    entries are accepted.
     read-only  the disk is nearly full, or a write failed: entries are refused, reads and fences are served. It serves
-               again once there is room.
-    failed     a sync failed, after which nobody can tell what the disk holds: nothing is answered any more.
+               again once the disk has space.
+    failed     a sync failed, after which the content of the disk is unknown: no request is answered any more.
 
-What can never happen, and why: an answer overtakes its record, for answers leave the queue behind the sync of what was
-before them. A write that failed leaves something behind: its records are cut off, and the index is made anew.
+What can never happen, and why: an answer precedes its record, because answers leave the queue after the sync of all
+earlier records. A failed write leaves a trace: its records are cut off, and the index is rebuilt.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from journal.errors import JournalStorageError
 _LOG = logging.getLogger(__name__)
 
 JOURNAL = "bookie.journal"
-_LOOK_SECONDS = 5.0
+_CHECK_SECONDS = 5.0
 
 Answer = Callable[[Response], None]
 
 
 class Bookie:
-    """The bookie in `directory`, which it holds the lock of; any thread may call.
+    """The bookie in `directory`, whose lock it holds; thread-safe.
 
     Args:
         reserve: bytes of the disk that stay free; with less it is read-only.
-        changed: told when it becomes writable or read-only; must not wait.
+        changed: called when it becomes writable or read-only; must not block.
 
     Raises:
         StorageError: the directory is in use.
-        JournalError: what it holds is damaged.
+        JournalError: its content is damaged.
         OSError: it cannot be used.
     """
 
@@ -67,13 +67,13 @@ class Bookie:
         self._queue: list[tuple[Reply, Answer]] = []
         self._writing = False
         self._stopping = False
-        self.writable = self._has_room()
+        self.writable = self._has_space()
         self.failure: OSError | None = None
         self._thread = threading.Thread(target=self._run, name="bookie-journal", daemon=True)
         self._thread.start()
 
     def handle(self, request: Request, answer: Answer) -> None:
-        """Do what `request` asks; `answer` is called once, at once or by the writer, without the lock."""
+        """Perform `request`; `answer` is called once, at once or by the writer, without the lock."""
         with self._lock:
             if self.failure is not None:
                 return
@@ -85,7 +85,7 @@ class Bookie:
         answer(self._response(reply))
 
     def close(self) -> None:
-        """Make durable what is queued, and let go of the directory."""
+        """Make the queue durable, and release the directory."""
         with self._lock:
             self._stopping = True
             self._work.notify()
@@ -93,13 +93,13 @@ class Bookie:
         self._file.close()
         self._storage_lock.release()
 
-    # ---- below: the writer ----
+    # ---- the writer ----
 
     def _run(self) -> None:
         while True:
             with self._lock:
-                if not self._work.wait_for(lambda: bool(self._queue) or self._stopping, _LOOK_SECONDS):
-                    self._look_for_room()
+                if not self._work.wait_for(lambda: bool(self._queue) or self._stopping, _CHECK_SECONDS):
+                    self._check_space()
                     continue
                 if not self._queue:
                     return
@@ -108,7 +108,7 @@ class Bookie:
             try:
                 self._commit(batch)
             except OSError as fault:
-                _LOG.critical("the journal cannot be synced, nothing is answered any more: %s", told(fault))
+                _LOG.critical("the journal cannot be synced, the bookie stops answering: %s", told(fault))
                 with self._lock:
                     self.failure = fault
                 return
@@ -131,20 +131,20 @@ class Bookie:
         for reply, answer in batch:
             answer(self._response(reply))
         with self._lock:
-            self._look_for_room()
+            self._check_space()
 
     def _settle(self, records: list[Record], places: list[Place]) -> None:
         for record, place in zip(records, places, strict=True):
             self._state.settled(record, place)
 
     def _undo(self, end: int, batch: list[tuple[Reply, Answer]], fault: OSError) -> None:
-        """What was not written never was; what came meanwhile went by what is gone now, and is refused too."""
+        """Drop the failed records, and refuse later requests too, which were based on them."""
         _LOG.error("the journal cannot be written, the bookie is read-only: %s", told(fault))
         self._file.cut(end)
         with self._lock:
             self._state = self._replayed()
             refused, self._queue = [*batch, *self._queue], []
-            self._turn(writable=False)
+            self._set_writable(writable=False)
         for reply, answer in refused:
             answer(replace(reply.response, code=Code.IO_ERROR))
 
@@ -154,13 +154,13 @@ class Bookie:
             state.apply(record, place)
         return state
 
-    def _look_for_room(self) -> None:
-        self._turn(writable=self._has_room())
+    def _check_space(self) -> None:
+        self._set_writable(writable=self._has_space())
 
-    def _has_room(self) -> bool:
+    def _has_space(self) -> bool:
         return self._file.free_bytes() > self._reserve
 
-    def _turn(self, *, writable: bool) -> None:
+    def _set_writable(self, *, writable: bool) -> None:
         if writable != self.writable:
             self.writable = writable
             _LOG.warning("the bookie is %s", "writable again" if writable else "read-only: its disk is full")
@@ -178,5 +178,5 @@ class Bookie:
 
 
 def storage_fault(directory: Path, fault: OSError) -> JournalStorageError:
-    """The error of a directory that cannot be used."""
+    """Return the error of a directory that cannot be used."""
     return JournalStorageError(f"the bookie's directory cannot be used: {told(fault, directory)}", file=str(directory))

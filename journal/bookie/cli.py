@@ -17,35 +17,38 @@ from hadoop_common.zookeeper.address import ZooKeeperAddress
 
 @click.group("bookie")
 def command() -> None:
-    """A bookie for development and tests, not for data: nothing is compacted, copied to others, or encrypted."""
+    """Run a bookie for development and tests, not for data: without compaction, re-replication or encryption."""
 
 
 @command.command("run")
-@click.option("--dir", "directory", type=click.Path(path_type=Path), required=True, help="Where it keeps its journal.")
+@click.option("--dir", "directory", type=click.Path(path_type=Path), required=True, help="Directory of its journal.")
 @click.option("--zookeeper", "hosts", required=True, metavar="HOST:PORT,…", help="The ZooKeeper servers.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address that it binds and registers.")
-@click.option("--port", type=click.IntRange(0, 65535), default=3181, show_default=True, help="0 takes any.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to bind and register.")
+@click.option("--port", type=click.IntRange(0, 65535), default=3181, show_default=True, help="0 for any free port.")
 @click.option("--ledgers", "root", default="/ledgers", show_default=True, help="The root of ledgers in ZooKeeper.")
 @click.option(
     "--layout",
     type=click.Choice(["flat", "hierarchical"]),
     default="flat",
     show_default=True,
-    help="Of a root that is new; Hadoop's journal expects flat.",
+    help="Layout of a new root; Hadoop's journal expects flat.",
 )
-@click.option("--session-timeout", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="In seconds.")
+@click.option("--session-timeout", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="Seconds.")
 @click.option("--reserve", type=click.IntRange(0), default=64, show_default=True, help="MB of its disk to leave free.")
 def run(
     directory: Path, hosts: str, host: str, port: int, root: str, layout: str, session_timeout: float, reserve: int
 ) -> None:
-    """Run a bookie that clients of BookKeeper 4.2 to 4.17 can write to, by protocol v2 or v3.
+    r"""Run a bookie for clients of BookKeeper 4.2 to 4.17, with protocols v2 and v3.
 
-    It is for development and tests, not for data: its one journal only grows, and nobody copies to others what it
-    loses. When its disk is full it is read-only. Stops at SIGTERM; a kill loses nothing that it acknowledged.
+    It is for development and tests, not for data: its one journal only grows, and lost entries are not replicated
+    again.
+    When its disk is full it is read-only. SIGTERM stops it; a kill loses no acknowledged entry.
 
     \b
     Example: checkpointer bookie run --dir /tmp/bookie --zookeeper localhost:2181
-    Exit codes: 2 wrong usage, 4 a damaged journal, 6 the directory or address cannot be used, 7 ZooKeeper is away
+
+    Exit codes: 2 wrong usage, 4 a damaged journal, 6 the directory or address cannot be used, 7 ZooKeeper is
+    unavailable
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("kazoo").setLevel(logging.ERROR)

@@ -1,7 +1,7 @@
-"""The one file of a bookie: records behind a magic, each with length and CRC-32; appended and synced, never changed.
+"""The one file of a bookie: records after a magic, each with length and CRC-32; appended and synced, never changed.
 
 magic      8 bytes
-record     int32 length, uint32 CRC-32 of what follows, payload of that length
+record     int32 length, uint32 CRC-32 of the payload, payload of that length
 payload    int64 ledger, int64 entry; an entry's body begins with both, -0x1000 is a key (which follows), -0x2000 a
            fence, as in BookKeeper's own journals
 """
@@ -30,7 +30,7 @@ _CHUNK = 1 << 20
 
 
 def encode_record(record: Record) -> bytes:
-    """The record as it lies in the file."""
+    """Return the bytes of a record in the file."""
     match record:
         case EntryRecord():
             payload = record.body
@@ -42,7 +42,7 @@ def encode_record(record: Record) -> bytes:
 
 
 def decode_payload(payload: bytes) -> Record:
-    """The record that a payload holds."""
+    """Return the record of a payload."""
     ledger_id, entry_id = _IDS.unpack_from(payload)
     if entry_id == _KEY:
         return KeyRecord(ledger_id, payload[_IDS.size :])
@@ -52,12 +52,12 @@ def decode_payload(payload: bytes) -> Record:
 
 
 class JournalFile:
-    """The file at `path`, which is made where it is missing.
+    """The file at `path`, created if it is missing.
 
-    What a crash left behind the last whole record is cut off; damage with whole records behind it is refused.
+    A partial record at the end, left by a crash, is cut off; damage followed by complete records is refused.
 
     Raises:
-        JournalError: it is no journal of a bookie, or damaged.
+        JournalError: it is not a journal of a bookie, or damaged.
         OSError: it cannot be used.
     """
 
@@ -73,18 +73,20 @@ class JournalFile:
                 self.sync()
                 fsync_directory(path.parent)
             if os.pread(self._file, len(MAGIC), 0) != MAGIC:
-                raise JournalError("it is no journal of a bookie", file=str(path), hint="Name another directory.")
+                raise JournalError(
+                    "the file is not a journal of a bookie", file=str(path), hint="Name another directory."
+                )
         except BaseException:
             os.close(self._file)
             raise
 
     @property
     def end(self) -> int:
-        """Where the next record goes."""
+        """Position of the next record."""
         return self._end
 
     def replay(self) -> Iterator[tuple[Record, Place]]:
-        """Every record, from the first one on, and the place of its payload; then records may be appended."""
+        """Yield every record from the first one on, with the place of its payload; then records may be appended."""
         offset, size = len(MAGIC), os.fstat(self._file).st_size
         while offset < size:
             payload = self._payload(offset, size)
@@ -99,10 +101,10 @@ class JournalFile:
         self._end = offset
 
     def append(self, records: list[Record]) -> list[Place]:
-        """Write records behind the others; the places of their payloads. They are durable after `sync`.
+        """Append records; returns the places of their payloads. They are durable after `sync`.
 
         Raises:
-            OSError: a part of them may lie behind the end, where the next ones go.
+            OSError: a part of them may be written after `end`, where the next ones go.
         """
         encoded = [encode_record(record) for record in records]
         places, offset = [], self._end
@@ -118,7 +120,7 @@ class JournalFile:
         return places
 
     def cut(self, end: int) -> None:
-        """Forget what was appended behind `end`."""
+        """Truncate the file to `end`."""
         os.ftruncate(self._file, end)
         self._end = end
 
@@ -126,11 +128,11 @@ class JournalFile:
         os.fdatasync(self._file)
 
     def read(self, place: Place) -> bytes:
-        """A payload, which may be damaged: an entry has a digest of its own."""
+        """Return a payload without a check: an entry has its own digest."""
         return os.pread(self._file, place.size, place.offset)
 
     def free_bytes(self) -> int:
-        """What is free on its disk."""
+        """Return the free bytes of its disk."""
         found = os.fstatvfs(self._file)
         return found.f_bavail * found.f_frsize
 
@@ -146,7 +148,7 @@ class JournalFile:
         self.close()
 
     def _payload(self, offset: int, size: int) -> bytes | None:
-        """The payload of the record at `offset`; None where none is whole."""
+        """Return the payload of the record at `offset`; None if it is not complete."""
         head = os.pread(self._file, _HEAD.size, offset)
         if len(head) < _HEAD.size:
             return None
@@ -157,10 +159,10 @@ class JournalFile:
         return payload if len(payload) == length and crc32(payload) == checksum else None
 
     def _refuse_records_behind(self, offset: int, size: int) -> None:
-        """Raises JournalError where a whole record lies behind what is damaged at `offset`."""
+        """Raise JournalError if a complete record follows the damage at `offset`."""
         for start in range(offset + 1, min(size, offset + _CHUNK)):
             if self._payload(start, size) is not None:
-                hint = "Look for faults of the disk; other bookies have copies of its entries."
+                hint = "Check the disk for faults; other bookies have copies of its entries."
                 raise JournalError(
-                    "a damaged record lies before whole ones", file=str(self.path), offset=offset, hint=hint
+                    "a damaged record precedes complete ones", file=str(self.path), offset=offset, hint=hint
                 )

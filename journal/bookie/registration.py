@@ -1,4 +1,4 @@
-"""A bookie in ZooKeeper: the layout of ledgers, its cookie, and an ephemeral znode while it takes writes, or reads."""
+"""A bookie in ZooKeeper: layout of ledgers, cookie, and an ephemeral znode while it is writable or read-only."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _LOG = logging.getLogger(__name__)
 
 COOKIE = "VERSION"
 _COOKIE_VERSION = b"4\n"
-_LOOK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 
 
 def format_ledgers(znodes: ZNodes, root: str, manager: LedgerManager) -> None:
-    """Make what is missing of a root for ledgers; one that is there stays as it is."""
+    """Create the missing znodes of a root for ledgers; existing ones are unchanged."""
     for path, data in (
         (root, b""),
         (f"{root}/INSTANCEID", str(uuid.uuid4()).encode()),
         (f"{root}/available", b""),
         (f"{root}/available/readonly", b""),
         (f"{root}/cookies", b""),
-        # The last one: with it a client takes the root for whole.
+        # LAYOUT comes last: with it, clients consider the root complete.
         (f"{root}/LAYOUT", format_layout(manager)),
     ):
         try:
@@ -43,10 +43,10 @@ def format_ledgers(znodes: ZNodes, root: str, manager: LedgerManager) -> None:
 
 
 def check_cookie(znodes: ZNodes, root: str, bookie_id: str, directory: Path) -> None:
-    """See that ZooKeeper and the directory know each other; a new bookie is made known to both.
+    """Check that ZooKeeper and the directory name each other; a new bookie is recorded in both.
 
     Raises:
-        JournalError: one of them knows another bookie.
+        JournalError: one of them names another bookie.
     """
     instance, _ = znodes.get(f"{root}/INSTANCEID")
     cookie = pb.CookieFormat(
@@ -67,21 +67,21 @@ def check_cookie(znodes: ZNodes, root: str, bookie_id: str, directory: Path) -> 
         znodes.create(path, ours, parents=True)
         return
     if known is None and kept == ours:
-        # It died between the two.
+        # A kill came between the two writes.
         znodes.create(path, ours, parents=True)
         return
     if known != ours or kept != ours:
         hint = (
-            "Start it where its directory is. Where that is lost, its entries are too: give the new bookie "
-            "another port."
+            "Start the bookie on the host of its directory. If the directory is lost, so are its entries: give the new "
+            "bookie another port."
         )
         raise JournalError(
-            f"the cookie of {bookie_id} in {path} is not that of its directory", file=str(file), hint=hint
+            f"the cookie of {bookie_id} in {path} differs from that of its directory", file=str(file), hint=hint
         )
 
 
 class Registration:
-    """Keeps the znode of a bookie there, in whatever session; any thread may call `set_writable`."""
+    """Renewal of a bookie's znode in every session; `set_writable` is thread-safe."""
 
     def __init__(self, znodes: JournalZNodes, root: str, bookie_id: str, address: tuple[str, int]) -> None:
         self._znodes = znodes
@@ -97,10 +97,10 @@ class Registration:
         self._wake.set()
 
     def start(self) -> None:
-        """Register, and go on seeing to it.
+        """Register, and renew the registration from then on.
 
         Raises:
-            ZooKeeperError: ZooKeeper is away.
+            ZooKeeperError: ZooKeeper does not answer.
         """
         self._register()
         self._thread.start()
@@ -112,7 +112,7 @@ class Registration:
 
     def _run(self) -> None:
         while True:
-            self._wake.wait(_LOOK_SECONDS)
+            self._wake.wait(_CHECK_SECONDS)
             self._wake.clear()
             if self._stopping:
                 return
@@ -126,7 +126,7 @@ class Registration:
         self._remove(other)
         if self._znodes.owned(path):
             return
-        # One of an older session would go with that.
+        # A znode of an older session would vanish with that session.
         self._remove(path)
         try:
             self._znodes.create(path, self._data, ephemeral=True)

@@ -1,4 +1,4 @@
-"""A bookie's port: frames of protocol v2 and v3 in, responses out, in whatever order they are done."""
+"""A bookie's port: frames of protocol v2 and v3 in, responses out, in the order of completion."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from journal.bookkeeper.protocol_v2 import FrameBuffer
 _LOG = logging.getLogger(__name__)
 
 _RECEIVE = 1 << 18
-_MOST_WAITING = 64 << 20
+_MAX_WAITING = 64 << 20
 _LONG = 1e9
 
 
 class BookieServer:
-    """Serves a bookie on one port, from `start` on."""
+    """Server of a bookie on one port, active from `start` on."""
 
     def __init__(self, bookie: Bookie) -> None:
         self._bookie = bookie
-        # Clients keep their connections open, and may say nothing for hours.
+        # Clients keep their connections open, and may be silent for hours.
         limits = PortLimits(connections=1000, peer_connections=1000, idle=_LONG, opening=_LONG)
         self._loop = SocketLoop("bookie", limits, Refusals(), self._made)
 
     def listen(self, host: str, port: int) -> tuple[str, int]:
-        """Bind; the address that it is.
+        """Bind the address; returns it.
 
         Raises:
             OSError: it cannot be used.
@@ -44,7 +44,7 @@ class BookieServer:
         self._loop.start()
 
     def stop(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         self._loop.stop()
 
     def _made(self, connection: socket.socket, peer: str) -> Channel:
@@ -52,7 +52,7 @@ class BookieServer:
 
 
 class _Connection(Channel):
-    """One client; responses come from the loop's thread and from the bookie's writer."""
+    """Connection of a client; responses come from the loop's thread and from the bookie's writer."""
 
     def __init__(self, connection: socket.socket, peer: str, loop: SocketLoop, bookie: Bookie) -> None:
         super().__init__(connection, peer)
@@ -65,8 +65,8 @@ class _Connection(Channel):
 
     def interest(self) -> int:
         with self._guard:
-            # Whoever does not read what it asked for is not read from either.
-            reading = selectors.EVENT_READ if len(self._out) < _MOST_WAITING else 0
+            # A client that does not read its responses is not read either.
+            reading = selectors.EVENT_READ if len(self._out) < _MAX_WAITING else 0
             return reading | (selectors.EVENT_WRITE if self._out else 0)
 
     def readable(self) -> None:
@@ -128,7 +128,7 @@ class _Connection(Channel):
         except BlockingIOError:
             return
         except OSError:
-            # The loop finds out by reading.
+            # The loop handles the error at its next read.
             self._out.clear()
             return
         del self._out[:sent]

@@ -1,13 +1,13 @@
-"""What a bookie holds, and what it answers: ledgers, their keys, fences and entries; no I/O.
+"""State of a bookie and its answers: ledgers, their keys, fences and entries; no I/O.
 
-A ledger is unknown, open, or fenced, which nothing leads back from.
+A ledger is unknown, open, or fenced, which is final.
 
     ADD            unknown: it becomes open, with the key of the request. Fenced: refused, unless a recovery adds.
-    READ + FENCE   unknown or open: it becomes fenced, at once; the answer waits until that is durable.
+    READ + FENCE   unknown or open: it becomes fenced at once; the answer waits until the fence is durable.
 
-Whatever changes something is a record for the journal, and its answer waits until that is durable; so does the answer
-to every fencing read, for the fence may have come with another one. What is read meanwhile may not be durable yet:
-only a recovery reads such entries, and it writes them again.
+Every change is a record for the journal, and its answer waits until the record is durable. So does the answer to every
+fencing read, because the fence may be part of an earlier one. A read at that time may return an entry that is not
+durable yet. Only a recovery reads such entries, and writes them again.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from journal.bookkeeper.messages import (
 
 
 class Place(NamedTuple):
-    """Where the journal has a body."""
+    """Position of a body in the journal."""
 
     offset: int
     size: int
 
 
 Body = bytes | Place
-"""An entry's body, or where it is once it is durable."""
+"""An entry's body, or its place once it is durable."""
 
 
 @dataclass(frozen=True, slots=True)
 class EntryRecord:
-    """For the journal: an entry."""
+    """Journal record of an entry."""
 
     ledger_id: int
     entry_id: int
@@ -55,7 +55,7 @@ class EntryRecord:
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """For the journal: a ledger is known from now on, by this key."""
+    """Journal record that a ledger exists, with its key."""
 
     ledger_id: int
     key: bytes
@@ -63,7 +63,7 @@ class KeyRecord:
 
 @dataclass(frozen=True, slots=True)
 class FenceRecord:
-    """For the journal: a ledger takes no more entries of a writer."""
+    """Journal record that a ledger is fenced."""
 
     ledger_id: int
 
@@ -73,11 +73,11 @@ Record = EntryRecord | KeyRecord | FenceRecord
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a request leads to.
+    """Result of a request.
 
     Attributes:
-        records: to be made durable, in this order behind all that were before.
-        response: of a read without its body.
+        records: to be made durable, in this order after all earlier ones.
+        response: for a read without its body.
         body: to be sent with it.
         durable: whether the response waits until all records so far are durable.
     """
@@ -104,11 +104,11 @@ class BookieState:
 
     @property
     def entries(self) -> int:
-        """How many there are."""
+        """Number of entries."""
         return sum(len(ledger.entries) for ledger in self._ledgers.values())
 
     def apply(self, record: Record, place: Place | None = None) -> None:
-        """Take what a journal holds; `place` is that of an entry's body."""
+        """Apply a record of the journal; `place` is that of an entry's body."""
         ledger = self._ledgers.setdefault(record.ledger_id, _Ledger())
         match record:
             case KeyRecord():
@@ -120,17 +120,17 @@ class BookieState:
                 ledger.last = max(ledger.last, record.entry_id)
 
     def settled(self, record: Record, place: Place) -> None:
-        """An entry's body is durable at `place`, and need not be in memory any more."""
+        """Replace an entry's body, now durable at `place`, by its place."""
         if isinstance(record, EntryRecord):
             entries = self._ledgers[record.ledger_id].entries
             if entries[record.entry_id] is record.body:
                 entries[record.entry_id] = place
 
     def handle(self, request: Request, *, writable: bool = True) -> Reply:
-        """What `request` leads to; what it changes is changed already.
+        """Return the result of `request`, after changing the state.
 
         Args:
-            writable: whether entries are taken; fences are, always.
+            writable: whether entries are accepted; fences always are.
         """
         match request:
             case AddRequest():
@@ -201,7 +201,7 @@ class BookieState:
 
 
 def with_body(response: Response, body: bytes | None) -> Response:
-    """The response with the body that was read."""
+    """Return the response with the body."""
     match response:
         case ReadResponse() if body is not None:
             return ReadResponse(response.code, response.ledger_id, response.entry_id, body)

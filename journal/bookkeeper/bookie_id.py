@@ -1,4 +1,4 @@
-"""Bookies as ZooKeeper knows them: `host:port`, or since 4.12 any name, whose znode tells the address."""
+"""Addresses of bookies in ZooKeeper: `host:port`, or since 4.12 any name whose znode has the address."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _PROTOCOL = "bookie-rpc"
 
 
 def address_of(bookie_id: str, registration: bytes | None = None) -> tuple[str, int]:
-    """Host and port of a bookie.
+    """Return host and port of a bookie.
 
     Args:
-        registration: the value of its znode below `available`, if there is one.
+        registration: the value of its znode below `available`, if it exists.
 
     Raises:
-        BookKeeperError: neither tells them.
+        BookKeeperError: neither contains them.
     """
     if registration:
         try:
@@ -29,11 +29,11 @@ def address_of(bookie_id: str, registration: bytes | None = None) -> tuple[str, 
                 return endpoint.host, endpoint.port
     host, _, port = bookie_id.rpartition(":")
     if not host or not port.isascii() or not port.isdecimal():
-        raise BookKeeperError(f"{bookie_id} is no host:port, and its registration names no {_PROTOCOL} endpoint")
+        raise BookKeeperError(f"{bookie_id} is not host:port, and its registration has no {_PROTOCOL} endpoint")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def registration_of(host: str, port: int) -> bytes:
-    """The value of a bookie's znode, as releases from 4.11 on write it; older ones do not look at it."""
+    """Return the value of a bookie's znode as releases from 4.11 on write it; older ones ignore it."""
     endpoint = pb.BookieServiceInfoFormat.Endpoint(id="bookie", port=port, host=host, protocol=_PROTOCOL)
     return pb.BookieServiceInfoFormat(endpoints=[endpoint]).SerializeToString()

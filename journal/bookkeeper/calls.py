@@ -1,4 +1,4 @@
-"""What procedures on ledgers ask of bookies and of ZooKeeper, as values; a driver does it and tells what came of it."""
+"""Requests of ledger procedures to bookies and ZooKeeper, as values; a driver performs them and returns the results."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Asked:
 
 
 Outcome = Response | BookKeeperError
-"""A bookie's answer, or why there is none: no connection, or no answer in time."""
+"""A bookie's answer, or an error: no connection, or no answer in time."""
 
 
 class Answers:
-    """What came of requests, by their place in `asked`; late answers are noted too."""
+    """Outcomes of requests, by their index in `asked`; late answers are recorded too."""
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
@@ -42,11 +42,11 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Requests to bookies, and how long to wait; nothing is sent back but what `answers` holds.
+    """Requests to bookies and the time to wait; the results are in `answers` only.
 
     Attributes:
         answers: of these requests, and of earlier ones whose answers may still come.
-        enough: whether it need not be waited any longer.
+        enough: whether waiting can end.
         timeout: seconds.
     """
 
@@ -61,15 +61,16 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class GetMetadata:
-    """Sent back: the metadata and the znode's version. Thrown: NoLedgerError, ZooKeeperError."""
+    """Returns the metadata and the znode's version. Raises NoLedgerError, ZooKeeperError."""
 
     ledger_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class SetMetadata:
-    """Sent back: the new version. Thrown: BadVersionError, which may be our own success; NoLedgerError; ZooKeeperError
-    where it is not known whether it was done.
+    """Returns the new version. Raises BadVersionError, perhaps after an own success; NoLedgerError; ZooKeeperError if
+    the
+    outcome is unknown.
     """
 
     ledger_id: int
@@ -79,7 +80,7 @@ class SetMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ListBookies:
-    """Sent back: the bookies that take writes, a frozenset. Thrown: ZooKeeperError."""
+    """Returns the writable bookies, a frozenset. Raises ZooKeeperError."""
 
 
 Step = Ask | GetMetadata | SetMetadata | ListBookies

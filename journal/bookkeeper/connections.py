@@ -2,14 +2,14 @@
 
 A link to a bookie is connecting, open, or gone. Requests wait in it from the beginning.
 
-    send      requests are queued, and written at once by the caller where the link is open and nothing waits.
+    send      queues requests; the caller writes them at once if the link is open and nothing waits.
     response  goes to the oldest request of its operation, ledger and entry.
-    gone      refused, broken, damaged, or one request was not answered in time: all its requests fail. The next
-              request makes a new link.
+    gone      refused, broken, damaged, or a request timed out: all requests of the link fail. The next request makes a
+              new link.
 
-What can never happen, and why: a late answer counts for a later request, for with the first late one the link is gone.
-An outcome comes twice, or never: a request leaves the link's list with its outcome, and the thread looks after all
-lists in short steps. Callbacks run on the thread only, without a lock.
+What can never happen, and why: a late answer counts for a later request, because the link is gone with the first late
+one. An outcome comes twice, or never: a request leaves the link's list with its outcome, and the thread checks all
+lists in short intervals. Callbacks run on the thread only, without a lock.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from journal.errors import JournalError
 _LOG = logging.getLogger(__name__)
 
 _RECEIVE = 1 << 18
-_TICK = 0.1  # seconds: how often late requests are looked for
+_TICK = 0.1  # seconds between checks for late requests
 _CLOSE_SECONDS = 5.0
 
 Hear = Callable[[Outcome], None]
@@ -59,10 +59,10 @@ class _Link:
 
 
 class BookieConnections:
-    """Links to bookies, made when they are needed.
+    """Links to bookies, created on demand.
 
     Args:
-        resolve: host and port of a bookie; raises JournalError.
+        resolve: returns host and port of a bookie; raises JournalError.
     """
 
     def __init__(self, resolve: Callable[[str], tuple[str, int]]) -> None:
@@ -76,10 +76,10 @@ class BookieConnections:
         self._closed = False
 
     def send(self, bookie: str, requests: Sequence[tuple[Request, Hear]], timeout: float) -> None:
-        """Send requests; each `Hear` is told its outcome once, from the connections' thread.
+        """Send requests; each `Hear` is called once with the outcome, on the connections' thread.
 
         Raises:
-            FrameError: one is too large; none was sent.
+            FrameError: a request is too large; none was sent.
         """
         frames = b"".join(framed(encode_request(request)) for request, _ in requests)
         deadline = time.monotonic() + timeout
@@ -106,7 +106,7 @@ class BookieConnections:
                 self._wake()
 
     def close(self) -> None:
-        """End all links; requests that wait fail. A second call does nothing."""
+        """Close all links; waiting requests fail. A second call does nothing."""
         with self._lock:
             if self._closed:
                 return
@@ -116,7 +116,7 @@ class BookieConnections:
         if thread is not None:
             thread.join(_CLOSE_SECONDS)
 
-    # ---- below: any thread ----
+    # ---- any thread ----
 
     def _link(self, bookie: str) -> _Link:
         with self._lock:
@@ -158,7 +158,7 @@ class BookieConnections:
         try:
             sent = link.socket.send(link.out)
         except (BlockingIOError, OSError):
-            # What is wrong the thread finds out.
+            # The thread handles the error.
             return
         del link.out[:sent]
 
@@ -177,12 +177,12 @@ class BookieConnections:
             except OSError:
                 return
 
-    # ---- below: the thread ----
+    # ---- the thread ----
 
     def _run(self, wakeup: socket.socket) -> None:
         selector = selectors.DefaultSelector()
         selector.register(wakeup, selectors.EVENT_READ)
-        look_at = time.monotonic() + _TICK
+        check_at = time.monotonic() + _TICK
         try:
             while not self._closed:
                 for key, events in selector.select(_TICK):
@@ -191,9 +191,9 @@ class BookieConnections:
                     else:
                         self._serve(selector, key.data, events)
                 self._turn(selector)
-                if time.monotonic() >= look_at:
-                    look_at = time.monotonic() + _TICK
-                    self._look_for_late(selector, look_at - _TICK)
+                if time.monotonic() >= check_at:
+                    check_at = time.monotonic() + _TICK
+                    self._fail_late(selector, check_at - _TICK)
         finally:
             for link in list(self._links.values()):
                 self._end(selector, link, BookKeeperError("the journal was closed"))
@@ -232,7 +232,7 @@ class BookieConnections:
         except OSError as fault:
             self._end(selector, link, BookKeeperError(f"{link.bookie} cannot be reached: {fault.strerror or fault}"))
         except FrameError as fault:
-            self._end(selector, link, BookKeeperError(f"{link.bookie} answers what is no answer: {fault.problem}"))
+            self._end(selector, link, BookKeeperError(f"{link.bookie} sent an invalid answer: {fault.problem}"))
         except BookKeeperError as fault:
             self._end(selector, link, fault)
 
@@ -249,22 +249,22 @@ class BookieConnections:
     def _hear(self, link: _Link, packet: bytes) -> None:
         response = decode_response(packet)
         if not isinstance(response, AddResponse | ReadResponse):
-            raise FrameError(f"{response.code.name} to a request that was not made")
+            raise FrameError(f"{response.code.name} to an unknown request")
         key = AddRequest if isinstance(response, AddResponse) else ReadRequest, response.ledger_id, response.entry_id
         with self._lock:
             waiting = link.waiting.get(key)
             if not waiting:
-                raise FrameError(f"an answer for entry {key[2]} of ledger {key[1]}, which was not asked for")
+                raise FrameError(f"an answer for entry {key[2]} of ledger {key[1]}, which was not requested")
             hear = waiting.popleft().hear
             if not waiting:
                 del link.waiting[key]
         hear(response)
 
-    def _look_for_late(self, selector: selectors.BaseSelector, now: float) -> None:
+    def _fail_late(self, selector: selectors.BaseSelector, now: float) -> None:
         late: list[tuple[_Link, float]] = []
         with self._lock:
             for link in self._links.values():
-                # Those of one kind wait in the order of their deadlines.
+                # Requests of one kind wait in the order of their deadlines.
                 over = [each[0].timeout for each in link.waiting.values() if each[0].deadline <= now]
                 if over:
                     late.append((link, over[0]))

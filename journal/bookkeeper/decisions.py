@@ -1,4 +1,4 @@
-"""What follows from answers of bookies: where an entry lies, what is covered, present or absent; no I/O."""
+"""Decisions from bookies' answers: place of an entry, coverage, presence or absence; no I/O."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from journal.bookkeeper.messages import Code
 T = TypeVar("T")
 
 NEGATIVE = frozenset({Code.NO_ENTRY, Code.NO_LEDGER})
-"""Answers that say that a bookie does not have an entry; any other but OK says nothing."""
+"""Answers that prove the absence of an entry from a bookie; others except OK prove nothing."""
 
 OVER = frozenset({Code.FENCED, Code.UNAUTHORIZED})
 """Answers to an ADD that end its writer."""
 
 Choose = Callable[[Sequence[str], int], list[str]]
-"""Picks so many of the bookies, none twice."""
+"""Chooses so many different bookies."""
 
 
 def write_set(entry_id: int, metadata: LedgerMetadata) -> tuple[int, ...]:
-    """The indexes in the ensemble of the bookies that entry `entry_id` lies on."""
+    """Return the indexes in the ensemble of the bookies that store entry `entry_id`."""
     return tuple((entry_id + each) % metadata.ensemble_size for each in range(metadata.write_quorum))
 
 
 def is_covered(known: Collection[int], metadata: LedgerMetadata) -> bool:
-    """Whether no entry can be acknowledged, or have been, without one of the bookies at the indexes `known`.
+    """Whether an acknowledgement needs at least one of the bookies at the indexes `known`.
 
-    An entry lies on a window of successive indexes; enough of each have to be known that the others are too few to
+    An entry is on a window of successive indexes. Of each window, so many have to be known that the others are too few
+    to
     acknowledge it.
     """
     return all(
@@ -39,23 +40,23 @@ def is_covered(known: Collection[int], metadata: LedgerMetadata) -> bool:
 
 
 def is_absent(negative: int, metadata: LedgerMetadata) -> bool:
-    """Whether so many fenced bookies without an entry mean that nobody ever got it acknowledged."""
+    """Whether so many fenced bookies without an entry prove that it was never acknowledged."""
     return negative > metadata.write_quorum - metadata.ack_quorum
 
 
 def new_ensemble(size: int, available: Collection[str], choose: Choose) -> tuple[str, ...]:
-    """Bookies for a ledger.
+    """Choose bookies for a ledger.
 
     Raises:
-        NotEnoughBookiesError: there are fewer.
+        NotEnoughBookiesError: too few are writable.
     """
     if len(available) < size:
-        raise NotEnoughBookiesError(f"a ledger needs {size} bookies, {_listed(available)} take writes")
+        raise NotEnoughBookiesError(f"a ledger needs {size} bookies, but {_listed(available)} are writable")
     return tuple(choose(sorted(available), size))
 
 
 def replaceable(ensemble: Sequence[str], broken: Collection[int], available: Collection[str]) -> frozenset[int]:
-    """The indexes of `broken` that there are other bookies for, the lowest first."""
+    """Return the indexes of `broken` for which other bookies exist, the lowest first."""
     return frozenset(sorted(broken)[: len(set(available) - set(ensemble))])
 
 
@@ -66,10 +67,10 @@ def replaced(
     failed: Collection[str],
     choose: Choose,
 ) -> tuple[str, ...]:
-    """The ensemble with other bookies at the indexes `broken`; those that failed before are taken last.
+    """Return the ensemble with other bookies at the indexes `broken`; bookies that failed before are chosen last.
 
     Raises:
-        NotEnoughBookiesError: there are none.
+        NotEnoughBookiesError: no other bookies exist.
     """
     free = set(available) - set(ensemble)
     fresh = sorted(free - set(failed))
@@ -77,7 +78,7 @@ def replaced(
     need = len(broken)
     if len(fresh) + len(again) < need:
         out = ", ".join(ensemble[index] for index in sorted(broken))
-        raise NotEnoughBookiesError(f"{out} failed, and of the bookies that take writes {_listed(free)} are not in use")
+        raise NotEnoughBookiesError(f"{out} failed, and of the writable bookies {_listed(free)} are unused")
     chosen = choose(fresh, min(need, len(fresh)))
     chosen += choose(again, need - len(chosen))
     spare = iter(chosen)

@@ -1,4 +1,4 @@
-"""The body of an entry, as bookies store it and both protocols carry it: ids, LAC, length, digest, payload."""
+"""The body of an entry, as bookies store it and both protocols send it: ids, LAC, length, digest, payload."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from journal.bookkeeper.errors import EntryError
 from journal.primitives import Buffer
 
 LAST_ENTRY = -1
-"""Asks a bookie for the last entry that it holds of a ledger; also the last entry of an empty one."""
+"""As a request: the last entry of a ledger on a bookie. As a value: the last entry of an empty ledger."""
 
 _HEAD = Struct(">qqqq")
 _CASTAGNOLI = 0x82F63B78
 
 
 class DigestType(Enum):
-    """What protects an entry; the value is that of the ledger's metadata."""
+    """Protection of an entry; the value is that of the ledger's metadata."""
 
     CRC32 = 1
     MAC = 2
@@ -32,11 +32,11 @@ class DigestType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry.
+    """An entry of a ledger.
 
     Attributes:
-        lac: newest entry that its writer knew to be acknowledged when it sent this one; -1 at first.
-        length: bytes of payload in the ledger up to and with this entry.
+        lac: newest entry known as acknowledged when this one was sent; -1 at first.
+        length: bytes of payload in the ledger up to and including this entry.
     """
 
     ledger_id: int
@@ -47,15 +47,15 @@ class Entry:
 
 
 def master_key(password: bytes) -> bytes:
-    """What bookies know a ledger's owner by, 20 bytes."""
+    """Return the key by which bookies know a ledger's owner, 20 bytes."""
     return sha1(b"ledger" + password).digest()
 
 
 class EntryCodec:
-    """Entries of one ledger to bytes and back.
+    """Codec of the entries of one ledger.
 
     Args:
-        password: only MAC depends on it.
+        password: used by MAC only.
     """
 
     def __init__(self, digest_type: DigestType, password: bytes) -> None:
@@ -63,18 +63,18 @@ class EntryCodec:
         self._start = _HEAD.size + self._size
 
     def encode(self, entry: Entry) -> bytes:
-        """The body; its digest covers the ids, LAC, length and payload."""
+        """Return the body; its digest covers the ids, LAC, length and payload."""
         head = _HEAD.pack(entry.ledger_id, entry.entry_id, entry.lac, entry.length)
         return b"".join((head, self._digest(head, entry.payload), entry.payload))
 
     def decode(self, body: Buffer, ledger_id: int, entry_id: int) -> Entry:
-        """The entry in `body`, which must be that one; LAST_ENTRY takes any entry of the ledger.
+        """Return the entry in `body`, which must have these ids; LAST_ENTRY accepts any entry of the ledger.
 
         Raises:
-            EntryError: it is another one, or its digest differs.
+            EntryError: it has other ids, or its digest differs.
         """
         if len(body) < self._start:
-            raise _fault(ledger_id, entry_id, f"is cut after {len(body)} bytes")
+            raise _fault(ledger_id, entry_id, f"is truncated after {len(body)} bytes")
         found_ledger, found_entry, lac, length = _HEAD.unpack_from(body)
         payload = bytes(body[self._start :])
         if not hmac.compare_digest(self._digest(bytes(body[: _HEAD.size]), payload), body[_HEAD.size : self._start]):
@@ -85,19 +85,19 @@ class EntryCodec:
 
 
 def body_ids(body: Buffer) -> tuple[int, int, int]:
-    """Ledger, entry and LAC that a body names; nothing is checked.
+    """Return ledger, entry and LAC of a body without checks.
 
     Raises:
-        EntryError: it is cut.
+        EntryError: it is truncated.
     """
     if len(body) < _HEAD.size:
-        raise EntryError(f"an entry's body is cut after {len(body)} bytes")
+        raise EntryError(f"an entry's body is truncated after {len(body)} bytes")
     ledger_id, entry_id, lac, _ = _HEAD.unpack_from(body)
     return ledger_id, entry_id, lac
 
 
 def crc32c(data: bytes) -> int:
-    """CRC-32C (Castagnoli)."""
+    """Return the CRC-32C (Castagnoli)."""
     table = _crc32c_table()
     crc = 0xFFFFFFFF
     for byte in data:
@@ -116,7 +116,7 @@ def _crc32c_table() -> tuple[int, ...]:
 
 
 def _digest(kind: DigestType, password: bytes) -> tuple[Callable[[bytes, bytes], bytes], int]:
-    """The digest of head and payload, and how many bytes it has."""
+    """Return the digest of head and payload, and its size in bytes."""
     match kind:
         case DigestType.CRC32:
             return lambda head, payload: zlib.crc32(payload, zlib.crc32(head)).to_bytes(8, "big"), 8

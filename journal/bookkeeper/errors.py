@@ -1,4 +1,4 @@
-"""Errors of the BookKeeper journal: which bookie, ledger or znode said what."""
+"""Errors of the BookKeeper journal, with the bookie, ledger or znode."""
 
 from __future__ import annotations
 
@@ -16,61 +16,61 @@ class BookKeeperError(JournalError):
 
 
 class FrameError(BookKeeperError):
-    """Bytes that are no frame of BookKeeper's protocol."""
+    """Bytes that are not a frame of BookKeeper's protocol."""
 
     default_hint = "Check that the address is a bookie's, and its release between 4.2 and 4.17."
 
 
 class EntryError(BookKeeperError):
-    """An entry is not what its ledger's writer sent: its digest or its ids differ."""
+    """An entry whose digest or ids differ from the writer's."""
 
     default_hint = "Another replica is read instead; look for a faulty disk at the bookie."
 
 
 class LedgerMetadataError(JournalError):
-    """A ledger's metadata cannot be read, or not be written back as they were."""
+    """A ledger's metadata cannot be read, or cannot be written back unchanged."""
 
     default_hint = "Use a release of this program that knows this version of the metadata."
 
 
 class NoLedgerError(BookKeeperError):
-    """There is no ledger of this id."""
+    """The ledger of this id does not exist."""
 
-    default_hint = "Its segment was purged meanwhile, or the ledger was deleted by hand; list the segments again."
+    default_hint = "Its segment was purged, or the ledger was deleted by hand; list the segments again."
 
 
 class LedgerFencedError(BookKeeperError):
-    """Somebody else has recovered the ledger; its writer never writes to it again."""
+    """Another client has recovered the ledger; its writer never writes again."""
 
-    default_hint = "Leave the journal to the other writer, or restart this one if it is to take over."
+    default_hint = "Leave the journal to the other writer, or restart this one to take over."
 
 
 class LedgerChangedError(BookKeeperError):
-    """Another client changed the ledger's metadata in a way that does not go together with what is done here."""
+    """Another client changed the ledger's metadata in an incompatible way."""
 
-    default_hint = "Recover the journal: that shows what the ledger holds."
+    default_hint = "Recover the journal: recovery finds the entries of the ledger."
 
 
 class NotEnoughBookiesError(BookKeeperError):
-    """Fewer bookies take writes than an ensemble needs."""
+    """Fewer bookies are writable than an ensemble needs."""
 
-    default_hint = "Start bookies, or make room on those that are read-only."
+    default_hint = "Start bookies, or free disk space on read-only ones."
 
 
 class ZooKeeperError(JournalError):
     """ZooKeeper did not answer in time, or refused."""
 
     exit_code: ClassVar[int] = EXIT_TRANSFER
-    default_hint = "Check that a majority of the ZooKeeper servers that the URI names is up."
+    default_hint = "Check that a majority of the ZooKeeper servers in the URI is running."
 
 
 class NoNodeError(ZooKeeperError):
-    """A znode is not there."""
+    """A znode does not exist."""
 
 
 class NodeExistsError(ZooKeeperError):
-    """A znode is there already."""
+    """A znode exists already."""
 
 
 class BadVersionError(ZooKeeperError):
-    """A znode has another version than the one it was to be changed from."""
+    """A znode has another version than expected."""

@@ -26,7 +26,7 @@ _M = TypeVar("_M", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class JournalPaths:
-    """Below `root`, the path of the journal's URI."""
+    """Paths below `root`, the path of the journal's URI."""
 
     root: str
 
@@ -53,7 +53,7 @@ class JournalPaths:
         return f"{self.ledgers}/edits_{first_txid:018d}_{last_txid:018d}"
 
     def unnamed(self, ledger_id: int) -> str:
-        """A note that a ledger is about to get, or has lost, its name in the list: whoever recovers removes it."""
+        """Return the note that a ledger is about to get, or has lost, its name in the list; recovery removes it."""
         return f"{self.root}/unnamed_{ledger_id}"
 
 
@@ -63,14 +63,14 @@ def is_segment_name(name: str) -> bool:
 
 
 def unnamed_id(name: str) -> int | None:
-    """The ledger that a note is of; None where `name` is no note's."""
+    """Return the ledger of a note; None if `name` is not a note."""
     found = _UNNAMED.fullmatch(name)
     return None if found is None else int(found[1])
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentLedger:
-    """A segment and the ledger that holds it; `last_txid` is None while it is in progress."""
+    """A segment and its ledger; `last_txid` is None while it is in progress."""
 
     layout_version: int
     ledger_id: int
@@ -95,10 +95,10 @@ def format_segment(segment: SegmentLedger) -> bytes:
 
 
 def parse_segment_znode(name: str, data: bytes | None, *, file: str) -> SegmentLedger:
-    """The segment that a child of the list names, with its value.
+    """Return the segment in the name and value of a child of the list.
 
     Raises:
-        JournalError: the value is none, or is of another segment than the name.
+        JournalError: the value is invalid, or of another segment than the name.
     """
     message = _parsed(pb.EditLogLedgerProto(), data, file)
     last = message.lastTxId if message.HasField("lastTxId") else None
@@ -110,7 +110,7 @@ def parse_segment_znode(name: str, data: bytes | None, *, file: str) -> SegmentL
     elif edits is not None:
         named = int(edits[1]), int(edits[2])
     if named != (found.first_txid, found.last_txid):
-        raise _fault(f"its value is of txid {found.first_txid} to {found.last_txid}", file)
+        raise _fault(f"the znode's value is of txid {found.first_txid} to {found.last_txid}", file)
     return found
 
 
@@ -119,14 +119,14 @@ def format_version_znode(namespace: StorageInfo) -> bytes:
 
 
 def parse_version_znode(data: bytes | None, *, file: str) -> StorageInfo:
-    """Whose journal it is.
+    """Return the namespace of the journal.
 
     Raises:
-        JournalError: it does not say so, or has another layout.
+        JournalError: the value has no namespace, or another layout.
     """
     message = _parsed(pb.VersionProto(), data, file)
     if message.layoutVersion != _LAYOUT or not message.HasField("namespaceInfo"):
-        raise _fault(f"its layout is {message.layoutVersion}, not {_LAYOUT}, or it names no namespace", file)
+        raise _fault(f"the layout is {message.layoutVersion}, not {_LAYOUT}, or the namespace is missing", file)
     return namespace_of(message.namespaceInfo)
 
 
@@ -135,7 +135,7 @@ def format_max_txid(txid: int) -> bytes:
 
 
 def parse_max_txid(data: bytes | None, *, file: str) -> int:
-    """Raises JournalError where it is none."""
+    """Return the txid; raises JournalError if the value is invalid."""
     return _parsed(pb.MaxTxIdProto(), data, file).txId
 
 
@@ -144,7 +144,7 @@ def format_current(path: str, hostname: str) -> bytes:
 
 
 def parse_current(data: bytes | None, *, file: str) -> str | None:
-    """The znode of the segment in progress, None for none; raises JournalError where it is no such value."""
+    """Return the znode of the segment in progress, None without one; raises JournalError if the value is invalid."""
     return _parsed(pb.CurrentInprogressProto(), data, file).path if data else None
 
 
@@ -156,12 +156,12 @@ def _parsed(message: _M, data: bytes | None, file: str) -> _M:
     try:
         text_format.Parse((data or b"").decode("utf-8"), message, allow_unknown_field=True)
     except (text_format.ParseError, UnicodeDecodeError) as error:
-        raise _fault(f"it cannot be read: {error}", file) from error
+        raise _fault(f"the znode cannot be parsed: {error}", file) from error
     if not message.IsInitialized():
-        raise _fault("a field that it must have is missing", file)
+        raise _fault("a required field is missing", file)
     return message
 
 
 def _fault(problem: str, file: str) -> JournalError:
-    hint = "Look who else writes to this znode, and give the journal a path of its own."
+    hint = "Find out which program writes to this znode, and give the journal a path of its own."
     return JournalError(problem, file=file, hint=hint)

@@ -1,7 +1,7 @@
-"""Ledgers for threads: procedures are run on real bookies and ZooKeeper, and a writer waits for its entries.
+"""Ledgers for threads: procedures run on real bookies and ZooKeeper, and a writer waits for its entries.
 
 One thread at a time appends to a ledger or closes it; answers come on the connections' thread. The writer's lock is
-held around every step of its machine, and never while somebody waits for a bookie or for ZooKeeper.
+held around every step of its machine, but never while a thread waits for a bookie or for ZooKeeper.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from journal.bookkeeper.recovery import Recovery
 from journal.bookkeeper.slow_bookies import SlowBookies
 from journal.errors import JournalError
 
-_RETRY_SECONDS = 0.5  # between two tries where too few bookies take writes
-_WINDOW = 64  # entries that are asked for at once
+_RETRY_SECONDS = 0.5  # between two attempts while too few bookies are writable
+_WINDOW = 64  # entries that are requested at once
 _WINDOW_BYTES = 8 << 20
 
 T = TypeVar("T")
@@ -40,10 +40,10 @@ _Inbox = SimpleQueue[tuple[Answers, int, Outcome]]
 
 
 class LedgerClient:
-    """Makes, writes, reads, recovers and deletes ledgers; any thread may call.
+    """Creation, writing, reading, recovery and deletion of ledgers; thread-safe.
 
     Args:
-        password: of ledgers that are made, and of those that are opened.
+        password: of created and opened ledgers.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class LedgerClient:
         self._password = password
 
     def create(self, shape: LedgerShape, note: Callable[[int], None]) -> LedgerHandle:
-        """A new ledger, and its only writer.
+        """Create a ledger; returns its only writer.
 
         Args:
-            note: told the id before the ledger is there.
+            note: called with the id before the ledger exists.
 
         Raises:
-            NotEnoughBookiesError: fewer take writes than it needs, and that does not change.
-            ZooKeeperError: it may be there.
+            NotEnoughBookiesError: too few bookies are writable, also after retries.
+            ZooKeeperError: the ledger may exist.
         """
         bookies = self._new_ensemble(shape.ensemble_size)
         metadata = LedgerMetadata(
@@ -86,7 +86,7 @@ class LedgerClient:
         return LedgerHandle(self, writer)
 
     def _new_ensemble(self, size: int) -> tuple[str, ...]:
-        """Bookies for a ledger; one that stood still for a while may have to register again."""
+        """Choose bookies for a ledger; retries, because a bookie that was paused may have to register again."""
         deadline = time.monotonic() + self.limits.patience
         while True:
             try:
@@ -100,14 +100,14 @@ class LedgerClient:
         """Fence its writer and close the ledger, unless it is closed.
 
         Raises:
-            NoLedgerError: there is none.
+            NoLedgerError: it does not exist.
             BookKeeperError: too few bookies answer.
         """
         metadata = self.run(Recovery(self._password, self.limits, choose).run(ledger_id))
         return ReadLedger(self, ledger_id, metadata, ledger_codec(ledger_id, metadata, self._password))
 
     def open(self, ledger_id: int) -> ReadLedger:
-        """A ledger as it is now; its writer is not disturbed. Raises as `recover`."""
+        """Open a ledger for reading without disturbing its writer. Raises as `recover`."""
         metadata, _ = self.store.read(ledger_id)
         codec = ledger_codec(ledger_id, metadata, self._password)
         if not metadata.closed:
@@ -116,13 +116,13 @@ class LedgerClient:
         return ReadLedger(self, ledger_id, metadata, codec)
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         self._connections.close()
 
     # ---- procedures ----
 
     def run(self, procedure: Procedure[T], guard: AbstractContextManager[Any] | None = None) -> T:
-        """The result of `procedure`; `guard` is held around its own steps, not while it waits."""
+        """Return the result of `procedure`; `guard` is held around its own steps, not while it waits."""
         guard = guard or nullcontext()
         inbox: _Inbox = SimpleQueue()
         try:
@@ -157,7 +157,7 @@ class LedgerClient:
         raise TypeError(step)
 
     def _ask(self, ask: Ask, inbox: _Inbox) -> None:
-        """Send the requests and take in answers, on this thread, so that a procedure sees no change while it looks."""
+        """Send the requests and collect answers on this thread, so that a running procedure sees no changes."""
         answers = ask.answers
         by_bookie: defaultdict[str, list[tuple[Request, Hear]]] = defaultdict(list)
         for asked in ask.requests:
@@ -169,13 +169,13 @@ class LedgerClient:
         deadline = time.monotonic() + ask.timeout
         while not ask.decided():
             try:
-                told, number, outcome = inbox.get(timeout=max(0.0, deadline - time.monotonic()))
+                asked, number, outcome = inbox.get(timeout=max(0.0, deadline - time.monotonic()))
             except Empty:
                 return
-            told.note(number, outcome)
+            asked.note(number, outcome)
 
     def send(self, sends: Sequence[tuple[Send, Hear]]) -> None:
-        """A writer's entries, those of one bookie together."""
+        """Send a writer's entries, grouped by bookie."""
         by_bookie: defaultdict[str, list[tuple[Request, Hear]]] = defaultdict(list)
         for send, hear in sends:
             by_bookie[send.bookie].append((send.request, hear))
@@ -184,7 +184,7 @@ class LedgerClient:
 
 
 class LedgerHandle:
-    """The writer of a ledger; one thread at a time."""
+    """The writer of a ledger; not thread-safe."""
 
     def __init__(self, client: LedgerClient, writer: LedgerWriter) -> None:
         self._client = client
@@ -206,11 +206,12 @@ class LedgerHandle:
     def append(self, payloads: Sequence[bytes]) -> None:
         """Add entries, and wait until they are acknowledged.
 
-        Where a bookie fails and no other one takes writes, the others go on as long as they are an ack quorum; where
-        they are none, the bookie is waited for.
+        When a bookie fails and cannot be replaced, the others continue if they are an ack quorum; otherwise the writer
+        waits
+        for the bookie.
 
         Raises:
-            JournalError: they may not be durable; the ledger takes nothing more.
+            JournalError: the entries may not be durable; the ledger accepts no more.
         """
         writer = self._writer
         deadline = time.monotonic() + self._client.limits.patience
@@ -231,12 +232,12 @@ class LedgerHandle:
             self._client.run(writer.change_ensemble(), self._changed)
 
     def _retry_left_out(self, deadline: float) -> None:
-        """Try bookies that were left out from time to time; give up where entries wait for them beyond `deadline`."""
+        """Retry excluded bookies at intervals; fail if entries wait for them beyond `deadline`."""
         writer, now = self._writer, time.monotonic()
         if not writer.left_out:
             self._retry_at = None
         elif now > deadline:
-            writer.give_up()
+            writer.fail_left_out()
         elif self._retry_at is None:
             self._retry_at = now + _RETRY_SECONDS
         elif now >= self._retry_at:
@@ -244,15 +245,15 @@ class LedgerHandle:
             writer.retry()
 
     def close(self) -> None:
-        """Close the ledger behind the newest acknowledged entry.
+        """Close the ledger after the newest acknowledged entry.
 
         Raises:
-            JournalError: it may be open still, or somebody else closed it otherwise.
+            JournalError: it may still be open, or another client closed it differently.
         """
         self._client.run(self._writer.close(), self._changed)
 
     def read(self) -> ReadLedger:
-        """What is acknowledged, to be read."""
+        """Return the acknowledged entries for reading."""
         with self._changed:
             writer = self._writer
             metadata, lac = writer.metadata, writer.lac
@@ -277,7 +278,7 @@ class ReadLedger:
     """A ledger that can be read up to entry `last`.
 
     Attributes:
-        closed: whether nothing will follow.
+        closed: whether the ledger is complete.
     """
 
     def __init__(
@@ -291,14 +292,14 @@ class ReadLedger:
         self._codec = codec
 
     def entry(self, entry_id: int) -> Entry:
-        """One entry; raises as `entries`."""
+        """Return one entry; raises as `entries`."""
         return self._read(entry_id, entry_id)[0]
 
     def entries(self, first: int) -> Iterator[Entry]:
-        """Entries `first` to `last`.
+        """Yield entries `first` to `last`.
 
         Raises:
-            BookKeeperError: nobody has one of them.
+            BookKeeperError: an entry is on none of its bookies.
         """
         window = 1
         while first <= self.last:
@@ -317,7 +318,7 @@ class ReadLedger:
 
 
 def choose(bookies: Sequence[str], count: int) -> list[str]:
-    """Any of them."""
+    """Choose at random."""
     return random.sample(bookies, count)
 
 

@@ -1,4 +1,4 @@
-"""A ledger's metadata, the value of its znode: which bookies have which entries, and whether it is closed."""
+"""A ledger's metadata, the value of its znode: the bookies of its entries, and whether it is closed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from journal.proto import bookkeeper_pb2 as pb
 
 _HEADER = b"BookieMetadataFormatVersion\t"
 _TEXT, _BINARY = 2, 3
-_IN_RECOVERY_ENTRY = -102  # version 1 says so by it
+_IN_RECOVERY_ENTRY = -102  # marks recovery in version 1
 _CLOSED = "CLOSED"
 
 
 class LedgerState(Enum):
-    """The value is that of the metadata."""
+    """State of a ledger; the value is that of the metadata."""
 
     OPEN = 1
     IN_RECOVERY = 2
@@ -31,7 +31,7 @@ class LedgerState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """From `first_entry` on entries lie on `bookies`; entry e on those at (e + i) mod E, i below the write quorum."""
+    """The bookies of entries from `first_entry` on; entry e is on those at (e + i) mod E, i below the write quorum."""
 
     first_entry: int
     bookies: tuple[str, ...]
@@ -39,18 +39,18 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class LedgerMetadata:
-    """What is known of a ledger.
+    """Metadata of a ledger.
 
     Attributes:
-        ensemble_size, write_quorum, ack_quorum: on how many bookies segments lie, each entry lies, and how many have
-            to acknowledge it.
+        ensemble_size, write_quorum, ack_quorum: number of bookies of a segment, of an entry, and of those that have to
+            acknowledge it.
         length: bytes of payload, 0 unless it is closed.
         last_entry: -1 unless it is closed, or while it is empty.
         segments: at least one; the first one begins with entry 0.
-        digest_type, password: None where the metadata do not say them (version 1).
+        digest_type, password: None if the metadata lack them (version 1).
         version: of the format, which an update keeps.
         base: the message that was read, whose other fields an update keeps; b"" for none.
-        foreign: there are fields of which only the names are known, so that it cannot be written back.
+        foreign: the message has fields of which only the names are known, so that it cannot be written back.
     """
 
     ensemble_size: int
@@ -75,11 +75,11 @@ class LedgerMetadata:
         return self.segments[-1]
 
     def ensemble_of(self, entry_id: int) -> Segment:
-        """The segment that entry `entry_id` lies in."""
+        """Return the segment of entry `entry_id`."""
         return self.segments[max(0, bisect_right(self.segments, entry_id, key=lambda each: each.first_entry) - 1)]
 
     def with_ensemble(self, first_entry: int, bookies: tuple[str, ...]) -> Self:
-        """The same with `bookies` from entry `first_entry` on, which no segment before may reach."""
+        """Return the same with `bookies` from entry `first_entry` on, which no earlier segment may reach."""
         kept = self.segments if self.last_segment.first_entry < first_entry else self.segments[:-1]
         return replace(self, segments=(*kept, Segment(first_entry, bookies)))
 
@@ -91,10 +91,10 @@ class LedgerMetadata:
 
 
 def parse_metadata(data: bytes, *, file: str = "") -> LedgerMetadata:
-    """The metadata in the value of a ledger's znode.
+    """Parse the value of a ledger's znode.
 
     Raises:
-        LedgerMetadataError: it holds none of a known version.
+        LedgerMetadataError: the value is invalid, or its version unknown.
     """
     if not data.startswith(_HEADER):
         return _parse_lines(data, file)
@@ -102,7 +102,7 @@ def parse_metadata(data: bytes, *, file: str = "") -> LedgerMetadata:
     try:
         version = int(header[len(_HEADER) :])
     except ValueError as fault:
-        raise LedgerMetadataError("the version of its format is no number", file=file) from fault
+        raise LedgerMetadataError("the version of the format is not a number", file=file) from fault
     if version == 1:
         return _parse_lines(body, file)
     message = pb.LedgerMetadataFormat()
@@ -118,20 +118,20 @@ def parse_metadata(data: bytes, *, file: str = "") -> LedgerMetadata:
         elif version == _BINARY:
             message = proto.parse_length_prefixed(pb.LedgerMetadataFormat, BytesIO(body)) or message
         else:
-            raise LedgerMetadataError(f"version {version} of its format is not known", file=file)
+            raise LedgerMetadataError(f"version {version} of the format is unknown", file=file)
     except (text_format.ParseError, DecodeError, ValueError, IndexError) as fault:
-        raise LedgerMetadataError(f"it cannot be read: {fault}", file=file) from fault
+        raise LedgerMetadataError(f"the metadata cannot be parsed: {fault}", file=file) from fault
     return _of_message(message, version, file=file, foreign=foreign)
 
 
 def format_metadata(metadata: LedgerMetadata) -> bytes:
-    """The value of the znode, in the version that the metadata have.
+    """Return the value of the znode, in the version of the metadata.
 
     Raises:
-        LedgerMetadataError: it would lose what another release wrote.
+        LedgerMetadataError: it would lose fields of another release.
     """
     if metadata.foreign:
-        raise LedgerMetadataError("its metadata have fields that are not known, so that they cannot be changed")
+        raise LedgerMetadataError("the metadata have unknown fields, so they cannot be changed")
     head = _HEADER + b"%d\n" % metadata.version
     if metadata.version == 1:
         return head + _format_lines(metadata)
@@ -158,7 +158,7 @@ def format_metadata(metadata: LedgerMetadata) -> bytes:
 
 def _of_message(message: pb.LedgerMetadataFormat, version: int, *, file: str, foreign: bool) -> LedgerMetadata:
     if not message.IsInitialized():
-        raise LedgerMetadataError("a field that it must have is missing", file=file)
+        raise LedgerMetadataError("a required field is missing", file=file)
     digest = DigestType(message.digestType) if message.HasField("digestType") else None
     found = LedgerMetadata(
         ensemble_size=message.ensembleSize,
@@ -187,12 +187,12 @@ def _checked(found: LedgerMetadata, file: str) -> LedgerMetadata:
     elif any(len(each.bookies) != found.ensemble_size for each in found.segments):
         fault = f"a segment without {found.ensemble_size} bookies"
     if fault:
-        raise LedgerMetadataError(f"it cannot be: {fault}", file=file)
+        raise LedgerMetadataError(f"impossible metadata: {fault}", file=file)
     return found
 
 
 def _parse_lines(body: bytes, file: str) -> LedgerMetadata:
-    """Version 1: decimal lines, then a line a segment, then whether it is closed."""
+    """Parse version 1: decimal lines, then a line per segment, then whether it is closed."""
     try:
         lines = body.decode("ascii").split("\n")
         quorum, ensemble, length = (int(each) for each in lines[:3])
@@ -206,7 +206,7 @@ def _parse_lines(body: bytes, file: str) -> LedgerMetadata:
                 break
             segments.append(Segment(int(first), tuple(rest)))
     except ValueError as fault:
-        raise LedgerMetadataError(f"it cannot be read: {fault}", file=file) from fault
+        raise LedgerMetadataError(f"the metadata cannot be parsed: {fault}", file=file) from fault
     found = LedgerMetadata(
         ensemble,
         quorum,

@@ -1,4 +1,4 @@
-"""What is set for ledgers: where they lie, and how long bookies have."""
+"""Options of ledgers: number of bookies, and timeouts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LedgerShape:
-    """On how many bookies a ledger lies, each entry lies, and how many have to acknowledge it."""
+    """Number of bookies of a ledger, of an entry, and of those that have to acknowledge it."""
 
     ensemble_size: int = 3
     write_quorum: int = 2
@@ -16,12 +16,12 @@ class LedgerShape:
 
 @dataclass(frozen=True, slots=True)
 class LedgerLimits:
-    """Seconds.
+    """Timeouts in seconds.
 
     Attributes:
-        add: a bookie that does not acknowledge an entry within it is replaced.
-        read: within it a bookie answers a read.
-        speculative: after it the next replica is asked too.
+        add: a bookie that has not acknowledged an entry after this time is replaced.
+        read: limit on a bookie's answer to a read.
+        speculative: time after which the next replica is asked too.
     """
 
     add: float = 5.0
@@ -30,5 +30,5 @@ class LedgerLimits:
 
     @property
     def patience(self) -> float:
-        """How long a writer waits for bookies where too few take writes; with the default as long as one on QJM."""
+        """How long a writer waits while too few bookies are writable; by default as long as with QJM."""
         return 4 * self.add

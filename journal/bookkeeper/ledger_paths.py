@@ -1,4 +1,4 @@
-"""Where ledgers' znodes are: the LAYOUT of a root says by which ledger manager, and each has its own paths and ids."""
+"""Paths of ledgers' znodes: the LAYOUT of a root names the ledger manager, which has its own paths and ids."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"[0-9]+")
 
 
 class LedgerManager(Enum):
-    """The value is the beginning of the factory's class name."""
+    """Ledger manager; the value is the beginning of the factory's class name."""
 
     FLAT = "Flat"
     HIERARCHICAL = "Hierarchical"
@@ -31,7 +31,7 @@ class LedgerPaths:
     manager: LedgerManager
 
     def of(self, ledger_id: int) -> str:
-        """The znode of a ledger."""
+        """Return the znode of a ledger."""
         if self.manager is LedgerManager.FLAT:
             return f"{self.root}/L{ledger_id:010d}"
         if self.manager is LedgerManager.LONG or ledger_id >= _LONG_FROM:
@@ -40,7 +40,7 @@ class LedgerPaths:
 
     @property
     def id_prefix(self) -> str:
-        """What the sequential znode begins with whose number is the next ledger's id."""
+        """Prefix of the sequential znode whose number is the next ledger's id."""
         return f"{self.root}/ID-" if self.manager is LedgerManager.FLAT else f"{self.root}/idgen/ID-"
 
     def _cut(self, digits: str, lengths: tuple[int, ...]) -> str:
@@ -52,22 +52,22 @@ class LedgerPaths:
 
 
 def id_of(path: str) -> int:
-    """The ledger's id that a sequential znode stands for.
+    """Return the ledger id of a sequential znode.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the path has no number.
     """
     found = _NUMBER.fullmatch(path.rpartition("ID-")[2])
     if found is None:
-        raise ValueError(f"{path} ends with no number")
+        raise ValueError(f"{path} does not end with a number")
     return int(found[0])
 
 
 def parse_layout(data: bytes, root: str) -> LedgerPaths:
-    """The paths that the LAYOUT of `root` tells.
+    """Return the paths for the LAYOUT of `root`.
 
     Raises:
-        LedgerMetadataError: it names no ledger manager that is known.
+        LedgerMetadataError: the ledger manager is unknown.
     """
     text = data.decode("utf-8", "replace")
     number, _, rest = text.partition("\n")
@@ -80,10 +80,10 @@ def parse_layout(data: bytes, root: str) -> LedgerPaths:
         for manager in LedgerManager:
             if found[1] == manager.value:
                 return LedgerPaths(root, manager)
-    hint = "Ledgers are flat or hierarchical here; another ledger manager cannot be used."
-    raise LedgerMetadataError(f"the layout {text!r} is not known", file=f"{root}/LAYOUT", hint=hint)
+    hint = "Use a BookKeeper cluster with the flat or a hierarchical ledger manager."
+    raise LedgerMetadataError(f"the layout {text!r} is unknown", file=f"{root}/LAYOUT", hint=hint)
 
 
 def format_layout(manager: LedgerManager) -> bytes:
-    """A LAYOUT, as every release reads it."""
+    """Return a LAYOUT that every release reads."""
     return f"2\norg.apache.bookkeeper.meta.{manager.value}LedgerManagerFactory:1".encode()

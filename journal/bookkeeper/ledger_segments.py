@@ -20,7 +20,7 @@ class LedgerSegment:
     """A segment that can be read (`ReadableSegment`).
 
     Args:
-        open_ledger: the ledger; it is asked at each reading, for nothing is kept of a finalized segment.
+        open_ledger: opens the ledger for each reading, because finalized segments are not cached.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class LedgerSegment:
         self._open = open_ledger
 
     def read(self, from_txid: int) -> Iterator[EditOp]:
-        """Operations `from_txid` to `last`.
+        """Yield operations `from_txid` to `last`.
 
         Raises:
-            CorruptOpError: an operation does not decode.
-            TransactionGapError: a txid is not the one that follows.
+            CorruptOpError: an operation cannot be decoded.
+            TransactionGapError: a txid does not follow its predecessor.
             SegmentError: the ledger ends before `last`.
             BookKeeperError: too few bookies answer.
         """
@@ -63,14 +63,12 @@ class LedgerSegment:
                     yield op
         reached = (expected or self.first) - 1
         if reached < self.last:
-            hint = (
-                "" if ledger.closed else "Its ledger is open still: whoever writes this journal closes it in recovery."
-            )
+            hint = "" if ledger.closed else "Its ledger is open: the next writer of this journal closes it in recovery."
             problem = f"ledger {ledger.ledger_id} ends with txid {reached}, the segment with {self.last}"
             raise SegmentError(problem, file=self.name, hint=hint)
 
     def _first_entry(self, ledger: ReadLedger, txid: int) -> int:
-        """The entry that holds `txid`, or one before it."""
+        """Return the entry that contains `txid`, or an earlier one."""
         low, high = 0, ledger.last
         while txid > self.first and low < high:
             middle = (low + high + 1) // 2
@@ -83,10 +81,10 @@ class LedgerSegment:
 
 
 def decode_ops(payload: bytes, layout_version: int, place: str) -> Iterator[EditOp]:
-    """The operations of an entry.
+    """Yield the operations of an entry.
 
     Raises:
-        CorruptOpError: one is damaged, or cut.
+        CorruptOpError: one is damaged, or truncated.
     """
     position = 0
     while position < len(payload):
@@ -95,12 +93,12 @@ def decode_ops(payload: bytes, layout_version: int, place: str) -> Iterator[Edit
 
 
 def first_txid(payload: bytes, layout_version: int) -> int | None:
-    """Txid of the first operation of an entry; None where it is empty. Raises as `decode_ops`."""
+    """Return the txid of the first operation of an entry; None if it is empty. Raises as `decode_ops`."""
     return next((txid for txid, _ in operation_ends(payload, layout_version)), None)
 
 
 def last_txid(payload: bytes, layout_version: int) -> int | None:
-    """The same of the last one."""
+    """Return the txid of the last operation of an entry; None if it is empty. Raises as `decode_ops`."""
     last = None
     for txid, _ in operation_ends(payload, layout_version):
         last = txid
@@ -108,10 +106,10 @@ def last_txid(payload: bytes, layout_version: int) -> int | None:
 
 
 def operation_ends(records: Buffer, layout_version: int) -> Iterator[tuple[int, int]]:
-    """Txid and end of each operation.
+    """Yield txid and end of each operation.
 
     Raises:
-        CorruptOpError: one is damaged, or cut.
+        CorruptOpError: one is damaged, or truncated.
     """
     if has_frames(layout_version):
         for frame in hop(records, 0, len(records)):
@@ -124,11 +122,11 @@ def operation_ends(records: Buffer, layout_version: int) -> Iterator[tuple[int, 
 
 
 def cut_entries(records: Buffer, layout_version: int, size: int) -> list[bytes]:
-    """Entries of whole operations: each ends with the operation that makes it longer than `size`, the last one sooner.
+    """Return entries of whole operations; each ends with the operation that makes it longer than `size`.
 
     Raises:
-        CorruptOpError: the records are none.
-        FrameError: an operation is larger than bookies take.
+        CorruptOpError: the records are invalid.
+        FrameError: an operation is larger than bookies accept.
     """
     entries, start = [], 0
     with memoryview(records) as view:
@@ -139,9 +137,9 @@ def cut_entries(records: Buffer, layout_version: int, size: int) -> list[bytes]:
                 start = end
             if following - start > LARGEST_ENTRY:
                 raise FrameError(
-                    f"an operation of {following - start} bytes is larger than bookies take",
+                    f"an operation of {following - start} bytes is larger than bookies accept",
                     txid=txid,
-                    hint="Such an operation cannot be kept on BookKeeper; use another kind of journal.",
+                    hint="BookKeeper cannot store such an operation; use another kind of journal.",
                 )
             end = following
             if end - start > size:

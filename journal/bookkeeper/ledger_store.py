@@ -1,4 +1,4 @@
-"""Ledgers and bookies as ZooKeeper knows them: metadata, new ids, who takes writes."""
+"""Ledgers and bookies in ZooKeeper: metadata, new ids, writable bookies."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _READ_ONLY = "readonly"
 
 
 class LedgerStore:
-    """The ledgers below a root; any thread may call. Every method raises ZooKeeperError where ZooKeeper is away.
+    """The ledgers below a root; thread-safe. Every method raises ZooKeeperError if ZooKeeper does not answer.
 
     Args:
-        available: the znode whose children are the bookies that take writes, such as /ledgers/available.
+        available: the znode whose children are the writable bookies, such as /ledgers/available.
     """
 
     def __init__(self, znodes: ZNodes, available: str) -> None:
@@ -29,34 +29,34 @@ class LedgerStore:
         self._known: LedgerPaths | None = None
 
     def read(self, ledger_id: int) -> tuple[LedgerMetadata, int]:
-        """Metadata and version.
+        """Return metadata and version.
 
         Raises:
-            NoLedgerError: there is none.
-            LedgerMetadataError: they cannot be read.
+            NoLedgerError: the ledger does not exist.
+            LedgerMetadataError: they are invalid.
         """
         path = self._paths.of(ledger_id)
         try:
             data, version = self._znodes.get(path)
         except NoNodeError as fault:
-            raise NoLedgerError(f"there is no ledger {ledger_id}", file=path) from fault
+            raise NoLedgerError(f"ledger {ledger_id} does not exist", file=path) from fault
         return parse_metadata(data or b"", file=path), version
 
     def write(self, ledger_id: int, metadata: LedgerMetadata, version: int) -> int:
-        """Change them; the new version.
+        """Change the metadata; returns the new version.
 
         Raises:
-            BadVersionError: they have another version; it may be this very change.
-            NoLedgerError: there is none.
+            BadVersionError: they have another version, perhaps after this very change.
+            NoLedgerError: the ledger does not exist.
         """
         path = self._paths.of(ledger_id)
         try:
             return self._znodes.set(path, format_metadata(metadata), version)
         except NoNodeError as fault:
-            raise NoLedgerError(f"there is no ledger {ledger_id}", file=path) from fault
+            raise NoLedgerError(f"ledger {ledger_id} does not exist", file=path) from fault
 
     def create(self, metadata: LedgerMetadata, note: Callable[[int], None]) -> int:
-        """Make a ledger; its id, which `note` is told before."""
+        """Create a ledger; returns its id, after `note` was called with it."""
         paths = self._paths
         counter = self._znodes.create_sequential(paths.id_prefix)
         try:
@@ -73,21 +73,21 @@ class LedgerStore:
         return ledger_id
 
     def delete(self, ledger_id: int) -> None:
-        """Remove a ledger, if it is there; bookies drop its entries in their own time."""
+        """Remove a ledger, if it exists; bookies remove its entries later."""
         self._forget(self._paths.of(ledger_id))
 
     def bookies(self) -> frozenset[str]:
-        """Those that take writes."""
+        """Return the writable bookies."""
         try:
             return frozenset(self._znodes.children(self._available)) - {_READ_ONLY}
         except NoNodeError as fault:
-            raise self._not_there() from fault
+            raise self._not_set_up() from fault
 
     def address(self, bookie: str) -> tuple[str, int]:
-        """Host and port of a bookie.
+        """Return host and port of a bookie.
 
         Raises:
-            BookKeeperError: nobody knows.
+            BookKeeperError: its address is unknown.
         """
         try:
             return address_of(bookie)
@@ -105,13 +105,13 @@ class LedgerStore:
                 try:
                     data, _ = self._znodes.get(path)
                 except NoNodeError as fault:
-                    raise self._not_there() from fault
+                    raise self._not_set_up() from fault
                 self._known = parse_layout(data or b"", self._root)
             return self._known
 
-    def _not_there(self) -> BookKeeperError:
-        hint = "Start the bookies, or set dfs.namenode.bookkeeperjournal.zk.availablebookies to where they register."
-        return BookKeeperError("no BookKeeper is set up here", file=self._root, hint=hint)
+    def _not_set_up(self) -> BookKeeperError:
+        hint = "Start the bookies, or set dfs.namenode.bookkeeperjournal.zk.availablebookies to their znode."
+        return BookKeeperError("BookKeeper is not set up here", file=self._root, hint=hint)
 
     def _forget(self, path: str) -> None:
         try:

@@ -1,28 +1,28 @@
-"""The writer of a ledger as a machine: entries go out, answers come in, bookies that fail are replaced; no I/O.
+"""The writer of a ledger as a state machine: entries out, answers in, replacement of failed bookies; no I/O.
 
 It is open, closing, closed, or has failed for good.
 
-    add       open. The entry gets the next id and goes to its write set.
-    answered  an entry is acknowledged once its ack quorum has it and all before it are acknowledged.
-    broken    a bookie failed: nothing is acknowledged from then on until `change_ensemble` has put another one in its
-              place, told ZooKeeper, and sent it what is not acknowledged.
-    left out  there is no other bookie: the place keeps its bookie and gets nothing more. Entries that the ack quorum
-              has without it are acknowledged, the others wait. `retry` sends it what is not acknowledged: it takes
-              part again if it answers, and is broken again if it fails.
-    fail      FENCED or UA from whichever bookie, metadata that somebody else changed, or the owner gives up: too few
-              bookies answer. What was not acknowledged stays unknown until the ledger is recovered.
-    close     the newest acknowledged entry is the last one, which ZooKeeper decides by compare-and-set.
+    add       open. The entry gets the next id and is sent to its write set.
+    answered  an entry is acknowledged once its ack quorum has it and all earlier entries are acknowledged.
+    broken    a bookie failed: no entry is acknowledged until `change_ensemble` has replaced the bookie, updated
+              ZooKeeper, and sent the unacknowledged entries to the new bookie.
+    left out  the bookie cannot be replaced: it stays in the ensemble but receives no entries. Entries with an ack
+    quorum
+              of other bookies are acknowledged, the rest wait. `retry` sends it the unacknowledged entries: it
+              participates again if it answers, and is broken again if it fails.
+    fail      FENCED or UA from any bookie, metadata changed by another client, or `fail_left_out`: too few bookies
+              answer. Whether unacknowledged entries are durable stays unknown until the ledger is recovered.
+    close     the newest acknowledged entry becomes the last one, by compare-and-set in ZooKeeper.
 
 What can never happen, and why:
 
-- An acknowledged entry is lost: its ack quorum has it on disk, and a recovery asks so many bookies that one of them is
-  among those.
-- An entry is acknowledged after a recovery has passed it: the recovery fenced so many bookies that the rest is no
-  quorum, and the first one that says so ends the writer, whatever the others say.
-- An answer of a bookie that was replaced counts for the one in its place: every request knows in which turn of its
-  place it was sent.
-- A new segment begins behind an entry that is acknowledged on the old ensemble only: nothing is acknowledged while
-  `change_ensemble` runs. A place that is left out changes no metadata, so acknowledgements need not wait.
+- A lost acknowledged entry: its ack quorum has it on disk, and a recovery asks enough bookies to reach one of them.
+- An entry acknowledged after a recovery has passed it: the recovery fenced so many bookies that the rest is not a
+  quorum, and the first FENCED answer ends the writer, whatever the others answer.
+- An answer of a replaced bookie that counts for its replacement: every request contains the turn of its place in the
+  ensemble.
+- A new segment after an entry that is acknowledged on the old ensemble only: no entry is acknowledged while
+  `change_ensemble` runs. Leaving a bookie out changes no metadata, so acknowledgements need not wait.
 """
 
 from __future__ import annotations
@@ -70,15 +70,15 @@ class _Pending:
 
 
 class LedgerWriter:
-    """One ledger's writer; the owner's lock is held around every method and every step of a procedure.
+    """State machine of a ledger's writer; the owner's lock is held around every method and every step of a procedure.
 
     Args:
-        metadata: as they were created, with that version of the znode.
-        choose: picks bookies.
+        metadata: as created, with that version of the znode.
+        choose: chooses bookies.
 
     Attributes:
         lac: newest acknowledged entry; -1 at first.
-        fault: why nothing is acknowledged any more.
+        fault: why no more entries are acknowledged.
     """
 
     def __init__(
@@ -111,16 +111,16 @@ class LedgerWriter:
 
     @property
     def broken(self) -> bool:
-        """Whether `change_ensemble` is to be run."""
+        """Whether `change_ensemble` has to run."""
         return bool(self._broken) and self.state is WriterState.OPEN
 
     @property
     def left_out(self) -> list[str]:
-        """The bookies that failed and that there are no others for."""
+        """The failed bookies that cannot be replaced."""
         return [self.metadata.last_segment.bookies[index] for index in sorted(self._left_out)]
 
     def add(self, payload: bytes) -> int:
-        """Take the next entry; returns its id.
+        """Accept the next entry; returns its id.
 
         Raises:
             JournalError: the writer has failed, or is closed.
@@ -137,14 +137,14 @@ class LedgerWriter:
         return self._last
 
     def take(self) -> list[Send]:
-        """What is to be sent now, in this order for each bookie."""
+        """Return the entries to send now, in this order for each bookie."""
         sends, self._outbox = self._outbox, []
         return sends
 
     def answered(self, send: Send, code: Code) -> None:
-        """A bookie answered."""
+        """Process a bookie's answer."""
         if code in OVER:
-            problem = f"{send.bookie} answers {code.name}: another client has recovered ledger {self.ledger_id}"
+            problem = f"{send.bookie} answered {code.name}: another client has recovered ledger {self.ledger_id}"
             self._fail(LedgerFencedError(problem))
         elif code is not Code.OK:
             self.broke(send)
@@ -155,31 +155,31 @@ class LedgerWriter:
                 self._advance()
 
     def broke(self, send: Send) -> None:
-        """A bookie did not take an entry, or did not answer in time."""
+        """Process the failure of a bookie to store an entry in time."""
         current = send.turn == self._turns[send.index] and send.index not in self._left_out
         if current and self.state is WriterState.OPEN:
             self._broken.add(send.index)
             self._failed.add(send.bookie)
 
     def retry(self) -> None:
-        """Send the bookies that were left out what is not acknowledged: they may answer again."""
+        """Send the unacknowledged entries to the bookies that were left out, which may answer again."""
         if self.state is not WriterState.OPEN:
             return
         places = frozenset(self._left_out)
         self._left_out.clear()
         self._begin_turn(places)
 
-    def give_up(self) -> None:
-        """Fail: the bookies that were left out do not answer, and there are no others."""
+    def fail_left_out(self) -> None:
+        """Fail, because the bookies that were left out do not answer and cannot be replaced."""
         out = ", ".join(self.left_out)
-        self._fail(NotEnoughBookiesError(f"{out} failed, and of the bookies that take writes none are not in use"))
+        self._fail(NotEnoughBookiesError(f"{out} failed, and all writable bookies are in use"))
 
     # ---- procedures ----
 
     def change_ensemble(self) -> Procedure[None]:
-        """Replace the broken bookies, all of them by one update of the metadata; a fault fails the writer.
+        """Replace all broken bookies by one update of the metadata; an error fails the writer.
 
-        Those that there are no others for are left out.
+        Bookies that cannot be replaced are left out.
         """
         try:
             while self.broken:
@@ -202,7 +202,7 @@ class LedgerWriter:
         """Make the newest acknowledged entry the last one.
 
         Raises:
-            JournalError: the ledger stays as it is, or somebody else closed it otherwise.
+            JournalError: the ledger is unchanged, or another client closed it differently.
         """
         if self.state is WriterState.CLOSED:
             return
@@ -219,10 +219,10 @@ class LedgerWriter:
         self.state = WriterState.CLOSED
 
     def _update(self, updated: LedgerMetadata) -> Procedure[bool]:
-        """Write `updated`; False where the metadata had changed in a way that matters not, and are read anew.
+        """Write `updated`; returns False if compatible changes were found instead and loaded.
 
         Raises:
-            JournalError: the ledger is not this writer's any more, or it is not known whether it was done.
+            JournalError: another client changed the ledger, or the outcome is unknown.
         """
         try:
             self._version = yield SetMetadata(self.ledger_id, updated, self._version)
@@ -232,19 +232,19 @@ class LedgerWriter:
                 self._check(found)
                 self.metadata, self._version = found, version
                 return False
-            # An earlier attempt had arrived.
+            # An earlier attempt had succeeded.
             self._version = version
         self.metadata = updated
         return True
 
     def _check(self, found: LedgerMetadata) -> None:
-        """Raises where `found` has not the same future as what this writer knows."""
+        """Raise an error if `found` is incompatible with the state of this writer."""
         if found.state is not LedgerState.OPEN:
             raise LedgerFencedError(f"ledger {self.ledger_id} was recovered by another client: {found.state.name}")
         if found.last_segment != self.metadata.last_segment:
             raise LedgerChangedError(f"another client changed the ensemble of ledger {self.ledger_id}")
 
-    # ---- below: what the events share ----
+    # ---- shared parts of the events ----
 
     def _replace(self, places: frozenset[int]) -> None:
         for pending in self._pending.values():
@@ -252,7 +252,7 @@ class LedgerWriter:
         self._begin_turn(places)
 
     def _begin_turn(self, places: frozenset[int]) -> None:
-        """Send the bookies at these places what is not acknowledged, by all and by them."""
+        """Send the unacknowledged entries to the bookies at these places."""
         for index in places:
             self._turns[index] += 1
         for entry_id, pending in self._pending.items():

@@ -1,4 +1,4 @@
-"""What a client asks of a bookie and what that answers, in either protocol."""
+"""Requests to a bookie and its responses, for both protocols."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
 MAX_FRAME = 0xFFFFF
-"""Bytes of the largest frame that every release takes; a larger one costs the connection."""
+"""Bytes of the largest frame that every release accepts; a larger one closes the connection."""
 
 ADD_OVERHEAD = 4 + 20 + 32 + 20
-"""Bytes of the largest ADD beside its payload: header, master key, entry header, digest."""
+"""Maximum bytes of an ADD besides its payload: header, master key, entry header, digest."""
 
 
 class Operation(IntEnum):
-    """Numbers of protocol v2."""
+    """Operations, by their numbers in protocol v2."""
 
     ADD = 1
     READ = 2
@@ -32,7 +32,7 @@ class Flag(IntFlag):
 
 
 class Code(IntEnum):
-    """How a request ended; the numbers are those of protocol v2."""
+    """Result of a request; the numbers are those of protocol v2."""
 
     OK = 0
     NO_LEDGER = 1
@@ -49,7 +49,7 @@ class Code(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class AddRequest:
-    """Store `body`, which names ledger and entry."""
+    """Store `body`, which contains the ids of ledger and entry."""
 
     ledger_id: int
     entry_id: int
@@ -60,7 +60,7 @@ class AddRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """Send an entry; with FENCE and the key, let no writer add to the ledger any more, too."""
+    """Send an entry; with FENCE and the key, also refuse further entries of the ledger's writer."""
 
     ledger_id: int
     entry_id: int
@@ -77,7 +77,7 @@ class ReadLacRequest:
 
 @dataclass(frozen=True, slots=True)
 class OtherRequest:
-    """A request that is none of these; only its operation is known."""
+    """Any other request; only its operation is known."""
 
     operation: int
 
@@ -91,10 +91,10 @@ class AddResponse:
 
 @dataclass(frozen=True, slots=True)
 class ReadResponse:
-    """`entry_id` is that of the request; the body tells which entry it is.
+    """Answer to a read; `entry_id` is that of the request, the body has the id of the entry.
 
     Attributes:
-        max_lac: what some releases say beside it in protocol v3.
+        max_lac: LAC that some releases add in protocol v3.
     """
 
     code: Code
@@ -106,7 +106,7 @@ class ReadResponse:
 
 @dataclass(frozen=True, slots=True)
 class ReadLacResponse:
-    """`lac_body` is the explicit LAC, `last_entry` the body of the last entry."""
+    """Answer to a LAC read; `lac_body` is the explicit LAC, `last_entry` the body of the last entry."""
 
     code: Code
     ledger_id: int
@@ -116,7 +116,7 @@ class ReadLacResponse:
 
 @dataclass(frozen=True, slots=True)
 class OtherResponse:
-    """An answer that is none of these, such as a refusal."""
+    """Any other answer, such as a refusal."""
 
     operation: int
     code: Code

@@ -1,4 +1,4 @@
-"""Opens a journal on BookKeeper by its URI."""
+"""Opening of a journal on BookKeeper by its URI."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from journal.bookkeeper.settings import BookKeeperAddress, BookKeeperSettings
 
 @dataclass(frozen=True, slots=True)
 class BookKeeperOptions:
-    """How a journal on BookKeeper is opened.
+    """Options of a journal on BookKeeper.
 
     Attributes:
-        namespace: whose journal is read; None reads whichever it is.
+        namespace: expected namespace for reading; None accepts any.
     """
 
     settings: BookKeeperSettings = field(default_factory=BookKeeperSettings)
@@ -26,10 +26,10 @@ class BookKeeperOptions:
 
 
 def open_bookkeeper_journal(uri: str, options: BookKeeperOptions) -> BookKeeperJournal:
-    """The journal at `bookkeeper://zookeeper:port;zookeeper:port/path`; nothing is connected to yet.
+    """Return the journal at `bookkeeper://zookeeper:port;zookeeper:port/path` without connecting to it.
 
     Raises:
-        JournalError: `uri` cannot be one.
+        JournalError: `uri` is invalid.
     """
     from journal.bookkeeper.zookeeper import JournalZNodes
 
@@ -38,7 +38,7 @@ def open_bookkeeper_journal(uri: str, options: BookKeeperOptions) -> BookKeeperJ
 
 
 def journal_on(znodes: ZNodes, address: BookKeeperAddress, options: BookKeeperOptions) -> BookKeeperJournal:
-    """The journal at `address`, whose znodes are these."""
+    """Return the journal at `address` in these znodes."""
     settings = options.settings
     store = LedgerStore(znodes, settings.available)
     client = LedgerClient(store, BookieConnections(store.address), settings.limits, settings.password.encode())

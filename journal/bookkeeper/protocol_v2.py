@@ -1,4 +1,4 @@
-"""Protocol v2, which every bookie from 4.2 on speaks: packets to values and back. A packet has no length here."""
+"""Protocol v2, for every bookie from 4.2 on: packets to values and back. A packet has no length here."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ _KEY_SIZE = 20
 
 
 def framed(packet: bytes) -> bytes:
-    """`packet` behind its length.
+    """Return `packet` after its length.
 
     Raises:
-        FrameError: it is larger than bookies take.
+        FrameError: it is larger than bookies accept.
     """
     if len(packet) > MAX_FRAME:
-        hint = "No operation of an edit log may be larger than that on BookKeeper."
+        hint = "Operations of an edit log on BookKeeper cannot be larger."
         raise FrameError(f"a frame of {len(packet)} bytes is larger than {MAX_FRAME}", hint=hint)
     return _LENGTH.pack(len(packet)) + packet
 
 
 class FrameBuffer:
-    """Cuts the bytes of a connection into packets."""
+    """Splitter of a connection's bytes into packets."""
 
     def __init__(self, limit: int = 5 << 20) -> None:
         self._buffer = bytearray()
         self._limit = limit
 
     def feed(self, data: Buffer) -> Iterator[bytes]:
-        """The packets that are whole with `data`.
+        """Yield the packets that are complete with `data`.
 
         Raises:
-            FrameError: a length that no frame has.
+            FrameError: a length is impossible.
         """
         self._buffer += data
         start = 0
@@ -73,12 +73,12 @@ class FrameBuffer:
 
 
 def is_v2(packet: Buffer) -> bool:
-    """Whether it can be a packet of protocol v2; the first byte of any of v3 is another one."""
+    """Whether this can be a packet of protocol v2; packets of v3 have another first byte."""
     return len(packet) >= _HEADER.size and packet[0] <= _VERSION
 
 
 def encode_request(request: Request) -> bytes:
-    """The packet of `request`; ValueError for one that v2 does not have here."""
+    """Return the packet of `request`; ValueError for a request without a form in v2."""
     match request:
         case AddRequest():
             return _HEADER.pack(_VERSION, Operation.ADD, request.flags) + request.master_key + request.body
@@ -86,17 +86,17 @@ def encode_request(request: Request) -> bytes:
             head = _HEADER.pack(_VERSION, Operation.READ, request.flags)
             return head + _IDS.pack(request.ledger_id, request.entry_id) + (request.master_key or b"")
         case _:
-            raise ValueError(f"{request} is no request of protocol v2")
+            raise ValueError(f"{request} is not a request of protocol v2")
 
 
 def decode_request(packet: Buffer) -> Request:
-    """The request in `packet`.
+    """Return the request in `packet`.
 
     Raises:
-        FrameError: it is none.
+        FrameError: the packet is invalid.
     """
     if not is_v2(packet):
-        raise FrameError("the packet is no request of protocol v2")
+        raise FrameError("the packet is not a request of protocol v2")
     _, operation, flags = _HEADER.unpack_from(packet)
     rest = bytes(packet[_HEADER.size :])
     if operation == Operation.ADD:
@@ -109,9 +109,9 @@ def decode_request(packet: Buffer) -> Request:
     if operation == Operation.READ:
         fencing = bool(flags & Flag.FENCE)
         if len(rest) != _IDS.size + (_KEY_SIZE if fencing else 0):
-            # A key is read only where it fences; a fence without one is answered, not fatal.
+            # The key is read only for fencing; a fence without a key gets an answer, not an error.
             if len(rest) < _IDS.size:
-                raise FrameError(f"READ: cut after {len(rest)} bytes")
+                raise FrameError(f"READ: truncated after {len(rest)} bytes")
             fencing = False
         ledger_id, entry_id = _IDS.unpack_from(rest)
         return ReadRequest(ledger_id, entry_id, Flag(flags), rest[_IDS.size :] if fencing else None)
@@ -119,7 +119,7 @@ def decode_request(packet: Buffer) -> Request:
 
 
 def encode_response(response: Response) -> bytes:
-    """The packet of `response`; ValueError for one that v2 does not have."""
+    """Return the packet of `response`; ValueError for a response without a form in v2."""
     match response:
         case AddResponse():
             return _ANSWER.pack(_VERSION, Operation.ADD, 0, response.code, response.ledger_id, response.entry_id)
@@ -129,17 +129,17 @@ def encode_response(response: Response) -> bytes:
         case OtherResponse():
             return _ANSWER.pack(_VERSION, response.operation, 0, response.code, -1, -1)
         case _:
-            raise ValueError(f"{response} is no response of protocol v2")
+            raise ValueError(f"{response} is not a response of protocol v2")
 
 
 def decode_response(packet: Buffer) -> Response:
-    """The response in `packet`.
+    """Return the response in `packet`.
 
     Raises:
-        FrameError: it is none.
+        FrameError: the packet is invalid.
     """
     if len(packet) < _ANSWER.size or packet[0] != _VERSION:
-        raise FrameError("the packet is no response of protocol v2")
+        raise FrameError("the packet is not a response of protocol v2")
     _, operation, _, number, ledger_id, entry_id = _ANSWER.unpack_from(packet)
     try:
         code = Code(number)

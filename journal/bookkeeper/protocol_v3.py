@@ -1,4 +1,4 @@
-"""Protocol v3 (protobuf), which clients from 4.3 on speak: packets to values and back."""
+"""Protocol v3 (protobuf), for clients from 4.3 on: packets to values and back."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ _CODES = {status: code for code, status in _STATUS.items()}
 
 @dataclass(frozen=True, slots=True)
 class V3Request:
-    """A request and what its response is known by.
+    """A request and the transaction id of its response.
 
     Attributes:
-        priority: None where it is not said.
+        priority: None if the packet has none.
     """
 
     txn_id: int
@@ -61,7 +61,7 @@ class V3Response:
 
 
 def encode_request(asked: V3Request) -> bytes:
-    """The packet of `asked`; ValueError for a request that is not made here."""
+    """Return the packet of `asked`; ValueError for an unsupported request."""
     message = pb.Request(header=pb.BKPacketHeader(version=pb.VERSION_THREE, txnId=asked.txn_id))
     if asked.priority is not None:
         message.header.priority = asked.priority
@@ -83,15 +83,15 @@ def encode_request(asked: V3Request) -> bytes:
             message.header.operation = pb.READ_LAC
             message.readLacRequest.ledgerId = lac.ledger_id
         case other:
-            raise ValueError(f"{other} is not made here")
+            raise ValueError(f"{other} is not supported")
     return message.SerializeToString()
 
 
 def decode_request(packet: Buffer) -> V3Request:
-    """The request in `packet`.
+    """Return the request in `packet`.
 
     Raises:
-        FrameError: it is none.
+        FrameError: the packet is invalid.
     """
     message = pb.Request()
     _parse(message, packet)
@@ -114,7 +114,7 @@ def decode_request(packet: Buffer) -> V3Request:
 
 
 def encode_response(answer: V3Response) -> bytes:
-    """The packet of `answer`."""
+    """Return the packet of `answer`."""
     response = answer.response
     message = pb.Response(header=pb.BKPacketHeader(version=pb.VERSION_THREE, txnId=answer.txn_id))
     message.status = _STATUS[response.code]
@@ -143,10 +143,10 @@ def encode_response(answer: V3Response) -> bytes:
 
 
 def decode_response(packet: Buffer) -> V3Response:
-    """The response in `packet`; its outer status is the answer unless that is OK.
+    """Return the response in `packet`; its outer status is the answer unless that is OK.
 
     Raises:
-        FrameError: it is none.
+        FrameError: the packet is invalid.
     """
     message = pb.Response()
     _parse(message, packet)
@@ -181,4 +181,4 @@ def _parse(message: pb.Request | pb.Response, packet: Buffer) -> None:
     try:
         message.ParseFromString(bytes(packet))
     except DecodeError as fault:
-        raise FrameError(f"the packet is none of protocol v3: {fault}") from fault
+        raise FrameError(f"the packet is not of protocol v3: {fault}") from fault

@@ -1,4 +1,4 @@
-"""Reading ledgers without disturbing whoever writes them: what can be read of an open one, and entries; no I/O."""
+"""Reading of ledgers without disturbing their writers: the readable part of an open ledger, and entries; no I/O."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from journal.bookkeeper.slow_bookies import SlowBookies
 
 
 def ledger_codec(ledger_id: int, metadata: LedgerMetadata, password: bytes) -> EntryCodec:
-    """For the entries of a ledger.
+    """Return the codec for the entries of a ledger.
 
     Raises:
         BookKeeperError: it was written with another password.
     """
     if metadata.password is not None and metadata.password != password:
-        hint = "Set dfs.namenode.bookkeeperjournal.digestPw to the password that it was written with."
+        hint = "Set dfs.namenode.bookkeeperjournal.digestPw to the password of the ledger."
         raise BookKeeperError(f"ledger {ledger_id} has another password", hint=hint)
     return EntryCodec(metadata.digest_type or DigestType.MAC, password)
 
 
 def last_readable(ledger_id: int, metadata: LedgerMetadata, codec: EntryCodec, limits: LedgerLimits) -> Procedure[int]:
-    """The newest entry that is sure to stay; of an open ledger that is the one before the newest acknowledged one.
+    """Return the newest entry that is sure to stay; in an open ledger, the one before the newest acknowledged one.
 
     Raises:
         BookKeeperError: too few bookies answer.
@@ -56,7 +56,7 @@ def last_readable(ledger_id: int, metadata: LedgerMetadata, codec: EntryCodec, l
     bookies = metadata.last_segment.bookies
     yield Ask(answers, [Asked(bookie, request) for bookie in bookies], limits.read, enough)
     if not enough():
-        raise BookKeeperError(f"how far ledger {ledger_id} can be read is not told by enough bookies: {told(answers)}")
+        raise BookKeeperError(f"too few bookies report the last entry of ledger {ledger_id}: {answers_text(answers)}")
     return max(lacs)
 
 
@@ -69,29 +69,29 @@ def read_entries(
     limits: LedgerLimits,
     slow: SlowBookies | None = None,
 ) -> Procedure[list[Entry]]:
-    """Entries `first` to `last`, each from the first bookie that has it whole; the next one is asked when that is slow.
+    """Return entries `first` to `last`, each from the first bookie with an intact copy; slow bookies are bypassed.
 
     Args:
         slow: the bookies to ask last; those that do not answer in time are added.
 
     Raises:
-        BookKeeperError: nobody has one of them.
+        BookKeeperError: an entry is on none of its bookies.
     """
     found: dict[int, Entry] = {}
     faults: dict[int, list[str]] = {entry_id: [] for entry_id in range(first, last + 1)}
     answers = Answers()
     entry_of: list[int] = []
-    looked: set[int] = set()
+    seen: set[int] = set()
     slow = slow or SlowBookies()
     replicas = {
         entry_id: slow.ordered([metadata.ensemble_of(entry_id).bookies[each] for each in write_set(entry_id, metadata)])
         for entry_id in faults
     }
 
-    def look() -> bool:
-        """Take what came in; whether nothing more is worth waiting for."""
-        for number in answers.outcomes.keys() - looked:
-            looked.add(number)
+    def collect() -> bool:
+        """Collect new outcomes; return whether waiting can end."""
+        for number in answers.outcomes.keys() - seen:
+            seen.add(number)
             entry_id, outcome = entry_of[number], answers.outcomes[number]
             note = slow.silent if isinstance(outcome, BookKeeperError) else slow.answered
             note(answers.asked[number].bookie)
@@ -99,7 +99,7 @@ def read_entries(
                 found.setdefault(entry_id, _decoded(codec, outcome, ledger_id, entry_id))
             except BookKeeperError as fault:
                 faults[entry_id].append(f"{answers.asked[number].bookie}: {fault.problem}")
-        waiting = {entry_of[number] for number in range(len(entry_of)) if number not in looked}
+        waiting = {entry_of[number] for number in range(len(entry_of)) if number not in seen}
         return len(found) == len(faults) or not waiting - found.keys()
 
     for turn in range(metadata.write_quorum):
@@ -107,11 +107,11 @@ def read_entries(
         requests = [Asked(replicas[entry_id][turn], ReadRequest(ledger_id, entry_id)) for entry_id in missing]
         entry_of += missing
         final = turn == metadata.write_quorum - 1
-        yield Ask(answers, requests, limits.read if final else limits.speculative, look)
-        look()
+        yield Ask(answers, requests, limits.read if final else limits.speculative, collect)
+        collect()
         if len(found) == len(faults):
             break
-        for bookie in {asked.bookie for number, asked in enumerate(answers.asked) if number not in looked}:
+        for bookie in {asked.bookie for number, asked in enumerate(answers.asked) if number not in seen}:
             slow.silent(bookie)
     for entry_id, problems in faults.items():
         if entry_id not in found:
@@ -120,8 +120,8 @@ def read_entries(
     return [found[entry_id] for entry_id in sorted(found)]
 
 
-def told(answers: Answers) -> str:
-    """What the bookies said, for an error."""
+def answers_text(answers: Answers) -> str:
+    """Return the bookies' answers for an error."""
     words = []
     for number, asked in enumerate(answers.asked):
         outcome = answers.outcomes.get(number)

@@ -1,16 +1,17 @@
-"""Recovery of a ledger: its writer is fenced, what may have been acknowledged is kept, and it is closed; no I/O.
+"""Recovery of a ledger: fences its writer, keeps all entries that may be acknowledged, and closes it; no I/O.
 
-    1. OPEN becomes IN_RECOVERY by compare-and-set; a recovery that somebody else began is gone on with.
-    2. The bookies of the last segment are fenced, so many that no other ones can acknowledge anything.
-    3. Behind the newest LAC that they tell, entry by entry: read from whoever has it, and written again to all that are
-       to have it; until so many say no that nobody can have acknowledged it. These reads fence, too.
-       A bookie that fails meanwhile is replaced for what is written again, and still asked for what the writer sent it.
-       From then on the LAC of what is written stays where it is: another recovery, which does not know of the
-       replacement before the close, has to write these entries again too.
-    4. What was found last is the last entry: closed, by compare-and-set. Of several recoveries one wins, and the others
-       take over what it found.
+    1. OPEN becomes IN_RECOVERY by compare-and-set; a recovery of another client is continued.
+    2. Enough bookies of the last segment are fenced to prevent any further acknowledgement.
+    3. From the newest reported LAC on, each entry is read from any bookie that has it, and written to its whole write
+       set. The search ends when enough bookies lack an entry to prove that it was never acknowledged. These reads
+       fence, too.
+       A bookie that fails during recovery is replaced for writing, but still asked for the entries of the writer.
+       From then on the LAC of written entries stays unchanged: another recovery, which does not know of the
+       replacement before the close, has to write these entries again.
+    4. The last entry found becomes the last entry of the closed ledger, by compare-and-set. Of several recoveries one
+       wins, and the others use its result.
 
-A bookie that does not answer, or whose entry is damaged, says neither yes nor no.
+A bookie that does not answer, or whose entry is damaged, proves neither presence nor absence.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from journal.bookkeeper.errors import BadVersionError, BookKeeperError, EntryErr
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, LedgerState
 from journal.bookkeeper.ledger_options import LedgerLimits
 from journal.bookkeeper.messages import AddRequest, AddResponse, Code, Flag, ReadRequest, ReadResponse
-from journal.bookkeeper.reading import ledger_codec, read_entries, told
+from journal.bookkeeper.reading import answers_text, ledger_codec, read_entries
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """How ledgers are recovered.
+    """Recovery of ledgers.
 
     Attributes:
-        choose: picks bookies in the place of those that fail meanwhile.
+        choose: chooses replacements for bookies that fail during recovery.
     """
 
     password: bytes
@@ -40,11 +41,11 @@ class Recovery:
     choose: Choose
 
     def run(self, ledger_id: int) -> Procedure[LedgerMetadata]:
-        """Close the ledger, unless it is closed; its metadata.
+        """Close the ledger, unless it is closed; returns its metadata.
 
         Raises:
-            NoLedgerError: there is none.
-            BookKeeperError: too few bookies answer; the ledger stays as it is, and another attempt may be made.
+            NoLedgerError: it does not exist.
+            BookKeeperError: too few bookies answer; the ledger is unchanged, and the caller may retry.
         """
         while True:
             metadata: LedgerMetadata
@@ -60,7 +61,7 @@ class Recovery:
                 closed = yield from work.find_end()
                 yield SetMetadata(ledger_id, closed, version)
             except BadVersionError:
-                # Another recovery, the writer's close, or our own attempt: what is there now tells.
+                # Another recovery, the writer's close, or an own attempt succeeded; the metadata show which.
                 continue
             return closed
 
@@ -70,7 +71,7 @@ class _LedgerRecovery:
 
     def __init__(self, recovery: Recovery, ledger_id: int, metadata: LedgerMetadata, codec: EntryCodec) -> None:
         self._id = ledger_id
-        # Where the writer has sent entries; what is replaced meanwhile never had them.
+        # Bookies of the writer's entries; replacements never had these entries.
         self._written = metadata
         self._metadata = metadata
         self._codec = codec
@@ -78,11 +79,11 @@ class _LedgerRecovery:
         self._limits = recovery.limits
         self._choose = recovery.choose
         self._silent: set[str] = set()
-        # the last entry that lies on bookies which others know of, None for all so far
+        # the last entry on bookies that other clients know, None for all so far
         self._settled: int | None = None
 
     def find_end(self) -> Procedure[LedgerMetadata]:
-        """The metadata, closed."""
+        """Return the metadata, closed."""
         base, known = yield from self._fence()
         last: Entry | None = None
         entry_id = base + 1
@@ -98,18 +99,18 @@ class _LedgerRecovery:
         return self._metadata.closed_at(entry_id - 1, last.length if last is not None else 0)
 
     def _fence(self) -> Procedure[tuple[int, Entry | None]]:
-        """Newest acknowledged entry that the bookies tell, and the newest entry that one of them showed."""
+        """Return the newest acknowledged entry that bookies report, and the newest entry that one of them returned."""
         metadata, bookies = self._metadata, self._metadata.last_segment.bookies
         answers = Answers()
         known: set[int] = set()
         entries: list[Entry] = []
-        looked: set[int] = set()
+        seen: set[int] = set()
 
         def enough() -> bool:
             for index, outcome in answers.outcomes.items():
-                if index in looked:
+                if index in seen:
                     continue
-                looked.add(index)
+                seen.add(index)
                 entry = self._entry(outcome, LAST_ENTRY)
                 if entry is not None:
                     entries.append(entry)
@@ -122,18 +123,18 @@ class _LedgerRecovery:
         enough()
         _refuse_unauthorized(self._id, answers)
         if not is_covered(known, metadata):
-            raise BookKeeperError(f"ledger {self._id} cannot be fenced on enough bookies: {told(answers)}")
+            raise BookKeeperError(f"ledger {self._id} cannot be fenced on enough bookies: {answers_text(answers)}")
         self._silent = {bookie for index, bookie in enumerate(bookies) if index not in known}
         base = max([metadata.last_segment.first_entry - 1, *(entry.lac for entry in entries)])
         return base, next((entry for entry in entries if entry.entry_id == base), None)
 
     def _find(self, entry_id: int) -> Procedure[Entry | None]:
-        """Entry `entry_id` from whichever bookie has it, None where nobody can have acknowledged it."""
+        """Return entry `entry_id` from any bookie that has it, None if it cannot have been acknowledged."""
         bookies = self._written.ensemble_of(entry_id).bookies
         places = [bookies[index] for index in write_set(entry_id, self._written)]
         negative = 0
         answers = Answers()
-        # Who did not answer before is asked last.
+        # Bookies that did not answer before are asked last.
         for bookie in sorted(places, key=self._silent.__contains__):
             number = len(answers.asked)
             request = ReadRequest(self._id, entry_id, Flag.FENCE | Flag.HIGH_PRIORITY, self._key)
@@ -145,11 +146,11 @@ class _LedgerRecovery:
             negative += _is_negative(outcome)
         if is_absent(negative, self._metadata):
             return None
-        problem = f"whether ledger {self._id} has entry {entry_id} cannot be told: {told(answers)}"
+        problem = f"too few bookies report whether ledger {self._id} has entry {entry_id}: {answers_text(answers)}"
         raise BookKeeperError(problem)
 
     def _write_again(self, entry: Entry) -> Procedure[None]:
-        """Have all bookies of its write set hold the entry; what fails is replaced as long as there are others."""
+        """Write the entry to its whole write set; failed bookies are replaced while others exist."""
         body = self._codec.encode(entry)
         request = AddRequest(self._id, entry.entry_id, self._key, body, Flag.RECOVERY_ADD | Flag.HIGH_PRIORITY)
         places = write_set(entry.entry_id, self._metadata)
@@ -174,7 +175,7 @@ class _LedgerRecovery:
             except NotEnoughBookiesError as fault:
                 if len(stored) >= self._metadata.ack_quorum:
                     return
-                problem = f"entry {entry.entry_id} of ledger {self._id} is not on enough bookies: {told(answers)}"
+                problem = f"entry {entry.entry_id} of ledger {self._id} is on too few bookies: {answers_text(answers)}"
                 raise BookKeeperError(problem) from fault
             self._metadata = self._metadata.with_ensemble(entry.entry_id, wanted)
             if self._settled is None:
@@ -200,5 +201,5 @@ def _is_unauthorized(outcome: object) -> bool:
 def _refuse_unauthorized(ledger_id: int, answers: Answers) -> None:
     for number, outcome in answers.outcomes.items():
         if _is_unauthorized(outcome):
-            hint = "Set dfs.namenode.bookkeeperjournal.digestPw to the password that the ledger was written with."
+            hint = "Set dfs.namenode.bookkeeperjournal.digestPw to the password of the ledger."
             raise BookKeeperError(f"{answers.asked[number].bookie} refuses the key of ledger {ledger_id}", hint=hint)

@@ -1,4 +1,4 @@
-"""What the BookKeeper journal reads from Hadoop's configuration, and its URI (BookKeeperJournalManager)."""
+"""Settings of the BookKeeper journal from Hadoop's configuration, and its URI (BookKeeperJournalManager)."""
 
 from __future__ import annotations
 
@@ -21,70 +21,73 @@ OUTPUT_BUFFER = ConfigKey(
     f"{_PREFIX}.output-buffer-size",
     "1024",
     BYTES,
-    "A journal on BookKeeper: an entry holds that much, or one flush.",
+    "A journal on BookKeeper: size of an entry, at most one flush.",
     least=1,
 )
-ENSEMBLE = ConfigKey(f"{_PREFIX}.ensemble-size", "3", COUNT, "On how many bookies a segment lies.", least=1)
-QUORUM = ConfigKey(f"{_PREFIX}.quorum-size", "2", COUNT, "On how many of them each entry lies.", least=1)
+ENSEMBLE = ConfigKey(f"{_PREFIX}.ensemble-size", "3", COUNT, "Number of bookies of a segment.", least=1)
+QUORUM = ConfigKey(f"{_PREFIX}.quorum-size", "2", COUNT, "Number of bookies that store an entry.", least=1)
 ACK_QUORUM = ConfigKey(
-    f"{_PREFIX}.ack.quorum-size", "", text("count"), "How many of these have to acknowledge it; by default all."
+    f"{_PREFIX}.ack.quorum-size",
+    "",
+    text("count"),
+    "Number of bookies that have to acknowledge an entry (default: all that store it).",
 )
-PASSWORD = ConfigKey(f"{_PREFIX}.digestPw", "", text("password"), "Of the ledgers; it lies in ZooKeeper in clear.")
+PASSWORD = ConfigKey(f"{_PREFIX}.digestPw", "", text("password"), "Password of the ledgers; in clear in ZooKeeper.")
 SESSION_TIMEOUT = ConfigKey(
     f"{_PREFIX}.zk.session.timeout",
     "3000",
     MILLISECONDS,
-    "Of the session with ZooKeeper; calls wait 3 s longer.",
+    "Timeout of the session with ZooKeeper; calls wait 3 s longer.",
     least=0.1,
 )
 AVAILABLE = ConfigKey(
     f"{_PREFIX}.zk.availablebookies",
     "/ledgers/available",
     text("znode"),
-    "Where bookies register; ledgers lie beside it.",
+    "Znode of the bookies' registrations; its parent is the root of the ledgers.",
 )
 SPECULATIVE = ConfigKey(
     f"{_PREFIX}.speculativeReadTimeoutMs",
     "2000",
     MILLISECONDS,
-    "After it another bookie is asked for an entry.",
+    "Time after which another bookie is asked for an entry.",
     least=0.001,
 )
 READ_TIMEOUT = ConfigKey(
-    f"{_PREFIX}.readEntryTimeoutSec", "5", SECONDS, "Limit on the answer of a bookie that is read from.", least=0.001
+    f"{_PREFIX}.readEntryTimeoutSec", "5", SECONDS, "Limit on a bookie's answer to a read.", least=0.001
 )
 ADD_TIMEOUT = ConfigKey(
     f"{_PREFIX}.addEntryTimeoutSec",
     "5",
     SECONDS,
-    "A bookie that has not stored an entry within it is replaced.",
+    "Time after which a bookie that has not stored an entry is replaced.",
     least=0.001,
 )
 ACL = ConfigKey(
     "checkpointer.bookkeeper.zk.acl",
     "",
     text("ACL"),
-    "Of znodes that the journal makes, as ha.zookeeper.acl has it; unset leaves them open to all. "
+    "ACL of the journal's znodes, as in ha.zookeeper.acl; unset leaves them open to all. "
     "Specific to the checkpointer.",
 )
 AUTH = ConfigKey(
     "checkpointer.bookkeeper.zk.auth",
     "",
     text("credentials"),
-    "What the session with ZooKeeper shows, as ha.zookeeper.auth has it; @FILE is read from there. "
+    "Credentials for ZooKeeper, as in ha.zookeeper.auth; @FILE reads them from a file. "
     "Specific to the checkpointer.",
 )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class BookKeeperSettings:
-    """How a journal on BookKeeper is written and read; times in seconds.
+    """Settings of a journal on BookKeeper; times in seconds.
 
     Attributes:
-        output_buffer: bytes from which on an entry is sent, at the end of an operation.
-        ensemble_size, write_quorum, ack_quorum: on how many bookies a segment lies, each entry lies, and how many have
-            to acknowledge it; 0 for all of these.
-        available: the znode that bookies register below.
+        output_buffer: size in bytes at which an entry is sent, at the end of an operation.
+        ensemble_size, write_quorum, ack_quorum: number of bookies of a segment, of an entry, and of those that have to
+            acknowledge it; 0 for all of these.
+        available: the znode below which bookies register.
         acl, auth, sasl, tls: see `ZooKeeperAddress`.
     """
 
@@ -112,7 +115,7 @@ class BookKeeperSettings:
         return LedgerLimits(self.add_timeout, self.read_timeout, self.speculative_timeout)
 
     def ensemble(self, hosts: str) -> ZooKeeperAddress:
-        """How the ZooKeeper at `hosts`, which the journal's URI names, is reached."""
+        """Return the address and options of the ZooKeeper at `hosts`, from the journal's URI."""
         return ZooKeeperAddress(
             hosts,
             self.session_timeout,
@@ -126,10 +129,10 @@ class BookKeeperSettings:
 
     @classmethod
     def from_configuration(cls, configuration: Configuration) -> Self:
-        """By the keys `dfs.namenode.bookkeeperjournal.*` and `checkpointer.bookkeeper.*`.
+        """Read the keys `dfs.namenode.bookkeeperjournal.*` and `checkpointer.bookkeeper.*`.
 
         Raises:
-            ConfigurationError: a value is none that the key can have, or quorums do not go together.
+            ConfigurationError: a value is invalid, or quorums contradict each other.
         """
         ack = ACK_QUORUM.read(configuration)
         if ack and (not ack.isdecimal() or int(ack) < 1):
@@ -162,24 +165,24 @@ class BookKeeperAddress:
 
     @classmethod
     def parse(cls, uri: str) -> Self:
-        """Read `bookkeeper://host:port;host:port/path`.
+        """Parse `bookkeeper://host:port;host:port/path`.
 
         Raises:
-            JournalError: it is none.
+            JournalError: the URI is invalid.
         """
         scheme, _, rest = uri.partition("://")
         authority, _, path = rest.partition("/")
         servers = tuple(filter(None, (each.strip() for each in authority.replace(",", ";").split(";"))))
         path = path.rstrip("/")
         if scheme.lower() != SCHEME or not servers or any("@" in each or " " in each for each in servers):
-            raise _fault(uri, "it names no ZooKeeper servers")
+            raise _fault(uri, "the URI has no ZooKeeper servers")
         if not path or "//" in path or not {"?", "#"}.isdisjoint(path):
             raise _fault(uri, f"{path!r} cannot be the journal's znode")
         return cls(servers, f"/{path}")
 
     @property
     def hosts(self) -> str:
-        """As ZooKeeper's clients have them."""
+        """The servers in the form of ZooKeeper's clients."""
         return ",".join(self.servers)
 
     @property

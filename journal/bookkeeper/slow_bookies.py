@@ -1,8 +1,8 @@
-"""Which bookies did not answer lately, so that the other replicas of an entry are asked first.
+"""Bookies that did not answer recently; the other replicas of an entry are asked first.
 
-A bookie that hangs costs each request that waits for it `LedgerLimits.speculative` seconds. Its name is kept for a
-while after that: 30 seconds, then twice as long each further time in a row, up to ten minutes. After that the bookie is
-asked in its turn again, and one answer in time makes it a bookie like the others.
+A bookie that hangs costs each waiting request `LedgerLimits.speculative` seconds. So its name is kept for a while: 30
+seconds, then twice as long each further time in a row, up to ten minutes. After that the bookie is asked in its turn
+again, and one answer in time clears its record.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _BACK_OFF = BackOff(30.0, 600.0)
 
 
 class SlowBookies:
-    """The bookies that did not answer, with the time until which each is asked last; any thread may use it.
+    """The slow bookies, with the time until which each is asked last; thread-safe.
 
     Args:
         clock: monotonic seconds.
@@ -27,12 +27,12 @@ class SlowBookies:
         self._failures: dict[str, tuple[int, float]] = {}
 
     def ordered(self, bookies: Sequence[str]) -> list[str]:
-        """Return the bookies in their order, those that are slow now at the end."""
+        """Return the bookies in their order, but currently slow ones at the end."""
         now = self._clock()
         return sorted(bookies, key=lambda bookie: self._is_slow(bookie, now))
 
     def silent(self, bookie: str) -> None:
-        """Note that a bookie did not answer in time, or not at all."""
+        """Record that a bookie did not answer in time, or not at all."""
         failures, until = self._failures.get(bookie, (0, 0.0))
         now = self._clock()
         # Requests of one time fail together.
@@ -40,7 +40,7 @@ class SlowBookies:
             self._failures[bookie] = failures + 1, now + _BACK_OFF.wait(failures + 1)
 
     def answered(self, bookie: str) -> None:
-        """Note that a bookie answered."""
+        """Record that a bookie answered."""
         self._failures.pop(bookie, None)
 
     def _is_slow(self, bookie: str, now: float) -> bool:

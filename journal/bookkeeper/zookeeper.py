@@ -1,4 +1,4 @@
-"""The journal's znodes by kazoo: as any, but what fails is an error of the journal, for whoever reads or writes it."""
+"""The journal's znodes by kazoo, with the journal's own error types."""
 
 from __future__ import annotations
 

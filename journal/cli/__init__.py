@@ -1,4 +1,4 @@
-"""`checkpointer edits`: look at edit log segments, make them from text, save what can be saved of them."""
+"""`checkpointer edits`: inspect edit log segments, create them from text, recover damaged ones."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hadoop_common.cli.lazy_group import LazyGroup
     summaries={
         "info": "Layout, transaction ids and the count of each operation.",
         "dump": "Every operation, as XML or JSON.",
-        "load": "Make a segment from XML or JSON.",
+        "load": "Create a segment from XML or JSON.",
         "convert": "Copy transactions from one journal to another, such as file: to json:.",
-        "recover": "Cut the damaged tail of a segment off, into a new file.",
+        "recover": "Write the intact part of a damaged segment to a new file.",
     },
 )
 def command() -> None:
-    """Look at edit log segments, make them from text, and save what can be saved of damaged ones."""
+    """Inspect edit log segments, create them from text, and recover damaged ones."""

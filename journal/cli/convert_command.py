@@ -1,4 +1,4 @@
-"""`checkpointer edits convert`: transactions of one journal into another one, of whichever kind."""
+"""`checkpointer edits convert`: copies transactions from a journal to another of any kind."""
 
 from __future__ import annotations
 
@@ -31,13 +31,11 @@ _TXID = click.IntRange(0, (1 << 63) - 1)
 @click.argument("target_uri", metavar="DST")
 @click.option("--from", "first", type=_TXID, metavar="TXID", help="First transaction (default: the oldest).")
 @click.option("--to", "last", type=_TXID, metavar="TXID", help="Last transaction (default: the newest).")
-@click.option("--in-progress", is_flag=True, help="Take the open segment too; its copy is finalized.")
+@click.option("--in-progress", is_flag=True, help="Include the open segment; its copy is finalized.")
 @click.option("--layout", type=int, metavar="N", help="Layout version to write (default: that of each segment).")
-@click.option("--version-file", type=EXISTING_FILE, help="VERSION of the namespace (default: the one that SRC has).")
-@click.option("--force", is_flag=True, help="Discard the journal that DST holds.")
-@click.option(
-    "--resume", is_flag=True, help="Go on where an earlier copy to DST ended; what is there is compared first."
-)
+@click.option("--version-file", type=EXISTING_FILE, help="VERSION of the namespace (default: that of SRC).")
+@click.option("--force", is_flag=True, help="Delete the existing journal at DST.")
+@click.option("--resume", is_flag=True, help="Continue an earlier copy to DST, after comparing its transactions.")
 @conf_option(required=False)
 @json_option
 def command(
@@ -53,25 +51,27 @@ def command(
     conf_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Copy transactions from journal SRC to a new journal DST, segment by segment, and compare what arrived.
+    r"""Copy transactions from journal SRC to a new journal DST, segment by segment, and compare the result.
 
-    file:///DIR is a storage directory as a NameNode has it, json:///DIR a directory of JSON files, one object a
-    transaction; qjournal://HOST:PORT;HOST:PORT;HOST:PORT/ID and bookkeeper://HOST:PORT;HOST:PORT/PATH are journals
-    that NameNodes share. From one kind to another and back the bytes of each transaction are the same again. --conf is
-    for timeouts, user, login and password. SRC is only read; a shared journal as DST must have no other writer.
+    file:///DIR is a storage directory as a NameNode has it, json:///DIR a directory of JSON files, one object per
+    transaction. qjournal://HOST:PORT;HOST:PORT;HOST:PORT/ID and bookkeeper://HOST:PORT;HOST:PORT/PATH are journals that
+    NameNodes share. Converting to another kind and back gives the same bytes of each transaction. --conf is for
+    timeouts,
+    user, login and password. SRC is only read; a shared journal as DST must have no other writer.
 
-    DST gets the namespace of SRC. JSON that was written by hand, without journal.json, and quorums do not say
-    which: name a VERSION file of it. DST is incomplete after a failure; then repeat the command with --resume, or
-    with --force to begin anew.
+    DST gets the namespace of SRC. JSON that was written by hand, without journal.json, and quorums do not contain a
+    namespace: name a VERSION file with it. After a failure DST is incomplete: repeat the command with --resume, or with
+    --force to start over.
 
     \b
     Examples: checkpointer edits convert --from 101 file:///data/nn json:///tmp/edits
               checkpointer edits convert bookkeeper://zk:2181/hdfsjournal "qjournal://a:8485;b:8485;c:8485/ns1"
+
     Exit codes: 0 done; 2 wrong usage; 4 edits damaged, missing or not fitting; 5 unknown layout;
                 6 DST exists, is in use or cannot be written; 7 too few JournalNodes or bookies answer
     """
     if force and resume:
-        raise click.UsageError("--force begins anew, --resume goes on: give one of them.")
+        raise click.UsageError("--force starts over, --resume continues: give one of them.")
     given = None if version_file is None else read_version(version_file)
     with closing(opened(_uri(source_uri), conf_dir, given)) as source:
         namespace = given or _namespace_of(source)
@@ -97,15 +97,15 @@ def _check_target(source: Journal, target: Journal) -> None:
     if len(folders) == 2 and all(each.exists() for each in folders):
         same = folders[0].samefile(folders[1])
     if same:
-        raise click.UsageError("SRC and DST are one journal, in one directory or place; name another one for DST.")
+        raise click.UsageError("SRC and DST are the same journal; name another one for DST.")
 
 
 def _namespace_of(journal: Journal) -> StorageInfo:
-    """The namespace that a journal tells by itself.
+    """Return the namespace recorded in a journal.
 
     Raises:
-        click.UsageError: it does not.
-        JournalError: there is none, or it cannot be read.
+        click.UsageError: the journal does not record it.
+        JournalError: the journal is missing or cannot be read.
     """
     found = None
     if isinstance(journal, JsonJournal | BookKeeperJournal):
@@ -115,8 +115,8 @@ def _namespace_of(journal: Journal) -> StorageInfo:
     if found is not None:
         return found
     if isinstance(journal, FileJournal | JsonJournal) and not journal.is_formatted():
-        raise JournalError("there is no journal", file=journal.location, hint="Name the directory that holds one.")
-    raise click.UsageError("SRC does not say which namespace it belongs to: name a VERSION file with --version-file.")
+        raise JournalError("the journal does not exist", file=journal.location, hint="Name the directory of a journal.")
+    raise click.UsageError("SRC does not record its namespace: name a VERSION file with --version-file.")
 
 
 def _version_of(path: Path) -> StorageInfo | None:
@@ -125,7 +125,7 @@ def _version_of(path: Path) -> StorageInfo | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise JournalStorageError(f"it cannot be read: {told(error, path)}", file=str(path)) from error
+        raise JournalStorageError(f"the file cannot be read: {told(error, path)}", file=str(path)) from error
 
 
 def _report(source: str, target: str, parts: list[CopiedSegment], transactions: int, *, as_json: bool) -> None:

@@ -24,10 +24,10 @@ from journal.xml_codec import RELEASES, dump_xml
 @click.command("dump")
 @click.argument("edits", metavar="EDITS", type=EDITS)
 @click.option("--format", "form", type=click.Choice(["xml", "json"]), default="xml", show_default=True)
-@click.option("--release", type=click.Choice([*RELEASES]), help="xml: of which release (default: the edits').")
+@click.option("--release", type=click.Choice([*RELEASES]), help="Release of the XML (default: that of the edits).")
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write (default: stdout).")
 @click.option("--force", is_flag=True, help="Replace the output file if it exists.")
-@click.option("--fix-txids", is_flag=True, help="Number operations anew whose ids do not follow (oev -f); files only.")
+@click.option("--fix-txids", is_flag=True, help="Renumber operations with gaps in their ids (oev -f); files only.")
 @conf_option(required=False)
 def command(
     edits: Path | str,
@@ -38,20 +38,21 @@ def command(
     fix_txids: bool,
     conf_dir: Path | None,
 ) -> None:
-    """Print every operation: XML as Hadoop's OfflineEditsViewer, or JSON, one object a line after the layout's.
+    r"""Print every operation: XML as Hadoop's OfflineEditsViewer, or JSON, one object per line after the layout's.
 
-    XML leaves out xattrs and storage policy of OP_ADD, as Hadoop's does; JSON holds everything. `edits load`
-    reads both. An output file appears only when the whole segment is good. EDITS may be the URI of a journal, see
-    `edits info`: all its transactions are printed.
+    XML leaves out xattrs and storage policy of OP_ADD, as Hadoop's does; JSON is complete. `edits load` reads both. An
+    output file appears only when the whole segment is intact. EDITS may be the URI of a journal, see `edits info`: all
+    its transactions are printed.
 
     \b
     Example: checkpointer edits dump --format json edits_0000000000000000001-0000000000000000042
+
     Exit codes: 0 done, 4 damaged edits, 5 unknown layout, 6 the output exists or cannot be written
     """
     if fix_txids and isinstance(edits, str):
-        raise click.UsageError("--fix-txids is for the file of a segment; a journal is read by its ids.")
+        raise click.UsageError("--fix-txids is for the file of a segment, not for a journal, which is read by ids.")
     if release and form == "json":
-        raise click.UsageError("--release goes with --format xml.")
+        raise click.UsageError("--release needs --format xml.")
     with _opened(edits, conf_dir, fix_txids=fix_txids) as (ops, layout_version):
         dialect = RELEASES[release] if release else None
         pieces = dump_json(ops, layout_version) if form == "json" else dump_xml(ops, layout_version, dialect)
@@ -64,7 +65,7 @@ def command(
 
 @contextmanager
 def _opened(edits: Path | str, conf_dir: Path | None, *, fix_txids: bool) -> Iterator[tuple[Iterable[EditOp], int]]:
-    """The operations, and the layout that they are told in."""
+    """Yield the operations, and the layout to print."""
     if isinstance(edits, str):
         with journal_edits(edits, conf_dir, NEWEST_LAYOUT) as found:
             yield found.ops(), found.layout_version

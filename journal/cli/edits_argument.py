@@ -1,4 +1,4 @@
-"""The argument that names edits: a segment file, or the URI of a journal, of whichever kind."""
+"""The argument EDITS: a segment file, or the URI of a journal of any kind."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class _Edits(click.ParamType["Path | str"]):
 
 
 EDITS = _Edits()
-"""A `Path` of a segment, or a `str` that is a journal's URI."""
+"""A `Path` of a segment, or a `str`, the URI of a journal."""
 
 
 @dataclass(frozen=True, slots=True)
 class JournalEdits:
-    """All transactions of a journal, those of its open segment too.
+    """All transactions of a journal, including those of its open segment.
 
     Attributes:
         layout_version: of the newest segment.
@@ -59,18 +59,18 @@ class JournalEdits:
 
 
 def opened(uri: str, conf_dir: Path | None, namespace: StorageInfo | None = None) -> Journal:
-    """The journal at `uri`, by the settings in `conf_dir`.
+    """Return the journal at `uri`, with the settings in `conf_dir`.
 
     Raises:
-        JournalError: it names none.
-        ConfigurationError: a setting cannot be used.
+        JournalError: the URI is invalid.
+        ConfigurationError: a setting is invalid.
     """
     if conf_dir is None:
         bookkeeper = BookKeeperOptions(namespace=namespace)
         return open_journal(uri, quorum=QuorumOptions(namespace=namespace), bookkeeper=bookkeeper)
     configuration = load_configuration(conf_dir)
     log_in(namenode_login(configuration))
-    # The nodes' caches hold the newest transactions only, and forget.
+    # The caches of JournalNodes have only the newest transactions.
     settings = replace(QuorumSettings.from_configuration(configuration), tail_in_progress=False)
     return open_journal(
         uri,
@@ -81,10 +81,10 @@ def opened(uri: str, conf_dir: Path | None, namespace: StorageInfo | None = None
 
 @contextmanager
 def journal_edits(uri: str, conf_dir: Path | None, default_layout: int) -> Iterator[JournalEdits]:
-    """What a journal holds, to be read; nobody who writes it is disturbed.
+    """Yield the transactions of a journal for reading, without disturbing its writer.
 
     Raises:
-        TransactionGapError: transactions are missing, or there are none.
+        TransactionGapError: transactions are missing, or the journal is empty.
         JournalError: it cannot be read.
     """
     with closing(opened(uri, conf_dir)) as journal:

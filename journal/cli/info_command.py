@@ -1,4 +1,4 @@
-"""`checkpointer edits info`: what an edit log segment holds."""
+"""`checkpointer edits info`: summary of an edit log segment."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from journal.segment_file import map_file, segment_ops
 @conf_option(required=False)
 @json_option
 def command(edits: Path | str, conf_dir: Path | None, as_json: bool) -> None:
-    """Print layout, transaction ids and the count of each operation; exit 4 where the segment is damaged.
+    r"""Print layout, transaction ids and the count of each operation; exit with 4 if the segment is damaged.
 
     EDITS is a segment, or a journal such as bookkeeper://HOST:PORT/PATH or qjournal://HOST:PORT;HOST:PORT/ID; --conf
-    is for its timeouts, user and password. Of a journal everything is read, and whoever writes it is not disturbed.
+    is for its timeouts, user and password. A journal is read completely, without disturbing its writer.
 
-    A segment in progress may end within a transaction, as a crash leaves it: `tornBytes` counts what follows the last
-    whole one, padding excepted, and begins at `endOffset`.
+    A segment in progress may end within a transaction, as a crash leaves it: `tornBytes` counts the bytes after the
+    last
+    complete transaction, except padding; they begin at `endOffset`.
 
     \b
     Example: checkpointer edits info /data/nn/current/edits_0000000000000000001-0000000000000000042
@@ -43,8 +44,8 @@ def command(edits: Path | str, conf_dir: Path | None, as_json: bool) -> None:
         echo(f"  {name:<30} {count:>10}")
     if summary.get("tornBytes"):
         echo(
-            f"warning: torn tail: {summary['tornBytes']} bytes after offset {summary['endOffset']} are no whole "
-            "transaction; `checkpointer edits recover` writes what is before them",
+            f"warning: torn tail: {summary['tornBytes']} bytes after offset {summary['endOffset']} are not a complete "
+            "transaction; `checkpointer edits recover` writes the transactions before them",
             err=True,
         )
 

@@ -27,23 +27,25 @@ _BLANK = b"\xef\xbb\xbf \t\r\n"
 @click.argument("source", metavar="INPUT", type=EXISTING_FILE)
 @click.argument("output", metavar="OUTPUT", type=click.Path(path_type=Path))
 @click.option(
-    "--format", "form", type=click.Choice(["xml", "json"]), help="Default: detected from the first character."
+    "--format", "form", type=click.Choice(["xml", "json"]), help="Format of INPUT (default: by its first character)."
 )
-@click.option("--layout", type=int, metavar="N", help="Layout version to write (default: the one INPUT names).")
+@click.option("--layout", type=int, metavar="N", help="Layout version to write (default: that of INPUT).")
 @click.option("--force", is_flag=True, help="Replace the segment if it exists.")
-@click.option("--fix-txids", is_flag=True, help="Number operations anew whose ids do not follow (oev -f).")
+@click.option("--fix-txids", is_flag=True, help="Renumber operations with gaps in their ids (oev -f).")
 @json_option
 def command(
     source: Path, output: Path, form: str | None, layout: int | None, force: bool, fix_txids: bool, as_json: bool
 ) -> None:
-    """Make a finalized segment from what `edits dump` or `hdfs oev` printed.
+    r"""Create a finalized segment from the output of `edits dump` or `hdfs oev`.
 
-    OUTPUT is a file, or an existing directory, in which the segment gets its name edits_FIRST-LAST. Transaction
-    ids must follow one another; --fix-txids makes them, and what it writes is no part of the history of a NameNode
-    any more. XML has no place for xattrs and storage policy of OP_ADD: they are lost there.
+    OUTPUT is a file, or an existing directory, in which the segment gets its name edits_FIRST-LAST. Transaction ids
+    must
+    be consecutive. --fix-txids renumbers them; the result is then not part of the history of a NameNode. XML does not
+    contain xattrs and storage policy of OP_ADD: they are lost.
 
     \b
     Example: checkpointer edits load --format xml edits.xml /data/nn/current
+
     Exit codes: 0 done, 4 INPUT is not an edit log, 5 unknown layout, 6 OUTPUT exists or cannot be written
     """
     with open_regular(source) as stream:
@@ -59,12 +61,12 @@ def command(
 
 
 def _format_of(stream: BinaryIO) -> str:
-    """`xml` or `json`, by the first character; the stream is at its start again."""
+    """Return `xml` or `json`, by the first character, and rewind the stream."""
     head = stream.read(_CHUNK).lstrip(_BLANK)
     stream.seek(0)
     if head[:1] in (b"<", b"{"):
         return "xml" if head[:1] == b"<" else "json"
-    raise click.UsageError("INPUT begins neither as XML nor as JSON; name its format with --format.")
+    raise click.UsageError("INPUT does not begin as XML or JSON; name its format with --format.")
 
 
 def _parse(stream: BinaryIO, form: str, name: str) -> EditsDocument:
@@ -95,4 +97,4 @@ def _report(written: WrittenSegment, layout_version: int, lost: dict[str, tuple[
         return
     echo(f"{written.path}: {written.transactions} transactions, {written.first_txid} to {written.last_txid}")
     for name, fields in lost.items():
-        echo(f"note: XML holds no {' and no '.join(fields)} of {name}; they have their defaults", err=True)
+        echo(f"note: XML lacks {' and '.join(fields)} of {name}; they have their defaults", err=True)

@@ -1,4 +1,4 @@
-"""`checkpointer edits recover`: the good operations of a damaged segment, and a report of what is lost."""
+"""`checkpointer edits recover`: the intact operations of a damaged segment, and a report of the lost ones."""
 
 from __future__ import annotations
 
@@ -29,26 +29,27 @@ from journal.skipping import SkipRequest, plan_skips
     metavar="TXID[-TXID]",
     multiple=True,
     type=TXID_RANGES,
-    help="Replace this transaction by one that changes nothing; may be repeated.",
+    help="Replace this transaction by one without effect; may be repeated.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the report and write nothing.")
 @click.option("--force", is_flag=True, help="Replace a segment of the same name in DIR.")
 @json_option
 def command(path: Path, directory: Path, skips: tuple[range, ...], dry_run: bool, force: bool, as_json: bool) -> None:
-    """Write the operations up to the last good one as edits_FIRST-LAST into DIR; SEGMENT is never changed.
+    r"""Write the operations up to the last intact one as edits_FIRST-LAST into DIR; SEGMENT is never changed.
 
-    SEGMENT is finalized or in progress, damaged or not. The report says where the damage is, how many bytes are
-    cut, and which intact transactions follow: those are lost. Try another edits directory or a JournalNode
-    before you use the result.
+    SEGMENT is finalized or in progress, damaged or not. The report names the place of the damage, the number of bytes
+    that are cut, and the intact transactions after the damage, which are lost. Try another edits directory or a
+    JournalNode before you use the result.
 
-    With --skip the result has all transactions of SEGMENT: an operation that no NameNode can apply, or that cannot be
-    read, is replaced by one that changes nothing, which every NameNode of that layout accepts. The report lists what is
-    left out, and the later operations, also those of later segments beside SEGMENT, that name the same path, inode or
-    block. What they did may be impossible or wrong without it.
+    With --skip the result has all transactions of SEGMENT: an operation that NameNodes cannot apply or that cannot be
+    read is replaced by one without effect, which every NameNode of that layout accepts. The report lists the operations
+    that are left out, and later ones, also of later segments in the same directory, that name the same path, inode or
+    block. Without the skipped operation, these may be impossible or have another effect.
 
     \b
     Example: checkpointer edits recover edits_inprogress_0000000000000000043 /tmp/saved
-    Exit codes: 0 recovered or undamaged, 4 no operation is readable or a transaction to skip is not there,
+
+    Exit codes: 0 recovered or undamaged, 4 all operations are unreadable or a transaction to skip is missing,
     5 unknown layout, 6 DIR cannot be written
     """
     with map_file(path) as content:
@@ -82,7 +83,7 @@ def _cut(path: Path, content: Buffer, directory: Path, *, dry_run: bool, force: 
     first_txid = None if parse_segment(path.name) is None else name.first
     found = examine_segment(content, file=str(path), first_txid=first_txid, last_txid=name.last)
     if found.first_txid is None or found.last_txid is None:
-        raise found.fault or SegmentError("the segment holds no operation", file=str(path))
+        raise found.fault or SegmentError("the segment has no operation", file=str(path))
     target = _target(path, directory, found.first_txid, found.last_txid)
     if not dry_run:
         write_range(target, content, found.end, overwrite=force)
@@ -92,7 +93,7 @@ def _cut(path: Path, content: Buffer, directory: Path, *, dry_run: bool, force: 
 def _target(path: Path, directory: Path, first: int, last: int) -> Path:
     target = directory / segment_name(first, last)
     if target.exists() and target.samefile(path):
-        raise click.UsageError("DIR holds SEGMENT under the name of the result; name another directory.")
+        raise click.UsageError("The result would replace SEGMENT itself; name another directory.")
     return target
 
 

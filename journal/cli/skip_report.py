@@ -1,4 +1,4 @@
-"""What `edits recover --skip` reports: what is left out, and what depends on it."""
+"""The report of `edits recover --skip`: operations that are left out, and operations that depend on them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN = 20
 
 
 def skip_report(path: Path, target: Path, plan: SkipPlan, content: Buffer) -> dict[str, Any]:
-    """The report on `target`, made from segment `path` by `plan`; later segments beside `path` are read too."""
+    """Return the report on `target`, made from segment `path` by `plan`; reads later segments in the same directory."""
     later = _Later(path, plan.last_txid)
     left_out = {each.txid for each in plan.skipped}
     found = [each._asdict() for each in dependents(_chained(plan, content, later), left_out)]
@@ -51,27 +51,27 @@ def skip_report(path: Path, target: Path, plan: SkipPlan, content: Buffer) -> di
 
 
 def print_skips(report: dict[str, Any]) -> None:
-    """Print what is left out, what depends on it, and what to do with the result."""
+    """Print the operations that are left out, their dependents, and the next step."""
     for each in report["skipped"]:
-        what = each["operation"] or "unreadable, what it named is not known"
+        what = each["operation"] or "unreadable, its operation is unknown"
         echo(f"left out: transaction {each['txid']} at offset {each['offset']}: {what}")
     found = report["dependents"]
     read = f"read up to transaction {report['readUpTo']}"
-    echo(f"depend on it: {counted(len(found), 'later operation')} ({read})")
+    echo(f"dependents: {counted(len(found), 'later operation')} ({read})")
     for each in found[:_SHOWN]:
         echo(f"  transaction {each['txid']}: {each['operation']}, {each['because']}")
     if len(found) > _SHOWN:
-        echo(f"  and {len(found) - _SHOWN} more, which --json lists")
+        echo(f"  and {len(found) - _SHOWN} more, listed by --json")
     if report["notRead"]:
         echo(f"not read: {report['notRead']}")
     echo(
-        "next: put the result in the place of SEGMENT in a copy of the storage directory and run `checkpointer merge` "
-        "there; it names the next operation that cannot be applied, if there is one"
+        "next: replace SEGMENT by the result in a copy of the storage directory and run `checkpointer merge` there; it "
+        "names the next operation that cannot be applied, if any"
     )
 
 
 class _Later:
-    """The operations after a segment, from the segments beside it, as far as they follow and can be read."""
+    """The operations after a segment, from later segments in its directory, while they are consecutive and readable."""
 
     def __init__(self, path: Path, last_txid: int) -> None:
         self._folder = path.parent

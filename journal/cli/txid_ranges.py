@@ -1,4 +1,4 @@
-"""Option values that name one transaction, or a range of them."""
+"""Option values: one transaction id, or a range."""
 
 from __future__ import annotations
 
@@ -30,4 +30,4 @@ class _TxidRanges(click.ParamType["range"]):
 
 
 TXID_RANGES = _TxidRanges()
-"""A `range` of transaction ids, of `TXID` or `FIRST-LAST`."""
+"""A `range` of transaction ids, written as `TXID` or `FIRST-LAST`."""

@@ -1,4 +1,4 @@
-"""Where the nodes of a quorum journal are: `qjournal://host:port;host:port;…/journal-id`."""
+"""The URI of a quorum journal and its nodes: `qjournal://host:port;host:port;…/journal-id`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULT_PORT = 8485  # dfs.journalnode.rpc-address
 
 @dataclass(frozen=True, slots=True)
 class NodeAddress:
-    """Where a JournalNode answers RPC."""
+    """The RPC address of a JournalNode."""
 
     host: str
     port: int
@@ -33,10 +33,10 @@ class QuorumAddress:
 
     @classmethod
     def parse(cls, uri: str) -> QuorumAddress:
-        """Read a `qjournal:` URI; a node without a port has Hadoop's.
+        """Parse a `qjournal:` URI; a node without a port has Hadoop's.
 
         Raises:
-            JournalError: it is none, or names a node twice.
+            JournalError: the URI is invalid, or names a node twice.
         """
         # not by the standard library, see `uri_scheme`
         scheme, _, rest = uri.partition("://")
@@ -47,7 +47,7 @@ class QuorumAddress:
             raise _fault(uri, f"{journal_id!r} cannot be the name of a journal")
         nodes = tuple(_node(uri, text.strip()) for text in authority.split(";"))
         if len(set(nodes)) != len(nodes):
-            raise _fault(uri, "a JournalNode is named twice, so that its word would count twice")
+            raise _fault(uri, "a JournalNode is named twice, so its answer would count twice")
         return cls(nodes, journal_id)
 
     @property
@@ -55,28 +55,28 @@ class QuorumAddress:
         return f"{SCHEME}://{';'.join(map(str, self.nodes))}/{self.journal_id}"
 
 
-def http_base(node: NodeAddress, told: JournalState | NodeManifest) -> str:
-    """`scheme://host:port` of a node's HTTP server.
+def http_base(node: NodeAddress, reported: JournalState | NodeManifest) -> str:
+    """Return `scheme://host:port` of a node's HTTP server.
 
-    The host is that of its RPC server, for a node may know itself by 0.0.0.0 only (IPCLoggerChannel). Of a node whose
-    `from_url` is no URL it is the port that it tells beside it, as nodes of Hadoop 2 do.
+    The host is that of its RPC server, because a node may report itself as 0.0.0.0 (IPCLoggerChannel). If `from_url` is
+    not a URL, the port is the separately reported one, as for nodes of Hadoop 2.
     """
-    scheme, port = "http", told.http_port
-    if told.from_url:
+    scheme, port = "http", reported.http_port
+    if reported.from_url:
         try:
-            parts = urlsplit(told.from_url)
+            parts = urlsplit(reported.from_url)
             scheme, port = parts.scheme or scheme, parts.port or port
         except ValueError:
-            scheme, port = "http", told.http_port
+            scheme, port = "http", reported.http_port
     return f"{scheme}://{_bracketed(node.host)}:{port}"
 
 
 NO_SEGMENT = 0
-"""Where no segment begins, since txids begin with 1: a node that is asked for it only says whose journal it keeps."""
+"""A txid at which no segment begins, since txids begin with 1; the answer of a node then only names its namespace."""
 
 
 def segment_url(base: str, journal_id: str, first_txid: int, namespace: StorageInfo | None) -> str:
-    """Where the segment that begins at `first_txid` is served; the node checks `namespace` where it is given."""
+    """Return the URL of the segment that begins at `first_txid`; the node checks `namespace` if it is given."""
     query = f"jid={quote(journal_id, safe='')}&segmentTxId={first_txid}"
     if namespace is not None:
         query += f"&storageInfo={quote(namespace.colon_string(), safe='')}"

@@ -1,7 +1,7 @@
-"""How far copies of transactions can be relied on that may not be acknowledged yet: bytes are compared, not counted.
+"""Durable part of copies with perhaps unacknowledged transactions: compares bytes, not counts.
 
-A node that was cut off from a writer may hold, under the same txids, what no majority ever took. So the number of
-transactions that a node tells says nothing of which they are.
+A node that was cut off from a writer may have, under the same txids, transactions that were never on a majority. So
+the number of transactions that a node reports does not identify them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ _STEP = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class OpenCopy:
-    """A segment header and transactions as a node holds them; all copies begin with the same txid.
+    """A segment header and transactions in the copy of a node; all copies begin with the same txid.
 
     Attributes:
-        committed: newest transaction that the node knows to be committed; None where it does not tell (before 3.0).
+        committed: newest transaction that the node knows to be committed; None if the node does not report it (before
+        3.0).
     """
 
     content: Buffer
@@ -34,18 +35,20 @@ class OpenCopy:
 
 @dataclass(frozen=True, slots=True)
 class DurablePart:
-    """Transactions up to `last` in `content`; what lies behind them there does not count."""
+    """Transactions up to `last` in `content`; later ones in `content` are not part of it."""
 
     content: Buffer
     last: int
 
 
 def durable_part(copies: Sequence[OpenCopy], first_txid: int, need: int) -> DurablePart | None:
-    """What every later recovery will keep of the transactions from `first_txid` on; None where that is nothing.
+    """Return the transactions from `first_txid` on that every later recovery will keep; None if there are none.
 
-    It is what `need` copies, a majority of the nodes, have byte for byte, but for START_LOG_SEGMENT at the end: it is
-    the same in every attempt to begin a segment. Where no two copies contradict each other, it is also what a node
-    knows to be committed: whoever asked a majority has the copy of one that acknowledged it.
+    These are the transactions that `need` copies, a majority of the nodes, have byte for byte. A START_LOG_SEGMENT at
+    the
+    end does not count, because every attempt to begin a segment writes the same one. If all copies agree as far as they
+    go, the transactions that a node knows to be committed count too: in any majority of copies, one is of a node that
+    acknowledged them.
     """
     ends = [_whole_end(copy.content, len(copy.content), first_txid) for copy in copies]
     common = [
@@ -66,13 +69,13 @@ def durable_part(copies: Sequence[OpenCopy], first_txid: int, need: int) -> Dura
 
 
 def same_transactions(one: Buffer, other: Buffer, first_txid: int, last_txid: int) -> bool:
-    """Whether both copies of a segment hold `first_txid` to `last_txid`, and the same of them."""
+    """Whether both copies of a segment have identical transactions `first_txid` to `last_txid`."""
     end, last = _whole_end(one, len(one), first_txid, limit=last_txid)
     return last == last_txid and end <= len(other) and _common(OpenCopy(one), end, OpenCopy(other)) == end
 
 
 def _consistent(ends: Sequence[tuple[int, int]], common: Sequence[Sequence[int]]) -> bool:
-    """Whether of any two copies one begins with the other."""
+    """Whether of any two copies one is a prefix of the other."""
     return all(
         common[one][other] == min(ends[one][0], ends[other][0]) for one in range(len(ends)) for other in range(one)
     )
@@ -88,7 +91,7 @@ def _agreed(copy: OpenCopy, stop: int, first_txid: int) -> DurablePart | None:
 
 
 def _whole_end(content: Buffer, stop: int, first_txid: int, *, limit: int | None = None) -> tuple[int, int]:
-    """Bytes and last txid of the whole transactions in `content[:stop]`, none of them beyond `limit`."""
+    """Return the end in bytes and the last txid of the complete transactions in `content[:stop]`, up to `limit`."""
     end, last = 0, first_txid - 1
     with memoryview(content) as whole, whole[:stop] as view:
         for frame in _frames(view, first_txid):
@@ -99,7 +102,7 @@ def _whole_end(content: Buffer, stop: int, first_txid: int, *, limit: int | None
 
 
 def _frames(view: memoryview, first_txid: int) -> Iterator[Frame]:
-    """The whole operations, as long as their txids follow each other."""
+    """Yield the complete operations while their txids are consecutive."""
     try:
         layout = decode_header(view)
         if not has_frames(layout):
@@ -114,7 +117,7 @@ def _frames(view: memoryview, first_txid: int) -> Iterator[Frame]:
 
 
 def _decoded(view: memoryview, layout: int, first_txid: int) -> Iterator[Frame]:
-    """The same for layouts whose operations do not tell their length."""
+    """Yield the same for layouts whose operations have no length field."""
     start = HEADER_SIZE
     for expected in itertools.count(first_txid):
         if start >= len(view):
@@ -127,7 +130,7 @@ def _decoded(view: memoryview, layout: int, first_txid: int) -> Iterator[Frame]:
 
 
 def _common(one: OpenCopy, limit: int, other: OpenCopy) -> int:
-    """How many of the first `limit` bytes are the same."""
+    """Return the number of equal bytes at the start, up to `limit`."""
     with memoryview(one.content) as a, memoryview(other.content) as b:
         for start in range(0, limit, _STEP):
             stop = min(start + _STEP, limit)

@@ -19,10 +19,10 @@ T = TypeVar("T")
 
 
 class Kind(Enum):
-    """How a writer's call goes together with the state of the node's channel.
+    """How a writer's call depends on the state of the node's channel.
 
-    ORDERED does not depend on it; START brings the node back in sync; WRITE and FINALIZE are not sent to a node
-    that is out of sync, and a WRITE that fails makes it so.
+    ORDERED does not depend on it. START brings the node back in sync. WRITE and FINALIZE are not sent to a node that is
+    out of sync, and a failed WRITE makes the node out of sync.
     """
 
     ORDERED = "ordered"
@@ -33,7 +33,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReadCall(Generic[T]):
-    """A call that goes beside the writer's, and may be dropped once nobody waits for it."""
+    """A call in parallel to the writer's; dropped once its answer is no longer needed."""
 
     name: str
     perform: Callable[[QJournal], T]
@@ -45,7 +45,7 @@ def _nobody(_: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A node that a writer's call is performed on; `request` is made when it is sent, as its serial has to rise."""
+    """A node for a writer's call; `request` is created at sending, because its serial has to rise."""
 
     name: str
     node: QJournal
@@ -54,12 +54,14 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class WriterCall(Generic[T]):
-    """A call that each node gets in order behind those before it.
+    """A call that each node receives in order, after earlier ones.
 
     Attributes:
         size: bytes of records, which count towards the limit of the node's queue.
-        last_txid: newest transaction in them.
-        leave_out: why a node, which has answered all calls before or failed, is not to get this one; "" where it is.
+        last_txid: newest transaction in the records.
+        leave_out: returns why a node, which has answered or failed all earlier calls, must not receive this one; "" if
+        it
+            may.
     """
 
     name: str
@@ -76,14 +78,14 @@ def _never(_: Tally[Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Ask(Generic[T]):
-    """A call to all nodes and how long to wait.
+    """A call to all nodes and the time to wait.
 
     Attributes:
-        need: answers that decide it.
+        need: number of answers that decide it.
         timeout: seconds.
-        linger: seconds to go on waiting for the rest, once it is decided by numbers.
-        enough: whether the answers so far settle it, however many they are.
-        hint: what to do where too few nodes answer, if that is more than to try again.
+        linger: seconds to wait for the remaining answers after the decision by number.
+        enough: whether the answers so far decide it, whatever their number.
+        hint: next step if too few nodes answer; "" for a retry.
     """
 
     call: ReadCall[T] | WriterCall[T]
@@ -97,19 +99,19 @@ class Ask(Generic[T]):
         return tally.verdict is not Verdict.OPEN or self.enough(tally)
 
     def complete(self, tally: Tally[T]) -> bool:
-        """Nothing more is worth waiting for."""
+        """Whether no further answer is needed."""
         return tally.complete or self.enough(tally)
 
 
 Procedure = Generator[Ask[Any], Tally[Any], T]
-"""Steps of the protocol: yields what to ask, is sent the tally once it is decided or time is up, returns a result."""
+"""Steps of the protocol: yields asks, receives each tally once it is decided or timed out, returns a result."""
 
 
 def reached(ask: Ask[T], *, txid: int | None = None) -> Procedure[Tally[T]]:
-    """The tally with `ask.need` answers or more; later ones are still added.
+    """Return the tally with `ask.need` answers or more; later answers are still added.
 
     Raises:
-        QuorumError: too few in time; `WriterFencedError` where a node said that another writer has taken over.
+        QuorumError: too few answers in time; `WriterFencedError` if a node reported a later writer.
     """
     tally: Tally[T] = yield ask
     if tally.verdict is Verdict.REACHED:
@@ -118,27 +120,26 @@ def reached(ask: Ask[T], *, txid: int | None = None) -> Procedure[Tally[T]]:
 
 
 def answers_to(ask: Ask[T], *, txid: int | None = None) -> Procedure[dict[str, T]]:
-    """The answers by node; raises as `reached`."""
+    """Return the answers by node; raises as `reached`."""
     tally = yield from reached(ask, txid=txid)
     return dict(tally.answers)
 
 
 def quorum_error(ask: Ask[T], tally: Tally[T], txid: int | None) -> QuorumError:
-    """Says which nodes failed how, and which did not answer within the time."""
-    told = [f"{node}: {fault}" for node, fault in tally.faults.items()]
+    """Return an error with the failure of each node, and the nodes that did not answer in time."""
+    reasons = [f"{node}: {fault}" for node, fault in tally.faults.items()]
     if tally.silent and tally.verdict is Verdict.OPEN:
-        told.append(f"no answer within {ask.timeout:g} s from {', '.join(tally.silent)}")
+        reasons.append(f"no answer within {ask.timeout:g} s from {', '.join(tally.silent)}")
     counted = f"{len(tally.answers)} of {len(tally.nodes)} JournalNodes answered, {ask.need} are needed"
     kind = WriterFencedError if any(map(is_fenced, tally.faults.values())) else QuorumError
     unformatted = [fault for fault in tally.faults.values() if isinstance(fault, JournalNotFormattedError)]
     hint = "" if kind is WriterFencedError else ask.hint
     return kind(
-        f"{ask.call.name}: {counted}; {'; '.join(told)}",
+        f"{ask.call.name}: {counted}; {'; '.join(reasons)}",
         answered=tuple(tally.answers),
         faults=tally.faults,
         txid=txid,
-        hint="See on these JournalNodes that the disk of dfs.journalnode.edits.dir is mounted; only a journal that is "
-        "new is formatted."
+        hint="Check that the disk of dfs.journalnode.edits.dir is mounted on these JournalNodes. Format new journals only."
         if len(unformatted) > len(tally.nodes) - ask.need
         else hint,
     )

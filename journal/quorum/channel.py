@@ -1,15 +1,15 @@
-"""What a writer has to send to one JournalNode, and in which state that node is (IPCLoggerChannel); no I/O.
+"""A writer's calls to one JournalNode, and the state of that node (IPCLoggerChannel); no I/O.
 
 For each segment a node is in sync or out of sync.
 
     a batch fails                    -> out of sync.
-    there was no room for a batch    -> out of sync, once those queued before it were sent.
+    a batch exceeds the queue        -> out of sync, after the batches queued before it were sent.
     a segment begins on it           -> in sync.
-    the writer begins an epoch       -> in sync, and what waits from before is dropped.
+    the writer begins an epoch       -> in sync; queued calls of the earlier epoch are dropped.
 
-A node that is out of sync gets heartbeats, but no batch and no end of the segment: it never holds a segment with a
-hole, and never finalizes a short one. One call is under way at a time, and serial numbers rise with each, so none
-overtakes another.
+A node that is out of sync receives heartbeats, but neither batches nor the end of the segment. So it never has a
+segment with a hole, and never finalizes a short one. One call is in flight at a time, and serial numbers rise with
+each, so calls stay in order.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Entry:
 
 
 def _not_performed(_: Peer) -> None:
-    """Of a mark in the queue, which holds no records."""
+    """Placeholder of a mark in the queue, which has no records."""
 
 
 class WriterChannel:
@@ -50,8 +50,8 @@ class WriterChannel:
 
     Args:
         node: its name.
-        journal_id, nameservice: told with each call.
-        queue_limit: bytes of records that may wait; a batch is taken beyond it only where nothing else waits.
+        journal_id, nameservice: sent with each call.
+        queue_limit: bytes of records that may wait; a larger batch is accepted only by an empty queue.
     """
 
     def __init__(self, node: str, journal_id: str, *, queue_limit: int, nameservice: str | None = None) -> None:
@@ -75,10 +75,10 @@ class WriterChannel:
         self._write_seconds = 0.0
         self._queue_seconds = 0.0
 
-    # ---- the writer's side ----
+    # ---- for the writer ----
 
     def begin_epoch(self, epoch: int) -> None:
-        """What waits from an earlier epoch is dropped; the node counts as in sync."""
+        """Drop the calls of an earlier epoch; the node counts as in sync."""
         self._drop("the writer began a new epoch")
         self._epoch = epoch
         self._committed = None
@@ -86,11 +86,11 @@ class WriterChannel:
         self._gap_queued = False
 
     def commit(self, txid: int, now: float) -> None:
-        """`txid` is durable; the node is told with the next call."""
+        """Record that `txid` is durable; the next call reports it to the node."""
         self._committed, self._committed_at = txid, now
 
     def offer(self, call: WriterCall[Any], tally: Tally[Any], now: float) -> None:
-        """Queue `call`. A batch for which there is no room fails at once, and the node is out of sync from there on."""
+        """Queue `call`. A batch that exceeds the queue fails at once; from then on the node is out of sync."""
         entry = _Entry(call, tally, self._epoch, now)
         if call.kind is Kind.START:
             self._gap_queued = False
@@ -100,7 +100,7 @@ class WriterChannel:
         self._queued_bytes += call.size
         self._queue.append(entry)
 
-    # ---- the driver's side ----
+    # ---- for the driver ----
 
     @property
     def waiting(self) -> bool:
@@ -111,7 +111,7 @@ class WriterChannel:
             entry = self._queue.popleft()
             if entry.gap:
                 self._gap_queued = False
-                self._lose_sync(f"it was too far behind for txid {entry.call.last_txid}")
+                self._lose_sync(f"the node lagged too far for txid {entry.call.last_txid}")
             if not self._out_of_sync or entry.call.kind not in (Kind.WRITE, Kind.FINALIZE):
                 if reason := entry.call.leave_out(self.node):
                     self._leave_out(entry, reason)
@@ -135,7 +135,7 @@ class WriterChannel:
             if entry.call.kind is Kind.WRITE:
                 self._acked_txid, self._acked_at = entry.call.last_txid, entry.offered_at
             elif entry.call.kind is Kind.START and self._out_of_sync:
-                _LOG.info("%s takes part in the journal %s again", self.node, self._journal_id)
+                _LOG.info("%s participates in the journal %s again", self.node, self._journal_id)
                 self._out_of_sync = ""
         entry.tally.answer(self.node, value)
 
@@ -153,7 +153,7 @@ class WriterChannel:
 
     @property
     def idle(self) -> bool:
-        """Nothing waits and nothing is under way."""
+        """Whether all calls were answered."""
         return self._sent is None and not self._queue
 
     @property
@@ -177,17 +177,17 @@ class WriterChannel:
         return self._queued_bytes == 0 or self._queued_bytes + size <= self._limit
 
     def _refuse_for_room(self, entry: _Entry) -> None:
-        """The first batch that is missing leaves a mark behind those before it, which the node may still get."""
+        """Queue a mark for the first missing batch, after earlier batches, which the node may still receive."""
         if not self._gap_queued:
             marker = WriterCall(entry.call.name, _not_performed, Kind.WRITE, 0, entry.call.last_txid)
             self._queue.append(_Entry(marker, entry.tally, entry.epoch, entry.offered_at, gap=True))
             self._gap_queued = True
-        problem = f"{self.node} is too far behind: {self._queued_bytes} bytes wait to be sent"
+        problem = f"{self.node} lags too far: {self._queued_bytes} bytes wait to be sent"
         entry.tally.fail(self.node, NodeLagsError(problem, txid=entry.call.last_txid))
 
     def _refuse_out_of_sync(self, entry: _Entry) -> None:
         self._queued_bytes -= entry.call.size
-        problem = f"{self.node} gets nothing more of this segment: {self._out_of_sync}"
+        problem = f"{self.node} receives no more of this segment: {self._out_of_sync}"
         entry.tally.fail(self.node, NodeOutOfSyncError(problem))
 
     def _leave_out(self, entry: _Entry, reason: str) -> None:
@@ -196,7 +196,7 @@ class WriterChannel:
 
     def _lose_sync(self, reason: str) -> None:
         if not self._out_of_sync:
-            _LOG.warning("%s gets no more of this segment of %s: %s", self.node, self._journal_id, reason)
+            _LOG.warning("%s receives no more of this segment of %s: %s", self.node, self._journal_id, reason)
             self._out_of_sync = reason
 
     def _send(self, entry: _Entry, now: float) -> Work:

@@ -1,16 +1,16 @@
-"""What the writer of a quorum journal concludes from the nodes' answers: epochs and the recovery of a segment.
+"""Decisions of a quorum journal's writer from the nodes' answers: epochs and the recovery of a segment.
 
-Both decisions are of a majority's answers, and right whatever the other nodes hold.
+Both decisions need a majority's answers, and are correct whatever the other nodes have.
 
-- The epoch is one above all that were promised. A node outside that majority may have promised more. It refuses then,
-  and a majority without it is enough.
-- The copy to keep is the one that `recovery_rank` puts highest. A finalized one was decided before, so nothing may
-  win over it. Among those in progress the later epoch wins: its writer had a majority, and settled what older ones
-  had left. An epoch has one writer, so of two copies the longer one begins with the shorter.
+- The epoch is one above all promised ones. A node outside that majority may have promised a later one. It then
+  refuses, and a majority without it is enough.
+- The copy to keep is the one with the highest `recovery_rank`. A finalized copy was decided before, so it always wins.
+  Among those in progress the later epoch wins: its writer had a majority, and had completed the recovery of older
+  ones. An epoch has one writer, so of two copies the shorter is a prefix of the longer.
 
-Two finalized copies of different length, and a committed transaction behind the best copy, can never be: each would
-mean that two majorities decided without a node in common. They are errors: a node's folder was damaged, or changed by
-hand.
+Two finalized copies of different length, and a committed transaction after the best copy, can never occur: each would
+mean that two majorities without a common node decided. They are errors: the directory of a node was damaged, or
+changed by hand.
 """
 
 from __future__ import annotations
@@ -28,40 +28,41 @@ _FENCED = re.compile(r"epoch -?\d+ is less than the last promised epoch")
 
 
 def is_fenced(fault: Exception) -> bool:
-    """Whether a node refused a call because it has promised itself to a later writer."""
+    """Whether a node refused a call because it has promised a later writer's epoch."""
     return isinstance(fault, RemoteError) and _FENCED.search(fault.text) is not None
 
 
 def next_epoch(promised: Mapping[str, int], established: int | None, granted: Mapping[str, int]) -> int:
-    """The epoch that a writer proposes (QuorumJournalManager.createNewUniqueEpoch).
+    """Return the epoch to propose (QuorumJournalManager.createNewUniqueEpoch).
 
     Args:
         promised: by node, of a majority.
-        established: epoch in which this same writer wrote before; None where it has not.
-        granted: what nodes promised to this writer since.
+        established: epoch in which this same writer wrote before; None for a new writer.
+        granted: promises of nodes to this writer since.
 
     Raises:
-        WriterFencedError: a node promised itself to somebody else since this writer wrote. Only a writer that is
-            restarted may take over from a later one.
+        WriterFencedError: a node made a promise to another writer since this one wrote. Only a restarted writer may
+            take over from a later one.
     """
     if established is not None:
         others = {node: epoch for node, epoch in promised.items() if epoch > established and granted.get(node) != epoch}
         if others:
-            told = ", ".join(f"{node} to epoch {epoch}" for node, epoch in sorted(others.items()))
-            raise WriterFencedError(f"epoch {established} has been superseded; promised epochs: {told}")
+            promises = ", ".join(f"{node} to epoch {epoch}" for node, epoch in sorted(others.items()))
+            raise WriterFencedError(f"epoch {established} has been superseded; promised epochs: {promises}")
     return max(promised.values()) + 1
 
 
 def newest_segment(first_txids: Iterable[int | None]) -> int | None:
-    """First txid of the segment to recover, from the answers to newEpoch; None where no node holds any."""
+    """Return the first txid of the segment to recover, from the answers to newEpoch; None if all nodes are empty."""
     return max((first for first in first_txids if first is not None), default=None)
 
 
 def recovery_rank(prepared: PreparedRecovery) -> tuple[bool, bool, int, int]:
-    """Orders what nodes hold of one segment, the best highest (SegmentRecoveryComparator).
+    """Return the rank of a node's copy of a segment, the best highest (SegmentRecoveryComparator).
 
-    Some of it before nothing, finalized before in progress, then the later epoch that it was accepted or written in,
-    then the longer one. Which of two finalized ones does not matter, they are the same.
+    The order is: any transactions before none, finalized before in progress, later epoch of acceptance or writing,
+    longer
+    copy. Finalized copies have the same rank, because they are identical.
     """
     segment = prepared.segment
     if segment is None:
@@ -72,11 +73,13 @@ def recovery_rank(prepared: PreparedRecovery) -> tuple[bool, bool, int, int]:
 
 
 def may_differ_unseen(chosen: PreparedRecovery, other: PreparedRecovery) -> bool:
-    """Whether a node may hold other transactions than the chosen ones under the same txids, and not find out.
+    """Whether a node may keep different transactions under the txids of the chosen copy, unnoticed.
 
-    Hadoop's JournalNode compares the last txid alone, and keeps its copy where that is the same. START_LOG_SEGMENT
-    alone is the same in any case, and so are copies in progress that were written or accepted in the same epoch.
-    Where the chosen one is finalized the other's epoch says nothing: a later segment may have been begun there since.
+    Hadoop's JournalNode compares the last txid only, and keeps its copy if that is the same. Copies with
+    START_LOG_SEGMENT
+    only are always identical, and so are copies in progress that were written or accepted in the same epoch. If the
+    chosen
+    copy is finalized, the epoch of the other one proves nothing: a later segment may have begun there since.
     """
     best, own = chosen.segment, other.segment
     if best is None or own is None or not own.in_progress or own.last != best.last or own.last == own.first:
@@ -90,18 +93,19 @@ def _seen_epoch(prepared: PreparedRecovery) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The segment as it is to be on all nodes, and the node that holds it so."""
+    """The agreed content of the segment, and a node that has it."""
 
     node: str
     segment: SegmentState
 
 
 def choose_recovery(first_txid: int, prepared: Mapping[str, PreparedRecovery]) -> Chosen | None:
-    """What becomes of the segment that begins at `first_txid`; None where no node of the majority holds any of it.
+    """Choose the content of the segment that begins at `first_txid`; None if all nodes of the majority lack it.
 
     Raises:
-        SegmentRecoveryError: finalized copies differ in length, a copy is of another segment, or transactions would
-            be lost that a node knows to be committed.
+        SegmentRecoveryError: finalized copies differ in length, a copy is of another segment, or transactions that a
+        node
+            knows to be committed would be lost.
     """
     held = {node: answer.segment for node, answer in prepared.items() if answer.segment is not None}
     if any(segment.first != first_txid for segment in held.values()):

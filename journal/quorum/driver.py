@@ -1,22 +1,22 @@
-"""Runs procedures against real nodes: a thread for each lane of calls, and whoever asks waits.
+"""Execution of procedures on real nodes: one thread per lane of calls, while the caller waits.
 
-One lock guards the ensemble, its lanes and tallies. It is free only while somebody waits or a node is called.
+One lock guards the ensemble, its lanes and tallies. It is free only while a caller waits or a node is called.
 
-- A procedure that `run` drives is stepping (it has the lock) or waits for its ask: until that is decided, then for
-  `linger` until all nodes have told, in either case no longer than its time.
-- A lane's thread is idle, or performs one call without the lock. The events are an offer (`_wake_lanes`), the end of a
-  call (`_end`) and `close`.
-- The driver is open, draining (`close` waits for the calls that are queued) or closed, which nothing leads back from.
+- A procedure in `run` is stepping (with the lock) or waits for its ask: until the ask is decided, then up to `linger`
+  until all nodes have answered, in either case at most for its timeout.
+- A lane's thread is idle, or performs one call without the lock. The events are an offer (`_wake_lanes`), the end of
+  a call (`_end`) and `close`.
+- The driver is open, draining (`close` waits for the queued calls) or closed, which is final.
 
 What can never happen, and why:
 
-- Two calls of a lane are under way at once, or out of order: a lane has one thread, and gives out nothing more until
-  that has told how the last one ended.
-- A caller waits for ever for a node: `_wait` counts its time down whatever the node does. A process that was stopped
-  for minutes has not used it up: a wait counts for at most a slice.
-- A wake-up is lost: what is waited for is changed and notified under the lock that the waiter looks at it with.
-- A procedure goes on after `close`: whoever waits is woken and gets JournalClosedError, as does whoever asks later. An
-  answer that comes later still is noted in a tally that nobody reads.
+- Two calls of a lane at once, or out of order: a lane has one thread, and returns the next call only after that
+  thread has reported the end of the last one.
+- A caller that waits forever for a node: `_wait` limits the time whatever the node does. A process that was stopped
+  for minutes has not used up its time, because one wait counts for at most a slice.
+- A lost wake-up: a condition is changed and notified under the lock with which the waiter reads it.
+- A procedure that continues after `close`: waiting and later callers get JournalClosedError. An even later answer is
+  recorded in a tally without a reader.
 """
 
 from __future__ import annotations
@@ -37,34 +37,34 @@ from journal.quorum.tally import Tally
 
 _LOG = logging.getLogger(__name__)
 
-_SLICE = 1.0  # seconds of one wait: what the process was stopped for beyond it does not count as the nodes' delay
+_SLICE = 1.0  # seconds of one wait; a longer stop of the process does not count as the nodes' delay
 _CLOSE_SECONDS = 5.0
 
 T = TypeVar("T")
 
 
 class NodeClient(QJournal, Protocol):
-    """A `QJournal` with a connection behind it."""
+    """A `QJournal` over a connection."""
 
     def close(self) -> None:
-        """Let go of it; calls that wait end with an error."""
+        """Close the connection; waiting calls raise an error."""
 
 
 class Driver(Protocol):
-    """Runs procedures on an ensemble."""
+    """Interface of drivers, which run procedures on an ensemble."""
 
     def run(self, procedure: Procedure[T]) -> T:
-        """Run `procedure` to its end; raises what it raises, and JournalClosedError once closed."""
+        """Run `procedure` to its end; raises its errors, and JournalClosedError once closed."""
 
     def locked(self, action: Callable[[], T]) -> T:
-        """What `action` returns, while nothing else touches the ensemble."""
+        """Return the result of `action`, run with exclusive access to the ensemble."""
 
     def close(self) -> None:
-        """End everything; procedures that wait raise JournalClosedError. A second call does nothing."""
+        """Stop everything; waiting procedures raise JournalClosedError. A second call does nothing."""
 
 
 class ThreadDriver:
-    """Works the lanes of an ensemble off with daemon threads, which begin with the first call.
+    """Driver with daemon threads for the lanes of an ensemble; they start with the first call.
 
     Args:
         clients: of the ensemble's nodes, by name.
@@ -116,7 +116,7 @@ class ThreadDriver:
             for offered in self._offered:
                 offered.notify_all()
             self._settled.notify_all()
-        # A client may be about to connect, and is closed only then: the nodes are not waited for one by one.
+        # A connecting client closes only after it has connected; threads avoid waiting for the nodes one by one.
         closers = [threading.Thread(target=client.close, daemon=True) for client in self._clients.values()]
         for each in closers:
             each.start()
@@ -124,7 +124,7 @@ class ThreadDriver:
         for each in [*closers, *self._threads.values()]:
             each.join(max(0.0, deadline - time.monotonic()))
 
-    # ---- below: the lock is held ----
+    # ---- with the lock held ----
 
     def _ask(self, procedure: Procedure[Any], ask: Ask[Any]) -> Tally[Any]:
         if self._closed:
@@ -151,7 +151,7 @@ class ThreadDriver:
             left -= min(self._clock() - before, nominal)
             if not warned and left < seconds / 2 and seconds > 2 * _SLICE and not reached():
                 warned = True
-                _LOG.warning("%s waits for more than %.0f of %.0f s", ask.call.name, seconds - left, seconds)
+                _LOG.warning("%s has waited for more than %.0f of %.0f s", ask.call.name, seconds - left, seconds)
 
     def _wake_lanes(self) -> None:
         for number, lane in enumerate(self._ensemble.lanes):
@@ -164,7 +164,7 @@ class ThreadDriver:
             self._threads[number] = threading.Thread(target=work, name=f"journal-{lane.node}-{number}", daemon=True)
             self._threads[number].start()
 
-    # ---- below: threads of their own ----
+    # ---- the lanes' threads ----
 
     def _work(self, lane: Lane, offered: threading.Condition) -> None:
         client = self._clients[lane.node]

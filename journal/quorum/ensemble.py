@@ -12,11 +12,11 @@ from journal.quorum.tally import Tally, majority
 
 
 class Ensemble:
-    """Channels and read lanes of all nodes; whoever drives them holds a lock where threads are about.
+    """Channels and read lanes of all nodes; a driver with threads holds its lock around every call.
 
     Args:
         nodes: their names, `host:port`.
-        journal_id, nameservice: told with each call of the writer.
+        journal_id, nameservice: sent with each call of the writer.
         queue_limit: bytes of records that may wait for one node.
         clock: monotonic seconds.
     """
@@ -52,7 +52,7 @@ class Ensemble:
 
     @property
     def idle(self) -> bool:
-        """No call of the writer waits or is under way."""
+        """Whether all calls of the writer were answered."""
         return all(channel.idle for channel in self._channels)
 
     @property
@@ -60,7 +60,7 @@ class Ensemble:
         return tuple(channel.status for channel in self._channels)
 
     def offer(self, ask: Ask[Any]) -> Tally[Any]:
-        """Put the call into every node's lane; the tally fills as the lanes are worked off."""
+        """Put the call into every node's lane; the tally fills while the driver processes the lanes."""
         tally: Tally[Any] = Tally(self.nodes, ask.need)
         if isinstance(ask.call, ReadCall):
             for lane in self._read_lanes:

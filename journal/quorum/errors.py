@@ -1,4 +1,4 @@
-"""Errors of the quorum journal: which nodes said what."""
+"""Errors of the quorum journal, with the answer of each node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class QuorumError(JournalError):
 
     Attributes:
         answered: nodes that did.
-        faults: what went wrong at the others, by node; one that is in neither did not answer in time.
+        faults: errors of other nodes, by node; nodes in neither did not answer in time.
     """
 
     exit_code: ClassVar[int] = EXIT_TRANSFER
@@ -35,50 +35,50 @@ class QuorumError(JournalError):
 
 
 class WriterFencedError(QuorumError):
-    """Another writer has taken over the journal; this one never writes to it again."""
+    """Another writer has taken over the journal; this one never writes again."""
 
-    default_hint = "Leave the journal to the other writer, or restart this one if it is to take over."
+    default_hint = "Leave the journal to the other writer, or restart this one to take over."
 
 
 class WriterStateError(JournalError):
-    """What the writer was asked for does not fit where it stands."""
+    """A call that is not possible in the writer's phase."""
 
-    default_hint = "Recover the journal first: that fences other writers and shows what it holds."
+    default_hint = "Recover the journal first: recovery fences other writers and finds the durable transactions."
 
 
 class SegmentRecoveryError(JournalError):
-    """What the nodes hold of a segment contradicts itself; nothing was changed."""
+    """The copies of a segment on the nodes contradict each other; nothing was changed."""
 
-    default_hint = "Compare the segment's copies on the JournalNodes by hand before anything is written."
+    default_hint = "Compare the segment's copies on the JournalNodes by hand before you write to the journal."
 
 
 class JournalClosedError(JournalError):
-    """The journal was closed before or while it was asked."""
+    """The journal was closed before or during a call."""
 
     exit_code: ClassVar[int] = EXIT_TRANSFER
     default_hint = "Open the journal again."
 
 
 class NodeOutOfSyncError(JournalError):
-    """A node missed a part of the segment, so that it gets nothing more of it."""
+    """A node missed a part of the segment and receives no more of it."""
 
-    default_hint = "The node takes part again from the next segment on; find out why it failed before."
+    default_hint = "The node participates again from the next segment on; find out why it failed."
 
 
 class NodeLagsError(NodeOutOfSyncError):
-    """A node has so much to take that nothing more is kept for it."""
+    """The queue of a node is full, and further batches are dropped."""
 
     default_hint = "Look for a slow disk or network at the node, or raise dfs.qjournal.queued-edits.limit.mb."
 
 
 class NodeLeftOutError(JournalError):
-    """A node takes no part in the recovery of a segment, for it might keep a copy that is not the others'."""
+    """A node is excluded from the recovery of a segment, because it might keep a different copy."""
 
-    default_hint = "The node takes part again from the next segment on; its own copy of this one does not count."
+    default_hint = "The node participates again from the next segment on; its copy of this segment is not used."
 
 
 class NodeClosedError(JournalError):
-    """A call was dropped before it was sent, for the journal was closed or its writer started over."""
+    """A call was dropped before it was sent, because the journal was closed or its writer began a new epoch."""
 
     default_hint = "Open the journal again."
 

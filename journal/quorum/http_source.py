@@ -1,4 +1,4 @@
-"""Fetches a segment from a JournalNode's /getJournal (GetJournalEditServlet)."""
+"""Fetching of a segment from a JournalNode's /getJournal (GetJournalEditServlet)."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from journal.quorum.errors import SegmentFetchError
 from journal.quorum.settings import QuorumSettings
 
 SegmentSource = Callable[[str], Buffer]
-"""The content at a URL; raises `JournalError` where it cannot be had whole."""
+"""The content at a URL; raises `JournalError` if it cannot be fetched completely."""
 
 _REFUSED_HINT = (
-    "JournalNodes of Hadoop 3.4 and newer give segments to principals with their own short name alone: "
-    "hadoop.security.auth_to_local there has to map NameNodes and JournalNodes to one user."
+    "JournalNodes of Hadoop 3.4 and newer serve segments only to principals with their own short name: "
+    "set hadoop.security.auth_to_local there to map NameNodes and JournalNodes to one user."
 )
 _CHUNK = 1 << 18
 
 
 def http_source(settings: QuorumSettings) -> SegmentSource:
-    """Fetches over HTTP into a file without a name, which is mapped: large segments do not fill the memory."""
+    """Fetch over HTTP into a mapped, unnamed file, so that large segments do not fill the memory."""
 
     def fetch(url: str) -> Buffer:
         connection = _connection(url, settings)
@@ -39,7 +39,7 @@ def http_source(settings: QuorumSettings) -> SegmentSource:
                 spool.flush()
                 return mmap(spool.fileno(), 0, access=ACCESS_READ)
         except (OSError, http.client.HTTPException) as fault:
-            raise SegmentFetchError(f"it could not be fetched: {network_reason(fault)}", file=url) from fault
+            raise SegmentFetchError(f"the segment cannot be fetched: {network_reason(fault)}", file=url) from fault
         except KerberosError as fault:
             raise SegmentFetchError(f"the login failed: {fault.message}", file=url, hint=fault.hint) from fault
         finally:
@@ -72,7 +72,7 @@ def _receive(url: str, connection: http.client.HTTPConnection, settings: QuorumS
         spool.write(chunk)
         received += len(chunk)
     if received != expected:
-        raise SegmentFetchError(f"it broke off after {received} of {expected} bytes", file=url)
+        raise SegmentFetchError(f"the response ended after {received} of {expected} bytes", file=url)
 
 
 def _length(url: str, answer: http.client.HTTPResponse, hint: str) -> int:
@@ -82,5 +82,5 @@ def _length(url: str, answer: http.client.HTTPResponse, hint: str) -> int:
         raise SegmentFetchError(f"the node answered {answer.status} {answer.reason}", file=url, hint=hint)
     text = answer.headers.get("Content-Length", "")
     if not (text.isascii() and text.isdigit()) or int(text) == 0:
-        raise SegmentFetchError(f"it came with Content-Length {text!r}, expected its size", file=url)
+        raise SegmentFetchError(f"the Content-Length is {text!r}, expected the size of the segment", file=url)
     return int(text)

@@ -1,4 +1,4 @@
-"""Lanes of calls to one JournalNode: a driver takes one `Work` at a time, performs it, and tells how it ended."""
+"""Lanes of calls to one JournalNode: a driver takes one `Work` at a time, performs it, and reports its end."""
 
 from __future__ import annotations
 
@@ -22,39 +22,38 @@ class Work:
 
 
 class Lane(Protocol):
-    """Calls to one node, of which one at a time is under way."""
+    """Calls to one node, at most one of them in flight."""
 
     @property
     def node(self) -> str: ...
 
     @property
     def waiting(self) -> bool:
-        """Something may be taken."""
+        """Whether `take` may return work."""
 
     def take(self, now: float) -> Work | None:
-        """What to perform next; None where nothing waits, or something is under way."""
+        """Return the next call; None if the queue is empty or a call is in flight."""
 
     def finish(self, value: Any, now: float) -> None:
-        """The work taken last was performed."""
+        """End the call with its result."""
 
     def fail(self, fault: Exception, now: float) -> None:
-        """It failed, or nobody knows."""
+        """End the call with an error; it may have reached the node."""
 
     def close(self) -> None:
-        """Drop what waits."""
+        """Drop the queued calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """How a node keeps up with the writer.
+    """Progress of a node behind the writer.
 
     Attributes:
         queued_bytes: records that wait to be sent, or for their answer.
-        acked_txid: newest transaction that the node said it holds.
-        lag_txids, lag_seconds: how far that is behind the newest committed one.
-        out_of_sync: why the node gets nothing more of this segment, "" where it does.
-        writes, write_seconds, queue_seconds: batches answered, and the sums of how long those calls took and how long
-            they had waited before.
+        acked_txid: newest transaction that the node acknowledged.
+        lag_txids, lag_seconds: distance to the newest committed transaction.
+        out_of_sync: why the node receives no more of this segment, "" while it does.
+        writes, write_seconds, queue_seconds: answered batches, and their total time in flight and in the queue.
     """
 
     node: str
@@ -69,7 +68,7 @@ class NodeStatus:
 
 
 class ReadLane:
-    """The calls to one node that only read; those that nobody waits for any longer are not sent."""
+    """The read-only calls to one node; calls whose answer is no longer needed are not sent."""
 
     def __init__(self, node: str) -> None:
         self.node = node
@@ -77,7 +76,7 @@ class ReadLane:
         self._sent: Tally[Any] | None = None
 
     def offer(self, call: ReadCall[Any], tally: Tally[Any]) -> None:
-        """Queue `call`; what is abandoned goes first, for the other nodes' answers are kept with it."""
+        """Queue `call`, after dropping abandoned calls, which keep the answers of other nodes in memory."""
         while self._queue and self._queue[0][1].abandoned:
             self._queue.popleft()
         self._queue.append((call, tally))

@@ -1,4 +1,4 @@
-"""Asks each JournalNode of a quorum by itself: how far it is, and whose journal it keeps; nothing is changed there."""
+"""Queries to single JournalNodes of a quorum: their transactions and namespace; nothing is changed there."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _FINALIZED = re.compile(r"\[(\d+),(\d+)\]")
 _IN_PROGRESS = re.compile(r"\[(\d+)-\? \(in-progress\)\]")
 # With Kerberos a refusal may be of the caller instead of the namespace.
 _REFUSAL = re.compile(r"Only [\w ,]+ may access this servlet[^<]*")
-_OPEN = "it takes no Kerberos logins, see hadoop.http.authentication.type in its core-site.xml"
+_OPEN = "it accepts no Kerberos logins, see hadoop.http.authentication.type in its core-site.xml"
 _SAID_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
-    """What a JournalNode says of a journal.
+    """Answer of a JournalNode about a journal.
 
     Attributes:
         address: `host:port` of its RPC server.
-        fault: why it does not tell what it holds, "" where it does.
-        logs: its segments; the open one up to what it holds.
-        committed_txid: newest transaction that it knows a majority to hold; None before Hadoop 3.
-        epoch: the one that it has promised itself to.
-        same_namespace: None where it could not be asked.
-        http_fault: why its HTTP server, from where segments come, cannot be used; "" where it can, or was not asked.
+        fault: why it did not list its segments, "" if it did.
+        logs: its segments; the open one up to its newest transaction.
+        committed_txid: newest transaction that it knows to be on a majority; None before Hadoop 3.
+        epoch: the promised one.
+        same_namespace: None if it is unknown.
+        http_fault: why its HTTP server, which serves segments, cannot be used; "" if it can, or was not asked.
     """
 
     address: str
@@ -51,12 +51,12 @@ class NodeAnswer:
 
     @property
     def leftover(self) -> str:
-        """Name of the open segment that keeps a node of Hadoop from listing what it holds, "" for none."""
+        """Name of the open segment that keeps a Hadoop node from listing its segments, "" for none."""
         return leftover_segment(self.fault)
 
     @property
     def last_txid(self) -> int:
-        """Newest transaction that it holds, -1 for none."""
+        """Newest transaction of the node, -1 for none."""
         return max((log.last for log in self.logs), default=-1)
 
 
@@ -64,7 +64,7 @@ def leftover_segment(fault: str) -> str:
     """Return the file of a segment in progress that begins within a finalized one, "" for none.
 
     Args:
-        fault: what a node answered; RemoteEditLogManifest lists the segments of which two overlap.
+        fault: a node's answer; RemoteEditLogManifest lists the overlapping segments.
     """
     if not fault.partition(": ")[2].startswith("Invalid log manifest"):
         return ""
@@ -77,12 +77,12 @@ def leftover_segment(fault: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionToNodes:
-    """Whom to ask, and how.
+    """The nodes to ask, and the parameters of the calls.
 
     Attributes:
-        user: whom the nodes take the caller for.
-        timeout: seconds that each of up to three questions to a node may take.
-        namespace: whether the journal is of it is asked too; None asks no HTTP server.
+        user: the user in the calls.
+        timeout: seconds for each of up to three calls to a node.
+        namespace: expected namespace of the journal; None skips the HTTP server.
     """
 
     quorum: QuorumAddress
@@ -93,7 +93,7 @@ class QuestionToNodes:
 
 
 def ask_nodes(question: QuestionToNodes) -> list[NodeAnswer]:
-    """Ask all at once; in the order of their addresses."""
+    """Ask all nodes at once; returns the answers in the order of their addresses."""
     nodes: Sequence[NodeAddress] = question.quorum.nodes
     with ThreadPoolExecutor(len(nodes), "ask-journalnodes") as pool:
         return list(pool.map(_asking(question), nodes))
@@ -123,8 +123,8 @@ def _asking(question: QuestionToNodes) -> Callable[[NodeAddress], NodeAnswer]:
 
 
 def _of_namespace(answer: NodeAnswer, url: str, timeout: float) -> NodeAnswer:
-    """The node compares namespaces before it looks for the segment (GetJournalEditServlet)."""
-    # Commands that ask no JournalNode start without it.
+    """Ask the HTTP server, which compares namespaces before it searches the segment (GetJournalEditServlet)."""
+    # Other commands start without it.
     import requests
 
     from hadoop_common.cluster_session import ClusterSession

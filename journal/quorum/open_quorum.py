@@ -1,4 +1,4 @@
-"""Opens a quorum journal by its URI."""
+"""Opening of a quorum journal by its URI."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from journal.quorum.settings import QuorumSettings
 
 @dataclass(frozen=True, slots=True)
 class QuorumOptions:
-    """How JournalNodes are spoken to.
+    """Options of clients of JournalNodes.
 
     Attributes:
-        user: whom the JournalNodes take the caller for; by default whom this process runs as.
-        namespace: whose journal is read; None reads whichever it is.
-        nameservice: told to nodes of Hadoop 3, which find each other by it.
+        user: the user in the calls; by default the user of this process.
+        namespace: expected namespace for reading; None accepts any.
+        nameservice: sent to nodes of Hadoop 3, which find each other by it.
     """
 
     user: str = field(default_factory=getpass.getuser)
@@ -41,12 +41,12 @@ def open_quorum_journal(
     namespace: StorageInfo | None = None,
     nameservice: str | None = None,
 ) -> QuorumJournal:
-    """The journal at `qjournal://host:port;host:port;host:port/id`; nothing is connected to yet.
+    """Return the journal at `qjournal://host:port;host:port;host:port/id` without connecting to it.
 
     Args: see `QuorumOptions`.
 
     Raises:
-        JournalError: `uri` cannot be one.
+        JournalError: `uri` is invalid.
     """
     address = QuorumAddress.parse(uri)
     settings = settings or QuorumSettings()
@@ -57,7 +57,7 @@ def open_quorum_journal(
         clock=time.monotonic,
         nameservice=nameservice,
     )
-    # How long an answer is waited for is said with each question; a connection gives up after the longest of these.
+    # Each call has its own timeout; a connection times out after the longest of them.
     timeout = max(DEFAULT_TIMEOUT, settings.longest_call)
     clients: dict[str, NodeClient] = {
         str(node): QJournalClient(node.host, node.port, user=user, timeout=timeout, nameservice=nameservice)

@@ -1,24 +1,22 @@
-"""The life of a quorum journal's writer as a table of states: which step may follow which.
+"""The life cycle of a quorum journal's writer as a table of states: which step may follow which.
 
-A writer is in one `Phase`; `TRANSITIONS` says which `Event` may come in it, and where that leads. There are four
-kinds.
+A writer is in one `Phase`; `TRANSITIONS` lists the `Event`s possible in it, with the next phase. There are four kinds.
 
-- At rest (IDLE, READY, WRITING): a caller's wish comes next.
-- In flight (ASKING to SEALING, STARTING, APPENDING, FINALIZING): a call to all nodes is under way. It ends with the
-  answer of a majority, or with LOSE or FENCE. Meanwhile no wish may come but CLOSE and, while a segment is open,
-  PURGE.
-- Without knowledge (LOST): some nodes may have what a call brought, others not. RECOVER finds out which; FORMAT
-  begins with nothing.
-- Over (FENCED, CLOSED): nothing leads back. A writer that gave way is not let in again under its old name.
+- At rest (IDLE, READY, WRITING): the next event is a request of the caller.
+- In flight (ASKING to SEALING, STARTING, APPENDING, FINALIZING): a call to all nodes is in flight. It ends with the
+  answer of a majority, or with LOSE or FENCE. Until then the only possible requests are CLOSE and, while a segment is
+  open, PURGE.
+- Unknown (LOST): some nodes may have the effect of a call, others not. RECOVER finds out which; FORMAT starts empty.
+- Ended (FENCED, CLOSED): final. A writer that was fenced cannot continue under its old epoch.
 
 What can never happen, and why:
 
-- Two majorities hold different transactions of one txid. An epoch is granted by a majority, each node listens to none
-  older than the one it promised last, and two majorities share a node.
-- A segment begins while the one before is not settled. READY is reached by SEALED or FINALIZED, which a majority did,
-  or by a majority that holds no segment.
-- A transaction is acknowledged and lost. APPENDED needs a majority that holds it on disk; recovery asks a majority,
-  and one of its nodes has it.
+- Two majorities with different transactions under one txid. A majority grants an epoch, each node refuses epochs older
+  than the one it promised last, and two majorities share a node.
+- A segment that begins before the earlier one is recovered. READY follows SEALED or FINALIZED, which a majority
+  confirmed, or a majority's report that it has no segment.
+- A transaction that is acknowledged and lost. APPENDED needs a majority with the transaction on disk; recovery asks a
+  majority, and one of its nodes has it.
 """
 
 from __future__ import annotations
@@ -32,51 +30,51 @@ from journal.quorum.errors import JournalClosedError, WriterFencedError, WriterS
 
 
 class Phase(Enum):
-    """Where a writer stands. From PREPARING on it has an epoch that a majority of the nodes has promised itself to."""
+    """Phase of a writer. From PREPARING on, a majority of the nodes has promised its epoch."""
 
     IDLE = "has no epoch"
-    ASKING = "asks what the nodes have promised"
+    ASKING = "asks for the promised epochs"
     PROPOSING = "proposes its epoch"
-    PREPARING = "asks what the nodes hold of the newest segment"
-    ACCEPTING = "has the nodes agree on one copy of it"
-    SEALING = "has them finalize it"
-    READY = "holds the epoch, no segment is open"
+    PREPARING = "asks for the copies of the newest segment"
+    ACCEPTING = "distributes the chosen copy of the segment"
+    SEALING = "finalizes the recovered segment"
+    READY = "has the epoch and no open segment"
     STARTING = "begins a segment"
-    WRITING = "has a segment open"
-    APPENDING = "waits for transactions to be durable"
-    FINALIZING = "ends its segment"
-    LOST = "does not know what the nodes hold"
-    FENCED = "has given way to a later writer"
+    WRITING = "has an open segment"
+    APPENDING = "waits until transactions are durable"
+    FINALIZING = "finalizes its segment"
+    LOST = "does not know which transactions the nodes have"
+    FENCED = "was fenced by a later writer"
     CLOSED = "is closed"
 
 
 class Event(Enum):
-    """What moves a writer on: a caller's wish, or what a majority answered."""
+    """Event of a writer: a request of the caller, or the answer of a majority."""
 
     FORMAT = "format"
     RECOVER = "recover"
     PROMISED = "a majority reported its promises"
-    GRANTED = "a majority promised itself, there is a segment"
-    GRANTED_EMPTY = "a majority promised itself, there is no segment"
-    PREPARED = "a majority reported what it holds, one copy was chosen"
-    PREPARED_EMPTY = "a majority holds nothing of the segment"
+    GRANTED = "a majority promised the epoch, a segment exists"
+    GRANTED_EMPTY = "a majority promised the epoch, the journal is empty"
+    PREPARED = "a majority reported its copies, one was chosen"
+    PREPARED_EMPTY = "a majority lacks the segment"
     ACCEPTED = "a majority has the chosen copy"
     SEALED = "a majority finalized it"
     START = "start a segment"
     STARTED = "a majority began the segment"
     APPEND = "append transactions"
-    APPENDED = "a majority holds them"
+    APPENDED = "a majority has them"
     FINALIZE = "finalize the segment"
     FINALIZED = "a majority finalized the segment"
     ABORT = "abandon the segment"
     PURGE = "purge"
-    LOSE = "no majority answered"
-    FENCE = "a node reported a later writer, and no majority answered"
+    LOSE = "too few nodes answered"
+    FENCE = "a node reported a later writer, and too few answered"
     CLOSE = "close"
 
 
 def _in_flight(success: Mapping[Event, Phase]) -> Mapping[Event, Phase]:
-    """A phase in which a call to all nodes is under way."""
+    """Return the transitions of a phase with a call to all nodes in flight."""
     return {**success, Event.LOSE: Phase.LOST, Event.FENCE: Phase.FENCED, Event.CLOSE: Phase.CLOSED}
 
 
@@ -111,7 +109,7 @@ _SEGMENT_OPEN = (Phase.STARTING, Phase.WRITING, Phase.APPENDING, Phase.FINALIZIN
 
 
 def refusal(phase: Phase, event: Event) -> JournalError:
-    """Why `event` cannot be in `phase`."""
+    """Return the error for an `event` that is impossible in `phase`."""
     problem = f"cannot {event.value}: the writer {phase.value}"
     if phase is Phase.CLOSED:
         return JournalClosedError(problem)

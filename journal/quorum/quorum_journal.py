@@ -22,17 +22,18 @@ _LOG = logging.getLogger(__name__)
 
 
 class QuorumJournal:
-    """`Journal` on JournalNodes; see there. What a call raises beyond that tells the nodes' own words.
+    """`Journal` on JournalNodes; its errors contain the nodes' own messages.
 
-    A writer that another one has taken over from fails for good: `recover` is for one that lost its majority, and
-    tells the two apart by what the nodes have promised since.
+    A writer that was fenced fails for good. `recover` helps a writer that lost its majority; it recognises a fenced one
+    by
+    the epochs that the nodes have promised since.
 
     Args:
         address: the nodes and the journal's name there.
         ensemble: over the nodes of `address`, in the same order.
         driver: of that ensemble; closed with the journal.
         source: fetches segments from the nodes' HTTP servers.
-        namespace: whose journal is read; None reads whichever it is.
+        namespace: expected namespace for reading; None accepts any.
     """
 
     def __init__(
@@ -57,12 +58,12 @@ class QuorumJournal:
 
     @property
     def epoch(self) -> int | None:
-        """The epoch that this writer got last; None before it recovered the journal."""
+        """The last epoch of this writer; None before the first recovery."""
         return self._driver.locked(lambda: self._writer.epoch)
 
     @property
     def node_statuses(self) -> tuple[NodeStatus, ...]:
-        """How each node keeps up with this writer."""
+        """Progress of each node behind this writer."""
         return self._driver.locked(lambda: self._ensemble.statuses)
 
     def is_formatted(self) -> bool:
@@ -79,9 +80,10 @@ class QuorumJournal:
         return QuorumSegmentWriter(self._driver, self._writer, segment)
 
     def segments(self, from_txid: int, *, in_progress: bool = False) -> Sequence[ReadableSegment]:
-        """As `Journal.segments`; with in-progress tailing the list may stop short of the newest transaction.
+        """Return segments as `Journal.segments`; with in-progress tailing the list may end before the newest
+        transaction.
 
-        Then it holds what one call gets from the nodes' caches, and the next call from there on gets more.
+        The list then has the transactions of one call to the nodes' caches; the next call from its end on returns more.
         """
         if in_progress and self._settings.tail_in_progress:
             try:
@@ -94,7 +96,7 @@ class QuorumJournal:
         return self._reader.streams(from_txid, in_progress=in_progress)
 
     def _streaming(self, from_txid: int, fault: QuorumError) -> None:
-        """Nodes without a cache, as those of Hadoop 2, would have this said at each look."""
+        """Log once that the nodes have no cache, as nodes of Hadoop 2."""
         level = logging.INFO if self._cached else logging.DEBUG
         _LOG.log(level, "the nodes' caches cannot serve txid %d on, segments are streamed: %s", from_txid, fault)
         self._cached = False
@@ -103,7 +105,7 @@ class QuorumJournal:
         return count_transactions(self._reader.streams(from_txid, in_progress=in_progress), from_txid)
 
     def purge(self, min_txid_to_keep: int) -> None:
-        """As `Journal.purge`, by the writer only; an error where no majority did it, other failures are logged."""
+        """Purge as `Journal.purge`, only for the writer. Raises if a majority fails; other failures are logged."""
         self._driver.run(self._writer.purge(min_txid_to_keep))
 
     def close(self) -> None:
@@ -112,7 +114,7 @@ class QuorumJournal:
 
 
 class QuorumSegmentWriter:
-    """`SegmentWriter` of a quorum journal; what it appends is durable when a majority of the nodes has it."""
+    """`SegmentWriter` of a quorum journal; a batch is durable when a majority of the nodes has it."""
 
     def __init__(self, driver: Driver, writer: QuorumWriter, segment: OpenSegment) -> None:
         self._driver = driver

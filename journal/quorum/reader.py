@@ -1,4 +1,4 @@
-"""Reads a quorum journal: asks a majority what there is, fetches it from whoever has it (selectInputStreams)."""
+"""Reader of a quorum journal: lists the segments of a majority, and fetches them (selectInputStreams)."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from journal.segment_copies import chain_segments
 
 _LOG = logging.getLogger(__name__)
 
-LINGER = 0.25  # seconds that a reader goes on waiting for nodes beyond the majority: three know more than two
+LINGER = 0.25  # seconds that a reader waits for nodes beyond the majority, which may know newer transactions
 
 Run = Callable[[Procedure[Any]], Any]
 
 
 class QuorumReader:
-    """Lists segments over all nodes; any thread may call.
+    """Listing of segments over all nodes; thread-safe.
 
     Args:
         run: runs a procedure on the ensemble.
         addresses: of the ensemble's nodes, in the same order.
-        namespace: told to the nodes' HTTP servers, which refuse another one's readers; None tells nothing.
+        namespace: sent to the nodes' HTTP servers, which refuse readers of another one; None sends nothing.
     """
 
     def __init__(
@@ -53,13 +53,14 @@ class QuorumReader:
         self._run = run
         self._source = source
         self._namespace = namespace
-        self._told: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
 
     def newest(self, from_txid: int) -> list[ReadableSegment]:
-        """What the nodes' caches hold from `from_txid` on, as far as a majority has it; it may not be all.
+        """Return the transactions in the nodes' caches from `from_txid` on, as far as a majority has them; perhaps not
+        all.
 
         Raises:
-            QuorumError: no majority can answer from its cache.
+            QuorumError: too few nodes can answer from their caches.
         """
         call = ReadCall(
             "getJournaledEdits",
@@ -74,10 +75,10 @@ class QuorumReader:
         return [] if part is None else [FetchedSegment(from_txid, part, name)]
 
     def streams(self, from_txid: int, *, in_progress: bool) -> list[ReadableSegment]:
-        """Finalized segments from `from_txid` on, and the open one's durable part behind them.
+        """Return finalized segments from `from_txid` on, then the durable part of the open one.
 
         Raises:
-            QuorumError: no majority told what it holds.
+            QuorumError: too few nodes listed their segments.
             TransactionGapError: transactions are missing.
         """
         call = ReadCall(
@@ -100,12 +101,12 @@ class QuorumReader:
         return list(chain)
 
     def _open_segment(self, manifests: Mapping[str, NodeManifest], txid: int, *, within: bool) -> FetchedSegment | None:
-        """The durable part of the open segment that begins at `txid`, or before it where it may hold it `within`."""
+        """Return the durable part of the open segment that begins at `txid`, or `within` which `txid` lies."""
         firsts = {log.first for each in manifests.values() for log in each.manifest.logs if log.in_progress}
-        # Of several the latest: who began it had recovered what was before, the earlier ones were left behind.
+        # The latest of several: its writer had recovered all before, the earlier ones were abandoned.
         first = max((first for first in firsts if first == txid or (within and first < txid)), default=None)
         if first is None:
-            # A later one means that something is missing, but only where it holds anything durable.
+            # A later one proves a gap, but only if it has durable transactions.
             first = min((first for first in firsts if first > txid), default=None)
         if first is None:
             return None
@@ -121,8 +122,8 @@ class QuorumReader:
         ]
         copies, faults = self._fetched(manifests, holders, first)
         if len(manifests) - len(faults) < self._ensemble.majority:
-            told = "; ".join(f"{node}: {fault}" for node, fault in faults.items())
-            problem = f"the open segment of txid {first} can be compared on too few nodes: {told}"
+            reasons = "; ".join(f"{node}: {fault}" for node, fault in faults.items())
+            problem = f"the open segment of txid {first} can be compared on too few nodes: {reasons}"
             raise QuorumError(problem, faults=faults, txid=first)
         return durable_part(copies, first, self._ensemble.majority)
 
@@ -134,12 +135,12 @@ class QuorumReader:
             try:
                 content = self._source(self._url(node, manifests[node], first))
             except JournalError as fault:
-                # What stays wrong is worth one line a segment, not one a look.
-                level = logging.DEBUG if self._told.get(node) == str(fault) else logging.WARNING
+                # Log a lasting fault once per segment, not at each listing.
+                level = logging.DEBUG if self._logged.get(node) == str(fault) else logging.WARNING
                 _LOG.log(level, "the open segment of txid %d cannot be read from %s: %s", first, node, fault)
-                faults[node], self._told[node] = fault, str(fault)
+                faults[node], self._logged[node] = fault, str(fault)
             else:
-                self._told.pop(node, None)
+                self._logged.pop(node, None)
                 copies.append(OpenCopy(content, manifests[node].manifest.committed_txid))
         return copies, faults
 

@@ -1,15 +1,15 @@
-"""The recovery of a segment that a writer left open: the nodes agree on one copy and finalize it (paxos in the QJM).
+"""Recovery of a segment that a writer left open: the nodes agree on one copy and finalize it (paxos in the QJM).
 
-Three steps, each of a majority, and each with the nodes that took part in the one before:
+There are three steps, each on a majority, and each with the nodes that took part in the step before:
 
-1. prepare: a node tells its copy, and takes no transaction of an older writer from then on. `choose_recovery` picks
-   one copy.
-2. accept: a node gets that copy, if its own is another one, and keeps a record of it before it answers.
+1. prepare: a node reports its copy, and from then on accepts no transaction of an older writer. `choose_recovery`
+   chooses one copy.
+2. accept: a node gets that copy, if its own is another one, and records it before it answers.
 3. finalize: the copy gets its final name there.
 
-A kill between two steps leaves a segment in progress. The next writer recovers it in a later epoch: if a majority has
+A kill between two steps leaves a segment in progress. The next writer recovers it in a later epoch. If a majority has
 accepted, one of the nodes that it asks has the record, and the same copy is chosen again. If fewer have, either copy
-may win, for nobody was told that the segment ended. So the choice never changes once it was made known.
+may win, because the end of the segment was not reported to any caller. So a reported choice never changes.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What a node holds of the segment, and what it says of its HTTP server."""
+    """A node's copy of the segment, and its HTTP address."""
 
     state: JournalState
     prepared: PreparedRecovery
 
 
 class SegmentRecovery:
-    """Recovers the segment that begins at `first` (QuorumJournalManager.recoverUnclosedSegment).
+    """Recovery of the segment that begins at `first` (QuorumJournalManager.recoverUnclosedSegment).
 
-    Stricter than Hadoop, whose JournalNode keeps its own copy of the segment where that is as long as the chosen one,
-    and finalizes whatever has the right length: a node takes part only if it told what it holds, its copy is the same
-    or is replaced, and it said so.
+    It is stricter than Hadoop. Hadoop's JournalNode keeps its own copy of the segment if that is as long as the chosen
+    one, and finalizes any copy of the right length. Here a node takes part only if it reported its copy, the copy is
+    identical or replaced, and the node confirmed it.
 
     Args:
         addresses: of the ensemble's nodes, in the same order.
@@ -74,10 +74,10 @@ class SegmentRecovery:
         self._source = source
 
     def run(self, step: Callable[[Event], None]) -> Procedure[None]:
-        """The whole recovery; `step` is told how it gets on.
+        """Run the whole recovery; calls `step` for each event.
 
         Raises:
-            QuorumError: a step got no majority.
+            QuorumError: a step failed on a majority.
             SegmentRecoveryError: the copies contradict each other.
         """
         held = yield from self._majority(WriterCall("prepareRecovery", self._prepare), self._settings.prepare_recovery)
@@ -87,11 +87,11 @@ class SegmentRecovery:
             return
         step(Event.PREPARED)
         last = chosen.segment.last
-        _LOG.info("segment %d-%d of %s is recovered as on %s", self._first, last, self._journal_id, chosen.node)
+        _LOG.info("segment %d-%d of %s is recovered from %s", self._first, last, self._journal_id, chosen.node)
         accept = WriterCall(
             "acceptRecovery",
             lambda peer: self._accept(peer, chosen, held),
-            leave_out=lambda node: "" if node in held.answers else "it did not report what it holds",
+            leave_out=lambda node: "" if node in held.answers else "it did not report its copy",
         )
         accepted = yield from self._majority(accept, self._settings.accept_recovery)
         step(Event.ACCEPTED)
@@ -109,10 +109,10 @@ class SegmentRecovery:
     def _majority(self, call: WriterCall[T], timeout: float) -> Procedure[Tally[T]]:
         return reached(Ask(call, self._ensemble.majority, timeout, hint=RECOVER_AGAIN), txid=self._first)
 
-    # ---- on a node, beside the others ----
+    # ---- calls to one node ----
 
     def _prepare(self, peer: Peer) -> _Held:
-        """Its HTTP address goes with what it holds, for the others may have to fetch the segment from there."""
+        """Report a node's copy and its HTTP address, because the others may have to fetch the segment from it."""
         state = peer.node.get_journal_state(self._journal_id)
         return _Held(state, peer.node.prepare_recovery(peer.request, self._first))
 
@@ -122,7 +122,7 @@ class SegmentRecovery:
         if may_differ_unseen(best.prepared, own.prepared):
             copies = self._source(url), self._source(self._url(peer.name, own))
             if not same_transactions(*copies, self._first, chosen.segment.last):
-                problem = f"{peer.name} holds other transactions than {chosen.node}, and as many: it would keep them"
+                problem = f"{peer.name} has other transactions than {chosen.node}, but as many: it would keep them"
                 raise NodeLeftOutError(problem, txid=self._first)
         peer.node.accept_recovery(peer.request, chosen.segment, url)
 
@@ -131,7 +131,7 @@ class SegmentRecovery:
 
 
 def finalizing(first: int, last: int) -> WriterCall[None]:
-    """The call that ends a segment."""
+    """Return the call that ends a segment."""
     return WriterCall(
         "finalizeLogSegment", lambda peer: peer.node.finalize_log_segment(peer.request, first, last), Kind.FINALIZE
     )

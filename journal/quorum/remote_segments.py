@@ -1,4 +1,4 @@
-"""Segments of a quorum journal as a reader sees them: a copy on a node, and what of the open one is durable."""
+"""Segments of a quorum journal for a reader: a copy on a node, and the durable part of the open one."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class RemoteSegment:
         return self.url
 
     def read(self, from_txid: int) -> Iterator[EditOp]:
-        """Operations `from_txid` to `last`.
+        """Yield operations `from_txid` to `last`.
 
         Raises:
-            SegmentFetchError: the node does not send it whole.
+            SegmentFetchError: the node does not send it completely.
             JournalError: it is damaged, see `iter_ops`.
         """
         content = self.source(self.url)
@@ -41,7 +41,7 @@ class RemoteSegment:
 
 @dataclass(frozen=True, slots=True)
 class FetchedSegment:
-    """What of the newest transactions was durable when the nodes were asked; it is here already."""
+    """The newest transactions that were durable when the nodes were asked; already fetched."""
 
     first: int
     part: DurablePart
@@ -56,7 +56,7 @@ class FetchedSegment:
         return True
 
     def read(self, from_txid: int) -> Iterator[EditOp]:
-        """Operations `from_txid` to `last`.
+        """Yield operations `from_txid` to `last`.
 
         Raises:
             JournalError: one is damaged, see `iter_ops`.

@@ -1,4 +1,4 @@
-"""What the quorum journal reads from Hadoop's configuration: its keys, timeouts and limits (DFSConfigKeys)."""
+"""Settings of the quorum journal from Hadoop's configuration: keys, timeouts and limits (DFSConfigKeys)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from hadoop_common.config_key import (
 from hadoop_common.configuration import Configuration
 
 TAIL_IN_PROGRESS = ConfigKey(
-    "dfs.ha.tail-edits.in-progress", "false", SWITCH, "Whether it reads the open segment too.", release2=ABSENT
+    "dfs.ha.tail-edits.in-progress", "false", SWITCH, "Whether the open segment is read too.", release2=ABSENT
 )
 MAX_TAIL_TRANSACTIONS = ConfigKey(
     "dfs.ha.tail-edits.qjm.rpc.max-txns",
     "5000",
     TRANSACTIONS,
-    "How many it asks the caches of JournalNodes for at once, where it reads the open segment too.",
+    "Transactions per request to the caches of JournalNodes, if the open segment is read too.",
     release2=ABSENT,
     least=1,
 )
@@ -33,14 +33,14 @@ SELECT_INPUT_STREAMS = ConfigKey(
     "dfs.qjournal.select-input-streams.timeout.ms",
     "20000",
     MILLISECONDS,
-    "Limit on waiting for a majority of the JournalNodes, and for an answer of each.",
+    "Limit on waiting for a majority of the JournalNodes, and for each answer.",
     least=0.001,
 )
 HTTP_OPEN = ConfigKey(
     "dfs.qjournal.http.open.timeout.ms",
     "60000",
     MILLISECONDS,
-    "Limit on connecting to a JournalNode that a segment is fetched from; 0 is none.",
+    "Limit on connecting to a JournalNode to fetch a segment; 0 is none.",
     release2=ABSENT,
     least=0,
 )
@@ -48,7 +48,7 @@ HTTP_READ = ConfigKey(
     "dfs.qjournal.http.read.timeout.ms",
     "60000",
     MILLISECONDS,
-    "Limit on each wait for its answer; 0 is none.",
+    "Limit on each wait for data of the segment; 0 is none.",
     release2=ABSENT,
     least=0,
 )
@@ -68,11 +68,11 @@ class QuorumSettings:
     """Timeouts in seconds, by the call of the same name; the defaults are Hadoop's.
 
     Attributes:
-        operations: timeout of what concerns the journal as a whole: format, is it formatted, purge.
+        operations: timeout of calls about the whole journal: format, isFormatted, purge.
         http_open, http_read: of a segment's download.
         queue_limit: bytes of records that may wait for one node.
         tail_in_progress: ask the nodes' caches for newest transactions before segments are streamed.
-        max_tail_transactions: how many a node sends from its cache at once.
+        max_tail_transactions: limit of one answer from a node's cache.
     """
 
     start_segment: float = bound(_call("start-segment", "20000"))
@@ -92,7 +92,7 @@ class QuorumSettings:
 
     @property
     def longest_call(self) -> float:
-        """Seconds that a call to a node may take, whichever it is."""
+        """The longest timeout of a call to a node, in seconds."""
         return max(
             self.start_segment,
             self.select_input_streams,
@@ -107,10 +107,10 @@ class QuorumSettings:
 
     @classmethod
     def from_configuration(cls, configuration: Configuration) -> QuorumSettings:
-        """By the keys `dfs.qjournal.*`, `dfs.qjm.operations.timeout` and `dfs.ha.tail-edits.*`.
+        """Read the keys `dfs.qjournal.*`, `dfs.qjm.operations.timeout` and `dfs.ha.tail-edits.*`.
 
         Raises:
-            ConfigurationError: a value is none that the key can have.
+            ConfigurationError: a value is invalid.
         """
         return cls(**read_bound(cls, configuration))
 

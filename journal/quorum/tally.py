@@ -1,4 +1,4 @@
-"""Counts how the nodes of a quorum answered one call (QuorumCall): no waiting, no clock."""
+"""Count of the nodes' answers to one call (QuorumCall): no waiting, no clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Verdict(Enum):
-    """What may be concluded from the answers so far."""
+    """Conclusion from the answers so far."""
 
     OPEN = "open"
     REACHED = "reached"
@@ -18,16 +18,16 @@ class Verdict(Enum):
 
 
 def majority(nodes: int) -> int:
-    """How many of `nodes` any other such group shares a node with."""
+    """Return the size of the smallest groups of `nodes` of which any two share a node."""
     return nodes // 2 + 1
 
 
 class Tally(Generic[T]):
-    """The answers to one call; `need` of them decide it. A node's first word counts.
+    """The answers to one call; `need` of them decide it. The first answer of a node counts.
 
     Attributes:
         nodes: all that were asked.
-        answers, faults: by node, as they came; late ones are noted too.
+        answers, faults: by node, in the order of arrival; late ones are recorded too.
     """
 
     def __init__(self, nodes: Sequence[str], need: int) -> None:
@@ -38,20 +38,20 @@ class Tally(Generic[T]):
         self.abandoned = False
 
     def answer(self, node: str, value: T) -> None:
-        if not self._told(node):
+        if not self._has_answered(node):
             self.answers[node] = value
 
     def fail(self, node: str, fault: Exception) -> None:
-        if not self._told(node):
+        if not self._has_answered(node):
             self.faults[node] = fault
 
     def abandon(self) -> None:
-        """Nobody waits any longer: what was not sent yet need not be."""
+        """Mark that no caller waits: unsent calls need not be sent."""
         self.abandoned = True
 
     @property
     def verdict(self) -> Verdict:
-        """MISSED as soon as too many have failed: the others cannot change it."""
+        """MISSED as soon as too many nodes have failed for the others to decide."""
         if len(self.answers) >= self.need:
             return Verdict.REACHED
         if len(self.nodes) - len(self.faults) < self.need:
@@ -60,13 +60,13 @@ class Tally(Generic[T]):
 
     @property
     def complete(self) -> bool:
-        """Every node has answered or failed."""
+        """Whether every node has answered or failed."""
         return len(self.answers) + len(self.faults) == len(self.nodes)
 
     @property
     def silent(self) -> tuple[str, ...]:
         """Nodes that have not answered."""
-        return tuple(node for node in self.nodes if not self._told(node))
+        return tuple(node for node in self.nodes if not self._has_answered(node))
 
-    def _told(self, node: str) -> bool:
+    def _has_answered(self, node: str) -> bool:
         return node in self.answers or node in self.faults

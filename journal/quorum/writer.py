@@ -1,9 +1,9 @@
 """The writer of a quorum journal as procedures over a table of phases (QuorumJournalManager, QuorumOutputStream).
 
-What may follow what is the table in `journal.quorum.phases`. A procedure here moves from one phase at rest to
-another: it takes a step before it asks the nodes, and one more for what a majority answered. A fault in between ends
-in LOST, or in FENCED where a node told of a later writer; the segment is let go of then. No call is repeated by
-itself: whether one that failed reached a node is not known, and recovery asks for that.
+The table in `journal.quorum.phases` lists the possible steps. A procedure here leads from one phase at rest to
+another: it takes a step before it asks the nodes, and another for the answer of a majority. A fault in between ends in
+LOST, or in FENCED if a node reported a later writer; the segment is then abandoned. Calls are not retried, because a
+failed call may have reached a node; recovery finds out.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from journal.quorum.tally import Tally, Verdict
 
 _LOG = logging.getLogger(__name__)
 
-_PURGE_LINGER = 1.0  # seconds: whoever purges has just taken a checkpoint, whose sender waits
+_PURGE_LINGER = 1.0  # seconds: a purge follows a checkpoint whose sender waits
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True, eq=False)
 class OpenSegment:
-    """The segment that a writer has open; `next_txid` is the first that is not durable yet."""
+    """The open segment of a writer; `next_txid` is the first that is not durable yet."""
 
     first_txid: int
     next_txid: int
 
 
 class QuorumWriter:
-    """One writer's life: recover, then segments; see `TRANSITIONS`. A call that fails leaves it LOST or FENCED.
+    """The life cycle of one writer: recovery, then segments; see `TRANSITIONS`. A failed call leaves it LOST or FENCED.
 
-    The procedures ask all nodes at once and go on when a majority has answered.
+    The procedures ask all nodes at once and continue when a majority has answered.
 
     Args:
         addresses: of the ensemble's nodes, in the same order.
@@ -63,27 +63,27 @@ class QuorumWriter:
         self._source = source
         self._journal_id = ensemble.journal_id
         self._epoch: int | None = None
-        # Since the last one that a majority granted, in their order.
+        # Since the last granted one, in order.
         self._proposals: list[tuple[int, Tally[int | None]]] = []
         self._segment: OpenSegment | None = None
         self.phase = Phase.IDLE
 
     @property
     def epoch(self) -> int | None:
-        """The epoch that a majority promised itself to last; None before the first one did."""
+        """The last epoch that a majority promised; None before the first."""
         return self._epoch
 
-    # ---- what concerns the journal as a whole ----
+    # ---- the whole journal ----
 
     def is_formatted(self) -> Procedure[bool]:
-        """Whether any node holds the journal; all have to say so where none does.
+        """Whether any node has the journal; False needs the answers of all nodes.
 
         Raises:
-            QuorumError: no node said that it does, and some did not answer.
+            QuorumError: no node has it, and some did not answer.
         """
         call = ReadCall("isFormatted", lambda node: node.is_formatted(self._journal_id))
         timeout = self._settings.operations
-        ask = Ask(call, self._ensemble.size, timeout, linger=timeout, enough=lambda told: any(told.answers.values()))
+        ask = Ask(call, self._ensemble.size, timeout, linger=timeout, enough=lambda tally: any(tally.answers.values()))
         tally: Tally[bool] = yield ask
         if any(tally.answers.values()):
             return True
@@ -92,11 +92,11 @@ class QuorumWriter:
         raise quorum_error(ask, tally, None)
 
     def format(self, namespace: StorageInfo, *, force: bool) -> Procedure[None]:
-        """Begin an empty journal on all nodes.
+        """Create an empty journal on all nodes.
 
         Raises:
-            JournalExistsError: a node holds one, and `force` is not set.
-            QuorumError: a node did not do it; others may have.
+            JournalExistsError: a node has one, and `force` is not set.
+            QuorumError: a node failed; others may have created it.
         """
         self._require(Event.FORMAT)
         if not force and (yield from self.is_formatted()):
@@ -107,10 +107,10 @@ class QuorumWriter:
         self._epoch = None
 
     def purge(self, min_txid_to_keep: int) -> Procedure[None]:
-        """Remove old segments; a majority is enough, the other nodes' answers are waited for a moment only.
+        """Remove old segments; a majority is enough, the other nodes get little more time.
 
         Raises:
-            QuorumError: no majority did.
+            QuorumError: too few nodes did.
             WriterStateError: the journal was not recovered.
         """
         self._step(Event.PURGE)
@@ -119,7 +119,7 @@ class QuorumWriter:
         ask = Ask(call, self._ensemble.majority, timeout, linger=min(timeout, _PURGE_LINGER))
         tally = yield from reached(ask)
         for node, fault in tally.faults.items():
-            _LOG.warning("%s keeps segments before txid %d: %s", node, min_txid_to_keep, fault)
+            _LOG.warning("%s still has segments before txid %d: %s", node, min_txid_to_keep, fault)
 
     # ---- recovery ----
 
@@ -127,7 +127,7 @@ class QuorumWriter:
         """Get an epoch, and have the newest segment finalized on a majority.
 
         Raises:
-            QuorumError: a step got no majority; another attempt may be made.
+            QuorumError: a step failed on a majority; the caller may retry.
             WriterFencedError: another writer took over from this one.
             SegmentRecoveryError: the copies contradict each other.
         """
@@ -163,7 +163,7 @@ class QuorumWriter:
         return first
 
     def _granted(self) -> dict[str, int]:
-        """The newest proposal of this writer that each node has taken; an answer may have come when it was late."""
+        """Return the newest proposal of this writer that each node promised, including late answers."""
         return {node: epoch for epoch, tally in self._proposals for node in tally.answers}
 
     # ---- segments ----
@@ -172,7 +172,7 @@ class QuorumWriter:
         """Begin a segment on a majority.
 
         Raises:
-            QuorumError, WriterFencedError: no majority did.
+            QuorumError, WriterFencedError: too few nodes did.
             JournalInUseError: a segment is open.
             WriterStateError: the journal has to be recovered first.
         """
@@ -189,16 +189,16 @@ class QuorumWriter:
         return self._segment
 
     def append(self, segment: OpenSegment, batch: RecordBatch) -> Procedure[None]:
-        """Have a majority hold `batch`.
+        """Make `batch` durable on a majority.
 
         Raises:
-            QuorumError, WriterFencedError: it may not be durable; the segment takes nothing more.
+            QuorumError, WriterFencedError: it may not be durable; the segment accepts no more batches.
             WriterStateError: the segment is not open any more.
-            ValueError: it does not begin behind the batch before, or holds nothing.
+            ValueError: it does not follow the batch before, or is empty.
         """
         self._require_open(segment, Event.APPEND)
         if batch.first != segment.next_txid or batch.last < batch.first:
-            raise ValueError(f"txids {batch.first} .. {batch.last} where {segment.next_txid} comes next")
+            raise ValueError(f"txids {batch.first} .. {batch.last} instead of {segment.next_txid} on")
         self._step(Event.APPEND)
         records = bytes(batch.records)
         with self._losing():
@@ -233,7 +233,7 @@ class QuorumWriter:
         self._segment = None
 
     def abort(self, segment: OpenSegment) -> None:
-        """Leave the segment in progress; nothing happens where it is not open any more."""
+        """Leave the segment in progress; does nothing if it is not open any more."""
         if segment is self._segment and self.phase is Phase.WRITING:
             self._step(Event.ABORT)
             self._segment = None
@@ -242,14 +242,14 @@ class QuorumWriter:
         if self.phase is not Phase.CLOSED:
             self._step(Event.CLOSE)
 
-    # ---- below: what the procedures share ----
+    # ---- shared parts of the procedures ----
 
     def _majority(self, call: WriterCall[T], timeout: float, txid: int | None = None) -> Procedure[Tally[T]]:
         return reached(Ask(call, self._ensemble.majority, timeout, hint=RECOVER_AGAIN), txid=txid)
 
     @staticmethod
     def _plain(name: str, perform: Callable[[QJournal], T]) -> WriterCall[T]:
-        """A call that goes in order with the writer's, but carries nothing of its epoch."""
+        """Return a call in order with the writer's, but without its epoch."""
         return WriterCall(name, lambda peer: perform(peer.node))
 
     def _step(self, event: Event) -> None:
@@ -263,11 +263,11 @@ class QuorumWriter:
     def _require_open(self, segment: OpenSegment, event: Event) -> None:
         self._require(event)
         if segment is not self._segment:
-            raise WriterStateError(f"cannot {event.value}: it is not open any more", txid=segment.first_txid)
+            raise WriterStateError(f"cannot {event.value}: the segment is not open any more", txid=segment.first_txid)
 
     @contextmanager
     def _losing(self) -> Iterator[None]:
-        """A call that fails on its way leaves the writer without knowledge of what the nodes hold."""
+        """Record a failed call: the writer no longer knows which transactions the nodes have."""
         try:
             yield
         except BaseException as fault:
