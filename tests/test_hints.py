@@ -32,7 +32,7 @@ SAFE = {
     "do not format": "says not to",
     "without a restart": "says that none is needed",
     "a restart would fail": "warns of one",
-    "after a restart either": "warns of one",
+    "after a restart: keep that namenode running": "warns of one",
     # the daemon, which loses nothing by a start
     "start the daemon": "a checkpointer that starts changes nothing of the NameNode's",
     "start a daemon": "the same",
@@ -44,8 +44,8 @@ SAFE = {
     "start the bookies": "what is down is started",
     "start bookies": "what is down is started",
     "start the other journalnodes": "what is down is started",
-    "start it where its directory is": "what is down is started",
-    "restart this one if it is to take over": "it was fenced, and writes no more",
+    "start the bookie on the host of its directory": "what is down is started",
+    "restart this one to take over": "it was fenced, and writes no more",
     "start this one again as a standby": "it was fenced, and writes no more",
     "then start the namenode again": "the stub has stopped by itself",
     "then start again": "it has stopped by itself",
@@ -59,9 +59,9 @@ SAFE = {
     "move the journals that do not belong away": "moved, not removed",
     "compare the two files": "moved after a comparison",
     "compare the result with another edits directory": "moved after a comparison",
-    "only if nobody needs its transactions": "its precondition",
+    "only if its transactions are not needed": "its precondition",
     "once the cause is known": "its precondition; what is moved is no image",
-    "a json journal's": "moved, not removed",
+    "this one has a json journal": "moved, not removed",
     "move away what is there, or name another file": "moved, not removed",
     "name a regular file, or move it away": "moved, not removed",
     "not part of an append": "moved, not removed",
@@ -70,6 +70,7 @@ SAFE = {
     # --force, where what it loses is said
     "checkpoint --force`": "asks for a checkpoint, which changes nothing that is there",
     "--force replaces this one": "says what is lost",
+    "--force deletes all": "says what is lost",
     "--force loses all": "says what is lost",
     "--force lets lose": "says what is lost",
     "only while no controller": "its precondition",
@@ -83,6 +84,8 @@ SAFE = {
     "for a new nameservice run": "its precondition; it refuses a znode that is there",
     "namenode-stub format": "the stub refuses a directory that is formatted",
     "has ended; only then remove it": "its precondition",
+    "format a directory only if it is empty": "its precondition",
+    "format new journals only": "its precondition",
     # disks
     "free space on": "makes room",
 }

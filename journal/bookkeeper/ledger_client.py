@@ -169,10 +169,10 @@ class LedgerClient:
         deadline = time.monotonic() + ask.timeout
         while not ask.decided():
             try:
-                asked, number, outcome = inbox.get(timeout=max(0.0, deadline - time.monotonic()))
+                owner, number, outcome = inbox.get(timeout=max(0.0, deadline - time.monotonic()))
             except Empty:
                 return
-            asked.note(number, outcome)
+            owner.note(number, outcome)
 
     def send(self, sends: Sequence[tuple[Send, Hear]]) -> None:
         """Send a writer's entries, grouped by bookie."""

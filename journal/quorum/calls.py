@@ -139,7 +139,7 @@ def quorum_error(ask: Ask[T], tally: Tally[T], txid: int | None) -> QuorumError:
         answered=tuple(tally.answers),
         faults=tally.faults,
         txid=txid,
-        hint="Check that the disk of dfs.journalnode.edits.dir is mounted on these JournalNodes. Format new journals only."
+        hint="Check that dfs.journalnode.edits.dir is mounted on these JournalNodes. Format new journals only."
         if len(unformatted) > len(tally.nodes) - ask.need
         else hint,
     )

@@ -213,7 +213,7 @@ class Writer(Process):
         self.retrying = False
         if self.alive:
             if self.world.trouble and self.world.random.random() < self.world.impatience:
-                self.machine.give_up()
+                self.machine.fail_left_out()
             else:
                 self.machine.retry()
             self.flush()

@@ -133,10 +133,10 @@ def test_a_torn_end_is_cut_and_damage_before_whole_records_is_refused(tmp_path: 
         assert code(again, add(3)) is Code.OK
         again.close()
     path.write_bytes(whole[:60] + bytes([whole[60] ^ 1]) + whole[61:])
-    with pytest.raises(JournalError, match="a damaged record lies before whole ones"):
+    with pytest.raises(JournalError, match="a damaged record precedes complete ones"):
         Bookie(tmp_path)
     path.write_bytes(b"something else")
-    with pytest.raises(JournalError, match="no journal of a bookie"):
+    with pytest.raises(JournalError, match="not a journal of a bookie"):
         Bookie(tmp_path)
     path.write_bytes(b"")
     Bookie(tmp_path).close()
@@ -283,7 +283,7 @@ def test_a_cookie_keeps_a_bookie_and_its_directory_together(tmp_path: Path) -> N
     check_cookie(znodes, "/ledgers", "a:1", tmp_path)
     other = tmp_path / "other"
     other.mkdir()
-    with pytest.raises(JournalError, match="not that of its directory"):
+    with pytest.raises(JournalError, match="differs from that of its directory"):
         check_cookie(znodes, "/ledgers", "a:1", other)
-    with pytest.raises(JournalError, match="not that of its directory"):
+    with pytest.raises(JournalError, match="differs from that of its directory"):
         check_cookie(znodes, "/ledgers", "b:2", tmp_path)

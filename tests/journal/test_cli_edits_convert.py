@@ -149,7 +149,7 @@ def test_an_existing_target_is_replaced_only_when_told_to(source: Path, tmp_path
     before = fingerprint(tmp_path / "json")
     code, _, err = run_cli("edits", "convert", source, target)
     assert code == 6
-    assert "there is a journal already" in err
+    assert "a journal exists already" in err
     assert "--force" in err
     assert fingerprint(tmp_path / "json") == before
     first = _oldest(source) + 1
@@ -167,13 +167,13 @@ def _oldest(source: Path) -> int:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("file:///nowhere/at/all", "json:///tmp/never"), 4, "there is no journal"),
+        (("file:///nowhere/at/all", "json:///tmp/never"), 4, "the journal does not exist"),
         (("cassandra://zk/ledgers", "json:///tmp/never"), 4, "no kind of journal"),
-        (("SOURCE", "SOURCE"), 2, "in one directory"),
+        (("SOURCE", "SOURCE"), 2, "are the same journal"),
         (("SOURCE", "TARGET", "--to", "999999"), 4, "gap in the edit log"),
         (("SOURCE", "TARGET", "--from", "-1"), 2, "-1"),
         (("SOURCE", "TARGET", "--layout", "-12"), 5, "-12"),
-        (("TARGET", "SOURCE", "--force"), 4, "there is no journal"),
+        (("TARGET", "SOURCE", "--force"), 4, "the journal does not exist"),
     ],
 )
 def test_what_cannot_be_copied(source: Path, tmp_path: Path, arguments: tuple[str, ...], code: int, words: str) -> None:

@@ -155,9 +155,9 @@ def test_a_roll_that_fails_ends_the_log() -> None:
     journal.failure = OSError("unforeseen")
     with pytest.raises(OSError, match="unforeseen"):
         writer.roll()
-    with pytest.raises(JournalStorageError, match="broken off"):
+    with pytest.raises(JournalStorageError, match="interrupted"):
         writer.write(delete(2))
-    with pytest.raises(JournalStorageError, match="broken off"):
+    with pytest.raises(JournalStorageError, match="interrupted"):
         writer.close()
     assert journal.log[-1] == ("abort", 1)
 

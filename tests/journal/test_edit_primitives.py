@@ -98,7 +98,7 @@ def test_four_byte_utf8_is_read_as_hadoop_reads_it():
 )
 def test_malformed_utf8_is_read_or_refused_as_hadoop_does(raw, text):
     if text is None:
-        with pytest.raises(ValueError, match="begins no character"):
+        with pytest.raises(ValueError, match="does not begin a character"):
             decode_cesu8(raw)
     else:
         assert decode_cesu8(raw) == text

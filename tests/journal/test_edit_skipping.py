@@ -95,9 +95,9 @@ def test_a_missing_transaction_is_filled_in() -> None:
 @pytest.mark.parametrize(
     ("places", "txids", "said", "advice"),
     [
-        ((), {9}, "transaction 9 is not in it", "edits info"),
-        ((), {1}, "OP_START_LOG_SEGMENT, which changes nothing", "has its txid"),
-        ((), {8}, "OP_END_LOG_SEGMENT, which changes nothing", "has its txid"),
+        ((), {9}, "does not contain transaction 9", "edits info"),
+        ((), {1}, "OP_START_LOG_SEGMENT, which has no effect", "its txid"),
+        ((), {8}, "OP_END_LOG_SEGMENT, which has no effect", "its txid"),
         ((2, 3), {3}, "transactions 3 to 4 cannot be read", "--skip 3-4"),
         ((2,), {4}, "transactions 3 to 3 cannot be read", "--skip 3 "),
         ((2, 5), {3}, "transactions 6 to 6 cannot be read", "--skip 6 "),

@@ -127,7 +127,7 @@ def test_what_a_release_leaves_out_takes_its_default() -> None:
     [
         ("", "not well-formed XML", 1),
         ("<EDITS>", "not well-formed XML", 1),
-        ("<EDITS></EDITS>", "names no EDITS_VERSION", None),
+        ("<EDITS></EDITS>", "has no EDITS_VERSION", None),
         ("<fsimage/>", "instead of EDITS", 1),
         (HEAD + "\n</EDIT>", "mismatched tag", 2),
         (HEAD + "\n<FOO/></EDITS>", "FOO is out of place", 2),
@@ -145,7 +145,7 @@ def test_what_a_release_leaves_out_takes_its_default() -> None:
         (HEAD + DELETE.replace("<PATH>", "stray<PATH>") + "</EDITS>", "text before PATH", 6),
         (HEAD + DELETE.replace("</DATA>", "stray</DATA>") + "</EDITS>", "text beside the elements", 3),
         (HEAD + DELETE.replace("<PATH>", '<PATH a="b">') + "</EDITS>", "attributes", 6),
-        (HEAD + DELETE.replace("/a", "\\12") + "</EDITS>", "begins no escape", 6),
+        (HEAD + DELETE.replace("/a", "\\12") + "</EDITS>", "does not begin an escape", 6),
         (HEAD + DELETE.replace("/a", "\\fffffe;") + "</EDITS>", "PATH", 6),
         (HEAD + DELETE.replace("STAMP>1", "STAMP>1_0") + "</EDITS>", "instead of a number", 7),
         (HEAD + DELETE.replace("CLIENTID>", "CLIENTID>x", 1) + "</EDITS>", "not an RPC client id", 8),

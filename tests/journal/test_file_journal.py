@@ -137,7 +137,7 @@ def test_segments_follow_one_another(journal: FileJournal, folder: Path) -> None
     journal.recover(INFO)
     writer = journal.start_segment(1, LAYOUT)
     writer.append(batch(1, 3))
-    with pytest.raises(SegmentError, match="its last one is 3"):
+    with pytest.raises(SegmentError, match="its last txid is 3"):
         writer.finalize(4)
     writer.finalize(3)
     for first in (1, 3):
@@ -273,10 +273,10 @@ def test_a_gap_is_named(journal: FileJournal, folder: Path) -> None:
     for first, last in ((1, 3), (7, 9)):
         (folder / segment_name(first, last)).write_bytes(segment(first, last))
     for call in (lambda: journal.segments(2), lambda: journal.count(1)):
-        with pytest.raises(TransactionGapError, match="txid 4 to 6 are missing") as caught:
+        with pytest.raises(TransactionGapError, match="txids 4 to 6 are missing") as caught:
             call()
         assert (caught.value.expected, caught.value.found) == (4, 7)
-    with pytest.raises(TransactionGapError, match="txid 5 to 6 are missing"):
+    with pytest.raises(TransactionGapError, match="txids 5 to 6 are missing"):
         journal.segments(5)
     assert [each.first for each in journal.segments(7)] == [7]
     assert [each.first for each in journal.files()] == [1, 7]

@@ -194,7 +194,7 @@ def test_a_segment_ends_with_its_last_transaction(journal: Journal) -> None:
     journal.recover(INFO)
     writer = journal.start_segment(1, LAYOUT)
     writer.append(whole(1, 3))
-    with pytest.raises(JournalError, match="its last one is 3"):
+    with pytest.raises(JournalError, match="its last txid is 3"):
         writer.finalize(4)
     writer.abort()
     journal.recover(INFO)
@@ -272,10 +272,10 @@ def test_a_gap_is_named(journal: Journal, tmp_path: Path) -> None:
         if int(name[1]) == 4:
             path.unlink()
     for call in (lambda: journal.segments(2), lambda: journal.count(1)):
-        with pytest.raises(TransactionGapError, match="txid 4 to 6 are missing") as caught:
+        with pytest.raises(TransactionGapError, match="txids 4 to 6 are missing") as caught:
             call()
         assert (caught.value.expected, caught.value.found) == (4, 7)
-    with pytest.raises(TransactionGapError, match="txid 5 to 6 are missing"):
+    with pytest.raises(TransactionGapError, match="txids 5 to 6 are missing"):
         journal.segments(5)
     assert extents(journal, 7) == [(7, 9, False)]
 
@@ -286,7 +286,7 @@ def test_purge_removes_segments_that_lie_before(opened: Open, journal: Journal, 
     writer.append(beginning(7, 8))
     journal.purge(6)
     assert extents(journal, 4, in_progress=True) == [(4, 6, False), (7, 8, True)]
-    with pytest.raises(TransactionGapError, match="txid 3 to 3 are missing"):
+    with pytest.raises(TransactionGapError, match="txids 3 to 3 are missing"):
         journal.segments(3)
     journal.purge(100)
     assert extents(opened(tmp_path), 7, in_progress=True) == [(7, 8, True)]

@@ -144,7 +144,7 @@ def test_transactions_that_are_not_there_are_told(
 
 def test_a_gap_is_told(source: FileJournal, target: JsonJournal) -> None:
     (source.folder / "edits_0000000000000000014-0000000000000000016").unlink()
-    with pytest.raises(TransactionGapError, match="txid 14 to 16 are missing"):
+    with pytest.raises(TransactionGapError, match="txids 14 to 16 are missing"):
         copy(source, target, CopyRange(in_progress=True))
     assert not target.is_formatted()
 
@@ -238,7 +238,7 @@ def test_a_target_that_fails_is_incomplete_and_can_be_written_again(
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda text: text.replace('"/000012"', '"/000099"'), "are not what was written"),
+        (lambda text: text.replace('"/000012"', '"/000099"'), "differ from the written ones"),
         (lambda text: "\n".join(text.splitlines()[:-1]), "ends before txid 13"),
     ],
 )
@@ -261,7 +261,7 @@ def test_segments_that_did_not_arrive_are_told(
 ) -> None:
     segments = JsonJournal.segments
     monkeypatch.setattr(JsonJournal, "segments", lambda journal, first, **options: segments(journal, first)[:1])
-    with pytest.raises(SegmentError, match="6 transactions, 11 to 16, were written, 3 are there"):
+    with pytest.raises(SegmentError, match="6 transactions, 11 to 16, were written, 3 readable"):
         copy(source, target)
 
 

@@ -315,7 +315,7 @@ def test_fewer_members_than_have_to_work_fail_the_set(roots: list[Path], open_se
     disks.fail(roots[0], "write")
     write(log)
     disks.fail(roots[1], "write")
-    with pytest.raises(JournalStorageError, match="1 of 3 redundant journals work, 2 have to"):
+    with pytest.raises(JournalStorageError, match="1 of 3 redundant journals work, 2 are required"):
         write(log)
 
 
@@ -390,9 +390,9 @@ def test_what_one_member_lacks_another_one_has(roots: list[Path], open_set: Open
     reader = JournalSet([Member(FileJournal(root / "current")) for root in roots[:2]])
     assert read_all(reader) == told([2, 5, 8])
     (roots[1] / "current" / segment_name(4, 6)).unlink()
-    with pytest.raises(TransactionGapError, match="txid 4 to 6"):
+    with pytest.raises(TransactionGapError, match="txids 4 to 6"):
         reader.segments(1)
-    with pytest.raises(TransactionGapError, match="txid 4 to 6"):
+    with pytest.raises(TransactionGapError, match="txids 4 to 6"):
         reader.count(2)
 
 
@@ -582,7 +582,7 @@ def test_purge_reaches_all_and_tells_of_those_that_fail(roots: list[Path], open_
         for root in roots:
             assert names(root)[0] == segment_name(4, 6)
         disks.fail(roots[1], "remove")
-        with pytest.raises(JournalStorageError, match="old segments stay"):
+        with pytest.raises(JournalStorageError, match="old segments remain"):
             journals.purge(7)
         disks.repair()
         assert names(roots[0])[0] == names(roots[2])[0] == segment_name(7, 9)
@@ -627,7 +627,7 @@ def test_a_directory_gets_what_it_lacks_from_a_journal_of_another_kind(roots: li
     other: Journal = Elsewhere(FileJournal(roots[0] / "current"))  # type: ignore[assignment]
     file_journal(roots[1])
     journals = JournalSet([Member(other), Member(FileJournal(roots[1] / "current"))])
-    with pytest.raises(TransactionGapError, match="txid 1 to 3"):
+    with pytest.raises(TransactionGapError, match="txids 1 to 3"):
         journals.segments(1)
     assert [(each.first, each.last) for each in journals.finalized(5)] == [(4, 6), (7, 9), (10, 11)]
     journals.recover(INFO)

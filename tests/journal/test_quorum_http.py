@@ -50,13 +50,13 @@ def test_a_segment_comes_whole() -> None:
     [
         (response(b"gone", status="404 No edit log found"), "the node answered 404 No edit log found"),
         (response(b"no", status="403 Forbidden"), "403"),
-        (response(b"half", headers="Content-Length: 9"), "could not be fetched|broke off after 4 of 9"),
-        (response(b"", headers="Content-Length: 0"), "Content-Length '0'"),
-        (response(b"x", headers="Content-Length: x"), "Content-Length 'x'"),
-        (response(b"x", headers="Server: jetty"), "Content-Length ''"),
+        (response(b"half", headers="Content-Length: 9"), "cannot be fetched|ended after 4 of 9"),
+        (response(b"", headers="Content-Length: 0"), "Content-Length is '0'"),
+        (response(b"x", headers="Content-Length: x"), "Content-Length is 'x'"),
+        (response(b"x", headers="Server: jetty"), "Content-Length is ''"),
         (response(b"", status="302 Found", headers="Location: http://127.0.0.1:1/"), "302"),
-        (b"SSH-2.0\r\n", "could not be fetched"),
-        (b"", "could not be fetched"),
+        (b"SSH-2.0\r\n", "cannot be fetched"),
+        (b"", "cannot be fetched"),
     ],
 )
 def test_what_is_no_segment(answer: bytes, problem: str) -> None:
@@ -68,5 +68,5 @@ def test_what_is_no_segment(answer: bytes, problem: str) -> None:
 def test_nobody_answers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    with pytest.raises(SegmentFetchError, match="could not be fetched"):
+    with pytest.raises(SegmentFetchError, match="cannot be fetched"):
         http_source(SETTINGS)(f"http://127.0.0.1:{port}/getJournal?jid=j")

@@ -123,7 +123,7 @@ def test_a_writer_recovers_first(simulation: Simulation) -> None:
     journal = simulated_journal(simulation)
     with pytest.raises(QuorumError) as unformatted:
         journal.recover(NAMESPACE)
-    assert "only a journal that is new is formatted" in unformatted.value.hint
+    assert "Format new journals only" in unformatted.value.hint
     journal.format(NAMESPACE)
     with pytest.raises(WriterStateError):
         journal.start_segment(1, LAYOUT)
@@ -163,7 +163,7 @@ def test_one_segment_at_a_time(journal: QuorumJournal) -> None:
 
 def test_batches_follow_each_other(journal: QuorumJournal) -> None:
     segment = journal.start_segment(1, LAYOUT)
-    with pytest.raises(ValueError, match="where 1 comes next"):
+    with pytest.raises(ValueError, match="instead of 1 on"):
         segment.append(batch(2, 2))
     segment.append(batch(1, 2))
     with pytest.raises(ValueError, match="the segment ends with txid 2, not with 3"):
@@ -288,7 +288,7 @@ def test_two_nodes_down_stop_a_writer_for_good_until_it_recovers(
     simulation.restart(A)
     simulation.restart(B)
     for refused in (lambda: segment.append(batch(4, 4)), lambda: journal.start_segment(4, LAYOUT)):
-        with pytest.raises(WriterStateError, match="does not know what the nodes hold"):
+        with pytest.raises(WriterStateError, match="does not know which transactions the nodes have"):
             refused()
     simulation.settle()
     journal.recover(NAMESPACE)
@@ -554,7 +554,7 @@ def test_where_only_such_a_copy_is_left_a_recovery_fails_rather_than_lose_anythi
     simulation.settle()
     simulation.restart(A)
     simulation.crash(B)
-    with pytest.raises(QuorumError, match="holds other transactions than jn3:8485, and as many") as refused:
+    with pytest.raises(QuorumError, match="has other transactions than jn3:8485, but as many") as refused:
         taken_over(simulation)
     assert isinstance(refused.value.faults[A], NodeLeftOutError)
     simulation.restart(B)
