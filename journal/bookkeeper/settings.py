@@ -67,15 +67,13 @@ ACL = ConfigKey(
     "checkpointer.bookkeeper.zk.acl",
     "",
     text("ACL"),
-    "ACL of the journal's znodes, as in ha.zookeeper.acl; unset leaves them open to all. "
-    "Specific to the checkpointer.",
+    "ACL of the journal's znodes, as in ha.zookeeper.acl; unset leaves them open to all. Specific to the checkpointer.",
 )
 AUTH = ConfigKey(
     "checkpointer.bookkeeper.zk.auth",
     "",
     text("credentials"),
-    "Credentials for ZooKeeper, as in ha.zookeeper.auth; @FILE reads them from a file. "
-    "Specific to the checkpointer.",
+    "Credentials for ZooKeeper, as in ha.zookeeper.auth; @FILE reads them from a file. Specific to the checkpointer.",
 )
 
 
