@@ -1,8 +1,8 @@
-"""Who may do what: one decision for all servers.
+"""Access control shared by all servers.
 
-An unsecured cluster knows hosts, and the names that callers give themselves. Where callers prove who they are by
-Kerberos, names alone decide: each door, a protocol of RPC or a kind of path, has an `Admission`, and one without is
-closed to everybody.
+An unsecured cluster knows only hosts and the names that callers claim. With Kerberos, callers prove their names, and
+names alone decide: each resource (an RPC protocol or a kind of path) has an `AccessPolicy`. A resource without a policy
+is closed to everybody.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _LOG_SECONDS = 1.0
 
 
 class Right(StrEnum):
-    """What a call does to what is kept here."""
+    """What a call does to the server's data."""
 
     READ = "read"
     CHANGE = "change"
 
 
 class Door(StrEnum):
-    """Kinds of paths of our web servers; a protocol of RPC is a door by its Java name."""
+    """Kinds of HTTP paths. An RPC protocol is a resource under its Java name."""
 
     IMAGES = "/imagetransfer"
     JOURNAL = "/getJournal"
@@ -46,18 +46,19 @@ class Door(StrEnum):
     CONTROL = "control"
 
 
-# who may ask for changes over HTTP is the change guard's to decide where nobody proves who he is
+# without authentication, the change guard decides about changes over HTTP
 _OPEN_DOORS = (Door.STATE, Door.CONTROL)
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls.
+    """The identity of a caller.
 
     Attributes:
-        host: a numeric address.
-        users: all names it gives itself, those it acts for included, none over HTTP; the short name of `principal`.
-        principal: what Kerberos proved, "" without it.
+        host: numeric address.
+        users: all names the caller claims, including the users it acts for; empty over HTTP. With Kerberos, the short
+            name of `principal`.
+        principal: the principal that Kerberos proved, "" without Kerberos.
     """
 
     host: str
@@ -67,7 +68,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Who has a right: callers in one of the networks all of whose names are among the users; None is anybody."""
+    """Networks and users that have a right. None allows anybody; otherwise all names of a caller must be listed."""
 
     networks: frozenset[Network] | None = None
     users: frozenset[str] | None = None
@@ -81,10 +82,10 @@ def admit(
     is_host_of: Callable[[str, str], bool],
     groups_of: Callable[[str], frozenset[str]],
 ) -> Verdict:
-    """Whether a caller with a principal may pass; the reason says who it is, who may, and by which keys.
+    """Decide about a caller with a principal. The reason names the caller, the allowed principals and their keys.
 
     Args:
-        is_host_of: whether a host, by name, has an address.
+        is_host_of: whether a host name resolves to an address.
     """
     user = caller.users[0] if caller.users else ""
     who = f"{caller.principal or 'nobody'} (user {user})" if user else caller.principal or "nobody"
@@ -116,14 +117,14 @@ def _is_principal(wanted: str, caller: Caller, is_host_of: Callable[[str, str], 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a call is let through, and why not."""
+    """The answer to an access check, with the reason for a refusal."""
 
     allowed: bool
     reason: str = ""
 
 
 def decide(grant: Grant, caller: Caller, action: str) -> Verdict:
-    """Whether `caller` may do `action`, for which the grant is."""
+    """Decide whether `caller` may do `action` under `grant`."""
     if grant.networks is not None:
         address = _address(caller.host)
         if address is None or not any(address in network for network in grant.networks):
@@ -136,10 +137,10 @@ def decide(grant: Grant, caller: Caller, action: str) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """Users and groups (AccessControlList); `key` is the one that lists them.
+    """Users and groups (AccessControlList); `key` is the configuration key that lists them.
 
     Attributes:
-        anybody: whether it is `*`.
+        anybody: whether the list is `*`.
     """
 
     key: str
@@ -149,7 +150,7 @@ class Acl:
 
     @classmethod
     def parse(cls, key: str, text: str) -> Acl:
-        """`users groups`: both separated by commas, one from the other by the first blank; `*` is anybody."""
+        """Parse `users groups`: comma-separated lists, separated by the first blank; `*` means anybody."""
         if text.strip() == ANYBODY:
             return cls(key, anybody=True)
         users, _, groups = text.partition(" ")
@@ -165,7 +166,7 @@ class Acl:
 
 @dataclass(frozen=True, slots=True)
 class HostList:
-    """Hosts, addresses and networks (MachineList); `key` is the one that lists them."""
+    """Hosts, addresses and networks (MachineList); `key` is the configuration key that lists them."""
 
     key: str
     hosts: frozenset[str]
@@ -187,14 +188,18 @@ class HostList:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Who may pass a door: one of `principals`, `own` and `lists`, or anybody without them, as far as `needed` allows.
+    """The callers that may use a resource.
+
+    A caller must match one of `principals`, `own` and `lists` (anybody if all are empty), and pass `needed` and
+    `blocked`.
 
     Attributes:
-        principals: by full principal the key that names it; `_HOST` in one stands for the host that calls.
-        own: whether those may that have the short name of the server itself.
-        lists: of users and groups.
-        needed: lists that all have to hold the caller; `blocked`: none may.
-        refusal: how a refusal begins.
+        principals: the configuration key of each full principal; `_HOST` in a principal stands for the caller's host.
+        own: whether the server's own short name is allowed.
+        lists: users and groups.
+        needed: lists that must all contain the caller.
+        blocked: lists that must not contain the caller.
+        refusal: beginning of the refusal message.
     """
 
     principals: Mapping[str, str] = field(default_factory=dict)
@@ -207,12 +212,12 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """What is configured; `ANYBODY` in the first two stands for all.
+    """Configured access rules; `ANYBODY` in `hosts` or `users` allows all.
 
     Attributes:
-        hosts: names, addresses and networks of those who may call.
-        users: who may change something.
-        doors: where callers prove who they are: who may pass which door. Hosts and users mean nothing then.
+        hosts: names, addresses and networks that may call.
+        users: users that may make changes.
+        policies: with Kerberos, the policy of each resource. Hosts and users are ignored then.
         own_user: short name of the server's own principal.
     """
 
@@ -223,7 +228,7 @@ class AccessRules:
 
 
 def changes(old: AccessRules, new: AccessRules) -> list[str]:
-    """`key (alice) → (bob)`: a line for each list that is another one, by the key that names it."""
+    """Describe each list that differs, one line `key (alice) → (bob)` for each configuration key."""
     before, after = _members(old), _members(new)
     differing = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
     lines = [f"{key} {before.get(key, '(unset)')} → {after.get(key, '(unset)')}" for key in differing]
@@ -242,7 +247,7 @@ def _members(rules: AccessRules) -> dict[str, str]:
 
 
 def _lists(admission: Admission | None) -> dict[str, str]:
-    """What each key that an admission goes by lists."""
+    """Return the members that each key of a policy lists."""
     if admission is None:
         return {}
     found = {each.key: str(each).removeprefix(f"{each.key} ") for each in admission.lists}
@@ -253,12 +258,14 @@ def _lists(admission: Admission | None) -> dict[str, str]:
 
 
 class AccessControl:
-    """Decides by names of hosts, which it looks up when a caller is of none of their addresses; any thread may ask.
+    """Access decisions for a server. Host names are resolved again when a caller matches none of their known addresses.
+
+    Any thread may call its methods.
 
     Args:
-        refusals: counts calls that are refused as "may not read" or "may not change".
-        look_up: the addresses of a name; raises OSError.
-        groups_of: the groups of a user.
+        refusals: counts refused calls as "may not read" or "may not change".
+        look_up: returns the addresses of a name; raises OSError.
+        groups_of: returns the groups of a user.
     """
 
     def __init__(
@@ -279,7 +286,7 @@ class AccessControl:
         self._adopt(rules)
 
     def take_over(self, rules: AccessRules) -> list[str]:
-        """Decide by other lists from now on; see `changes` for what it returns."""
+        """Replace the rules; return the differences as `changes` does."""
         with self._lock:
             lines = changes(self._rules, rules)
             self._adopt(rules)
@@ -292,7 +299,7 @@ class AccessControl:
         self._looked_up = float("-inf")
 
     def warn_if_open(self) -> None:
-        """Say in the log what an operator may not know."""
+        """Log a warning if any host may call."""
         if ANYBODY in self._rules.hosts and not self.by_name:
             _LOG.warning(
                 "any host may call: the configuration names no NameNode, or checkpointer.access.hosts holds %s", ANYBODY
@@ -300,11 +307,11 @@ class AccessControl:
 
     @property
     def by_name(self) -> bool:
-        """Whether callers have to prove who they are."""
+        """Whether callers have to authenticate."""
         return self._rules.doors is not None
 
     def check(self, caller: Caller, right: Right, action: str, door: str = "") -> Verdict:
-        """Whether the call is let through; one that is not is counted, and logged once a second."""
+        """Decide about a call. Refusals are counted, and logged at most once a second."""
         rules = self._rules
         if rules.doors is not None:
             verdict = self._by_door(rules, caller, door or action)
@@ -333,7 +340,7 @@ class AccessControl:
             return False
 
     def may_be_asked(self, host: str) -> bool:
-        """Whether a host that somebody names, by name or address, is one of those who may call."""
+        """Return whether a host named by a caller, by name or address, is itself allowed to call."""
         try:
             addresses = [host] if _address(host) is not None else list(self._look_up(host))
         except (OSError, UnicodeError):
@@ -348,7 +355,7 @@ class AccessControl:
         return Grant(networks, users)
 
     def _renew(self) -> bool:
-        """Look all names up again, unless that was done a moment ago; whether it was."""
+        """Resolve all names again unless that happened recently; return whether they were resolved."""
         with self._lock:
             now = self._clock()
             if not self._names or now - self._looked_up < _LOOK_UP_SECONDS:
@@ -382,7 +389,7 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def _network(text: str) -> Network | None:
-    """The network, or the address as one; None for a name."""
+    """Parse a network or an address; None for a name."""
     address = _address(text)
     try:
         return ip_network(text if address is None else address, strict=False)
@@ -399,7 +406,7 @@ def _items(text: str) -> frozenset[str]:
 
 
 def _groups_of(user: str) -> frozenset[str]:
-    """Those that the operating system knows, as Hadoop asks it by default."""
+    """Return the groups that the operating system reports, as Hadoop does by default."""
     try:
         numbers = os.getgrouplist(user, pwd.getpwnam(user).pw_gid)
     except KeyError:

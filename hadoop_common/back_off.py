@@ -1,20 +1,20 @@
-"""Waits that grow with each failure in a row."""
+"""Exponential back-off after consecutive failures."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# far beyond any limit, and no overflow
+# far beyond any limit, and safe from overflow
 _MOST_DOUBLINGS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """`first` seconds after a failure, twice as long after each further one, at most `longest`."""
+    """Waits of `first` seconds after a failure, doubled after each further failure, at most `longest`."""
 
     first: float
     longest: float
 
     def wait(self, failures: int) -> float:
-        """Seconds to wait after `failures` in a row, 1 or more."""
+        """Return the seconds to wait after `failures` (1 or more) in a row."""
         return min(self.longest, self.first * 2.0 ** min(failures - 1, _MOST_DOUBLINGS))

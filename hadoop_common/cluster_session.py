@@ -1,4 +1,4 @@
-"""HTTP to servers of this cluster."""
+"""HTTP requests to servers of this cluster."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hadoop_common.tls.process import context_for
 
 
 class ClusterSession(requests.Session):
-    """Without the proxies and .netrc of the environment, which are for other traffic; a redirection is an answer.
+    """A session that ignores proxies and .netrc of the environment and treats a redirection as an answer.
 
-    A session of the library would read the whole body of a redirection, however long, even where it does not follow.
-    Over https the configuration says whom to trust.
+    The library's own session would read the whole body of a redirection, however long, even without following it. Over
+    https, Hadoop's configuration decides which certificates are trusted.
     """
 
     def __init__(self) -> None:
@@ -25,11 +25,11 @@ class ClusterSession(requests.Session):
         self.mount("https://", _TlsAdapter())
 
     def get_redirect_target(self, resp: requests.Response) -> None:
-        """There is none."""
+        """Return None: redirections are not followed."""
 
 
 class _TlsAdapter(HTTPAdapter):
-    """Takes the contexts of this process, where the library would add the issuers of its own."""
+    """An adapter that uses the TLS contexts of this process, without the library's own certificate authorities."""
 
     def build_connection_pool_key_attributes(self, request: Any, verify: Any, cert: Any = None) -> Any:
         host, _ = super().build_connection_pool_key_attributes(request, verify, cert)
@@ -37,9 +37,9 @@ class _TlsAdapter(HTTPAdapter):
             context = context_for(urlsplit(request.url).hostname or "")
         except HandshakeError as fault:
             raise requests.exceptions.SSLError(fault, request=request) from fault
-        # None has the library compare what the context does; False compares nothing
+        # None lets urllib3 check the host name as the context does; False disables the check
         check = None if context.check_hostname else False
         return host, {"cert_reqs": "CERT_REQUIRED", "ssl_context": context, "assert_hostname": check}
 
     def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
-        """The context does."""
+        """Do nothing: the context verifies the certificate."""

@@ -1,4 +1,4 @@
-"""A key of Hadoop's configuration as data: name, default, kind and meaning stand here once; who needs it reads it."""
+"""Hadoop's configuration keys as data: each key declares its name, default, type and meaning once."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ ABSENT = "(absent)"
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """What the values of a key are.
+    """The type of a key's values.
 
     Attributes:
-        unit: what a bare number counts in, or the kind of value, for people.
-        read: the value from settings, by name, with the text of the default; raises ConfigurationError.
+        unit: unit of a bare number, or the kind of value, as shown to users.
+        read: reads the value from settings, given the name and the text of the default; raises ConfigurationError.
     """
 
     unit: str
@@ -40,7 +40,7 @@ class Kind(Generic[T]):
 
 
 def parsed(unit: str, parse: Callable[[str], T]) -> Kind[T]:
-    """What `parse` makes of the text; it raises ValueError."""
+    """Return a type whose values `parse` converts from text; it raises ValueError."""
     return Kind(unit, lambda settings, name, default: settings.parsed(name, default, parse))
 
 
@@ -52,12 +52,12 @@ def _optional(unit: str, parse: Callable[[str], T]) -> Kind[T | None]:
 
 
 def text(unit: str) -> Kind[str]:
-    """Any text; "" for unset."""
+    """Any text; "" if unset."""
     return Kind(unit, lambda settings, name, default: settings.get(name, default))
 
 
 def paths(unit: str) -> Kind[list[Path]]:
-    """Local paths, without repeats; none for unset."""
+    """Local paths without duplicates; an empty list if unset."""
     return Kind(unit, lambda settings, name, default: settings.get_path_list(name, default))
 
 
@@ -73,19 +73,19 @@ SWITCH = parsed("switch", parse_bool)
 OPTIONAL_SWITCH = _optional("switch", parse_bool)
 SECONDS = parsed("s", lambda value: parse_time(value, "s"))
 MILLISECONDS = parsed("ms", lambda value: parse_time(value, "ms"))
-"""Read as seconds; a bare number counts in milliseconds."""
+"""Seconds; a bare number is in milliseconds."""
 MILLISECONDS_OR_NONE = parsed("ms", lambda value: parse_limit(value, "ms"))
-"""The same of a limit; 0 or less is none, which is infinity."""
+"""As MILLISECONDS; 0 or less means no limit and is read as infinity."""
 BYTES, RATE = parsed("bytes", parse_size), parsed("bytes/s", parse_size)
 OPTIONAL_BYTES = _optional("bytes", parse_size)
 MEGABYTES = parsed("MB", lambda value: parse_int(value) << 20)
-"""Read as bytes."""
+"""Read in bytes."""
 NAMES: Kind[list[str]] = Kind("names", lambda settings, name, default: settings.get_list(name, default))
 DIRECTORIES = paths("directories")
 
 
 class KeyStatus(Enum):
-    """What the checkpointer does about a key."""
+    """How the checkpointer treats a key."""
 
     SUPPORTED = "supported"
     IGNORED = "ignored"
@@ -94,15 +94,15 @@ class KeyStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey(Generic[T]):
-    """One key.
+    """One configuration key.
 
     Attributes:
         default: of Hadoop 3.4, "" for unset.
-        meaning: what the key does; for an ignored key what it does in Hadoop.
+        meaning: what the key does; for an ignored key, what it does in Hadoop.
         status: SUPPORTED, IGNORED (setting it changes nothing), or REFUSED (any value but the default is a fault).
-        reason: why it is ignored or refused; for a supported key which of its values are refused, if any.
-        release2: the default of Hadoop 2.7 where it is another one; ABSENT where 2.7 has no such key.
-        least: a number below it is a fault.
+        reason: why the key is ignored or refused; for a supported key, which of its values are refused.
+        release2: the default of Hadoop 2.7 if it differs; ABSENT if 2.7 has no such key.
+        least: smallest allowed number.
     """
 
     name: str
@@ -116,7 +116,7 @@ class ConfigKey(Generic[T]):
 
     @property
     def fallback(self) -> T:
-        """The default as a value, and what stands in for a faulty one."""
+        """The default as a value; also replaces a faulty value."""
         return self.read(Configuration((), {}))
 
     @property
@@ -125,10 +125,10 @@ class ConfigKey(Generic[T]):
         return int(self.default.rpartition(":")[2])
 
     def read(self, settings: Configuration, name: str = "") -> T:
-        """The value, or that of the more specific form `name` of the key.
+        """Return the value of the key, or of `name`, a more specific form of the key.
 
         Raises:
-            ConfigurationError: it is none that the key can have.
+            ConfigurationError: the value is not allowed.
         """
         name = name or self.name
         value = self.kind.read(settings, name, self.default)
@@ -137,28 +137,28 @@ class ConfigKey(Generic[T]):
         return value
 
     def take(self, settings: Configuration, faults: FaultCollector, name: str = "") -> T:
-        """The value; what is wrong with it goes to `faults`, and the default stands in."""
+        """Return the value, or the default after adding any fault to `faults`."""
         return faults.take(lambda: self.read(settings, name), self.fallback)
 
     def of(self, suffix: str) -> str:
-        """The form of the key for a nameservice, or `NAMESERVICE.NAMENODE`."""
+        """Return the name of the key with a suffix: a nameservice, or `NAMESERVICE.NAMENODE`."""
         return f"{self.name}.{suffix}"
 
 
 def keys_in(namespace: Mapping[str, object]) -> tuple[ConfigKey[Any], ...]:
-    """The keys that a module declares, in their order."""
+    """Return the keys that a module declares, in order."""
     return tuple(each for each in namespace.values() if isinstance(each, ConfigKey))
 
 
 def bound(key: ConfigKey[T]) -> T:
-    """A field of a dataclass that `key` sets; its default is the key's."""
+    """Declare a dataclass field that is set by `key` and defaults to the key's default."""
     made: Any = field(default=key.fallback, metadata={_KEY: key})
     value: T = made
     return value
 
 
 def key_names(kind: type) -> dict[str, str]:
-    """By bound field of a dataclass the name of its key."""
+    """Return the key name of each bound field of a dataclass."""
     return {name: key.name for name, key in _bindings(kind).items()}
 
 
@@ -167,19 +167,19 @@ def _bindings(kind: type) -> dict[str, ConfigKey[Any]]:
 
 
 def bound_keys(kind: type) -> tuple[ConfigKey[Any], ...]:
-    """The keys that set fields of a dataclass."""
+    """Return the keys that set fields of a dataclass."""
     return tuple(_bindings(kind).values())
 
 
 def read_bound(kind: type, settings: Configuration) -> dict[str, Any]:
-    """The values of all bound fields of a dataclass, by name.
+    """Return the values of all bound fields of a dataclass, by name.
 
     Raises:
-        ConfigurationError: one is none that its key can have.
+        ConfigurationError: a value is not allowed.
     """
     return {name: key.read(settings) for name, key in _bindings(kind).items()}
 
 
 def take_bound(kind: type, settings: Configuration, faults: FaultCollector) -> dict[str, Any]:
-    """The same; what is wrong with values goes to `faults`, and the defaults stand in."""
+    """Return the same as `read_bound`, with defaults for faulty values; their faults are added to `faults`."""
     return {name: key.take(settings, faults) for name, key in _bindings(kind).items()}

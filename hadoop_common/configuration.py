@@ -23,11 +23,11 @@ _POLICY = "hadoop-policy.xml"
 
 
 class Configuration:
-    """Immutable settings. Later properties override earlier ones unless those are final.
+    """Immutable settings. A later property overrides an earlier one unless the earlier one is final.
 
-    Values come trimmed and with `${…}` replaced. Deprecated keys are kept under, and found by, their current
-    names. A property without a text sets nothing. `warnings` holds one sentence for each deprecated key and each
-    property that Hadoop ignores; `folder` is where the files are, None for settings of no file.
+    Values are trimmed, with `${…}` replaced. Deprecated keys are stored and found under their current names. A property
+    without a text sets nothing. `warnings` holds one sentence for each deprecated key and each property that Hadoop
+    ignores. `folder` is the directory of the files, None for settings without files.
     """
 
     def __init__(
@@ -46,13 +46,14 @@ class Configuration:
     def load(
         cls, directory: Path, environment: Mapping[str, str], defaults: Mapping[str, str] | None = None
     ) -> Configuration:
-        """Read `core-site.xml`, then `hdfs-site.xml`, of which one may be absent, then any `hadoop-policy.xml`.
+        """Read `core-site.xml`, then `hdfs-site.xml`, then `hadoop-policy.xml` if present; one of the first two may be
+        missing.
 
-        Hadoop loads its `hdfs-default.xml` after `core-site.xml` (HdfsConfiguration): what it sets there is lost.
-        `environment` serves `${env.NAME}`; `defaults` are the values of keys no file sets.
+        Hadoop loads its `hdfs-default.xml` after `core-site.xml` (HdfsConfiguration), which overrides some keys there.
+        `environment` provides `${env.NAME}`; `defaults` are the values of keys that the files do not set.
 
         Raises:
-            ConfigurationError: no file is there, or files cannot be read; all faults of all files.
+            ConfigurationError: no file exists, or a file cannot be read; reports all faults of all files.
         """
         paths = {name: directory / name for name in (*RESOURCES, _POLICY)}
         if not any(paths[name].exists() for name in RESOURCES):
@@ -74,11 +75,11 @@ class Configuration:
     def from_mapping(
         cls, values: Mapping[str, str], environment: Mapping[str, str], source: str = "(given)"
     ) -> Configuration:
-        """Settings that come from no file, as a program that starts the daemon gives them."""
+        """Make settings without files, as a program that starts the daemon passes them."""
         return cls([Property(key, value, False, source) for key, value in values.items()], environment)
 
     def with_defaults(self, defaults: Mapping[str, str]) -> Configuration:
-        """The same settings over other defaults."""
+        """Return the same settings over other defaults."""
         copy = Configuration((), self._environment, {**self._defaults, **defaults})
         copy._values = self._values
         copy._warnings = self._warnings
@@ -93,16 +94,16 @@ class Configuration:
         return current_name(key) in self._values
 
     def keys(self) -> list[str]:
-        """Keys that files set, sorted, under their current names."""
+        """Return the keys that files set, sorted, under their current names."""
         return sorted(self._values)
 
     def source(self, key: str) -> str:
-        """The file that set `key`, or `(default)`."""
+        """Return the file that set `key`, or `(default)`."""
         found = self._values.get(current_name(key))
         return "(default)" if found is None else found.source
 
     def written_name(self, key: str) -> str:
-        """The name by which the file sets `key`, which may be a deprecated one; `key` itself where no file does."""
+        """Return the name by which a file sets `key`, possibly a deprecated one; `key` itself if no file does."""
         found = self._values.get(current_name(key))
         return key if found is None else found.name
 
@@ -111,7 +112,7 @@ class Configuration:
     @overload
     def get(self, key: str, default: str) -> str: ...
     def get(self, key: str, default: str | None = None) -> str | None:
-        """Text of `key`, trimmed; one of spaces alone is "".
+        """Return the trimmed text of `key`; text of spaces alone is "".
 
         Raises:
             ConfigurationError: its variables refer to each other in a circle.
@@ -122,7 +123,7 @@ class Configuration:
         return None if text is None else self._substituted(key, text)
 
     def parsed(self, key: str, default: str, parse: Callable[[str], T]) -> T:
-        """What `parse` makes of the text of `key`, or of `default` where nothing sets it.
+        """Return the text of `key`, or `default` if the key is unset, converted by `parse`.
 
         Raises:
             ConfigurationError: the text is empty, or `parse` raised ValueError.
@@ -136,14 +137,14 @@ class Configuration:
             raise ConfigurationError([self.fault(key, str(fault), text)]) from fault
 
     def get_list(self, key: str, default: str = "") -> list[str]:
-        """Comma-separated items, trimmed, without the empty ones."""
+        """Return comma-separated items, trimmed, without empty items."""
         return [item for item in (part.strip() for part in self.get(key, default).split(",")) if item]
 
     def get_path_list(self, key: str, default: str = "") -> list[Path]:
-        """Absolute local paths of a comma-separated list of `file:` URIs and plain paths, without repeats.
+        """Return the absolute local paths of a comma-separated list of `file:` URIs and paths, without duplicates.
 
         Raises:
-            ConfigurationError: all items that are not absolute, not local or hold an unknown variable.
+            ConfigurationError: items are not absolute, not local, or contain an unknown variable; reports all of them.
         """
         collector = FaultCollector()
         paths: dict[Path, None] = {}
@@ -156,7 +157,7 @@ class Configuration:
         return list(paths)
 
     def fault(self, key: str, problem: str, value: str | None = None) -> ConfigurationFault:
-        """A fault of `key` that names the file it is set in, and its value where none is given."""
+        """Return a fault of `key` with the file that sets it and, unless `value` is given, its current value."""
         shown = self._raw(current_name(key)) if value is None else value
         return ConfigurationFault(self.source(key), problem, key, HIDDEN if shown and is_secret(key) else shown)
 
@@ -179,12 +180,12 @@ class Configuration:
             self._final.setdefault(key, new.source)
 
     def _load_hdfs_default(self) -> None:
-        """Forget what `hdfs-default.xml` sets anew, which are defaults that readers know."""
+        """Remove the keys that `hdfs-default.xml` overrides; their readers know the defaults."""
         for key in sorted(SET_BY_HDFS_DEFAULT & self._values.keys() - self._final.keys()):
             lost = self._values.pop(key)
             self._warnings[
-                f"{lost.source}: {self._shown(key, lost)} is ignored, by NameNodes too: hdfs-default.xml, which is "
-                f"loaded after {CORE_SITE}, sets this key; a value counts in {HDFS_SITE}"
+                f"{lost.source}: {self._shown(key, lost)} is ignored, also by NameNodes: hdfs-default.xml, which is "
+                f"loaded after {CORE_SITE}, sets this key; set it in {HDFS_SITE}"
             ] = None
 
     def _shown(self, key: str, found: Property) -> str:
@@ -206,10 +207,10 @@ class Configuration:
 
 
 def local_path(item: str) -> Path:
-    """The path that a `file:` URI or an absolute path names.
+    """Return the path that a `file:` URI or an absolute path names.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not an absolute local path.
     """
     if has_variable(item):
         raise ValueError("holds a variable that nothing sets")

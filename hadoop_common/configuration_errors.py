@@ -1,4 +1,4 @@
-"""Faults in Hadoop configuration files, gathered so that one run reports all of them."""
+"""Faults in Hadoop's configuration files, collected so that one run reports all of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hadoop_common.errors import EXIT_USAGE, HdfsError
 T = TypeVar("T")
 
 HIDDEN = "(hidden)"
-# as hadoop.security.sensitive-config-keys has them, and BookKeeper's digestPw
+# from hadoop.security.sensitive-config-keys, and BookKeeper's digestPw
 _SECRET = re.compile(
     r"password|secret|digestpw|zk\.auth|zookeeper\.auth|ssl\.keystore\.pass$|credential$|token$|account\.key",
     re.IGNORECASE,
@@ -20,13 +20,13 @@ _SECRET = re.compile(
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value of a key of this name is nobody's to read in a message or a list."""
+    """Return whether the value of this key must not appear in messages or lists."""
     return _SECRET.search(key) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationFault:
-    """One thing wrong. `source` is the file that set `key`; `value` is None where none was given."""
+    """One fault. `source` is the file that sets `key`; `value` is None if no value is given."""
 
     source: str
     problem: str
@@ -39,7 +39,7 @@ class ConfigurationFault:
 
 
 class ConfigurationError(HdfsError):
-    """The configuration cannot be used; `faults` lists everything that was found wrong."""
+    """The configuration is unusable; `faults` lists everything that is wrong."""
 
     exit_code: ClassVar[int] = EXIT_USAGE
 
@@ -51,17 +51,17 @@ class ConfigurationError(HdfsError):
 
 
 class FaultCollector:
-    """Runs getters and keeps their faults, so that the caller can report all at once."""
+    """A collector that runs getters and keeps their faults, so that the caller can report all at once."""
 
     def __init__(self) -> None:
         self.faults: list[ConfigurationFault] = []
 
     def add(self, fault: ConfigurationFault) -> None:
-        """Note a fault the caller found itself."""
+        """Add a fault that the caller found itself."""
         self.faults.append(fault)
 
     def take(self, getter: Callable[[], T], fallback: T) -> T:
-        """What `getter` returns, or `fallback` when it raises ConfigurationError, whose faults are kept."""
+        """Return the result of `getter`, or `fallback` if it raises ConfigurationError, whose faults are kept."""
         try:
             return getter()
         except ConfigurationError as error:
@@ -69,10 +69,10 @@ class FaultCollector:
             return fallback
 
     def raise_if_any(self) -> None:
-        """Raise what was gathered.
+        """Raise the collected faults.
 
         Raises:
-            ConfigurationError: at least one fault was kept.
+            ConfigurationError: at least one fault was collected.
         """
         if self.faults:
             raise ConfigurationError(dict.fromkeys(self.faults))

@@ -1,8 +1,8 @@
-"""The XML of Hadoop configuration files, read as Hadoop 3 reads it (Configuration.Parser).
+"""The XML of Hadoop's configuration files, parsed as Hadoop 3 does (Configuration.Parser).
 
-Elements count by their local names, wherever they are, in document order. What only Hadoop 2.7 reads and Hadoop 3
-refuses is read as 2.7 does: the text of an XInclude with parse="text", and an href that is relative to the including
-file or has %20 for a space. Entities and document types are those of local files.
+Elements are recognised by their local names, anywhere, in document order. Some forms that only Hadoop 2.7 accepts are
+parsed as 2.7 does: text XIncludes (parse="text"), and an href that is relative to the including file or contains %20
+for a space. Entities and document types must be local files.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Property:
     """One `<property>` as written.
 
     Attributes:
-        name: "" where the property has none; Hadoop ignores it.
-        value: None where there is no text: Hadoop keeps what was set before, but `final` applies.
-        source: the file that holds it.
+        name: "" if the property has none; Hadoop ignores it.
+        value: None if there is no text: Hadoop keeps the earlier value, but `final` applies.
+        source: the file that contains the property.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Property:
 
 
 def read_properties(path: Path, load: Callable[[Path], bytes] = Path.read_bytes) -> list[Property]:
-    """Properties of the file at `path` and of the files it includes, in document order.
+    """Return the properties of the file at `path` and of the files it includes, in document order.
 
     Raises:
         ConfigurationError: a file cannot be read or is not well-formed, or `path` is another kind of XML.
@@ -55,15 +55,15 @@ def read_properties(path: Path, load: Callable[[Path], bytes] = Path.read_bytes)
 
 
 class _MissingError(Exception):
-    """What an XInclude names is missing, so that its fallback counts; the message says why."""
+    """The target of an XInclude is missing, so its fallback applies; the message says why."""
 
 
 class _Parser:
-    """One file.
+    """Parser of one file.
 
-    The flags of an XInclude are those of Hadoop 3, which has one pair for a file, not one for each element:
-    `_fallback_allowed` since an href was missing, `_in_fallback` since a `<fallback>` began, both until the next
-    `</include>`. Properties in a fallback that is not allowed are left out.
+    The flags of an XInclude follow Hadoop 3, which has one pair per file, not one per element: `_fallback_allowed` is
+    set once an href is missing, `_in_fallback` once a `<fallback>` begins; both last until the next `</include>`.
+    Properties in a fallback that is not allowed are skipped.
     """
 
     def __init__(
@@ -87,10 +87,10 @@ class _Parser:
         self._expat = expat.ParserCreate()
 
     def parse(self, data: bytes) -> list[Property]:
-        """The properties in `data`.
+        """Return the properties in `data`.
 
         Raises:
-            ConfigurationError: it is not well-formed, or what it includes cannot be used.
+            ConfigurationError: `data` is not well-formed, or an included file is unusable.
         """
         parser = self._expat
         parser.StartElementHandler = self._start
@@ -177,7 +177,7 @@ class _Parser:
         try:
             self._characters(data.decode(encoding).lstrip("\ufeff"))
         except (LookupError, UnicodeDecodeError) as fault:
-            raise self._fault(f"XInclude of {self._href!r}: is no {encoding} text") from fault
+            raise self._fault(f"XInclude of {self._href!r}: is not {encoding} text") from fault
         self._text_included = True
 
     def _included(self, target: Path | str) -> list[Property]:
@@ -188,7 +188,7 @@ class _Parser:
         return _Parser(target, self._folder, self._load, parents).parse(self._data(target))
 
     def _target(self, folder: Path, href: str) -> Path | str:
-        """The path or the URL that `href` names; a name that only looks like a URL is one of a file."""
+        """Return the path or URL that `href` names; an unknown scheme is part of a file name."""
         parts = urlsplit(href)
         if parts.scheme in ("http", "https"):
             return href
@@ -199,9 +199,10 @@ class _Parser:
         return folder / href
 
     def _data(self, target: Path | str) -> bytes:
-        """What is at `target`.
+        """Return the content of `target`.
 
-        A file that exists and cannot be read is a fault: its fallback would hide what NameNodes read from it.
+        A file that exists but cannot be read is a fault: using its fallback would hide settings that NameNodes read
+        from it.
         """
         try:
             return self._load(target) if isinstance(target, Path) else _fetched(target)
@@ -215,7 +216,7 @@ class _Parser:
     # ---- entities ------------------------------------------------------------------------------------------
 
     def _external_entity(self, context: str, base: str | None, system: str | None, public: str | None) -> int:
-        """Parse a document type or an entity of another file in its place."""
+        """Parse a document type or an external entity in place."""
         del base, public
         folder = self._place.parent if isinstance(self._place, Path) else self._folder
         path = self._local_file(system or "") if urlsplit(system or "").scheme else folder / unquote(system or "")
@@ -244,7 +245,7 @@ def _content(path: Path, load: Callable[[Path], bytes]) -> bytes:
 
 
 def _fetched(url: str) -> bytes:
-    """What a web server answers, without a proxy, as Java asks it."""
+    """Fetch a URL without a proxy, as Java does."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=_FETCH_SECONDS) as answer:

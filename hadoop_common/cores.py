@@ -1,4 +1,4 @@
-"""How many cores this process may use."""
+"""The number of usable cores."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import os
 
 
 def available_cores() -> int:
-    """Cores that the process is allowed to run on, at least 1."""
+    """Return the number of cores the process is allowed to run on, at least 1."""
     return len(os.sched_getaffinity(0))

@@ -1,4 +1,4 @@
-"""Hadoop 1 and 0.2x names of configuration keys and the names that replaced them (DeprecatedProperties)."""
+"""Configuration keys of Hadoop 1 and 0.2x and the keys that replaced them (DeprecatedProperties)."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ DEPRECATED_KEYS: Mapping[str, str] = MappingProxyType(
 
 
 def current_name(key: str) -> str:
-    """The name under which `key` is kept today."""
+    """Return the current name of `key`."""
     return DEPRECATED_KEYS.get(key, key)

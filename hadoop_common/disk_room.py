@@ -1,4 +1,4 @@
-"""What a file that is to be written takes in its folder, and what is free there."""
+"""Space that a file needs in its directory, and the free space there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hadoop_common.text_layout import byte_count
 
 @dataclass(frozen=True, slots=True)
 class DiskRoom:
-    """What a folder would have to take, and what is free there for this user; bytes."""
+    """Needed space in a directory, and the space free for this user; bytes."""
 
     folder: Path
     needed: int
@@ -23,7 +23,7 @@ class DiskRoom:
         return self.needed <= self.free
 
     def estimate(self, short: str = "maybe too little") -> str:
-        """A line for people where `needed` is a mere estimate; it ends with `short` if not enough is free."""
+        """Return one line for a rough estimate of `needed`; it ends with `short` if the free space is too small."""
         verdict = "" if self.enough else f": {short}"
         return f"room in {self.folder}: about {byte_count(self.needed)} needed, {byte_count(self.free)} free{verdict}"
 
@@ -33,11 +33,11 @@ class DiskRoom:
 
 
 def disk_room(folder: Path, needed: int) -> DiskRoom:
-    """Raises StorageError where the folder cannot be asked."""
+    """Measure the free space of `folder`; raises StorageError if that fails."""
     try:
         return DiskRoom(folder, needed, shutil.disk_usage(folder).free)
     except OSError as fault:
         raise StorageError(
-            f"cannot ask for the free space of {folder}: {fault.strerror}",
+            f"cannot determine the free space of {folder}: {fault.strerror}",
             hint="Check the path, its disk and its permissions.",
         ) from fault

@@ -15,19 +15,19 @@ TEMPORARY_SUFFIX = ".tmp"
 
 
 def fsync_file(path: Path) -> None:
-    """Make the content of `path` durable, which another process may have written.
+    """Make the content of `path` durable, even if another process wrote it.
 
     Raises:
-        FileFaultError: it cannot be opened or synced.
+        FileFaultError: the file cannot be opened or synced.
     """
     _fsync(path, os.O_RDONLY)
 
 
 def make_with_mode(path: Path, mode: int) -> None:
-    """Make the directory `path` unless it is there, with `mode` whatever this process's umask is.
+    """Create the directory `path` if it is missing, with `mode` regardless of the umask.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the directory cannot be created.
     """
     if not path.is_dir():
         path.mkdir(mode=mode)
@@ -35,7 +35,7 @@ def make_with_mode(path: Path, mode: int) -> None:
 
 
 def fsync_directory(path: Path) -> None:
-    """Make the names in directory `path` durable.
+    """Make the names in the directory `path` durable.
 
     Raises:
         FileFaultError: the directory cannot be opened or synced.
@@ -53,7 +53,7 @@ def _fsync(path: Path, flags: int) -> None:
 
 
 def sync_output(out: IO[bytes]) -> None:
-    """Make durable what was written to `out`."""
+    """Make the content written to `out` durable."""
     out.flush()
     os.fsync(out.fileno())
 
@@ -72,10 +72,10 @@ def rename_durably(source: Path, target: Path) -> None:
 
 
 def remove_durably(path: Path) -> None:
-    """Remove `path`, if it is there, and sync its directory.
+    """Remove `path` if it exists, and sync its directory.
 
     Raises:
-        OSError: it cannot be removed, or the sync failed.
+        OSError: the file cannot be removed, or the sync failed.
     """
     path.unlink(missing_ok=True)
     fsync_directory(path.parent)
@@ -83,21 +83,22 @@ def remove_durably(path: Path) -> None:
 
 @contextmanager
 def removed_on_fault(path: Path) -> Iterator[None]:
-    """An exception inside removes the unfinished file `path`."""
+    """Remove the unfinished file `path` if an exception is raised inside."""
     try:
         yield
     except BaseException:
         with suppress(OSError):
-            # the fault that brought us here says it all
+            # the original exception is more important
             path.unlink(missing_ok=True)
         raise
 
 
 @contextmanager
 def written_atomically(path: Path) -> Iterator[BufferedWriter]:
-    """A file to write through `<name>.tmp` beside it; readers see the old or the new content of `path`.
+    """Yield a file that replaces `path` at the end; readers see either the old or the new content.
 
-    An exception inside leaves `path` as it was, and the temporary file is removed.
+    The data is first written to `<name>.tmp` in the same directory. An exception inside leaves `path` unchanged and
+    removes the temporary file.
 
     Raises:
         FileFaultError: the file could not be written.
@@ -111,6 +112,6 @@ def written_atomically(path: Path) -> Iterator[BufferedWriter]:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """`written_atomically` of bytes that are at hand."""
+    """Write `data` through `written_atomically`."""
     with written_atomically(path) as out:
         out.write(data)

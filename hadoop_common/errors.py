@@ -1,4 +1,4 @@
-"""The root of every package's error tree and the exit statuses a process ends with."""
+"""The root of every package's error tree, and the exit codes of processes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ EXIT_BAD_EDITS = 4
 EXIT_UNSUPPORTED = 5
 EXIT_STORAGE = 6
 EXIT_TRANSFER = 7
-# a checkpoint was made, but no NameNode took it
+# a checkpoint was made, but no NameNode accepted it
 EXIT_NOT_TAKEN = 8
 
 
 class HdfsError(Exception):
     """Root of every package's error tree.
 
-    `message` names what is wrong and where; `hint` says in one sentence what to do next;
-    `exit_code` is the status of a process that ends because of it.
+    `message` says what is wrong and where; `hint` says in one sentence what to do next; `exit_code` is the exit code of
+    a process that ends because of the error.
     """
 
     exit_code: ClassVar[int] = EXIT_FAILURE
@@ -34,6 +34,6 @@ class HdfsError(Exception):
 
 
 class StorageError(HdfsError):
-    """A storage directory cannot be used: not formatted, locked, at odds with another, not writable."""
+    """A storage directory is unusable: unformatted, locked, inconsistent with another, or not writable."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE

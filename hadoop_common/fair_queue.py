@@ -1,4 +1,4 @@
-"""Work that waits for a thread: peers take turns, and so do the connections of a peer."""
+"""A queue of work in which peers, and the connections of each peer, take turns."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 class FairQueue(Generic[T]):
-    """A queue that is fair to peers; for any number of threads.
+    """A thread-safe queue that is fair to peers.
 
-    One peer has at most `share` items in work at once, so that its slow calls do not keep others waiting.
+    At most `share` items of one peer are processed at once, so that its slow calls do not delay others.
     """
 
     def __init__(self, share: int) -> None:
@@ -28,7 +28,7 @@ class FairQueue(Generic[T]):
             return sum(len(items) for lines in self._waiting.values() for items in lines.values())
 
     def put(self, peer: str, line: Hashable, item: T) -> bool:
-        """Queue `item` in its `line` of `peer`; False when the queue is closed."""
+        """Queue `item` in `line` of `peer`; return False if the queue is closed."""
         with self._changed:
             if self._closed:
                 return False
@@ -37,7 +37,7 @@ class FairQueue(Generic[T]):
             return True
 
     def get(self) -> tuple[str, T] | None:
-        """Wait for an item whose turn it is, and the peer to tell `done`; None when the queue is closed."""
+        """Wait for the next item; return it with the peer to pass to `done`, or None if the queue is closed."""
         with self._changed:
             while not self._closed:
                 for peer in self._waiting:
@@ -48,7 +48,7 @@ class FairQueue(Generic[T]):
             return None
 
     def done(self, peer: str) -> None:
-        """An item of `peer` is no longer in work."""
+        """Record that an item of `peer` was processed."""
         with self._changed:
             self._running[peer] -= 1
             if not self._running[peer]:
@@ -56,7 +56,7 @@ class FairQueue(Generic[T]):
             self._changed.notify()
 
     def close(self) -> list[T]:
-        """Let every `get` end; returns what waited."""
+        """End every `get`; return the items that were still waiting."""
         with self._changed:
             self._closed = True
             left = [item for lines in self._waiting.values() for items in lines.values() for item in items]
@@ -65,7 +65,7 @@ class FairQueue(Generic[T]):
             return left
 
     def _next(self, peer: str) -> T:
-        """Take the first item of the first line; the line and the peer go behind the others."""
+        """Take the first item of the first line; move the line and the peer to the end."""
         lines = self._waiting.pop(peer)
         line = next(iter(lines))
         items = lines.pop(line)

@@ -1,4 +1,4 @@
-"""Errors of the operating system as one sentence: the file, what could not be done with it, why, and what to do."""
+"""Operating system errors as one sentence: the file, what failed, why, and what to do next."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _HINTS = {
 }
 _NO_THREADS = "can't start new thread"
 MORE_THREADS = "Allow this process more threads and memory (ulimit -u, ulimit -v, systemd's TasksMax)."
-# The system answers so to a mistake of the program alone.
+# only a bug in this program causes these errors
 _MISTAKES = (errno.EBADF, errno.EFAULT, errno.ENOTSOCK)
 _NETWORK = (ConnectionError, TimeoutError, socket.gaierror, socket.herror)
 
 
 class FileFaultError(StorageError, OSError):
-    """A file or directory cannot be worked with; still an OSError for whoever can go on without it."""
+    """A file or directory is unusable; also an OSError, for callers that can continue without it."""
 
     def __init__(self, fault: OSError, path: str | PathLike[str], problem: str) -> None:
         super().__init__(f"{path} {problem}: {_reason(fault)}", hint=_hint(fault))
@@ -55,9 +55,10 @@ class NetworkFaultError(HdfsError):
 
 @contextmanager
 def file_faults(path: PathLike[str], problem: str) -> Iterator[None]:
-    """What goes wrong with `path` inside becomes a FileFaultError; `problem` goes on after the path: "cannot be read".
+    """Turn an OSError about `path` into a FileFaultError; `problem` follows the path in the message: "cannot be read".
 
-    That a file is not there, or is there already, is an answer and passes as it is: it always names its file.
+    FileNotFoundError and FileExistsError pass unchanged: callers treat them as answers, and they always name their
+    file.
     """
     try:
         yield
@@ -68,11 +69,11 @@ def file_faults(path: PathLike[str], problem: str) -> Iterator[None]:
 
 
 def explained(error: BaseException) -> HdfsError | None:
-    """`error` as one that names the cause and what to do; None where it is a fault of this program."""
+    """Return `error` as an error with cause and hint; None if it is a bug in this program."""
     if isinstance(error, HdfsError):
         return error
     if isinstance(error, MemoryError):
-        return StorageError("there is not enough memory", hint="Free memory, or raise the process's limit (ulimit -v).")
+        return StorageError("not enough memory", hint="Free memory, or raise the process's limit (ulimit -v).")
     if isinstance(error, RuntimeError) and str(error) == _NO_THREADS:
         return HdfsError(f"this process fails: {_NO_THREADS}", hint=MORE_THREADS)
     if not isinstance(error, OSError) or error.errno in _MISTAKES:
@@ -80,7 +81,7 @@ def explained(error: BaseException) -> HdfsError | None:
     if isinstance(error, _NETWORK):
         return NetworkFaultError(f"the network fails: {_reason(error)}", hint="Check addresses and the network.")
     if error.filename is None:
-        # Without a number it is none of the system's, but a library's.
+        # an error without a number comes from a library, not the system
         problem = f"a file, or standard output, fails: {_reason(error)}"
         return None if error.errno is None else StorageError(problem, hint=_hint(error))
     if error.filename2 is not None:
@@ -89,7 +90,7 @@ def explained(error: BaseException) -> HdfsError | None:
 
 
 def told(error: BaseException | None, path: PathLike[str] | None = None) -> str:
-    """The sentence of `error` without what to do, for a message that goes on with it; one that names `path` already."""
+    """Return the sentence of `error` without its hint, for use in a message that already names `path`."""
     if isinstance(error, OSError) and (error.filename is None or Path(error.filename) == path):
         return _reason(error)
     known = None if error is None else explained(error)
@@ -97,7 +98,7 @@ def told(error: BaseException | None, path: PathLike[str] | None = None) -> str:
 
 
 def network_reason(fault: BaseException) -> str:
-    """What lies behind a library's error of a connection, in the system's words: "Connection refused"."""
+    """Return the cause of a library's connection error in the system's words: "Connection refused"."""
     chain, found = [fault], fault
     for each in chain:
         if isinstance(each, HandshakeError):

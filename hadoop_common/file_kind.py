@@ -1,4 +1,4 @@
-"""What a file is that is not what it was taken for, by its first bytes: for the sentence of an error."""
+"""Recognition of unexpected files by their first bytes, for error messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from struct import Struct
 from typing import NamedTuple
 
 HEAD_BYTES = 4096
-"""As much of a file's beginning as `file_kind` looks at."""
+"""Number of leading bytes that `file_kind` needs."""
 
 IMAGE_MAGIC = b"HDFSIMG1"
 
@@ -17,11 +17,11 @@ _TEXT_CONTROLS = frozenset(b"\t\n\r\f\x1b")
 _MIN_TEXT = 8
 
 _UNPACK = "Unpack it first, and name the unpacked file."
-_OTHER = "Name another file; this one is not of HDFS."
+_OTHER = "Name another file; this is not a file of HDFS."
 
 
 class FileKind(NamedTuple):
-    """What a file is, with its article, and what to do instead."""
+    """The kind of a file, with its article, and what to do instead."""
 
     name: str
     hint: str
@@ -31,17 +31,17 @@ _IMAGE = FileKind("an fsimage", "`checkpointer image info` and `image verify` re
 _EDITS = "an edit log segment of layout {}"
 _EDITS_HINT = "`checkpointer edits info` reads it."
 _EDITS_XML = FileKind("the XML of an edit log", "`checkpointer edits load` makes a segment of it.")
-_IMAGE_XML = FileKind("the XML of an fsimage", "Name the image that it was made of.")
+_IMAGE_XML = FileKind("the XML of an fsimage", "Name the image from which it was made.")
 _XML = FileKind("an XML file", _OTHER)
-_JSON = FileKind("a JSON file", "`checkpointer edits load` makes a segment of it if it has one operation a line.")
+_JSON = FileKind("a JSON file", "`checkpointer edits load` makes a segment of it if each line is one operation.")
 _EMPTY = FileKind("empty", "Use another copy.")
 _ZEROS = FileKind(
-    "nothing but zeros where it begins, as a file is whose disk or host crashed before it was written",
-    "Use another copy: of another directory, of the other NameNode or of a JournalNode.",
+    "all zeros at the beginning, as after a crash of the host or disk before the data was written",
+    "Use a copy from another directory, the other NameNode or a JournalNode.",
 )
-_FILLED = FileKind("nothing but bytes 0xff where it begins: room that was taken and never written", "Use another copy.")
+_FILLED = FileKind("all 0xff at the beginning: space that was allocated but never written", "Use another copy.")
 _TEXT = FileKind("a text file", _OTHER)
-_MD5 = FileKind("an .md5 file", "Name the image beside it.")
+_MD5 = FileKind("an .md5 file", "Name the image next to it.")
 
 _MAGICS = (
     (b"\x1f\x8b", FileKind("a gzip file", _UNPACK)),
@@ -58,7 +58,7 @@ _MAGICS = (
     (b"Obj\x01", FileKind("an Avro file", _OTHER)),
     (b"SEQ", FileKind("a Hadoop sequence file", _OTHER)),
     (b"HDTS", FileKind("a token file of Hadoop", _OTHER)),
-    (b"crc\x00", FileKind("a checksum file of Hadoop", "Name the file that it belongs to.")),
+    (b"crc\x00", FileKind("a checksum file of Hadoop", "Name the file to which it belongs.")),
     (b"\x7fELF", FileKind("a program", _OTHER)),
     (b"\xca\xfe\xba\xbe", FileKind("a Java class", _OTHER)),
     (b"\xac\xed\x00\x05", FileKind("a file of serialized Java objects", _OTHER)),
@@ -70,7 +70,7 @@ _MAGICS = (
 
 
 def file_kind(head: bytes) -> FileKind | None:
-    """What a file is that begins with `head`, HEAD_BYTES of it or all; None where nothing tells."""
+    """Return the kind of a file from its first HEAD_BYTES bytes; None if it is not recognised."""
     if not head:
         return _EMPTY
     if head.startswith(IMAGE_MAGIC):
@@ -112,7 +112,7 @@ def _text(head: bytes) -> FileKind | None:
 def _is_text(head: bytes) -> bool:
     if any(byte < 0x20 and byte not in _TEXT_CONTROLS for byte in head):
         return False
-    # the last character may be cut
+    # the last character may be cut off
     return any(_decodes(head[: len(head) - cut]) for cut in range(4))
 
 

@@ -1,4 +1,4 @@
-"""Calls of Linux on a range of a file that Python does not offer; elsewhere something that does as much."""
+"""Linux system calls on file ranges that Python lacks, with fallbacks for other systems."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _of_libc(libc: Any, name: str) -> Callable[..., int]:
 
 
 def _sync(descriptor: int, start: int, size: int, flags: int) -> bool:
-    """sync_file_range(2); False where system or file system have none."""
+    """Call sync_file_range(2); return False if the system or file system does not support it."""
     function = _function("sync_file_range")
     if function is None:
         return False
@@ -40,30 +40,30 @@ def _sync(descriptor: int, start: int, size: int, flags: int) -> bool:
 
 
 def start_write_back(descriptor: int, start: int, size: int) -> None:
-    """Begin to write the dirty pages of a range to the disk; it may not wait for that.
+    """Start writing the dirty pages of a range to disk; return without waiting where the system allows it.
 
     Raises:
-        OSError: that failed, or an earlier write did.
+        OSError: this or an earlier write failed.
     """
     _sync(descriptor, start, size, _WRITE)
 
 
 def write_back(descriptor: int, start: int, size: int) -> None:
-    """Write the dirty pages of a range to the disk, and wait for them; where that cannot be, those of the whole file.
+    """Write the dirty pages of a range to disk and wait for them; the fallback writes those of the whole file.
 
-    It is not durable: neither the file's size nor the disk's own cache is cared for.
+    This does not make the data durable: neither the file size nor the disk's own cache is flushed.
 
     Raises:
-        OSError: that failed, or an earlier write did.
+        OSError: this or an earlier write failed.
     """
     if not _sync(descriptor, start, size, _WAIT_BEFORE | _WRITE | _WAIT_AFTER):
         os.fdatasync(descriptor)
 
 
 def reserve(descriptor: int, start: int, size: int) -> bool:
-    """Take room for a range and make the file so long (fallocate(2)); False where that cannot be, whatever the reason.
+    """Allocate space for a range and extend the file (fallocate(2)); return False if that is impossible.
 
-    Unlike `os.posix_fallocate` it writes nothing where a file system cannot do it.
+    Unlike `os.posix_fallocate`, this writes nothing if the file system lacks support.
     """
     function = _function("fallocate")
     return function is not None and function(descriptor, 0, ctypes.c_int64(start), ctypes.c_int64(size)) == 0

@@ -1,4 +1,4 @@
-"""How often Python looks for cycles of objects that nobody refers to."""
+"""Frequency of Python's cyclic garbage collection."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import gc
 
 
 def collect_seldom() -> None:
-    """Let the collector walk all objects only where a process makes very many.
+    """Run the garbage collector only after very many allocations.
 
-    By default it walks all that is imported again and again: a fifth of a merge with few edits, a twentieth of a replay
-    of snapshots. No start makes as many objects.
+    With the defaults, the collector repeatedly walks all imported objects: a fifth of a merge with few edits, a
+    twentieth of a replay of snapshots.
     """
     gc.set_threshold(100_000, 20, 100)

@@ -1,4 +1,4 @@
-"""Releases of Hadoop that this program passes for, and the source revisions that they were built from."""
+"""Hadoop releases that this program can report as its own version, with their source revisions."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ RELEASES: Final = {
         Release("3.5.0", "dbcc7cd797100e6b32cd84f85b53a5193a5f9af0"),
     )
 }
-"""By version: the official builds."""
+"""Official builds, by version."""

@@ -1,4 +1,4 @@
-"""Which keys `hdfs-default.xml` sets: what `core-site.xml` says of them is lost, for Hadoop loads that file first."""
+"""Keys that `hdfs-default.xml` sets. Hadoop loads that file after `core-site.xml`, whose values for them are lost."""
 
 from __future__ import annotations
 
@@ -114,7 +114,8 @@ SET_BY_HDFS_DEFAULT = frozenset(
         "dfs.secondary.namenode.kerberos.internal.spnego.principal",
     }
 )
-"""Keys that this program knows and that have a value in the `hdfs-default.xml` of a Hadoop 3.3 to 3.5.
+"""Keys known to this program that have a value in the `hdfs-default.xml` of a Hadoop release from 3.3 to 3.5.
 
-That of 2.7 sets fewer of them. A key without a value there, such as `dfs.nameservices`, counts in `core-site.xml` too.
+The file of 2.7 sets fewer of them. A key without a value there, such as `dfs.nameservices`, is also read from
+`core-site.xml`.
 """

@@ -1,6 +1,6 @@
-"""Ids of inodes that HDFS gives away itself (INodeId)."""
+"""Inode ids that HDFS assigns itself (INodeId)."""
 
 from __future__ import annotations
 
 ROOT_INODE_ID = 16385
-"""Ids below it are reserved (INodeId.ROOT_INODE_ID)."""
+"""Id of the root; smaller ids are reserved (INodeId.ROOT_INODE_ID)."""

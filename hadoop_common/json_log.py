@@ -1,4 +1,4 @@
-"""Log records as JSON, one object a line, for collectors that parse logs."""
+"""Log records as JSON, one object per line, for log collectors."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _MAX_DEPTH = 8
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as `{"time", "level", "logger", "thread", "message"}` and `exception` where there is one.
+    """Formatter of a record as `{"time", "level", "logger", "thread", "message"}`, with `exception` if there is one.
 
-    What the caller gave as `extra={"txid": 7, "phase": "save", ...}` follows under its own names: JSON values as
-    they are, others as text. A name that is taken gets an underscore at its end.
+    The caller's `extra={"txid": 7, "phase": "save", ...}` follows under its own names: JSON values unchanged, others as
+    text. A name that is already used gets a trailing underscore.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -34,13 +34,13 @@ class JsonFormatter(logging.Formatter):
         for name, value in vars(record).items():
             if name not in _OF_EVERY_RECORD:
                 fields[f"{name}_" if name in fields else name] = _plain(value)
-        # JSON leaves some characters as they are that terminals act on.
+        # JSON does not escape all characters that terminals interpret
         line = json.dumps(fields, ensure_ascii=False)
         return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in line)
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """`value` as JSON has it; what is none of it, or lies too deep, as text."""
+    """Convert `value` to JSON types; other types and values nested too deep become text."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""Which addresses are of this host."""
+"""Recognition of addresses of this host."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import socket
 
 
 def is_local(host: str) -> bool:
-    """Whether `host` is an address of this host (NetUtils.isLocalAddress); one that cannot be looked up is none.
+    """Return whether `host` is an address of this host (NetUtils.isLocalAddress); False if it cannot be resolved.
 
-    Loopback and wildcard addresses are of every host.
+    Loopback and wildcard addresses belong to every host.
     """
     try:
         addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)

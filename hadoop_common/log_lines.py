@@ -1,4 +1,4 @@
-"""Logs as lines that nobody can forge, and that nobody can flood."""
+"""Log lines that cannot be forged, and a limit on repeated lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_KINDS = 1000
 
 
 def log_to_stderr(level: int) -> None:
-    """Have the process log there."""
+    """Send this process's log to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_LineFormatter(_FORMAT))
     handler.addFilter(RepeatFilter())
@@ -26,7 +26,7 @@ def log_to_stderr(level: int) -> None:
 
 
 class _LineFormatter(logging.Formatter):
-    """A record is one line; lines of tracebacks follow it, each indented, so that none looks like a record."""
+    """Formatter of one line per record; traceback lines follow indented, so that none looks like a record."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (of the library)
         record.message = escaped(record.message)
@@ -45,7 +45,7 @@ def _indented(text: str) -> str:
 
 @dataclass(slots=True)
 class _Kind:
-    """Lines of one place in the program: how many may come now, since when that holds, how many were left out."""
+    """Repetitions of one log message: how many may pass now, the time of that count, and how many were suppressed."""
 
     allowed: float
     at: float
@@ -53,8 +53,10 @@ class _Kind:
 
 
 class RepeatFilter(logging.Filter):
-    """For a handler: from the eleventh in a row on, a warning or error with the same text before its arguments passes
-    once a second, and says how many were left out.
+    """Filter for a handler that limits repeated warnings and errors.
+
+    From the eleventh in a row on, records with the same format string pass once a second, with a count of those left
+    out.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,7 +1,7 @@
-"""Files mapped for reading. One that becomes shorter meanwhile is an error with a sentence, not the end of the process.
+"""Files mapped for reading. A file that shrinks while it is read causes an error, not the death of the process.
 
-A page behind the end of a mapped file raises SIGBUS where it is read. The handler here puts zeros in its place and
-notes it; whoever reads the file asks `check_whole` before anybody relies on what was read. Reading costs nothing more.
+Reading a mapped page beyond the end of a file raises SIGBUS. The handler here maps zeros in its place and records the
+offset. Readers call `check_whole` before they rely on what they read. Normal reads cost nothing extra.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import file_faults
 from hadoop_common.regular_file import open_regular, refuse_holes
 
-_HINT = "Let nobody write to it while it is read, check its disk, then try again."
+_HINT = "Make sure that no process writes to it while it is read, check its disk, then try again."
 _SA_SIGINFO = 4
 _SI_ADDR = 16
 _MAP_FIXED = 16
-# those whose `struct sigaction` and `siginfo_t` are laid out so
+# machines with these layouts of `struct sigaction` and `siginfo_t`
 _MACHINES = ("x86_64", "aarch64")
 
 
 class ShrunkFileError(StorageError):
-    """A mapped file became shorter, or its disk failed, while it was read; what was read is not what it held."""
+    """A mapped file shrank, or its disk failed, while it was read; the data read is not the file's content."""
 
 
 class MappedFile(mmap.mmap):
-    """A whole regular file, read only; made by `map_regular`.
+    """A whole regular file, mapped read-only by `map_regular`.
 
     Attributes:
-        status: of the file when it was mapped.
+        status: the file's status when it was mapped.
     """
 
     status: os.stat_result
@@ -48,12 +48,15 @@ class MappedFile(mmap.mmap):
 
     @property
     def lost(self) -> int:
-        """Offset of the first page that was read and was not there any more, -1 for none."""
+        """Offset of the first missing page that was read, -1 if none."""
         return self._lost.offset
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """Everything read inside is what the file held; else ShrunkFileError, also for an error that comes of it."""
+        """Ensure that everything read inside is the file's content.
+
+        Otherwise raise ShrunkFileError, also in place of an error raised inside.
+        """
         try:
             yield
         except Exception as error:
@@ -65,10 +68,11 @@ class MappedFile(mmap.mmap):
         self.check_whole()
 
     def check_whole(self) -> None:
-        """Raise ShrunkFileError unless everything read so far is what the file held.
+        """Check that everything read so far is the file's content.
 
         Raises:
-            FileFaultError: the file cannot be asked for its size.
+            ShrunkFileError: the file shrank or its disk failed.
+            FileFaultError: the size of the file cannot be determined.
         """
         with file_faults(self._path, "cannot be read"):
             now = self.size()
@@ -82,11 +86,11 @@ class MappedFile(mmap.mmap):
 
 
 def map_regular(path: Path, *, follow: bool = True) -> MappedFile | None:
-    """Map a file, opened as by `open_regular`; None where it is empty.
+    """Map a file opened by `open_regular`; return None if it is empty.
 
     Raises:
-        NotRegularError: it is no regular file.
-        SparseFileError: it has holes of more than 64 MiB together.
+        NotRegularError: it is not a regular file.
+        SparseFileError: it has holes of more than 64 MiB in total.
         OSError: it cannot be opened or mapped.
     """
     with open_regular(path, follow=follow) as source:
@@ -107,7 +111,7 @@ def map_regular(path: Path, *, follow: bool = True) -> MappedFile | None:
 
 @dataclass
 class _Lost:
-    """A mapping, and the first byte of it that could not be read; -1 for none."""
+    """A mapping, and the offset of its first byte that could not be read; -1 if none."""
 
     start: int
     size: int
@@ -117,7 +121,7 @@ class _Lost:
 _guarded: dict[int, _Lost] = {}
 _once = threading.Lock()
 _kept: list[Any] = []
-"""What must live as long as the process: the handler that the system calls."""
+"""References that must outlive the process's last mapping: the installed signal handler."""
 
 
 class _Action(ctypes.Structure):
@@ -158,7 +162,7 @@ def _address(mapped: mmap.mmap) -> int:
 
 
 def _guard() -> None:
-    """Handle SIGBUS from now on, where the system is one that is known."""
+    """Install the SIGBUS handler if the system and machine are known."""
     with _once:
         if _kept or sys.platform != "linux" or os.uname().machine not in _MACHINES:
             return
@@ -168,7 +172,7 @@ def _guard() -> None:
         before = _Action()
 
         def handle(number: int, info: int, context: int) -> None:
-            # The thread stands at an instruction that reads the page, so none of libc's locks is held by it.
+            # the thread was executing a read of the page, so it holds none of libc's locks
             address = ctypes.c_uint64.from_address(info + _SI_ADDR).value
             for lost in tuple(_guarded.values()):
                 if lost.start <= address < lost.start + lost.size:
@@ -179,7 +183,7 @@ def _guard() -> None:
                         if lost.offset < 0 or page - lost.start < lost.offset:
                             lost.offset = page - lost.start
                         return
-            # Nobody's: the instruction is tried again, and ends as it would have without this handler.
+            # not one of our mappings: the instruction runs again with the previous handler
             libc.sigaction(number, ctypes.byref(before), None)
 
         handler = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(handle)

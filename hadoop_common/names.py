@@ -1,4 +1,4 @@
-"""Names of the files in a storage directory (NNStorage, FileJournalManager): txids in 19 digits."""
+"""Names of the files in a storage directory (NNStorage, FileJournalManager); transaction ids have 19 digits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ VERSION = "VERSION"
 SEEN_TXID = "seen_txid"
 MD5_SUFFIX = ".md5"
 
-# Hadoop reads any number of digits and writes 19, which hold every 63-bit txid
+# Hadoop reads any number of digits and writes 19, enough for every 63-bit transaction id
 _IMAGE = re.compile(r"fsimage_(rollback_)?([0-9]{1,19})")
 _CHECKPOINT = re.compile(r"fsimage\.ckpt_(?:rollback_)?([0-9]{1,19})")
 _FINALIZED = re.compile(r"edits_([0-9]{1,19})-([0-9]{1,19})")
@@ -38,52 +38,52 @@ class SegmentName:
 
 
 def image_name(txid: int, rollback: bool = False) -> str:
-    """`fsimage_%019d`, or `fsimage_rollback_%019d`."""
+    """Return `fsimage_%019d`, or `fsimage_rollback_%019d`."""
     return f"fsimage_{'rollback_' if rollback else ''}{_digits(txid)}"
 
 
 def checkpoint_name(txid: int, rollback: bool = False) -> str:
-    """`fsimage.ckpt_%019d`, the name of an image that is being written; `fsimage.ckpt_rollback_%019d` is ours.
+    """Return `fsimage.ckpt_%019d`, the name of an image being written; `fsimage.ckpt_rollback_%019d` is our own form.
 
-    Hadoop has one name for both kinds, so that two images at one txid could not be written beside each other.
+    Hadoop has one name for both kinds, so it cannot write two images of one transaction id at the same time.
     """
     return f"fsimage.ckpt_{'rollback_' if rollback else ''}{_digits(txid)}"
 
 
 def md5_name(name: str) -> str:
-    """Name of the digest file beside image `name`."""
+    """Return the name of the digest file of image `name`."""
     return name + MD5_SUFFIX
 
 
 def segment_name(first: int, last: int) -> str:
-    """`edits_%019d-%019d`, a finalized segment."""
+    """Return `edits_%019d-%019d`, the name of a finalized segment."""
     return f"edits_{_digits(first)}-{_digits(last)}"
 
 
 def inprogress_name(first: int) -> str:
-    """`edits_inprogress_%019d`."""
+    """Return `edits_inprogress_%019d`."""
     return f"edits_inprogress_{_digits(first)}"
 
 
 def temporary_segment_name(first: int, last: int, stamp: int) -> str:
-    """`edits_tmp_%019d-%019d_%019d`, a segment that is being downloaded; `stamp` is a time in ms."""
+    """Return `edits_tmp_%019d-%019d_%019d`, a segment being downloaded; `stamp` is a time in ms."""
     return f"edits_tmp_{_digits(first)}-{_digits(last)}_{_digits(stamp)}"
 
 
 def parse_image(name: str) -> ImageName | None:
-    """The image that `name` stands for; None for any other file."""
+    """Parse the name of an image; None for any other file."""
     match = _IMAGE.fullmatch(name)
     return None if match is None else ImageName(int(match[2]), match[1] is not None)
 
 
 def parse_checkpoint(name: str) -> int | None:
-    """Txid of an unfinished image `fsimage.ckpt_[rollback_]TXID`; None for any other file."""
+    """Return the transaction id of an unfinished image `fsimage.ckpt_[rollback_]TXID`; None for any other file."""
     match = _CHECKPOINT.fullmatch(name)
     return None if match is None else int(match[1])
 
 
 def parse_segment(name: str) -> SegmentName | None:
-    """The finalized or in-progress segment that `name` stands for; None for any other file."""
+    """Parse the name of a finalized or in-progress segment; None for any other file."""
     if (match := _FINALIZED.fullmatch(name)) is not None:
         return SegmentName(int(match[1]), int(match[2]))
     if (match := _INPROGRESS.fullmatch(name)) is not None:
@@ -92,7 +92,7 @@ def parse_segment(name: str) -> SegmentName | None:
 
 
 def parse_temporary_segment(name: str) -> SegmentName | None:
-    """The segment an unfinished download `edits_tmp_…` was to become; None for any other file."""
+    """Parse the name of an unfinished download `edits_tmp_…`; None for any other file."""
     match = _TEMPORARY.fullmatch(name)
     return None if match is None else SegmentName(int(match[1]), int(match[2]))
 

@@ -1,4 +1,4 @@
-"""A socket for a thread that may wait for its peer, but not for one that hardly moves."""
+"""A blocking interface to a socket that ends transfers with slow peers."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _SLICE_SECONDS = 1.0
-# the share of the usual time where others wait for the thread
+# share of the usual time if other peers wait for this thread
 _PRESSED = 1 / 6
 
 
 class PacedSocket:
-    """Sends and receives over a socket that does not block, for as long as the peer moves `limits.least_bytes` in each
-    `limits.stall` seconds that it lets this side wait.
+    """A socket that sends and receives as long as the peer keeps a minimum rate.
 
-    Our own pauses do not count. While `pressed()`, a sixth of that time is all it gets.
-    All methods raise TimeoutError for a peer that is too slow, and OSError where the connection broke.
+    The peer must move `limits.least_bytes` in each `limits.stall` seconds spent waiting for it. Pauses on our side do
+    not count. While `pressed()` is true, the peer gets a sixth of that time. All methods raise TimeoutError for a peer
+    that is too slow, and OSError for a broken connection.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class PacedSocket:
         self._moved = 0
 
     def recv_into(self, buffer: WriteableBuffer) -> int:
-        """Wait for some bytes; 0 at the end."""
+        """Wait for bytes; return 0 at the end."""
         while True:
             try:
                 count = self._socket.recv_into(buffer)
@@ -62,7 +62,7 @@ class PacedSocket:
                 rest = rest[count:]
 
     def sendfile(self, file: BinaryIO, offset: int, count: int) -> int:
-        """Send up to `count` bytes of `file` from `offset`, even one in memory; returns how many there were."""
+        """Send up to `count` bytes of `file` (which may be in memory) from `offset`; return the number sent."""
         if isinstance(self._socket, TlsSocket):
             return self._copy(file, offset, count)
         try:

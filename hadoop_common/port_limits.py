@@ -1,4 +1,4 @@
-"""What a port grants its peers, and a count of what it refused them."""
+"""Limits of a port, and counts of refused requests."""
 
 from __future__ import annotations
 
@@ -12,50 +12,46 @@ CONNECTIONS = ConfigKey(
     "checkpointer.port.connections",
     "400",
     COUNT,
-    "Connections that a port has open at once; specific to the checkpointer, as all limits of ports.",
+    "Maximum number of open connections of a port. Specific to the checkpointer, as all limits of ports.",
     least=1,
 )
 PEER_CONNECTIONS = ConfigKey(
     "checkpointer.port.peer-connections",
     "100",
     COUNT,
-    "The same for one address; one that idles or waits makes room.",
+    "The same for one address; a new connection replaces an idle or waiting one.",
     least=1,
 )
 PEER_TRANSFERS = ConfigKey(
     "checkpointer.port.peer-transfers",
     "8",
     COUNT,
-    "HTTP requests of one address that are worked on at once; others wait. Status and health do not count.",
+    "HTTP requests of one address that are processed at once; others wait. Status and health do not count.",
     least=1,
 )
 OPENING_TIMEOUT = ConfigKey(
     "checkpointer.port.opening-timeout",
     "20s",
     SECONDS,
-    "How long the headers of an HTTP request may take in all, and a caller of RPC to say who it is.",
+    "Time limit for the headers of an HTTP request, and for an RPC caller's identification.",
     least=0.001,
 )
 IDLE_TIMEOUT = ConfigKey(
-    "checkpointer.port.idle-timeout",
-    "40s",
-    SECONDS,
-    "How long a connection stays on which nothing is asked.",
-    least=0.001,
+    "checkpointer.port.idle-timeout", "40s", SECONDS, "How long a connection without requests stays open.", least=0.001
 )
 STALL_TIMEOUT = ConfigKey(
     "checkpointer.port.stall-timeout",
     "30s",
     SECONDS,
-    "A peer has to keep the least rate over each such time in which it is waited for, in both directions.",
+    "The time over which a peer must keep the least rate, in both directions; only time spent waiting for it counts.",
     least=0.001,
 )
-LEAST_RATE = ConfigKey("checkpointer.port.least-rate", "1024", RATE, "That rate.", least=1)
+LEAST_RATE = ConfigKey("checkpointer.port.least-rate", "1024", RATE, "The least rate.", least=1)
 RPC_MEMORY = ConfigKey(
     "checkpointer.port.rpc-memory",
     "64m",
     BYTES,
-    "What requests and answers of RPC that are on their way may take together; from half of it on, slow ones go. One "
+    "Memory for all RPC requests and answers in transit; above half of it, slow connections are closed. One "
     "request of 64 MiB always fits.",
     least=1 << 20,
 )
@@ -66,13 +62,13 @@ class PortLimits:
     """Limits of one port; times in seconds, sizes in bytes.
 
     Attributes:
-        connections, peer_connections: open at once, in all and of one address.
-        opening: until the headers of a request are there, or until a caller of RPC has said who it is.
-        idle: how long a connection without a request stays.
-        stall: a transfer, in either direction, has to move `least_rate` times this within it.
-        least_rate: bytes a second.
-        peer_transfers: requests of one address that HTTP works on at once; others wait.
-        memory: what requests and answers of RPC on their way may take together; from half of it on, slow ones go.
+        connections, peer_connections: open at once, in total and per address.
+        opening: until the headers of a request, or the identification of an RPC caller, have arrived.
+        idle: how long a connection without a request stays open.
+        stall: a transfer, in either direction, must move `least_rate` times this value within it.
+        least_rate: bytes per second.
+        peer_transfers: HTTP requests of one address processed at once; others wait.
+        memory: for all RPC requests and answers in transit; above half of it, slow connections are closed.
     """
 
     connections: int = bound(CONNECTIONS)
@@ -86,7 +82,7 @@ class PortLimits:
 
     @property
     def least_bytes(self) -> int:
-        """What a transfer has to move within `stall`."""
+        """Bytes that a transfer must move within `stall`."""
         return max(1, int(self.least_rate * self.stall))
 
 
@@ -94,7 +90,7 @@ PORT_KEYS = bound_keys(PortLimits)
 
 
 class Refusals:
-    """Counts what one port refused or ended, by the reason; for any thread."""
+    """Thread-safe counts of refused or ended requests of one port, by reason."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -105,6 +101,6 @@ class Refusals:
             self._counts[reason] += 1
 
     def counts(self) -> dict[str, int]:
-        """How often, by reason."""
+        """Return the counts by reason."""
         with self._lock:
             return dict(self._counts)

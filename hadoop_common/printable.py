@@ -1,15 +1,15 @@
-"""Text of strangers on a line of a log or a terminal: what could end the line or steer the terminal is escaped."""
+"""Untrusted text on a line of a log or terminal: characters that end the line or control the terminal are escaped."""
 
 from __future__ import annotations
 
 import unicodedata
 
-# control characters, and those that reorder or break lines
+# control characters, and characters that reorder or break lines
 _STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def escaped(text: str, *, keep: str = "") -> str:
-    """`text` with such characters as \\xNN or \\uNNNN, but for those of `keep`."""
+    """Return `text` with such characters as \\xNN or \\uNNNN, except those in `keep`."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(

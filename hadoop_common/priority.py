@@ -1,4 +1,4 @@
-"""Which of a process's threads go first where there are fewer cores than threads."""
+"""Priority of threads when there are fewer cores than threads."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _NICE = 10
 
 
 def let_others_go_first() -> None:
-    """The calling thread gets a core that no other thread wants, and a tenth of one otherwise; for its whole life.
+    """Lower the priority of the calling thread for good: it gets idle cores, otherwise about a tenth of one.
 
-    On Linux alone: elsewhere niceness is the process's (nice(2)). Where that is forbidden it stays as it is.
+    Only on Linux, since elsewhere niceness belongs to the process (nice(2)). If that is forbidden, the priority stays.
     """
     if sys.platform == "linux":
         with suppress(OSError):

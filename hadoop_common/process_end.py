@@ -1,4 +1,4 @@
-"""The end of a process, whatever its threads do."""
+"""Guaranteed end of a process, whatever its threads do."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _STDERR = 2
 
 
 def end_within(seconds: float) -> None:
-    """Have this process end after `seconds` at the latest, with exit code 1 and the stacks of its threads on stderr.
+    """End this process after at most `seconds`, with exit code 1 and the stacks of its threads on stderr.
 
-    It needs neither the main thread nor the interpreter for that: a thread may hang in any way. Where there can be no
-    more threads, SIGALRM ends it.
+    This works without the main thread and the interpreter, since a thread may hang in any way. If no thread can be
+    created, SIGALRM ends the process.
     """
     try:
         faulthandler.dump_traceback_later(seconds, exit=True, file=_STDERR)

@@ -1,6 +1,6 @@
-"""The memory of this process: a bound on what work may take, and how what is freed goes back to the system.
+"""Memory of this process: a bound on its growth, and the return of freed memory to the system.
 
-Work that needs more than its bound ends with a sentence, not by the system's OOM killer.
+Work that exceeds its bound fails with an error instead of being killed by the OOM killer.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from hadoop_common.errors import EXIT_STORAGE, HdfsError
 _SLACK = 64 << 20
 _NO_THREAD = "can't start new thread"
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
-# glibc's M_MMAP_THRESHOLD, of malloc.h
+# M_MMAP_THRESHOLD of glibc's malloc.h
 _MMAP_THRESHOLD = -3
 _LARGE = 128 << 10
 
 
 class OutOfMemoryError(HdfsError):
-    """The work needs more memory than it may have."""
+    """The work needs more memory than it is allowed."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
 
 
 @contextmanager
 def bounded_memory(size: int) -> Iterator[None]:
-    """Let the process take `size` bytes more than it has now, and a little for threads; mapped files do not count.
+    """Allow the process `size` bytes more than it has now, plus a margin for threads; mapped files do not count.
 
-    The system holds the bound (RLIMIT_DATA), so it holds for compiled code, too. Nothing is bounded where the system
-    does not tell what the process has.
+    The system enforces the bound (RLIMIT_DATA), so it also covers compiled code. There is no bound if the system does
+    not report how much memory the process has.
 
     Raises:
         OutOfMemoryError: the work inside needs more.
@@ -58,7 +58,7 @@ def bounded_memory(size: int) -> Iterator[None]:
 
 @contextmanager
 def beside_bound() -> Iterator[None]:
-    """What is taken inside does not count for `bounded_memory`: a compiler without memory ends the process."""
+    """Exempt allocations inside from `bounded_memory`: a compiler without memory would end the process."""
     _BOUND.lift()
     try:
         yield
@@ -67,7 +67,7 @@ def beside_bound() -> Iterator[None]:
 
 
 class _Bound:
-    """The bound that is in force, and whether somebody is beside it; for several threads."""
+    """The current bound and the number of exemptions; thread-safe."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -108,17 +108,17 @@ _BOUND = _Bound()
 
 
 def return_large_blocks() -> None:
-    """Have blocks of 128 KiB and more go back to the system when they are freed, for the rest of this process.
+    """Return freed blocks of 128 KiB and more to the system, for the rest of this process.
 
-    Otherwise glibc raises that limit to the size of what was freed last, and frames of many peers leave holes behind.
-    An allocator without such a limit goes on as it does.
+    By default glibc raises this threshold to the size of the last freed block, and frames of many peers fragment
+    memory. An allocator without the threshold is unchanged.
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE)
 
 
 def available_memory() -> int:
-    """Bytes that the system, or the process's control group, can still give; 0 where neither tells."""
+    """Return the bytes that the system, or the process's control group, can still provide; 0 if unknown."""
     found = [_status("MemAvailable", "/proc/meminfo")]
     with suppress(OSError, ValueError):
         found.append(int(_CGROUP.read_text()))
@@ -126,13 +126,13 @@ def available_memory() -> int:
 
 
 def resident_memory() -> int:
-    """Bytes that the process has in memory; 0 where the system does not tell."""
+    """Return the bytes of the process in physical memory; 0 if unknown."""
     return _status("VmRSS")
 
 
 def _out_of_memory(size: int) -> OutOfMemoryError:
-    hint = "Allow more with --memory if the file is one that you trust."
-    return OutOfMemoryError(f"the work needs more than the {size >> 20} MiB of memory that it may have", hint=hint)
+    hint = "Allow more with --memory if you trust the file."
+    return OutOfMemoryError(f"the work needs more than the {size >> 20} MiB of memory that it is allowed", hint=hint)
 
 
 def _status(name: str, path: str = "/proc/self/status") -> int:

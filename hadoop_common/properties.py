@@ -1,4 +1,4 @@
-"""java.util.Properties text, as VERSION files hold it: ISO-8859-1 with backslash escapes."""
+"""java.util.Properties text, as in VERSION files: ISO-8859-1 with backslash escapes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 def parse_properties(data: bytes) -> dict[str, str]:
-    r"""Keys and values of a properties file; a key given twice keeps its last value.
+    r"""Parse the keys and values of a properties file; the last value of a key wins.
 
     Raises:
         ValueError: a `\u` escape is malformed.
@@ -27,7 +27,7 @@ def parse_properties(data: bytes) -> dict[str, str]:
 
 
 def format_properties(values: Mapping[str, str], now: datetime) -> bytes:
-    """Properties text that java.util.Properties reads, with the date of `now` as its first line."""
+    """Format properties for java.util.Properties, with the date of `now` as the first line."""
     zone = now.tzname() or "UTC"
     date = f"{_WEEKDAYS[now.weekday()]} {_MONTHS[now.month - 1]} {now:%d %H:%M:%S} {zone} {now.year}"
     lines = [f"#{date}"]
@@ -62,7 +62,7 @@ def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
     units = re.sub(r"\\(u.{0,4}|.)", _unescape_one, text, flags=re.DOTALL)
-    # escapes are UTF-16 units: a character beyond U+FFFF is two of them
+    # escapes are UTF-16 units: a character above U+FFFF takes two
     return units.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
 
 

@@ -1,4 +1,7 @@
-"""Numbers, times, sizes and switches as Hadoop configuration writes them, or ValueError; and times for people."""
+"""Parsers of numbers, times, sizes and switches in Hadoop's configuration, and durations for people.
+
+The parsers raise ValueError.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _HEXADECIMAL = re.compile(r"(-?)0x([0-9a-f]+)", re.IGNORECASE)
 
 
 def duration(seconds: float) -> str:
-    """A time for people, to the second, from an hour on to the minute: "40 s", "3 min 40 s", "26 h 5 min"."""
+    """Format a time to the second, or to the minute from one hour on: "40 s", "3 min 40 s", "26 h 5 min"."""
     total = max(0, round(seconds))
     hours, minutes = divmod(total // 60, 60)
     if hours:
@@ -26,12 +29,12 @@ def duration(seconds: float) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """A count with its noun, whose plural ends in s: "1 segment", "2 segments"."""
+    """Return a count with its noun, whose plural ends in s: "1 segment", "2 segments"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def parse_int(text: str) -> int:
-    """A decimal, or a hexadecimal number with `0x`."""
+    """Parse a decimal number, or a hexadecimal number with `0x`."""
     if (match := _HEXADECIMAL.fullmatch(text)) is not None:
         return _long(int(match[1] + match[2], 16))
     if _DECIMAL.fullmatch(text) is None:
@@ -40,7 +43,7 @@ def parse_int(text: str) -> int:
 
 
 def parse_float(text: str) -> float:
-    """A finite decimal number."""
+    """Parse a finite decimal number."""
     if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", text, re.IGNORECASE) is None:
         raise ValueError("is not a number")
     number = float(text)
@@ -50,7 +53,7 @@ def parse_float(text: str) -> float:
 
 
 def parse_networks(text: str) -> tuple[Network, ...]:
-    """Addresses and networks such as 10.1.0.0/16, separated by commas."""
+    """Parse comma-separated addresses and networks such as 10.1.0.0/16."""
     try:
         return tuple(ipaddress.ip_network(name.strip()) for name in text.split(","))
     except ValueError as fault:
@@ -58,7 +61,7 @@ def parse_networks(text: str) -> tuple[Network, ...]:
 
 
 def parse_bool(text: str) -> bool:
-    """`true` or `false` in any case."""
+    """Parse `true` or `false` in any case."""
     lowered = text.lower()
     if lowered not in ("true", "false"):
         raise ValueError("is neither true nor false")
@@ -66,7 +69,7 @@ def parse_bool(text: str) -> bool:
 
 
 def parse_time(text: str, unit: str) -> float:
-    """Seconds; a number without a suffix (ns, us, ms, s, m, h, d) counts in `unit`."""
+    """Parse a time in seconds; a number without a suffix (ns, us, ms, s, m, h, d) is in `unit`."""
     match = _TIME.fullmatch(text)
     if match is None:
         raise ValueError("is not a time: expected an integer, followed by ns, us, ms, s, m, h, d or nothing")
@@ -74,13 +77,13 @@ def parse_time(text: str, unit: str) -> float:
 
 
 def parse_limit(text: str, unit: str) -> float:
-    """Seconds as `parse_time`; infinity, which is no limit, for 0 and less."""
+    """Parse a time limit in seconds; 0 or less means no limit and returns infinity."""
     seconds = parse_time(text, unit)
     return seconds if seconds > 0 else math.inf
 
 
 def parse_size(text: str) -> int:
-    """Bytes; k, m, g, t, p and e are powers of 1024."""
+    """Parse a size in bytes; the suffixes k, m, g, t, p and e are powers of 1024."""
     match = _SIZE.fullmatch(text)
     if match is None:
         raise ValueError("is not a size: expected an integer, followed by k, m, g, t, p, e or nothing")
@@ -88,7 +91,7 @@ def parse_size(text: str) -> int:
 
 
 def _long(number: int) -> int:
-    """The number itself if it fits Java's long, as every setting has to."""
+    """Return the number if it fits Java's long, as every setting must."""
     if not -(1 << 63) <= number < 1 << 63:
         raise ValueError("does not fit 64 bits")
     return number

@@ -1,6 +1,6 @@
-"""Faults that may last: the log has a line when one begins or changes, and a line when it ends.
+"""Faults that may last: one log line when a fault begins or changes, and one when it ends.
 
-A fault belongs to one operation. It has ended when that operation has succeeded, whatever else succeeded before.
+A fault belongs to one operation. It ends when that operation succeeds, regardless of other operations.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _NUMBERS = re.compile(r"\d+")
 
 
 class Alarm(str):
-    """What an operator has to see to, in one sentence, and what to do about it.
+    """One sentence about a problem that needs an operator's attention.
 
     Attributes:
-        hint: the next step, "" where none is known.
+        hint: the next step, "" if unknown.
     """
 
     hint: str
@@ -34,20 +34,20 @@ class Alarm(str):
 
 
 class RecurringFault:
-    """The fault of one operation that is repeated; any thread may note it, end it or read it.
+    """The fault of one repeated operation; thread-safe.
 
-    A text that differs in its numbers only (seconds, bytes free) is the same fault, and gets no second line.
+    Texts that differ only in their numbers (seconds, free bytes) are the same fault and are logged once.
 
     Args:
-        log: where the lines go.
-        success: begins the line at the end: "the NameNode answers again".
-        unit: what is counted: "polls".
+        log: receives the lines.
+        success: beginning of the last line: "the NameNode answers again".
+        unit: name of the counted events: "polls".
         clock: monotonic seconds.
 
     Attributes:
-        text: what is wrong, as last noted; "" while the operation succeeds.
-        hint: what to do next, "" where that is not known.
-        count: how often in a row the operation failed, whatever the text was.
+        text: the latest problem; "" while the operation succeeds.
+        hint: what to do next, "" if unknown.
+        count: consecutive failures of the operation, whatever their texts.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class RecurringFault:
 
     @property
     def alarm(self) -> Alarm:
-        """What is wrong with its next step, empty while the operation succeeds."""
+        """The current problem with its next step; empty while the operation succeeds."""
         with self._lock:
             return Alarm(self.text, self.hint)
 
     @property
     def seconds(self) -> float:
-        """How long it has lasted, 0 while the operation succeeds."""
+        """How long the fault has lasted, 0 while the operation succeeds."""
         with self._lock:
             return self._clock() - self._since if self.count else 0.0
 
@@ -85,12 +85,12 @@ class RecurringFault:
         bug: BaseException | None = None,
         **fields: object,
     ) -> None:
-        """Note that the operation failed.
+        """Record a failure of the operation.
 
         Args:
             hint: what to do next.
-            bug: a fault of this program, logged with its stack.
-            fields: for a collector of logs.
+            bug: a bug in this program, logged with its stack.
+            fields: extra fields for log collectors.
         """
         with self._lock:
             if not self.count:
@@ -104,13 +104,13 @@ class RecurringFault:
         self._log.log(level, "%s", with_next(text, hint), exc_info=bug, extra=fields)
 
     def ended(self) -> None:
-        """Note that the operation succeeded; logged if it failed before."""
+        """Record a success of the operation; logged if it failed before."""
         if lasted := self._clear():
             seconds, times = lasted
             self._log.info("%s after %s, %d %s", self._success, duration(seconds), times, self._unit)
 
     def forget(self) -> None:
-        """Note that the operation is no longer tried, so that nobody knows whether it would succeed."""
+        """Record that the operation is no longer attempted; whether it would succeed is unknown."""
         self._clear()
 
     def _clear(self) -> tuple[float, int] | None:
@@ -120,9 +120,9 @@ class RecurringFault:
 
 
 class PeerFaults:
-    """The faults of the questions that one peer is asked; each ends when the same question was answered.
+    """The faults of the queries sent to one peer; each ends when the same query is answered.
 
-    A cause that several questions meet, as a peer that is down, is logged for the first of them only.
+    A cause that several queries share, such as a peer that is down, is logged only for the first of them.
 
     Args:
         peer: "NameNode nn1:8020".
@@ -135,13 +135,13 @@ class PeerFaults:
         self._lock = threading.Lock()
         self._events = count()
         self._faults: dict[str, RecurringFault] = {}
-        # by question: what went wrong last, and the numbers of the events
+        # by query: the latest cause, and the sequence numbers of the latest events
         self._causes: dict[str, str] = {}
         self._failed: dict[str, int] = {}
         self._answered: dict[str, int] = {}
 
     def occurred(self, question: str, cause: str, *, hint: str = "", level: int = logging.WARNING) -> None:
-        """Note that there was no answer to `question`, such as "state", because of `cause`."""
+        """Record that `question`, such as "state", was not answered because of `cause`."""
         with self._lock:
             fault = self._faults.get(question)
             if fault is None:
@@ -153,7 +153,7 @@ class PeerFaults:
             fault.occurred(f"{self._peer} does not report its {question}: {cause}", hint=hint, level=level)
 
     def answered(self, question: str) -> None:
-        """Note that `question` was answered."""
+        """Record that `question` was answered."""
         with self._lock:
             self._answered[question] = next(self._events)
             self._causes.pop(question, None)
@@ -162,7 +162,7 @@ class PeerFaults:
             fault.ended()
 
     def _is_known(self, question: str, cause: str) -> bool:
-        """Whether another question met the cause since this one was answered, and it was logged then."""
+        """Return whether another query failed with this cause, and logged it, since this one was last answered."""
         since = self._answered.get(question, -1)
         return any(
             self._faults[each].count and known == same_but_numbers(cause) and self._failed[each] > since
@@ -171,11 +171,11 @@ class PeerFaults:
 
 
 def same_but_numbers(text: str) -> str:
-    """`text` as it is compared: with `#` for each number."""
+    """Return `text` with `#` for each number, for comparison."""
     return _NUMBERS.sub("#", text)
 
 
 def with_next(problem: str | HdfsError, hint: str = "") -> str:
-    """A line of the log that ends with the next step, where there is one."""
+    """Return a log line that ends with the next step, if there is one."""
     hint = hint or (problem.hint if isinstance(problem, HdfsError) else "")
     return f"{problem}; next: {hint}" if hint else str(problem)

@@ -1,4 +1,4 @@
-"""Opens files that somebody else may have put there: regular ones only, without waiting for what is none."""
+"""Opening of untrusted paths: only regular files are opened, and nothing blocks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KINDS = (
 
 
 class NotRegularError(FileFaultError):
-    """What is to be read is no regular file, or none of its kind."""
+    """A path is not a regular file, or the file is of another kind."""
 
     def __init__(self, path: Path, reason: str, hint: str) -> None:
         super().__init__(OSError(errno.EINVAL, reason), path, "cannot be read")
@@ -34,14 +34,14 @@ class SparseFileError(NotRegularError):
 
 
 def open_regular(path: Path, *, follow: bool = True) -> BufferedReader:
-    """`path` for reading.
+    """Open `path` for reading.
 
     Args:
-        follow: whether the last part of the path may be a symbolic link; not where it is served to others.
+        follow: whether the last part of the path may be a symbolic link; False for files served to others.
 
     Raises:
-        NotRegularError: it is no regular file.
-        OSError: it cannot be opened; a link that is not followed is ELOOP.
+        NotRegularError: it is not a regular file.
+        OSError: it cannot be opened; ELOOP for a link that is not followed.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     descriptor = os.open(path, flags)
@@ -49,7 +49,7 @@ def open_regular(path: Path, *, follow: bool = True) -> BufferedReader:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
             kind = next((name for test, name in _KINDS if test(mode)), "something else")
-            raise NotRegularError(path, f"it is {kind}, no regular file", "Name a regular file, or move it away.")
+            raise NotRegularError(path, f"it is {kind}, not a regular file", "Name a regular file, or move it away.")
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
@@ -57,29 +57,28 @@ def open_regular(path: Path, *, follow: bool = True) -> BufferedReader:
 
 
 def read_regular(path: Path, most: int, *, follow: bool = True) -> bytes:
-    """All of a small file.
+    """Read a small file.
 
     Args:
-        path: of the file.
-        most: bytes that it may have.
+        most: maximum size in bytes.
         follow: as for `open_regular`.
 
     Raises:
-        NotRegularError: it is no regular file, or larger.
+        NotRegularError: it is not a regular file, or larger.
         OSError: it cannot be read.
     """
     with open_regular(path, follow=follow) as source:
         content = source.read(most + 1)
     if len(content) > most:
-        raise NotRegularError(path, f"it has more than {most} bytes", "Look at it: this is another kind of file.")
+        raise NotRegularError(path, f"it has more than {most} bytes", "Check the file: it is of another kind.")
     return content
 
 
 def refuse_holes(path: Path, source: BufferedReader) -> None:
-    """A terabyte of nothing is not read: an image or a segment is written from its first byte to its last one.
+    """Reject a file with large holes: images and segments are written from the first byte to the last.
 
     Raises:
-        SparseFileError: the open file has holes of more than 64 MiB together.
+        SparseFileError: the open file has holes of more than 64 MiB in total.
     """
     descriptor, size = source.fileno(), os.fstat(source.fileno()).st_size
     holes = end = 0
@@ -90,14 +89,14 @@ def refuse_holes(path: Path, source: BufferedReader) -> None:
                 try:
                     end = os.lseek(descriptor, start, os.SEEK_DATA)
                 except OSError:
-                    # there are no data behind it
+                    # no data follows
                     end = size
                 holes += end - start
             else:
                 end = size
         os.lseek(descriptor, 0, os.SEEK_SET)
     except OSError:
-        # the file system does not tell
+        # the file system does not report holes
         return
     if holes > _MOST_HOLES:
         text = f"it is sparse: of its {size} bytes at least {holes} were never written"

@@ -1,4 +1,4 @@
-"""Tells systemd how a service is (sd_notify(3)): one datagram of KEY=VALUE lines to the socket it names."""
+"""Notifications to systemd (sd_notify(3)): one datagram of KEY=VALUE lines to the socket it names."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ _ABSTRACT = "@"
 
 
 class Notifier:
-    """Sends a service's state; may be used by several threads.
+    """Thread-safe sender of a service's state.
 
-    A service that cannot tell its state works on: a failed datagram is logged, the first of a row as a warning.
+    A failed notification does not stop the service; it is logged, the first of a series as a warning. All methods
+    return whether the notification was sent.
 
     Args:
-        address: what NOTIFY_SOCKET holds, a path or `@name` of the abstract namespace; "" makes every call do nothing.
-        monotonic_usec: CLOCK_MONOTONIC in microseconds, which systemd wants with RELOADING=1.
+        address: value of NOTIFY_SOCKET, a path or `@name` in the abstract namespace; "" disables notifications.
+        monotonic_usec: CLOCK_MONOTONIC in microseconds, which systemd requires with RELOADING=1.
     """
 
     def __init__(
@@ -30,27 +31,27 @@ class Notifier:
 
     @property
     def enabled(self) -> bool:
-        """Whether anybody listens."""
+        """Whether notifications are sent."""
         return bool(self._address)
 
     def ready(self, status: str = "") -> bool:
-        """The service is up, or up again after a reload. Returns whether it was told, as all of these do."""
+        """Report that the service is up, also after a reload."""
         return self._send({"READY": "1"} | _status(status))
 
     def reloading(self, status: str = "") -> bool:
-        """Settings are read again; `ready` has to follow."""
+        """Report that settings are being reloaded; `ready` must follow."""
         return self._send({"RELOADING": "1", "MONOTONIC_USEC": str(self._monotonic_usec())} | _status(status))
 
     def stopping(self, status: str = "") -> bool:
-        """The service is on its way down."""
+        """Report that the service is shutting down."""
         return self._send({"STOPPING": "1"} | _status(status))
 
     def status(self, text: str) -> bool:
-        """One line for `systemctl status`."""
+        """Set the line that `systemctl status` shows."""
         return self._send({"STATUS": _line(text)})
 
     def watchdog(self) -> bool:
-        """The service is alive; to be sent within each WatchdogSec."""
+        """Report that the service is alive; due within each WatchdogSec."""
         return self._send({"WATCHDOG": "1"})
 
     def _send(self, values: Mapping[str, str]) -> bool:
@@ -75,9 +76,9 @@ class Notifier:
 
 
 def watchdog_interval(environment: Mapping[str, str], pid: int) -> float | None:
-    """Seconds between two `watchdog` calls of process `pid`: half of WATCHDOG_USEC (sd_watchdog_enabled(3)).
+    """Return the seconds between two `watchdog` calls of process `pid`: half of WATCHDOG_USEC (sd_watchdog_enabled(3)).
 
-    None where no watchdog is asked for, or where it is for another process.
+    None if no watchdog is configured, or if it is for another process.
     """
     microseconds = environment.get("WATCHDOG_USEC", "")
     owner = environment.get("WATCHDOG_PID", "")
@@ -101,5 +102,5 @@ def _status(text: str) -> dict[str, str]:
 
 
 def _line(text: str) -> str:
-    """A line break would begin another variable."""
+    """Join lines, since a line break would begin another variable."""
     return " ".join(text.split())

@@ -1,8 +1,8 @@
-"""A thread that watches the connections of one port, and never waits for any of them.
+"""A thread that serves all connections of one port without blocking on any of them.
 
-Peers are not trusted: whoever connects gets a place only within the limits, and loses it when it is late. Where the
-places are taken, the one goes whose peer has most of them, first of those that never asked for anything, then of those
-that idle; a peer with few connections is not hurt by one with many. Work is done by other threads.
+Peers are not trusted: a new connection is accepted only within the limits, and is closed when it is late. When all
+places are used, the peer with the most connections loses one: first a connection that never made a request, then an
+idle one. A peer with many connections cannot displace a peer with few. Other threads do the work.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ _LOG = logging.getLogger(__name__)
 _BACKLOG = 512
 _ACCEPTS_AT_ONCE = 32
 _TICK = 1.0
-# how long nobody is accepted when the system has no descriptor or memory left
+# how long no connection is accepted when the system is out of descriptors or memory
 _EXHAUSTED_SECONDS = 1.0
 _AFTER_FAULT_SECONDS = 0.1
 _AT_ONCE = struct.pack("ii", 1, 0)
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 BUSY, IDLE, UNPROVEN = range(3)
-"""How much a connection deserves its place: one that a thread works on keeps it."""
+"""Priority of a connection for keeping its place; a BUSY connection, which a thread works on, keeps it."""
 
 
 class Channel:
-    """One connection; its methods are called by the loop's thread unless they say otherwise.
+    """One connection. The loop's thread calls its methods unless stated otherwise.
 
     Attributes:
-        peer: the address it comes from.
-        since: when it last did something that counts, on the monotonic clock.
-        polite: whether what was sent is to arrive even where the connection is ended for being late.
+        peer: the remote address.
+        since: time of the last relevant activity, on the monotonic clock.
+        polite: whether sent data should still arrive if the connection is closed for being late.
     """
 
     polite = False
@@ -52,39 +52,39 @@ class Channel:
         self.since = time.monotonic()
 
     def interest(self) -> int:
-        """What to wait for: selectors.EVENT_READ and EVENT_WRITE, or 0."""
+        """Return the events to wait for: selectors.EVENT_READ and EVENT_WRITE, or 0."""
         raise NotImplementedError
 
     def readable(self) -> None:
-        """Bytes, or the end, can be read without waiting."""
+        """Handle bytes, or the end, that can be read without blocking."""
         raise NotImplementedError
 
     def writable(self) -> None:
-        """Something can be sent without waiting."""
+        """Handle a socket that can be written without blocking."""
         raise NotImplementedError
 
     def overdue(self, now: float) -> str:
-        """Why it has to go now, for the count of refusals; "" while it may stay."""
+        """Return why the connection must be closed now, for the count of refusals; "" if it may stay."""
         raise NotImplementedError
 
     def standing(self) -> int:
-        """BUSY, IDLE or UNPROVEN."""
+        """Return BUSY, IDLE or UNPROVEN."""
         raise NotImplementedError
 
     def let_go(self) -> bool:
-        """Whether it may be ended for another one: False where a thread has just begun to work on it."""
+        """Return whether another connection may replace this one; False if a thread has just begun to work on it."""
         return True
 
     def ended(self) -> None:
-        """It was taken from the loop, and its socket is closed after this."""
+        """Clean up after removal from the loop, before the socket is closed."""
 
 
 class SocketLoop:
-    """Serves one port with the channels that `make` returns for new connections.
+    """The event loop of one port, with the channels that `make` returns for new connections.
 
     Args:
         name: of the thread.
-        make: called by the loop's thread with a connection that does not block, and the peer's address.
+        make: called by the loop's thread with a non-blocking connection and the peer's address.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class SocketLoop:
         self._waker: socket.socket | None = None
         self._tasks: deque[Callable[[], None]] = deque()
         self._channels: set[Channel] = set()
-        # The same by the peer's address, the oldest first.
+        # the channels by peer address, the oldest first
         self._peers: dict[str, dict[Channel, None]] = {}
         self._listener: socket.socket | None = None
         self._accepts_from = 0.0
@@ -111,7 +111,7 @@ class SocketLoop:
     # ---- for any thread ------------------------------------------------------------------------------------
 
     def listen(self, host: str, port: int) -> tuple[str, int]:
-        """Bind and listen; the address that it is. Connections are accepted once the loop is started.
+        """Bind and listen; return the actual address. Connections are accepted once the loop is started.
 
         Raises:
             OSError: the address cannot be used.
@@ -128,23 +128,23 @@ class SocketLoop:
         return str(bound), int(number)
 
     def start(self) -> None:
-        """Serve; RuntimeError where there can be no more threads."""
+        """Start the thread; raises RuntimeError if the system allows no more threads."""
         self._thread.start()
 
     def call(self, task: Callable[[], None]) -> None:
-        """Have the loop's thread do something soon; what comes after the end is not done."""
+        """Run `task` soon in the loop's thread; tasks after the end are dropped."""
         self._tasks.append(task)
         assert self._waker is not None
-        # A full pipe wakes it as well, and one that is closed needs no waking.
+        # a full pipe also wakes the loop, and a closed one needs no waking
         with contextlib.suppress(OSError):
             self._waker.send(b"\0")
 
     def read_soon(self, channel: Channel) -> None:
-        """Have it read though its socket does not show that there is something."""
+        """Read from a channel although its socket does not signal data."""
         self.call(lambda: self._serve(channel, selectors.EVENT_READ))
 
     def run(self, task: Callable[[], None]) -> None:
-        """Have the loop's thread do something, and wait for it."""
+        """Run `task` in the loop's thread and wait for it."""
         done = threading.Event()
 
         def do() -> None:
@@ -158,14 +158,14 @@ class SocketLoop:
             pass
 
     def stop_listening(self) -> None:
-        """Accept nobody any more; connections stay."""
+        """Stop accepting connections; existing ones stay."""
         if self._thread.is_alive():
             self.run(self._close_listener)
         else:
             self._close_listener()
 
     def stop(self) -> None:
-        """End all connections and the thread."""
+        """Close all connections and end the thread."""
         if self._thread.is_alive():
             self.call(self._end)
             self._thread.join()
@@ -173,13 +173,13 @@ class SocketLoop:
             self._release()
 
     def channels(self) -> list[Channel]:
-        """Those that are open."""
+        """Return the open channels."""
         return list(self._channels.copy())
 
     # ---- for the loop's own thread -------------------------------------------------------------------------
 
     def update(self, channel: Channel) -> None:
-        """Wait for what `channel` is interested in now."""
+        """Update the events that the loop waits for on `channel`."""
         if channel not in self._channels:
             return
         wanted = channel.interest()
@@ -193,7 +193,7 @@ class SocketLoop:
             self._selector.modify(channel.socket, wanted, channel)
 
     def discard(self, channel: Channel, reason: str = "") -> None:
-        """Close a connection; with a `reason` it counts as refused."""
+        """Close a connection; with a `reason`, count it as refused."""
         if channel not in self._channels:
             return
         self._channels.remove(channel)
@@ -207,17 +207,17 @@ class SocketLoop:
             self._refusals.count(reason)
             _LOG.debug("a connection of %s is ended: %s", channel.peer, reason)
             if not channel.polite:
-                # What it did not take is not kept for it by the system either.
+                # discard unsent data, so that the system does not keep it
                 with contextlib.suppress(OSError):
                     channel.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         channel.ended()
         channel.socket.close()
 
     def make_room(self, peer: str | None = None) -> bool:
-        """End the connection that deserves its place least, of `peer` or of all; False where all are busy."""
+        """Close the connection with the lowest priority, of `peer` or of all; return False if all are busy."""
         peers = [self._peers[peer]] if peer is not None else sorted(self._peers.values(), key=len, reverse=True)
         for channels in peers:
-            # The oldest of those that never asked for anything is mostly the first.
+            # usually the oldest connection that never made a request comes first
             worst = next((each for each in channels if each.standing() == UNPROVEN), None) or min(
                 (each for each in channels if each.standing() == IDLE), key=lambda each: each.since, default=None
             )
@@ -232,8 +232,8 @@ class SocketLoop:
                 try:
                     self._turn()
                 except Exception:
-                    # A port goes on, whatever one connection or task brought about.
-                    _LOG.exception("%s met a fault of this server's own", self._thread.name)
+                    # the port keeps serving after any fault of a connection or task
+                    _LOG.exception("%s failed because of a bug", self._thread.name)
                     time.sleep(_AFTER_FAULT_SECONDS)
         finally:
             self._release()
@@ -270,7 +270,7 @@ class SocketLoop:
             _LOG.debug("the connection of %s broke: %s", channel.peer, fault)
             self.discard(channel)
         except Exception:
-            _LOG.exception("the connection of %s is closed for a reason of this server's own", channel.peer)
+            _LOG.exception("the connection of %s is closed because of a bug", channel.peer)
             self.discard(channel)
         self.update(channel)
 
@@ -294,14 +294,14 @@ class SocketLoop:
                 if fault.errno in _EXHAUSTED:
                     self._exhausted(fault)
                     return
-                # It was gone before it was taken.
+                # the peer closed the connection before it was accepted
                 continue
             self._take(connection, str(address[0]))
 
     def _exhausted(self, fault: OSError) -> None:
         self._refusals.count("no descriptors")
         if not self.make_room():
-            _LOG.error("nobody can be accepted now: %s", fault)
+            _LOG.error("no connection can be accepted now: %s", fault)
             self._accepts_from = time.monotonic() + _EXHAUSTED_SECONDS
 
     def _take(self, connection: socket.socket, peer: str) -> None:

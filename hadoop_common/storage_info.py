@@ -1,4 +1,4 @@
-"""The VERSION file of a storage directory (Storage, NNStorage): which namespace it belongs to."""
+"""The VERSION file of a storage directory (Storage, NNStorage), which identifies its namespace."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _MOST_BYTES = 64 * 1024
 
 
 class VersionFileError(HdfsError):
-    """A VERSION file lacks a key or holds a value of the wrong kind."""
+    """A VERSION file lacks a key or has a value of the wrong type."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
 
 
 @dataclass(frozen=True, slots=True)
 class StorageInfo:
-    """What a VERSION file says. `layout_version` is negative and falls as formats grow; `c_time` is in ms."""
+    """The content of a VERSION file. `layout_version` is negative and decreases with new formats; `c_time` is in ms."""
 
     layout_version: int
     namespace_id: int
@@ -34,15 +34,15 @@ class StorageInfo:
     storage_type: str = NAME_NODE
 
     def colon_string(self) -> str:
-        """`layoutVersion:namespaceID:cTime:clusterID`, as image transfers carry it (StorageInfo)."""
+        """Return `layoutVersion:namespaceID:cTime:clusterID`, as in image transfers (StorageInfo)."""
         return f"{self.layout_version}:{self.namespace_id}:{self.c_time}:{self.cluster_id}"
 
 
 def parse_version(text: bytes, source: str) -> StorageInfo:
-    """Read a VERSION file; `source` names it in errors.
+    """Parse a VERSION file; `source` names it in errors.
 
     Raises:
-        VersionFileError: a key is missing or holds no number.
+        VersionFileError: a key is missing or its value is not a number.
     """
     try:
         values = parse_properties(text)
@@ -64,14 +64,14 @@ def read_version(path: Path) -> StorageInfo:
 
     Raises:
         VersionFileError: it is damaged.
-        NotRegularError: it is no regular file, or one of more than 64 KiB.
+        NotRegularError: it is not a regular file, or larger than 64 KiB.
         OSError: it cannot be read.
     """
     return parse_version(read_regular(path, _MOST_BYTES), str(path))
 
 
 def format_version(info: StorageInfo, now: datetime) -> bytes:
-    """VERSION text for `info`; `now` is the date in its comment line."""
+    """Format a VERSION file for `info`; `now` is the date in its comment line."""
     values = {
         "namespaceID": str(info.namespace_id),
         "clusterID": info.cluster_id,

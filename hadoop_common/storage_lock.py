@@ -1,4 +1,4 @@
-"""`in_use.lock` (Storage.StorageDirectory.tryLock): one process at a time works in a storage directory."""
+"""`in_use.lock` (Storage.StorageDirectory.tryLock): one process at a time uses a storage directory."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _held_guard = threading.Lock()
 
 
 class StorageInUseError(StorageError):
-    """Somebody else works in the storage directory."""
+    """Another process or object uses the storage directory."""
 
 
 class StorageLock:
     """The lock of the storage directory `directory`; a context manager.
 
-    It covers the whole of `<directory>/in_use.lock` with a POSIX record lock, as Java's FileChannel.tryLock
-    does, so a NameNode and we keep each other out. Release removes the file, as a NameNode does at its exit;
-    who opened it before that finds out that it locked a file without a name, and tries again.
+    A POSIX record lock covers the whole of `<directory>/in_use.lock`, as with Java's FileChannel.tryLock, so a NameNode
+    and this program exclude each other. Release removes the file, as a NameNode does at its exit. A process that opened
+    the file before finds that it has locked a file without a name, and retries.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -47,15 +47,15 @@ class StorageLock:
 
     @property
     def held(self) -> bool:
-        """Whether this object has the lock now."""
+        """Whether this object holds the lock."""
         return self._descriptor is not None
 
     def acquire(self) -> None:
         """Take the lock, or fail at once.
 
         Raises:
-            StorageInUseError: another process holds it, or another object of this one.
-            StorageError: the file cannot be made.
+            StorageInUseError: another process, or another object of this process, holds it.
+            StorageError: the file cannot be created.
         """
         try:
             info = self.directory.stat()
@@ -70,7 +70,7 @@ class StorageLock:
             raise
 
     def release(self) -> None:
-        """Let go of the lock; nothing happens where it is not held. A file that stays is no lock, and only reported."""
+        """Release the lock if it is held. A lock file that cannot be removed is not a lock and is only logged."""
         if self._descriptor is None:
             return
         descriptor, self._descriptor = self._descriptor, None
@@ -89,7 +89,7 @@ class StorageLock:
         self.release()
 
     def _open_locked(self) -> int | None:
-        """The locked file, or None where its last holder removed it in between."""
+        """Return the descriptor of the locked file, or None if its last holder removed it in between."""
         try:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as fault:
@@ -123,7 +123,7 @@ class StorageLock:
         return StorageInUseError(
             f"{self.path} is held by {holder}",
             hint="Leave that process alone, it may be the NameNode: give this one directories of its own "
-            "(dfs.namenode.checkpoint.dir, for a standby dfs.namenode.name.dir). Two on one directory destroy it.",
+            "(dfs.namenode.checkpoint.dir, for a standby dfs.namenode.name.dir). Two processes in one destroy it.",
         )
 
     def _failure(self, fault: OSError) -> StorageError:

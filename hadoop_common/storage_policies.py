@@ -10,11 +10,11 @@ DEFAULT_POLICY = 7
 
 @dataclass(frozen=True, slots=True)
 class StoragePolicy:
-    """Names of storage types that the replicas of a block go to, in this order.
+    """Storage types for the replicas of a block, in order.
 
     Attributes:
-        creation_fallback, replication_fallback: what is taken instead where a type has no room.
-        copied: a new file takes it over from its directory, and keeps it (copyOnCreateFile).
+        creation_fallback, replication_fallback: storage types to use if a type has no space.
+        copied: whether a new file inherits and keeps the policy of its directory (copyOnCreateFile).
     """
 
     id: int
@@ -42,5 +42,5 @@ STORAGE_POLICIES = (
 
 
 def storage_policy(policy_id: int) -> StoragePolicy | None:
-    """The policy of that id; None where there is none."""
+    """Return the policy with this id, or None."""
     return next((policy for policy in STORAGE_POLICIES if policy.id == policy_id), None)

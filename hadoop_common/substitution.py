@@ -11,12 +11,12 @@ _ENVIRONMENT = re.compile(r"env\.(.*?)(?:(:?-)(.*))?")
 
 
 def substitute(text: str, environment: Mapping[str, str], look_up: Callable[[str], str | None]) -> str:
-    """`text` with its variables replaced; the first one nobody knows ends it and stays, as in Hadoop.
+    """Return `text` with its variables replaced; an unknown variable stays and ends the replacement, as in Hadoop.
 
     `${env.NAME}`, `${env.NAME-default}` and `${env.NAME:-default}` read `environment`, others `look_up`.
 
     Raises:
-        ValueError: still variables left after 20 replacements, so the values refer to each other in a circle.
+        ValueError: variables are left after 20 replacements, so the values refer to each other in a circle.
     """
     for _ in range(MAX_SUBSTITUTIONS):
         match = _VARIABLE.search(text)
@@ -32,12 +32,12 @@ def substitute(text: str, environment: Mapping[str, str], look_up: Callable[[str
 
 
 def has_variable(text: str) -> bool:
-    """Whether a `${name}` is left in `text`."""
+    """Return whether `text` contains a `${name}`."""
     return _VARIABLE.search(text) is not None
 
 
 def system_properties(environment: Mapping[str, str]) -> dict[str, str]:
-    """The Java system properties that configuration files use, as far as `environment` tells them."""
+    """Return the Java system properties used in configuration files, as far as `environment` provides them."""
     user = environment.get("USER") or environment.get("LOGNAME")
     found = {
         "user.name": user,

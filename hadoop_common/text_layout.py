@@ -1,4 +1,4 @@
-"""Text for people: fits a width without breaking a word; plain lines, one for each thing, where there is no width."""
+"""Text layout for people: fits a width without breaking words; plain lines if there is no width."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _GAP = "  "
 
 
 def byte_count(size: float) -> str:
-    """`112.5 MB`, in powers of 1000."""
+    """Format a size in powers of 1000: `112.5 MB`."""
     return filesize.decimal(int(size))
 
 
@@ -25,7 +25,7 @@ def duration(seconds: float) -> str:
 
 
 def wrapped(start: str, text: str, width: int | None) -> list[str]:
-    """`text` behind `start`, and below itself in the lines that follow; one line where `width` is None."""
+    """Wrap `text` after `start`, with a hanging indent; one line if `width` is None."""
     if width is None:
         return [f"{start}{text}".rstrip()]
     lines = textwrap.wrap(
@@ -42,14 +42,13 @@ def wrapped(start: str, text: str, width: int | None) -> list[str]:
 def table_lines(
     titles: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[bool], width: int | None
 ) -> list[str]:
-    """A table without borders; no cell is broken, and titles only between words.
+    """Lay out a table without borders; cells are not broken, and titles only between words.
 
-    Columns of text come last, the longest at the very end, where it does no harm: in a row that is wider than `width`
-    it has a line of its own.
+    Text columns come last, the longest at the end: in a row wider than `width` the last cell gets its own line.
 
     Args:
-        right: whether a column is aligned to the right, as numbers are.
-        width: of the terminal, None for any.
+        right: whether a column is right-aligned, as numbers are.
+        width: of the terminal, None for unlimited.
     """
     rows = [[_printable(cell) for cell in row] for row in rows]
     longest = [max((len(row[column]) for row in rows), default=0) for column in range(len(titles))]
@@ -72,12 +71,12 @@ def table_lines(
 
 
 def _printable(cell: str) -> str:
-    """Names of files may hold what moves a terminal's cursor."""
+    """Escape characters of file names that would move a terminal's cursor."""
     return cell if cell.isprintable() else "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in cell)
 
 
 def _head(title: str, cells: Sequence[str], width: int | None) -> list[str]:
-    """The title in lines that are no wider than the column has to be."""
+    """Split a title into lines no wider than its column must be."""
     if width is None:
         return [title]
     least = max([1, *map(len, title.split()), *map(len, cells)])

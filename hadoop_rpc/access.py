@@ -1,4 +1,4 @@
-"""Services whose calls pass a decision first: who may do what."""
+"""Access checks for RPC services."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hadoop_rpc.service import CallContext, Handler, Method, Service
 
 
 def guarded(service: Service, access: AccessControl, right_of: Callable[[str], Right]) -> Service:
-    """`service`, a call of which is an AccessControlError where the caller may not make it.
+    """Return `service` with each call checked; a refused call raises AccessControlError.
 
-    Where callers prove who they are, that was decided when the connection was opened for the protocol.
+    With Kerberos, access was already checked when the connection was opened.
 
     Args:
-        right_of: the right that a method needs, by its name.
+        right_of: returns the right that a method requires.
     """
     if access.by_name:
         return service

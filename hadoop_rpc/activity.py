@@ -1,4 +1,4 @@
-"""What an RPC server measures of itself: calls, how long they waited and took, and bytes (RpcMetrics)."""
+"""Statistics of an RPC server: calls, their waiting and processing times, and bytes (RpcMetrics)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class RpcCounts:
     """Totals since the start.
 
     Attributes:
-        calls: that were performed; `successes` of them were answered without an error.
-        queue_seconds: that calls waited for a handler; `processing_seconds`: that handlers took.
+        calls: performed calls; `successes` of them were answered without an error.
+        queue_seconds: time that calls waited for a handler; `processing_seconds`: time in handlers.
         received, sent: bytes.
     """
 
@@ -25,14 +25,14 @@ class RpcCounts:
 
 
 class RpcActivity:
-    """Counts them; for any thread."""
+    """Thread-safe counters of an RPC server."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts = RpcCounts()
 
     def performed(self, queued: float, took: float, *, success: bool) -> None:
-        """A call was performed; `queued` and `took` are seconds."""
+        """Count a performed call; `queued` and `took` are seconds."""
         with self._lock:
             counts = self._counts
             counts.calls += 1
@@ -41,12 +41,12 @@ class RpcActivity:
             counts.processing_seconds += took
 
     def moved(self, *, received: int = 0, sent: int = 0) -> None:
-        """So many bytes came from peers, or went to them."""
+        """Count bytes received from peers or sent to them."""
         with self._lock:
             self._counts.received += received
             self._counts.sent += sent
 
     def counts(self) -> RpcCounts:
-        """The totals as they are now."""
+        """Return the current totals."""
         with self._lock:
             return replace(self._counts)

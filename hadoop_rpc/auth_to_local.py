@@ -1,7 +1,7 @@
-"""From a Kerberos principal to the short name that HDFS knows (hadoop.security.auth_to_local, KerberosName).
+"""Mapping of Kerberos principals to HDFS's short names (hadoop.security.auth_to_local, KerberosName).
 
-Rules are tried in their order; the first that has a result wins. They hold regular expressions of Java: what has
-another meaning in Python, or none, is refused when they are read.
+Rules are tried in order; the first with a result wins. They contain Java regular expressions: an expression that Python
+interprets differently is rejected when the rules are parsed.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _RULE = re.compile(r"\s*((DEFAULT)|(RULE:\[(\d*):([^\]]*)](\(([^)]*)\))?(s/([^/]
 _PRINCIPAL = re.compile(r"([^/@]+)(?:/([^/@]+))?(?:@([^/@]+))?")
 _PARAMETER = re.compile(r"\$(\d*)")
 _NOT_SIMPLE = re.compile(r"[/@]")
-# classes of Unicode and POSIX, quoting, octal numbers, intersections and unions, and groups that are written otherwise
+# Unicode and POSIX classes, quoting, octal numbers, class intersections and unions, and other group syntax
 _ONE_SIDED = re.compile(r"\\[pPQEGhHvVRXkcexNzZ0]|&&|\[[^\]]*\[|\(\?[^:=!<imsx]|\(\?<[^=!]")
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """DEFAULT where `components` is None."""
+    """One rule; DEFAULT if `components` is None."""
 
     text: str
     components: int | None
@@ -39,12 +39,12 @@ class NameRules:
     """The rules of one configuration.
 
     Args:
-        text: "" is DEFAULT.
-        realm: the default one, which DEFAULT takes principals of.
+        text: the rules; "" means DEFAULT.
+        realm: default realm, whose principals DEFAULT accepts.
         mechanism: one of `MECHANISMS`.
 
     Raises:
-        ValueError: a rule cannot be read, or holds an expression that means something else here.
+        ValueError: a rule is malformed, or contains an expression with another meaning in Python.
     """
 
     def __init__(self, text: str, realm: str, mechanism: str = "hadoop") -> None:
@@ -64,16 +64,16 @@ class NameRules:
         return hash((self._source, self._realm, self._mit))
 
     def in_realm(self, realm: str) -> NameRules:
-        """The same rules with another default realm."""
+        """Return the same rules with another default realm."""
         made = copy(self)
         made._realm = realm
         return made
 
     def short_name(self, principal: str) -> str:
-        """The short name.
+        """Map a principal to its short name.
 
         Raises:
-            ValueError: this is no principal, or no rule has a name for it.
+            ValueError: the text is not a principal, or no rule has a name for it.
         """
         found = _PRINCIPAL.fullmatch(principal)
         if found is None or (found[2] and not found[3]):
@@ -138,17 +138,19 @@ def _rule(found: re.Match[str]) -> _Rule:
 def _expression(text: str) -> re.Pattern[str]:
     if wrong := _ONE_SIDED.search(text):
         raise ValueError(
-            f"the expression {text} holds {wrong[0]}, which is not the same in Java and here: write it otherwise"
+            f"the expression {text} contains {wrong[0]}, which Java and Python interpret differently: rewrite it"
         )
     try:
-        # \w, \d, \s and \b are of ASCII in Java
+        # \w, \d, \s and \b are ASCII-only in Java
         return re.compile(text, re.ASCII)
     except re.error as fault:
         raise ValueError(f"the expression {text} cannot be read: {fault}") from fault
 
 
 def _replacement(text: str) -> Callable[[re.Match[str]], str]:
-    """`$1` is a group and a backslash takes what follows as it is, in Java; an unmatched group is nothing."""
+    """Compile a Java replacement: `$1` is a group, a backslash quotes the next character, an unmatched group is
+    empty.
+    """
     pieces: list[str | int] = []
     position = 0
     while position < len(text):
@@ -177,7 +179,7 @@ def _replacement(text: str) -> Callable[[re.Match[str]], str]:
 def _formatted(text: str, parts: list[str]) -> str:
     def part(found: re.Match[str]) -> str:
         if not found[1]:
-            raise ValueError(f"the format {text} of an auth_to_local rule holds $ without a number")
+            raise ValueError(f"the format {text} of an auth_to_local rule contains $ without a number")
         if int(found[1]) >= len(parts):
             raise ValueError(f"index {found[1]} is out of the valid range of the format {text}")
         return parts[int(found[1])]

@@ -1,4 +1,4 @@
-"""A client of Hadoop RPC: calls from any thread over one connection that is made, and made again, when needed."""
+"""A thread-safe client of Hadoop RPC: one connection, opened and reopened as needed."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ M = TypeVar("M", bound=Message)
 
 
 class RpcClient:
-    """Calls the methods of one protocol at one server; any thread may call, a context manager closes it.
+    """Caller of the methods of one protocol at one server; thread-safe, and a context manager that closes it.
 
-    A call that is repeated keeps its client and call id, so that the server's retry cache can answer it.
+    A repeated call keeps its client and call ids, so that the server's retry cache can answer it.
 
     Args:
         host, port: of the server.
         protocol: full Java name of the protocol.
-        user: whom the server takes the caller for; with `security` that is its principal.
+        user: name of the caller; with `security` it is the principal.
         timeout: seconds to wait for each answer; infinity waits until the connection breaks.
-        connect_timeout: seconds to wait for the connection, the negotiation included.
-        security: logs in by Kerberos; None goes without.
-        ping_interval: seconds of silence after which a waiting client sends a sign of life, which shows a dead peer.
-        retry: when a call is tried again.
+        connect_timeout: seconds to wait for the connection, including the negotiation.
+        security: Kerberos login; None connects without security.
+        ping_interval: seconds of silence after which a waiting client sends a ping, which detects a dead peer.
+        retry: decides whether a call is retried.
         sleep: waits between attempts, seconds.
     """
 
@@ -88,10 +88,10 @@ class RpcClient:
 
         Raises:
             RemoteError: the server answered with an exception.
-            RpcConnectionError: it cannot be reached, or the connection broke; `RpcTimeoutError`: no answer in time.
-            RpcProtocolError: it does not speak Hadoop RPC, or the answer is not the message that it should be.
-            AuthenticationRequiredError: there is no authentication that both sides take.
-            KerberosError: we have no ticket for it, or one side does not accept the other's.
+            RpcConnectionError: no connection, or it broke; `RpcTimeoutError`: no answer in time.
+            RpcProtocolError: the server does not speak Hadoop RPC, or the answer is not of the expected type.
+            AuthenticationRequiredError: both sides share no authentication method.
+            KerberosError: we have no ticket for the server, or one side rejects the other.
         """
         call_id = next(self._call_ids) & 0x7FFFFFFF
         for attempt in itertools.count(1):
@@ -102,12 +102,12 @@ class RpcClient:
                 wait = None if self._closed else self._retry.wait_before(attempt, error, idempotent=idempotent)
                 if wait is None:
                     raise
-                _LOG.debug("%s at %s is tried again in %.1f s: %s", method, self.address, wait, error)
+                _LOG.debug("%s at %s is retried in %.1f s: %s", method, self.address, wait, error)
                 self._sleep(wait)
         raise AssertionError("unreachable")
 
     def close(self) -> None:
-        """Close the connection; calls that wait end with RpcConnectionError. A second call does nothing."""
+        """Close the connection; waiting calls raise RpcConnectionError. A second call does nothing."""
         with self._lock:
             self._closed = True
             link, self._link = self._link, None
@@ -130,7 +130,7 @@ class RpcClient:
                 try:
                     self._link = self._open()
                 except LoginRefusedError:
-                    # the server's key may be another one since we got our ticket for it
+                    # the server's key may have changed since we obtained our ticket
                     if self._security is None or not self._security.renew():
                         raise
                     self._link = self._open()
@@ -154,6 +154,6 @@ class RpcClient:
             return parse(response, body)
         except DecodeError as fault:
             raise RpcProtocolError(
-                f"{self.address} answered {method} with something that is not a {response.DESCRIPTOR.name}: {fault}",
+                f"{self.address} answered {method} with a message that is not a {response.DESCRIPTOR.name}: {fault}",
                 hint="Check that both sides are of compatible releases.",
             ) from fault

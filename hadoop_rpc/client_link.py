@@ -1,4 +1,4 @@
-"""One open connection of a client: a socket, its state, and a thread that hands answers to the callers that wait."""
+"""One open client connection: a socket, its state machine, and a thread that passes answers to the waiting callers."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from hadoop_rpc.wire import AuthProtocol
 
 _LOG = logging.getLogger(__name__)
 _RECEIVE_BYTES = 1 << 16
-# A server that closed has sent its last words by then.
+# a server that closes the connection has sent its final error within this time
 _LAST_WORDS_SECONDS = 5.0
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """A call without an answer yet."""
+    """A call without an answer."""
 
     done: threading.Event = field(default_factory=threading.Event)
     body: bytes = b""
@@ -45,7 +45,7 @@ class _Waiting:
 
 
 class ClientLink:
-    """A connection that calls are made over from any thread until it is `broken`; see `open`."""
+    """A connection for calls from any thread until it is `broken`; made by `open`."""
 
     def __init__(self, peer: socket.socket, address: str, state: ClientConnection, ping_interval: float) -> None:
         self._socket = peer
@@ -53,7 +53,7 @@ class ClientLink:
         self._state = state
         self._ping_interval = ping_interval
         self._lock = threading.Lock()
-        # Apart from `_lock`, so that answers are taken while a request is sent: the server may read no more until then.
+        # separate from `_lock`: answers are read while a request is sent, since the server may not read before that
         self._sending = threading.Lock()
         self._waiting: dict[int, _Waiting] = {}
         self._broken = False
@@ -74,24 +74,24 @@ class ClientLink:
         timeout: float,
         ping_interval: float,
     ) -> Self:
-        """Connect, authenticate, and begin to read.
+        """Connect, authenticate, and start the reading thread.
 
         Raises:
-            RpcConnectionError: nobody answers there within `timeout` seconds.
-            RpcProtocolError, AuthenticationRequiredError: who answers is not who we can speak to.
-            KerberosError: there is no ticket for the server, or one side does not accept the other's.
+            RpcConnectionError: no server answers within `timeout` seconds.
+            RpcProtocolError, AuthenticationRequiredError: the server is incompatible.
+            KerberosError: there is no ticket for the server, or one side rejects the other.
         """
         address = f"{host}:{port}"
         try:
             peer = socket.create_connection((host, port), timeout)
-        except (OSError, UnicodeError) as fault:  # the latter where a part of the name is too long, or empty
+        except (OSError, UnicodeError) as fault:  # UnicodeError: a part of the host name is too long or empty
             raise RpcConnectionError(f"cannot connect to {address}: {fault}") from fault
         state = ClientConnection(protocol, user, client_id, auth=auth, security=security)
         try:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             _open(peer, state, address)
-            # From here on a silent peer is pinged, and a send that does not get on is a fault.
+            # from here on a silent peer is pinged, and a send that makes no progress fails
             peer.settimeout(None)
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(ping_interval))
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(timeout))
@@ -107,12 +107,12 @@ class ClientLink:
 
     @property
     def broken(self) -> bool:
-        """Whether no more calls can be made over it."""
+        """Whether the connection is unusable for further calls."""
         with self._lock:
             return self._broken
 
     def call(self, call_id: int, method: str, request: Message, timeout: float, *, retry: int) -> bytes:
-        """Make one call and wait for the body of its answer; see `RpcClient.call` for what it raises."""
+        """Make one call and return the body of its answer; see `RpcClient.call` for the exceptions."""
         waiting = _Waiting()
         with self._lock:
             usable = not self._broken and self._state.state is ClientState.OPEN
@@ -142,7 +142,7 @@ class ClientLink:
         except OSError as fault:
             error = RpcConnectionError(f"{method} could not be sent to {self._address}: {fault}", sent=True)
             if isinstance(fault, ConnectionError):
-                # a server that refuses the whole connection says why and closes, and that may be unread yet
+                # a server that refuses the connection sends the reason before closing, possibly not read yet
                 self._reader.join(_LAST_WORDS_SECONDS)
             with self._lock:
                 self._fail(error)
@@ -153,24 +153,24 @@ class ClientLink:
             raise
 
     def _give_up(self, call_id: int, method: str, timeout: float) -> None:
-        """End a call that has no answer yet, and the connection: what hangs once would let later calls wait as long."""
+        """Abort an unanswered call and the connection: after one hanging call, later calls would hang as long."""
         with self._lock:
             waiting = self._waiting.pop(call_id, None)
         if waiting is not None:
             late = f"{self._address} did not answer {method} within {timeout:g} s"
             waiting.end(b"", RpcTimeoutError(late, sent=True))
-            # Other calls have not waited as long, so that they may be repeated.
+            # other calls have waited less, so they may be repeated
             self.close(RpcConnectionError(f"the connection was closed, since {late}", sent=True))
 
     def close(self, reason: RpcError | None = None) -> None:
-        """Close; callers that wait get `reason`."""
+        """Close the connection; waiting callers get `reason`."""
         with self._lock:
             self._fail(reason or RpcConnectionError(f"the connection to {self._address} was closed here", sent=True))
         if threading.current_thread() is not self._reader:
             self._reader.join()
 
     def _fail(self, error: RpcError) -> None:
-        """With the lock held: the connection is no longer usable."""
+        """Mark the connection as unusable; the caller holds the lock."""
         if not self._broken:
             self._broken = True
             try:
@@ -196,14 +196,14 @@ class ClientLink:
         except OSError as fault:
             reason = RpcConnectionError(f"the connection to {self._address} broke: {fault}", sent=True)
         finally:
-            # Whatever the reason is: nobody is to wait for answers that are not read.
+            # whatever the reason, no caller may keep waiting for answers
             with self._lock:
                 self._fail(reason)
             with self._sending:
                 self._socket.close()
 
     def _receive(self) -> bytes | None:
-        """What came, after a ping for each interval of silence; None once the link is broken."""
+        """Return received bytes, pinging after each interval of silence; None once the connection is broken."""
         while not self.broken:
             try:
                 return self._socket.recv(_RECEIVE_BYTES)
@@ -214,7 +214,7 @@ class ClientLink:
     def _ping(self) -> None:
         with self._lock:
             data = self._state.ping() if self._waiting and not self._broken else b""
-        # Who sends just now gives a sign of life, and must not keep answers from being read.
+        # a thread that is sending already shows that this side is alive, and must not delay reading
         if data and self._sending.acquire(blocking=False):
             try:
                 self._socket.sendall(self._state.seal(data))
@@ -223,7 +223,7 @@ class ClientLink:
 
     def _settle(self, event: Event) -> None:
         if isinstance(event, NegotiationStep | ConnectionReady):
-            raise RpcProtocolError(f"{self._address} continues a negotiation that is over")
+            raise RpcProtocolError(f"{self._address} continues a finished negotiation")
         with self._lock:
             if isinstance(event, Failure) and event.call_id is None:
                 self._refused = event.error
@@ -232,7 +232,7 @@ class ClientLink:
             call_id = event.call_id if event.call_id is not None else -1
             waiting = self._waiting.pop(call_id, None)
         if waiting is None:
-            _LOG.debug("%s answered call %d, for which nobody waits", self._address, call_id)
+            _LOG.debug("%s answered call %d, which has no waiting caller", self._address, call_id)
         elif isinstance(event, Response):
             waiting.end(event.body, None)
         else:
@@ -240,7 +240,7 @@ class ClientLink:
 
 
 def _open(peer: socket.socket, state: ClientConnection, address: str) -> None:
-    """Send what a connection begins with, and negotiate where it does so."""
+    """Send the connection header, and negotiate if the connection starts with SASL."""
     deadline = time.monotonic() + (peer.gettimeout() or 0.0)
     peer.sendall(state.open())
     while state.state.value == "negotiating":

@@ -1,4 +1,4 @@
-"""ClientProtocol, client side: what a checkpointer asks as an operator would (ClientNamenodeProtocol.proto)."""
+"""ClientProtocol, client side: an operator's query that checkpointers need (ClientNamenodeProtocol.proto)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _QUERY: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class RollingUpgradeInfo:
-    """A rolling upgrade; `start_time` in ms since the epoch, `finalized` when it is over."""
+    """A rolling upgrade; `start_time` is in ms since the epoch, `finalized` is true when it is over."""
 
     start_time: int
     finalized: bool
@@ -27,12 +27,14 @@ class RollingUpgradeInfo:
 
 
 class ClientProtocolClient(ProtocolClient):
-    """Calls ClientProtocol at one NameNode as a superuser; every method raises `RpcError`, see `RpcClient.call`."""
+    """Client of ClientProtocol at one NameNode, for superusers; every method raises `RpcError`, see
+    `RpcClient.call`.
+    """
 
     protocol = CLIENT_PROTOCOL
 
     def rolling_upgrade(self) -> RollingUpgradeInfo | None:
-        """The rolling upgrade that the NameNode is in, None where it is in none (`dfsadmin -rollingUpgrade query`)."""
+        """Return the NameNode's rolling upgrade, None if there is none (`dfsadmin -rollingUpgrade query`)."""
         request = pb.RollingUpgradeRequestProto(action=_QUERY)
         answer = self._call("rollingUpgrade", request)
         if not answer.HasField("rollingUpgradeInfo"):

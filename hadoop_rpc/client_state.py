@@ -1,12 +1,12 @@
-"""The client's side of one connection as a state machine: bytes in, events out; no socket, no clock.
+"""The client side of a connection as a state machine: bytes in, events out; no socket, no clock.
 
-The states are `ClientState`. Calls go out in OPEN alone; their answers come in any order, and the call id says whose
-each is. An answer without one is about the connection: it ends all calls, and the connection too. So do bytes that
-are no answer, for where the next one begins is not known then. Nothing leads back from CLOSED: a call that is
-repeated goes over a new one.
+The states are listed in `ClientState`. Calls are sent only in OPEN; answers arrive in any order and are matched by call
+id. An answer without a call id concerns the connection: it ends the connection and all calls. Bytes that are not an
+answer also end the connection, since the start of the next answer is unknown. CLOSED is final: a repeated call needs a
+new connection.
 
-Where integrity or privacy was agreed, all frames after the negotiation travel in tokens (`seal`), the first one, the
-connection context, included; a frame outside of a token is a fault then, for anybody on the way could have sent it.
+With integrity or privacy, all frames after the negotiation travel in tokens (`seal`), beginning with the connection
+context. A frame outside a token is then an error, since anybody on the network path could have sent it.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _SIMPLE_REFUSED = "SIMPLE authentication is not enabled"
 
 
 class ClientState(Enum):
-    """Where a connection stands.
+    """State of a connection.
 
-    NEW → NEGOTIATING (SASL) → OPEN → CLOSED, or NEW → OPEN → CLOSED. Calls are sent when OPEN only.
+    NEW → NEGOTIATING (SASL) → OPEN → CLOSED, or NEW → OPEN → CLOSED. Calls are sent only in OPEN.
     """
 
     NEW = "new"
@@ -56,14 +56,14 @@ class ClientState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NegotiationStep:
-    """The negotiation goes on: `data` is to be sent."""
+    """The negotiation continues; `data` must be sent."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionReady:
-    """The negotiation is over: `data` is to be sent, calls may follow."""
+    """The negotiation is complete; `data` must be sent, then calls may follow."""
 
     data: bytes
 
@@ -78,7 +78,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The server answered a call with an exception; `call_id` None: it ends the connection and all its calls."""
+    """The server answered with an exception; `call_id` None ends the connection and all its calls."""
 
     call_id: int | None
     error: RpcError
@@ -91,13 +91,13 @@ class ClientConnection:
     """One connection to a server for one protocol.
 
     Args:
-        protocol: full Java name of the protocol the connection is opened for.
+        protocol: full Java name of the protocol.
         user: effective user.
         client_id: 16 bytes that identify this client to the server's retry cache, across connections.
-        real_user: who acts as `user`, "" for nobody else.
-        auth: NONE opens without a negotiation, as Hadoop's clients do without security; SASL asks first.
-        security: logs in by Kerberos, which a negotiation always comes before; the principal is the effective user.
-        max_frame: largest response that is taken, in bytes.
+        real_user: the user who acts as `user`, "" if nobody does.
+        auth: NONE opens without a negotiation, as Hadoop's clients do without security; SASL negotiates first.
+        security: Kerberos login, which implies a negotiation; its principal is the effective user.
+        max_frame: maximum size of a response in bytes.
     """
 
     def __init__(
@@ -122,10 +122,10 @@ class ClientConnection:
         self._inner = FrameBuffer(max_frame)
         self.state = ClientState.NEW
 
-    # ---- what to send --------------------------------------------------------------------------------------
+    # ---- sending ---------------------------------------------------------------------------------------------
 
     def open(self) -> bytes:
-        """The first bytes of the connection."""
+        """Return the first bytes of the connection."""
         self._require(ClientState.NEW)
         header = connection_header(self._auth)
         if self._auth is AuthProtocol.SASL:
@@ -136,7 +136,7 @@ class ClientConnection:
         return header + self._context()
 
     def call(self, call_id: int, method: str, request: Message, *, version: int = 1, retry: int = 0) -> bytes:
-        """One call; `retry` counts the attempts before this one."""
+        """Encode a call; `retry` counts the previous attempts."""
         self._require(ClientState.OPEN)
         header = pb.RequestHeaderProto(
             methodName=method, declaringClassProtocolName=self._protocol, clientProtocolVersion=version
@@ -144,12 +144,12 @@ class ClientConnection:
         return request_frame(call_id, self._client_id, delimited(header), delimited(request), retry=retry)
 
     def ping(self) -> bytes:
-        """A sign of life, which is not answered."""
+        """Encode a ping, which the server does not answer."""
         self._require(ClientState.OPEN)
         return request_frame(PING_CALL_ID, b"")
 
     def seal(self, data: bytes) -> bytes:
-        """Frames as they go over the wire. Tokens are counted: they have to be sent in the order they are made in.
+        """Return frames as sent over the network. Tokens are numbered and must be sent in the order of their creation.
 
         Raises:
             KerberosError: a token cannot be made.
@@ -171,15 +171,15 @@ class ClientConnection:
         if self.state is not state:
             raise RuntimeError(f"the connection is {self.state.value}, not {state.value}")
 
-    # ---- what came -----------------------------------------------------------------------------------------
+    # ---- receiving -------------------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> list[Event]:
-        """What `data` completes, in order.
+        """Return the events that `data` completes, in order.
 
         Raises:
-            RpcProtocolError: these are not responses of Hadoop RPC; the connection is no longer usable.
-            AuthenticationRequiredError: the server accepts no authentication that we have.
-            KerberosError: the server does not prove who it is, or a token of its is not what it sent.
+            RpcProtocolError: the bytes are not responses of Hadoop RPC; the connection is unusable.
+            AuthenticationRequiredError: the server accepts none of our authentication methods.
+            KerberosError: the server does not prove its identity, or a token was modified.
         """
         self._frames.feed(data)
         events: list[Event] = []
@@ -199,14 +199,14 @@ class ClientConnection:
         return self._sasl.done and self._sasl.protection is not Protection.AUTHENTICATION
 
     def _unseal(self, body: bytes, events: list[Event]) -> None:
-        """Tokens hold a stream of frames: several in one, or one in several."""
+        """Decode a token of the frame stream: a token may hold several frames, and a frame may span several tokens."""
         reader = DelimitedReader(body)
         header = reader.read(pb.RpcResponseHeaderProto)
         if signed_call_id(header.callId) != SASL_CALL_ID or header.status != pb.RpcResponseHeaderProto.SUCCESS:
             said = f": {header.errorMsg}" if header.errorMsg else ""
             raise RpcProtocolError(
-                f"a frame came outside of a token{said}",
-                hint="Check what is between this host and the server: the frame may be of somebody else.",
+                f"a frame arrived outside a token{said}",
+                hint="Check the network between this host and the server: the frame may come from an attacker.",
             )
         context = self._sasl.context
         assert context is not None
@@ -237,7 +237,7 @@ class ClientConnection:
 
     def _negotiated(self, step: pb.RpcSaslProto) -> NegotiationStep | ConnectionReady:
         if self.state is not ClientState.NEGOTIATING:
-            raise RpcProtocolError(f"a SASL message of state {step.state} came to a connection that is open")
+            raise RpcProtocolError(f"a SASL message of state {step.state} arrived at an open connection")
         answer = self._sasl.answer(step)
         data = sasl_request_frame(answer) if answer is not None else b""
         if not self._sasl.done:

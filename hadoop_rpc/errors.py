@@ -1,4 +1,4 @@
-"""Errors of Hadoop RPC, and which Java exception each stands for, in both directions."""
+"""Errors of Hadoop RPC and their mapping to Java exceptions, in both directions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _STACK_LINE = re.compile(r"\n\s*at [\w.$<>/]+\(")
 
 
 class RpcError(HdfsError):
-    """Root of the package's errors; `exit_code` is that of a failed transfer."""
+    """Root of the package's errors; the exit code is that of a failed transfer."""
 
     exit_code: ClassVar[int] = EXIT_TRANSFER
 
 
 class RpcConnectionError(RpcError):
-    """There is no connection, or it was cut; `sent` tells whether the call may have reached the server."""
+    """There is no connection, or it broke; `sent` is true if the call may have reached the server."""
 
     def __init__(self, message: str, *, hint: str = "", sent: bool = False) -> None:
         super().__init__(
@@ -29,57 +29,53 @@ class RpcConnectionError(RpcError):
 
 
 class RpcTimeoutError(RpcConnectionError):
-    """No answer came in time; the server may still perform the call."""
+    """No answer arrived in time; the server may still perform the call."""
 
 
 class RpcProtocolError(RpcError):
-    """What came over the connection is not Hadoop RPC of version 9."""
+    """The received bytes are not Hadoop RPC of version 9."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(
-            message, hint=hint or "Check that the address is that of RPC, not the HTTP one of the same server."
-        )
+        super().__init__(message, hint=hint or "Check that this is the server's RPC address, not its HTTP address.")
 
 
 class AuthenticationRequiredError(RpcError):
-    """The two sides have no authentication in common."""
+    """The two sides have no authentication method in common."""
 
     exit_code: ClassVar[int] = EXIT_UNSUPPORTED
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(
-            message, hint=hint or "Set hadoop.security.authentication in core-site.xml as the cluster has it."
-        )
+        super().__init__(message, hint=hint or "Set hadoop.security.authentication in core-site.xml as in the cluster.")
 
 
 class KerberosError(RpcError):
-    """Kerberos refused something on this side, or what the other side sent does not prove who it is."""
+    """Kerberos failed on this side, or the other side did not prove its identity."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message, hint=hint or "Run with KRB5_TRACE=/dev/stderr to see what Kerberos does.")
+        super().__init__(message, hint=hint or "Run with KRB5_TRACE=/dev/stderr to trace Kerberos.")
 
 
 class KerberosSetupError(KerberosError):
-    """What Kerberos needs on this host is not there; nothing of it comes by waiting."""
+    """A Kerberos prerequisite is missing on this host; waiting does not help."""
 
     exit_code: ClassVar[int] = EXIT_USAGE
 
 
 class LoginRefusedError(KerberosError):
-    """The server refused our Kerberos token; it writes the cause into its own log only."""
+    """The server rejected our Kerberos token; the cause is only in its log."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"the server refused our Kerberos token: {reason}",
-            hint="Its log says why (Auth failed): often its clock is more than 5 minutes off, or its keytab is older "
+            hint="Its log has the reason (Auth failed): often its clock is over 5 minutes off, or its keytab is older "
             "than its key in the KDC.",
         )
 
 
 class RemoteError(RpcError):
-    """An exception that the server answered a call with.
+    """An exception that the server returned for a call.
 
-    `class_name` is its Java class, `text` what it says, without the class and the stack trace.
+    `class_name` is its Java class, `text` its message without class and stack trace.
     """
 
     java_class: ClassVar[str] = "java.io.IOException"
@@ -96,7 +92,7 @@ _BY_JAVA_CLASS: dict[str, type[RemoteError]] = {}
 
 
 def _java_exception(name: str) -> Callable[[E], E]:
-    """Register the class that stands for a Java exception."""
+    """Register a class for a Java exception."""
 
     def register(cls: E) -> E:
         cls.java_class = name
@@ -107,10 +103,10 @@ def _java_exception(name: str) -> Callable[[E], E]:
 
 
 def remote_error(class_name: str, message: str) -> RemoteError:
-    """The error for a Java exception; one of an unknown class is a plain `RemoteError`."""
+    """Return the error for a Java exception; an unknown class becomes a plain `RemoteError`."""
     text = _STACK_LINE.split(message, maxsplit=1)[0].strip()
     text = text.removeprefix(class_name).removeprefix(": ").strip() or "no reason given"
-    # a message of several lines, as that of safe mode, is one sentence after the other here
+    # lines of a message, as of safe mode, become consecutive sentences
     text = " ".join(text.split("\n"))
     kind = _BY_JAVA_CLASS.get(class_name, RemoteError)
     return kind(text, class_name=class_name)
@@ -118,7 +114,7 @@ def remote_error(class_name: str, message: str) -> RemoteError:
 
 @_java_exception("java.io.IOException")
 class JavaIOError(RemoteError):
-    """What Hadoop has no better word for."""
+    """A failure without a more specific exception in Hadoop."""
 
 
 # ---- state of the server ----
@@ -133,32 +129,32 @@ class StandbyError(RemoteError):
 
 @_java_exception("org.apache.hadoop.ipc.RetriableException")
 class RetriableError(RemoteError):
-    """The server cannot answer now, but soon."""
+    """The server cannot answer now, but will soon."""
 
     default_hint = "Try again later."
 
 
 @_java_exception("org.apache.hadoop.hdfs.server.namenode.SafeModeException")
 class SafeModeError(RemoteError):
-    """The NameNode is in safe mode and changes nothing."""
+    """The NameNode is in safe mode and rejects changes."""
 
     default_hint = (
-        "Wait until the NameNode has left safe mode by itself; its web page tells what it waits for. While blocks are "
-        "missing, look for the DataNodes that have them: a NameNode that is forced out of safe mode may have "
+        "Wait until the NameNode leaves safe mode by itself; its web page shows what it waits for. While blocks are "
+        "missing, find the DataNodes that have them: a NameNode that is forced out of safe mode may have "
         "them deleted."
     )
 
 
 @_java_exception("org.apache.hadoop.security.AccessControlException")
 class AccessControlError(RemoteError):
-    """The caller may not do this."""
+    """The caller lacks the permission."""
 
     default_hint = "Run as a superuser of HDFS (see hadoop.user.name), or add the user to its supergroup."
 
 
 @_java_exception("org.apache.hadoop.security.authorize.AuthorizationException")
 class NotAuthorizedError(RemoteError):
-    """The server does not let this principal use the protocol."""
+    """The server does not allow this principal to use the protocol."""
 
     def __init__(self, text: str, *, class_name: str = "", hint: str = "") -> None:
         super().__init__(text, class_name=class_name, hint=hint or advice_on_refusal(text))
@@ -166,7 +162,7 @@ class NotAuthorizedError(RemoteError):
 
 @_java_exception("javax.security.sasl.SaslException")
 class SaslError(RemoteError):
-    """The login failed, or what was sent to it is out of order."""
+    """The login failed, or a message arrived out of order."""
 
 
 @_java_exception("org.apache.hadoop.hdfs.protocol.UnregisteredNodeException")
@@ -176,12 +172,12 @@ class UnregisteredNodeError(RemoteError):
 
 @_java_exception("org.apache.hadoop.ha.HealthCheckFailedException")
 class HealthCheckFailedError(RemoteError):
-    """The NameNode is not well; a failover controller looks for another one."""
+    """The NameNode is unhealthy; a failover controller looks for another one."""
 
 
 @_java_exception("org.apache.hadoop.ha.ServiceFailedException")
 class ServiceFailedError(RemoteError):
-    """A NameNode could not take the state that was asked for, or a controller could not bring that about."""
+    """A NameNode could not enter the requested state, or a controller could not make it do so."""
 
 
 # ---- the call itself ----
@@ -189,12 +185,12 @@ class ServiceFailedError(RemoteError):
 
 @_java_exception("org.apache.hadoop.ipc.RpcServerException")
 class RpcServerError(RemoteError):
-    """The server could not take the call."""
+    """The server could not accept the call."""
 
 
 @_java_exception("org.apache.hadoop.ipc.RpcNoSuchMethodException")
 class NoSuchRpcMethodError(RemoteError):
-    """The protocol has no such method there."""
+    """The server's protocol has no such method."""
 
     default_hint = "The other side's release is too old, or too new, for this call."
 
@@ -203,12 +199,12 @@ class NoSuchRpcMethodError(RemoteError):
 class NoSuchProtocolError(RemoteError):
     """The server does not serve this protocol."""
 
-    default_hint = "Check that the address is that of the right kind of server."
+    default_hint = "Check that the address belongs to the right kind of server."
 
 
 @_java_exception("org.apache.hadoop.ipc.RPC$VersionMismatch")
 class VersionMismatchError(RemoteError):
-    """The two sides speak different versions."""
+    """The two sides use different protocol versions."""
 
 
 # ---- the namespace ----
@@ -216,37 +212,37 @@ class VersionMismatchError(RemoteError):
 
 @_java_exception("java.lang.UnsupportedOperationException")
 class UnsupportedOperationRemoteError(RemoteError):
-    """The server does not offer this operation."""
+    """The server does not support this operation."""
 
 
 @_java_exception("java.io.FileNotFoundException")
 class PathNotFoundError(RemoteError):
-    """There is no such file or directory."""
+    """The file or directory does not exist."""
 
 
 @_java_exception("org.apache.hadoop.fs.FileAlreadyExistsException")
 class FileAlreadyExistsError(RemoteError):
-    """A file or directory of this name exists."""
+    """A file or directory with this name already exists."""
 
 
 @_java_exception("org.apache.hadoop.fs.ParentNotDirectoryException")
 class ParentNotDirectoryError(RemoteError):
-    """What should be a directory above is none."""
+    """A parent in the path is not a directory."""
 
 
 @_java_exception("org.apache.hadoop.fs.PathIsNotEmptyDirectoryException")
 class NotEmptyDirectoryError(RemoteError):
-    """A directory with content is not deleted without `recursive`."""
+    """A directory with content cannot be deleted without `recursive`."""
 
 
 @_java_exception("org.apache.hadoop.fs.InvalidPathException")
 class InvalidPathError(RemoteError):
-    """What was given cannot be a path."""
+    """The argument is not a valid path."""
 
 
 @_java_exception("org.apache.hadoop.hdfs.protocol.AlreadyBeingCreatedException")
 class AlreadyBeingCreatedError(RemoteError):
-    """Another client has the file open for write."""
+    """Another client has opened the file for writing."""
 
 
 @_java_exception("org.apache.hadoop.hdfs.server.namenode.LeaseExpiredException")
@@ -256,12 +252,12 @@ class LeaseExpiredError(RemoteError):
 
 @_java_exception("org.apache.hadoop.hdfs.protocol.SnapshotException")
 class SnapshotError(RemoteError):
-    """The directory's snapshots do not allow this."""
+    """The directory's snapshots do not allow the operation."""
 
 
 @_java_exception("org.apache.hadoop.hdfs.protocol.NSQuotaExceededException")
 class QuotaExceededError(RemoteError):
-    """A directory would hold more names than its quota."""
+    """A directory would contain more names than its quota allows."""
 
 
 # ---- journals ----
@@ -269,31 +265,29 @@ class QuotaExceededError(RemoteError):
 
 @_java_exception("org.apache.hadoop.hdfs.qjournal.protocol.JournalNotFormattedException")
 class JournalNotFormattedError(RemoteError):
-    """The JournalNode holds no such journal."""
+    """The JournalNode does not hold this journal."""
 
     default_hint = (
-        "See that its disk is mounted. Where the journal is really gone, `checkpointer journalnode format "
-        "--from-peers` takes it over from the other JournalNodes; only a new journal is formatted by the NameNode."
+        "Check that its disk is mounted. If the journal is really lost, `checkpointer journalnode format "
+        "--from-peers` copies it from the other JournalNodes; the NameNode formats only a new journal."
     )
 
 
 @_java_exception("org.apache.hadoop.hdfs.qjournal.protocol.JournalOutOfSyncException")
 class JournalOutOfSyncError(RemoteError):
-    """The JournalNode has missed something that the writer sent."""
+    """The JournalNode missed data that the writer sent."""
 
-    default_hint = "Begin a new segment: the JournalNode takes part again from there on."
+    default_hint = "Begin a new segment: the JournalNode participates again from there on."
 
 
 @_java_exception("org.apache.hadoop.hdfs.qjournal.server.JournaledEditsCache$CacheMissException")
 class EditsCacheMissError(RemoteError):
-    """The JournalNode's cache does not hold the transactions any more, or not yet.
+    """The JournalNode's cache does not hold the transactions.
 
-    `missing` counts the transactions before the first one in the cache; 0 where that is unknown.
+    `missing` counts the transactions before the first cached one; 0 if unknown.
     """
 
-    default_hint = (
-        "Read the segments over HTTP, or give the JournalNodes more of dfs.journalnode.edit-cache-size.bytes."
-    )
+    default_hint = "Read the segments over HTTP, or increase dfs.journalnode.edit-cache-size.bytes on the JournalNodes."
 
     def __init__(self, text: str, *, class_name: str = "", hint: str = "", missing: int = 0) -> None:
         super().__init__(text, class_name=class_name, hint=hint)
@@ -302,14 +296,14 @@ class EditsCacheMissError(RemoteError):
 
 @_java_exception("org.apache.hadoop.hdfs.qjournal.server.NewerTxnIdException")
 class NewerTxidError(RemoteError):
-    """The JournalNode lags: transactions right behind its newest one are not what was asked for."""
+    """The JournalNode lags: its newest transaction precedes the requested ones."""
 
     default_hint = "Ask the other JournalNodes."
 
 
 @_java_exception("org.apache.hadoop.hdfs.server.common.InconsistentFSStateException")
 class InconsistentStorageError(RemoteError):
-    """A storage directory of the server is in a state that it cannot work with."""
+    """A storage directory of the server is in an inconsistent state."""
 
 
 # ---- the server's own checks ----
@@ -317,14 +311,14 @@ class InconsistentStorageError(RemoteError):
 
 @_java_exception("java.lang.IllegalArgumentException")
 class IllegalArgumentRemoteError(RemoteError):
-    """An argument of the call cannot be right."""
+    """An argument of the call is invalid."""
 
 
 @_java_exception("java.lang.IllegalStateException")
 class IllegalStateError(RemoteError):
-    """What the server holds forbids the call."""
+    """The server's state does not allow the call."""
 
 
 @_java_exception("java.lang.AssertionError")
 class AssertionRemoteError(RemoteError):
-    """What the protocol rules out has come about at the server."""
+    """A state that the protocol excludes has occurred at the server."""

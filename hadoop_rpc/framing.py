@@ -1,4 +1,4 @@
-"""Frames of Hadoop IPC: a 32-bit length before each, delimited protobuf messages within (RpcHeader.proto)."""
+"""Frames of Hadoop IPC: a 32-bit length, then length-delimited protobuf messages (RpcHeader.proto)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _WITH_STRINGS = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_MESSAGE)
 
 
 def frame(*parts: bytes) -> bytes:
-    """One frame of `parts`."""
+    """Return one frame made of `parts`."""
     return b"".join((_LENGTH.pack(sum(map(len, parts))), *parts))
 
 
 def delimited(message: Message | bytes) -> bytes:
-    """A message with its length before it, as a varint."""
+    """Return a message preceded by its length as a varint."""
     body = message if isinstance(message, bytes) else message.SerializeToString()
     length = len(body)
     prefix = bytearray()
@@ -38,10 +38,10 @@ def delimited(message: Message | bytes) -> bytes:
 
 
 def parse(kind: type[M], body: bytes) -> M:
-    """A message; unlike protobuf, which then hands out bytes for a string, takes none whose strings are not UTF-8.
+    """Parse a message and reject strings that are not UTF-8, for which protobuf would return bytes.
 
     Raises:
-        DecodeError: `body` is no such message.
+        DecodeError: `body` is not such a message.
     """
     message = kind()
     message.ParseFromString(body)
@@ -61,10 +61,10 @@ def _check_strings(message: Message) -> None:
 
 
 class FrameBuffer:
-    """Joins what a socket delivers to frames.
+    """A buffer that reassembles frames from received bytes.
 
     Attributes:
-        limit: largest frame that is taken, in bytes.
+        limit: maximum frame size in bytes.
     """
 
     def __init__(self, limit: int = MAX_FRAME) -> None:
@@ -72,14 +72,14 @@ class FrameBuffer:
         self._data = bytearray()
 
     def __len__(self) -> int:
-        """Bytes that wait for the rest of their frame."""
+        """Return the number of buffered bytes."""
         return len(self._data)
 
     def feed(self, data: bytes) -> None:
         self._data += data
 
     def take(self, count: int) -> bytes | None:
-        """The next `count` bytes as they are, None while there are fewer."""
+        """Return the next `count` raw bytes, None while there are fewer."""
         if len(self._data) < count:
             return None
         with memoryview(self._data) as data:
@@ -88,14 +88,14 @@ class FrameBuffer:
         return taken
 
     def peek(self, count: int) -> bytes:
-        """Up to `count` bytes that come next, without taking them."""
+        """Return up to `count` of the next bytes without consuming them."""
         return bytes(self._data[:count])
 
     def next_frame(self) -> bytes | None:
-        """The next whole frame without its length, None while it is not there yet.
+        """Return the next complete frame without its length, None while it is incomplete.
 
         Raises:
-            RpcProtocolError: its length is negative or above the limit.
+            RpcProtocolError: the length is negative or above the limit.
         """
         if len(self._data) < _LENGTH.size:
             return None
@@ -109,7 +109,7 @@ class FrameBuffer:
 
 
 class DelimitedReader:
-    """Reads the delimited messages of one frame in order."""
+    """A reader of the delimited messages of one frame."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -120,10 +120,10 @@ class DelimitedReader:
         return self._position == len(self._data)
 
     def read(self, kind: type[M], limit: int = MAX_FRAME) -> M:
-        """The next message as `kind`, of at most `limit` bytes.
+        """Return the next message as `kind`, at most `limit` bytes.
 
         Raises:
-            RpcProtocolError: it is cut off, too long or is none.
+            RpcProtocolError: the message is cut off, too long or malformed.
         """
         start, name = self._position, kind.DESCRIPTOR.name
         body = self.read_bytes()
@@ -135,16 +135,16 @@ class DelimitedReader:
             raise RpcProtocolError(f"byte {start} of a frame does not begin a {name}: {fault}") from fault
 
     def read_bytes(self) -> bytes:
-        """The body of the next message.
+        """Return the body of the next message.
 
         Raises:
-            RpcProtocolError: it is cut off.
+            RpcProtocolError: the message is cut off.
         """
         length = self._read_length()
         end = self._position + length
         if end > len(self._data):
             raise RpcProtocolError(
-                f"a message of {length} bytes at byte {self._position} leaves a frame of {len(self._data)} bytes"
+                f"a message of {length} bytes at byte {self._position} exceeds a frame of {len(self._data)} bytes"
             )
         body = self._data[self._position : end]
         self._position = end

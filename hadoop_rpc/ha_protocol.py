@@ -1,4 +1,4 @@
-"""HAServiceProtocol: which NameNode of a pair is active; client and server side (HAServiceProtocol.proto)."""
+"""HAServiceProtocol, which controls the active NameNode of a pair; client and server side (HAServiceProtocol.proto)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HA_PROTOCOL: Final = RpcProtocol(
 
 
 class HAState(Enum):
-    """State of one NameNode (HAServiceStateProto)."""
+    """State of a NameNode (HAServiceStateProto)."""
 
     INITIALIZING = pb.INITIALIZING
     ACTIVE = pb.ACTIVE
@@ -26,7 +26,7 @@ class HAState(Enum):
 
 
 class RequestSource(Enum):
-    """Who wants another state (HARequestSource)."""
+    """Originator of a state change (HARequestSource)."""
 
     USER = pb.REQUEST_BY_USER
     USER_FORCED = pb.REQUEST_BY_USER_FORCED
@@ -43,41 +43,41 @@ class ServiceStatus:
 
 
 class HAServiceClient(ProtocolClient):
-    """Calls HAServiceProtocol at one NameNode; the methods raise `RpcError`, see `RpcClient.call`."""
+    """Client of HAServiceProtocol at one NameNode; the methods raise `RpcError`, see `RpcClient.call`."""
 
     protocol = HA_PROTOCOL
 
     def service_status(self) -> ServiceStatus:
-        """State of the NameNode; one without HA answers NoSuchProtocolError or as active."""
+        """Return the state of the NameNode; one without HA raises NoSuchProtocolError or reports active."""
         answer = self._call("getServiceStatus", pb.GetServiceStatusRequestProto())
         return ServiceStatus(HAState(answer.state), answer.readyToBecomeActive, answer.notReadyReason)
 
     def monitor_health(self) -> None:
-        """Raises RemoteError where the NameNode is not well (HealthCheckFailedException)."""
+        """Check the NameNode's health; raises RemoteError if it is unhealthy (HealthCheckFailedException)."""
         self._call("monitorHealth", pb.MonitorHealthRequestProto())
 
     def transition_to_active(self, source: RequestSource = RequestSource.USER) -> None:
-        """Make the NameNode active; nothing happens where it is. Raises RemoteError where it cannot."""
+        """Make the NameNode active, if it is not; raises RemoteError if it cannot."""
         request = pb.TransitionToActiveRequestProto(reqInfo=_request_info(source))
         self._call("transitionToActive", request)
 
     def transition_to_standby(self, source: RequestSource = RequestSource.USER) -> None:
-        """Make the NameNode a standby; nothing happens where it is. Raises RemoteError where it cannot."""
+        """Make the NameNode a standby, if it is not; raises RemoteError if it cannot."""
         request = pb.TransitionToStandbyRequestProto(reqInfo=_request_info(source))
         self._call("transitionToStandby", request)
 
     def transition_to_observer(self, source: RequestSource = RequestSource.USER) -> None:
-        """Make a standby an observer. Raises RemoteError where it cannot, or is of a release without observers."""
+        """Make a standby an observer; raises RemoteError if it cannot, or if its release has no observers."""
         self._call("transitionToObserver", pb.TransitionToObserverRequestProto(reqInfo=_request_info(source)))
 
 
 class HAServiceProtocol(Protocol):
-    """What a NameNode tells of its state; called from many threads."""
+    """A NameNode as server of HAServiceProtocol; called from many threads."""
 
     def service_status(self, caller: CallContext) -> ServiceStatus: ...
 
     def monitor_health(self, caller: CallContext) -> None:
-        """Raises RemoteError where it is not well."""
+        """Raise RemoteError if the NameNode is unhealthy."""
 
     def transition_to_active(self, source: RequestSource, caller: CallContext) -> None: ...
 
@@ -87,7 +87,7 @@ class HAServiceProtocol(Protocol):
 
 
 def ha_service(node: HAServiceProtocol) -> Service:
-    """HAServiceProtocol as a service of an `RpcServer`."""
+    """Return HAServiceProtocol as a service of an `RpcServer`."""
 
     def status(_: pb.GetServiceStatusRequestProto, caller: CallContext) -> pb.GetServiceStatusResponseProto:
         found = node.service_status(caller)

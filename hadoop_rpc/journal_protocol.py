@@ -21,7 +21,7 @@ _INT = 1 << 32
 
 @dataclass(frozen=True, slots=True)
 class JournalInfo:
-    """Whose edits these are."""
+    """The namespace of the edits."""
 
     cluster_id: str
     layout_version: int
@@ -47,7 +47,7 @@ def _signed(value: int) -> int:
 
 
 class JournalClient(ProtocolClient):
-    """The active's side: sends edits to one backup node; the methods raise `RpcError` and are never repeated."""
+    """The active's side: sends edits to one backup node; the methods raise `RpcError` and are never retried."""
 
     protocol = JOURNAL_PROTOCOL
     default_retry = NO_RETRY
@@ -67,7 +67,7 @@ class JournalClient(ProtocolClient):
 
 @dataclass(frozen=True, slots=True)
 class FenceResult:
-    """Where a backup node stood when it was fenced."""
+    """State of a backup node when it was fenced."""
 
     previous_epoch: int
     last_txid: int
@@ -75,7 +75,7 @@ class FenceResult:
 
 
 class JournalProtocol(Protocol):
-    """What a backup node takes; calls come in order over one connection."""
+    """A backup node as server; calls arrive in order over one connection."""
 
     def journal(
         self, info: JournalInfo, epoch: int, first_txid: int, count: int, records: bytes, caller: CallContext
@@ -87,7 +87,7 @@ class JournalProtocol(Protocol):
 
 
 def journal_service(node: JournalProtocol) -> Service:
-    """JournalProtocol as a service of an `RpcServer`."""
+    """Return JournalProtocol as a service of an `RpcServer`."""
 
     def journal(request: pb.JournalRequestProto, caller: CallContext) -> pb.JournalResponseProto:
         info = _info(request.journalInfo)

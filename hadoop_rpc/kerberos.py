@@ -1,12 +1,11 @@
-"""The login of this process by Kerberos: tickets from its keytab, and contexts with peers (python-gssapi over MIT).
+"""The Kerberos login of this process: tickets from its keytab, and contexts with peers (python-gssapi over MIT).
 
-A process has one login, as it has one cache of tickets. Nothing of it is kept between two connections but that
-cache: MIT's library takes a ticket from there, or, once half of its life is over, a new one by the keytab as it is
-on disk then. So tickets never end while the KDC answers in time, and a keytab that was replaced is simply the next
-one that is read.
+A process has one login and one ticket cache, and keeps nothing else between connections. MIT's library takes a ticket
+from the cache or, once half of its lifetime has passed, obtains a new one with the current keytab. So tickets do not
+expire while the KDC answers, and a replaced keytab is used with the next ticket.
 
-Servers of the process take clients' tokens by the keys of a keytab (`ServiceKey`), which asks no KDC and shares
-nothing with the tickets: it is read anew for each context.
+Servers of the process accept client tokens with the keys of a keytab (`ServiceKey`). This needs no KDC and is
+independent of the tickets: the keytab is re-read for each context.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ _SPNEGO = "1.3.6.1.5.5.2"
 _LEAST_SECONDS_BETWEEN = 60.0
 
 _HINTS = {
-    2529638918: "Add the principal to the KDC, or correct the key that names it.",
+    2529638918: "Add the principal to the KDC, or correct its configuration key.",
     2529638919: "The KDC does not know the server by this name: check the host in its principal and address.",
     2529638943: "The keytab is older than the key in the KDC: export it again (kadmin: ktadd).",
-    2529638944: "The ticket ended, and no new one could be had: check the KDC, and the keytab.",
-    2529638946: "Try again: two tokens of the same moment look like a replay.",
+    2529638944: "The ticket expired, and no new one could be obtained: check the KDC and the keytab.",
+    2529638946: "Try again: two tokens made at the same moment look like a replay.",
     2529638949: "The clocks of the two hosts are more than 5 minutes apart: check NTP on both.",
     2529639068: "Check the KDCs of the realm in krb5.conf, and the network to them.",
 }
@@ -49,16 +48,16 @@ _NO_CREDENTIALS, _EXPIRED = 2529639107, 2529638944
 
 @dataclass(frozen=True, slots=True)
 class KerberosLogin:
-    """Who this process is, and whom it calls.
+    """Identity of this process and of the servers it calls.
 
     Attributes:
-        principal: our own, `_HOST` replaced; "" with no keytab: whoever the default cache of tickets is of.
-        keytab: None uses the default cache (kinit), which nobody renews here.
-        protections: of RPC, the preferred one first.
-        fallback: whether RPC goes on without security where a server has none.
-        namenode, journalnode: who the servers have to be.
-        sends_user_name: whether web servers are also told the principal as `user.name`, and need not prove who they
-            are (checkpointer.http.send-user-name).
+        principal: our own, with `_HOST` replaced; "" without a keytab means the owner of the default ticket cache.
+        keytab: None uses the default ticket cache (kinit), which this process does not renew.
+        protections: of RPC, in order of preference.
+        fallback: whether RPC continues without security if a server has none.
+        namenode, journalnode: expected principals of the servers.
+        sends_user_name: whether HTTP requests also carry the principal as `user.name`, and the servers need not
+            authenticate (checkpointer.http.send-user-name).
     """
 
     principal: str
@@ -70,20 +69,20 @@ class KerberosLogin:
     sends_user_name: bool = False
 
     def check(self) -> None:
-        """Look at all that needs no KDC.
+        """Check everything that needs no KDC.
 
         Raises:
-            KerberosSetupError: the library is missing, the keytab cannot be read or does not hold the principal.
+            KerberosSetupError: the library is missing, or the keytab is unreadable or lacks the principal.
         """
         _library()
         if self.keytab is not None:
             self.own_keys()
 
     def own_keys(self) -> list[KeytabEntry]:
-        """Our own keys in the keytab, at least one.
+        """Return our own keys in the keytab, at least one.
 
         Raises:
-            KerberosSetupError: it cannot be read, or holds none.
+            KerberosSetupError: the keytab is unreadable or lacks the principal.
         """
         assert self.keytab is not None
         return _keys_of(self.principal, self.keytab)
@@ -91,26 +90,26 @@ class KerberosLogin:
 
 @dataclass(frozen=True, slots=True)
 class ServiceKey:
-    """By which key a server of ours takes tokens.
+    """The key with which a server of ours accepts tokens.
 
     Attributes:
-        principal: the one whose key counts; `HTTP/*` stands for all of HTTP in the keytab.
+        principal: principal of the key; `HTTP/*` stands for all HTTP principals in the keytab.
     """
 
     principal: str
     keytab: Path
 
     def check(self) -> None:
-        """Look at all that can be looked at without a client.
+        """Check everything that needs no client.
 
         Raises:
-            KerberosSetupError: the library is missing, the keytab cannot be read or does not hold the principal.
+            KerberosSetupError: the library is missing, or the keytab is unreadable or lacks the principal.
         """
         _library()
         _keys_of(self.principal, self.keytab)
 
     def context(self) -> SecurityContext:
-        """A new context for a client.
+        """Return a new context for a client.
 
         Raises:
             KerberosError: the keytab cannot be used now.
@@ -119,21 +118,21 @@ class ServiceKey:
 
 
 def _keys_of(principal: str, keytab: Path) -> list[KeytabEntry]:
-    """The keys of `principal`, or of all that begin as it does before its `*`."""
+    """Return the keys of `principal`; a trailing `*` matches all principals with the same beginning."""
     try:
         entries = parse_keytab(keytab.read_bytes())
     except (OSError, ValueError) as fault:
         said = fault.strerror if isinstance(fault, OSError) else fault
         raise KerberosSetupError(
             f"the keytab {keytab} cannot be read: {said}",
-            hint="Check its path in the configuration, and that this user may read it.",
+            hint="Check its path in the configuration and that this user may read it.",
         ) from fault
     ours = [entry for entry in entries if _stands_for(principal, entry.principal)]
     if not ours:
         held = ", ".join(sorted({entry.principal for entry in entries})) or "nothing"
         raise KerberosSetupError(
-            f"the keytab {keytab} has no key of {principal}; it holds {held}",
-            hint="Export the key into it (kadmin: ktadd), or correct the key that names the principal.",
+            f"the keytab {keytab} has no key of {principal}; it contains {held}",
+            hint="Export the key into it (kadmin: ktadd), or correct the configured principal.",
         )
     return ours
 
@@ -143,7 +142,7 @@ def _stands_for(wanted: str, principal: str) -> bool:
 
 
 def default_realm() -> str:
-    """The realm of krb5.conf, which MIT's library gives to names without one; "" where there is none.
+    """Return the default realm of krb5.conf, "" if there is none.
 
     Raises:
         KerberosSetupError: the library is missing.
@@ -160,41 +159,41 @@ _current: KerberosLogin | None = None
 
 
 def log_in(login: KerberosLogin | None) -> None:
-    """Make this the login of the process: connections from now on use it; None goes without Kerberos.
+    """Make this the login of the process, used by new connections; None disables Kerberos.
 
     Raises:
-        KerberosSetupError: see `KerberosLogin.check`; nothing was changed.
+        KerberosSetupError: see `KerberosLogin.check`; the login is unchanged.
     """
-    global _current  # noqa: PLW0603 - it is the process's, as its tickets are
+    global _current  # noqa: PLW0603 - state of the process, as its tickets are
     if login is not None:
         login.check()
     _current = login
 
 
 def current_login() -> KerberosLogin | None:
-    """The login of this process, None without Kerberos."""
+    """Return the login of this process, None without Kerberos."""
     return _current
 
 
 def security_for(kind: ServerKind, host: str) -> ClientSecurity | None:
-    """How to log in at the RPC server on `host`, None without Kerberos."""
+    """Return the login for the RPC server on `host`, None without Kerberos."""
     if _current is None:
         return None
     return _RpcSecurity(_current, _current.namenode if kind is ServerKind.NAMENODE else _current.journalnode, host)
 
 
 def http_context(login: KerberosLogin, host: str) -> SecurityContext:
-    """A new context for SPNEGO with the web server on `host`.
+    """Return a new context for SPNEGO with the web server on `host`.
 
     Raises:
-        KerberosError: there is no ticket for it.
+        KerberosError: there is no ticket for the server.
     """
     target = f"HTTP/{host.lower().rstrip('.')}@{login.namenode.realm}"
     return _Initiator(login, target, spnego=True)
 
 
 class _RpcSecurity:
-    """See `ClientSecurity`."""
+    """The process's login as `ClientSecurity` for one server."""
 
     def __init__(self, login: KerberosLogin, server: ServerPrincipal, host: str) -> None:
         self._login = login
@@ -220,7 +219,7 @@ class _RpcSecurity:
 
     def _check(self, name: str) -> None:
         expected = with_host(self._server.principal, self._host)
-        # what a name server says of the host is asked only where its own name does not do
+        # DNS is queried only if the configured name does not match
         if name in (expected, with_host(self._server.principal, socket.getfqdn(self._host))):
             return
         if not self._server.fits_pattern(name):
@@ -249,7 +248,7 @@ _ticket_ends: dict[tuple[str, Path], float] = {}
 
 
 def ticket_end() -> float | None:
-    """When the ticket that the last connection used ends, in seconds since the epoch; None where none was used."""
+    """Return the end of the latest used ticket, in seconds since the epoch; None if none was used."""
     login = _current
     return None if login is None or login.keytab is None else _ticket_ends.get((login.principal, login.keytab))
 
@@ -260,9 +259,9 @@ def _cache_name(principal: str, keytab: Path) -> str:
 
 
 def renew(login: KerberosLogin, clock: Callable[[], float] = time.monotonic) -> bool:
-    """Let go of all tickets: the next connection gets new ones, also of servers whose key was changed.
+    """Discard all tickets, so that the next connection obtains new ones, also for servers with changed keys.
 
-    False where that was done less than a minute ago, or where the tickets are not ours to renew.
+    Return False if that happened less than a minute ago, or if the tickets are not ours to renew.
     """
     if login.keytab is None:
         return False
@@ -278,10 +277,10 @@ def renew(login: KerberosLogin, clock: Callable[[], float] = time.monotonic) -> 
 
 
 def acquire_ticket(login: KerberosLogin) -> None:
-    """Have a ticket of our own, from the cache or the KDC.
+    """Obtain a ticket-granting ticket, from the cache or the KDC.
 
     Raises:
-        KerberosError: there is none to be had.
+        KerberosError: no ticket can be obtained.
     """
     credentials = _credentials(login)
     with _told(login):
@@ -290,7 +289,7 @@ def acquire_ticket(login: KerberosLogin) -> None:
 
 
 def own_name(login: KerberosLogin) -> str:
-    """Our principal, that of the cache of tickets where none is configured.
+    """Return our principal, that of the ticket cache if none is configured.
 
     Raises:
         KerberosError: there is no ticket.
@@ -303,7 +302,7 @@ def own_name(login: KerberosLogin) -> str:
 
 
 def _credentials(login: KerberosLogin) -> Any:
-    """Made anew for each context, which costs a look into the cache; those that are kept would end."""
+    """Return new credentials for one context; this only reads the cache, and stored credentials would expire."""
     gssapi = _library()
     with _told(login):
         if login.keytab is None:
@@ -318,11 +317,11 @@ def _credentials(login: KerberosLogin) -> Any:
 
 
 class RpcDoor:
-    """See `ServerSecurity`: a server whose clients are let in by `access`, each protocol a door of its.
+    """The `ServerSecurity` of a server whose protocols are resources of `access`.
 
     Args:
         key: of the server's own principal, which has a host.
-        user_of: the short name of a principal; raises ValueError.
+        user_of: returns the short name of a principal; raises ValueError.
     """
 
     def __init__(
@@ -349,7 +348,7 @@ class RpcDoor:
 
 
 class _Context:
-    """See `SecurityContext`. A lock guards it, for one thread sends while another one receives."""
+    """Base of `SecurityContext`s. A lock protects it, since one thread sends while another receives."""
 
     _context: Any
 
@@ -361,7 +360,7 @@ class _Context:
 
     @property
     def complete(self) -> bool:
-        # a step that failed may show only here
+        # a failed step may become visible only here
         with self._lock, self._told():
             return bool(self._context.complete)
 
@@ -378,7 +377,7 @@ class _Context:
             return answer
 
     def _check(self) -> None:
-        """Look at a context that is complete; raises KerberosError."""
+        """Check a complete context; raises KerberosError."""
         raise NotImplementedError
 
     def wrap(self, data: bytes, *, encrypt: bool) -> bytes:
@@ -417,7 +416,7 @@ class _Initiator(_Context):
 
     def _check(self) -> None:
         if _library().RequirementFlag.mutual_authentication not in self._context.actual_flags:
-            raise KerberosError(f"{self._target} did not prove who it is")
+            raise KerberosError(f"{self._target} did not prove its identity")
 
 
 class _Acceptor(_Context):
@@ -442,17 +441,17 @@ class _Acceptor(_Context):
     def _check(self) -> None:
         target = str(self._context.target_name)
         if not _stands_for(self._key.principal, target):
-            raise KerberosError(f"the token is for {target}, and this is {self._key.principal}")
+            raise KerberosError(f"the token is for {target}, but this server is {self._key.principal}")
 
 
 def _library() -> Any:
-    # simple clusters do without it, and so do commands that call nobody
+    # clusters without security and commands without connections do not need the library
     try:
         import gssapi
     except ImportError as fault:
         raise KerberosSetupError(
-            "hadoop.security.authentication is kerberos, and the Python package gssapi, which it needs, is not here",
-            hint="Install it: pip install 'hdfs-checkpointer[kerberos]'; it is built with gcc and libkrb5-dev.",
+            "hadoop.security.authentication is kerberos, and the required Python package gssapi is not installed",
+            hint="Install it: pip install 'hdfs-checkpointer[kerberos]'; the build needs gcc and libkrb5-dev.",
         ) from fault
     return gssapi
 
@@ -464,20 +463,20 @@ def _name(principal: str) -> Any:
 
 def _said(error: Any) -> str:
     said = "; ".join(error.get_all_statuses(error.min_code, False))
-    # what GSSAPI finds by itself has a major code only
+    # errors of GSSAPI itself have only a major code
     return "; ".join(error.get_all_statuses(error.maj_code, True)) if said in ("", "Success") else said
 
 
 @contextmanager
 def _told(login: KerberosLogin, target: str = "") -> Iterator[None]:
-    """Tell errors of GSSAPI as ours: what was tried, the cause in Kerberos' words, and what to do."""
+    """Convert errors of GSSAPI to ours, with what was attempted, Kerberos' cause, and what to do."""
     gssapi = _library()
     try:
         yield
     except gssapi.exceptions.GSSError as error:
         code = error.min_code
         if code == _NO_CREDENTIALS and login.keytab is not None:
-            # said of a keytab in which it did not find the principal, or that it could not read
+            # also reported for a keytab that is unreadable or lacks the principal
             login.own_keys()
         said = _said(error)
         who, at = login.principal or "this user", f" at {target}" if target else ""

@@ -1,4 +1,4 @@
-"""The keys that a keytab holds, without the keys (MIT's format 0x0502): Kerberos does not say what it missed there."""
+"""Parser of a keytab's entries, without the keys (MIT's format 0x0502): Kerberos does not report what is missing."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class KeytabEntry:
 
 
 def parse_keytab(data: bytes) -> list[KeytabEntry]:
-    """The entries in their order.
+    """Return the entries in order.
 
     Raises:
-        ValueError: this is no keytab, or it is cut off; says where.
+        ValueError: the data is not a keytab, or it is cut off; the message has the position.
     """
     if data[:2] != _MAGIC:
         raise ValueError(f"it begins with {data[:2].hex() or 'nothing'}, expected {_MAGIC.hex()}")
@@ -32,13 +32,13 @@ def parse_keytab(data: bytes) -> list[KeytabEntry]:
         position += _I32.size
         if size > 0:
             entries.append(_entry(_Bytes(data, position, position + size)))
-        # a negative size is a hole that a removed entry left
+        # a removed entry leaves a hole with a negative size
         position += abs(size)
     return entries
 
 
 class _Bytes:
-    """Reads from `position` up to `end`."""
+    """A reader from `position` to `end`."""
 
     def __init__(self, data: bytes, position: int, end: int) -> None:
         self._data = data
@@ -67,10 +67,10 @@ def _entry(read: _Bytes) -> KeytabEntry:
     count = read.number(_U16)
     realm = read.text()
     name = "/".join(read.text() for _ in range(count))
-    read.take(2 * _U32.size)  # kind of name, time
+    read.take(2 * _U32.size)  # name type and time
     version = read.number(_U8)
     encryption = read.number(_U16)
-    read.take(read.number(_U16))  # the key
+    read.take(read.number(_U16))  # the key itself
     if read.left >= _U32.size:
         version = read.number(_U32) or version
     return KeytabEntry(f"{name}@{realm}", version, encryption)

@@ -1,4 +1,4 @@
-"""Logins by Kerberos at the servers of a process, counted; for any thread."""
+"""Counts of Kerberos logins at the servers of a process."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _RESULTS = (ACCEPTED, FAILED, REFUSED)
 
 @dataclass(frozen=True, slots=True)
 class Logins:
-    """How many there were, by server (`rpc`, `http`) and result, and how many RPC connections are open now.
+    """Logins by server (`rpc`, `http`) and result, and the RPC connections that are open now.
 
     Attributes:
-        results: `accepted`; `failed` where Kerberos proved nothing; `refused` where somebody may not come in.
+        results: `accepted`; `failed` if Kerberos proved nothing; `refused` if the caller may not connect.
         connections: by their protection.
     """
 
@@ -27,7 +27,7 @@ class Logins:
 
 
 class LoginCounts:
-    """Counts them."""
+    """Thread-safe counters of logins."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -39,7 +39,7 @@ class LoginCounts:
             self._results[server, result] += 1
 
     def opened(self, protection: str, change: int = 1) -> None:
-        """So many connections more have this protection."""
+        """Change the number of open connections with this protection."""
         with self._lock:
             self._connections[protection] += change
 
@@ -49,4 +49,4 @@ class LoginCounts:
 
 
 LOGINS: Final = LoginCounts()
-"""Those of this process, as its login is."""
+"""Counts of this process."""

@@ -1,4 +1,4 @@
-"""How a command logs in that does what NameNodes do, by the keys of `hadoop_rpc.login_keys`."""
+"""Kerberos login of commands that act as a NameNode, by the keys of `hadoop_rpc.login_keys`."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from hadoop_rpc.principals import ServerPrincipal, with_host
 
 
 def namenode_login(configuration: Configuration) -> KerberosLogin | None:
-    """How a command logs in that reads JournalNodes, which only NameNodes' principals may; None without Kerberos.
+    """Return the login of a command that reads JournalNodes as a NameNode; None without Kerberos.
 
-    Its principal is the one of a NameNode that the keytab holds; where this user may not read that, his own tickets are
-    taken.
+    Its principal is a NameNode's principal in the keytab; if this user may not read the keytab, the user's own tickets
+    are used.
 
     Raises:
         ConfigurationError: the principal of the NameNodes is missing.
@@ -36,7 +36,9 @@ def namenode_login(configuration: Configuration) -> KerberosLogin | None:
         return None
     principal = NAMENODE_PRINCIPAL.read(configuration)
     if "@" not in principal:
-        raise ConfigurationError([configuration.fault(NAMENODE_PRINCIPAL.name, "is needed with Kerberos, and a realm")])
+        raise ConfigurationError(
+            [configuration.fault(NAMENODE_PRINCIPAL.name, "is required with Kerberos, including a realm")]
+        )
     file = NAMENODE_KEYTAB.read(configuration)
     keytab = Path(file) if file and os.access(file, os.R_OK) else None
     return KerberosLogin(
@@ -55,12 +57,12 @@ def namenode_login(configuration: Configuration) -> KerberosLogin | None:
 
 
 def _held(principal: str, keytab: Path) -> str:
-    """What `principal` is on this host; or on another one whose key lies here, as of an address that has two names."""
+    """Return `principal` for this host, or for another host in the keytab if the address has two names."""
     own = with_host(principal, socket.getfqdn())
     try:
         held = [entry.principal for entry in parse_keytab(keytab.read_bytes())]
     except (OSError, ValueError):
-        # the login itself tells what is wrong with it
+        # the login itself reports the fault
         return own
     fitting = [each for each in held if with_host(principal, each.partition("/")[2].rpartition("@")[0]) == each]
     return own if own in fitting else next(iter(fitting), own)

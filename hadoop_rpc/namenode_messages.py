@@ -1,4 +1,4 @@
-"""Between the values of NamenodeProtocol and its messages; Java ints and longs are unsigned on the wire."""
+"""Conversion between the values of NamenodeProtocol and its messages; Java ints and longs are unsigned there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hadoop_rpc.proto import namenode_protocol_pb2 as pb
 
 
 def signed(value: int, bits: int) -> int:
-    """A Java int or long of `bits` out of an unsigned field."""
+    """Convert an unsigned field to a Java int or long of `bits`."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
 

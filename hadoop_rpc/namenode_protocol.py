@@ -1,4 +1,4 @@
-"""NamenodeProtocol: what a NameNode tells its checkpointers; client and server side (NamenodeProtocol.proto)."""
+"""NamenodeProtocol, between a NameNode and its checkpointers; client and server side (NamenodeProtocol.proto)."""
 
 from __future__ import annotations
 
@@ -57,51 +57,51 @@ _ACT_CHECKPOINT: Final = 51
 
 
 class NamenodeClient(ProtocolClient):
-    """Calls NamenodeProtocol at one NameNode; every method raises `RpcError`, see `RpcClient.call`."""
+    """Client of NamenodeProtocol at one NameNode; every method raises `RpcError`, see `RpcClient.call`."""
 
     protocol = NAMENODE_PROTOCOL
 
     def transaction_id(self) -> int:
-        """The last transaction the NameNode has written."""
+        """Return the last transaction id that the NameNode has written."""
         answer = self._call("getTransactionId", pb.GetTransactionIdRequestProto())
         return signed(answer.txId, 64)
 
     def most_recent_checkpoint_txid(self) -> int:
-        """Txid of the NameNode's newest image."""
+        """Return the transaction id of the NameNode's newest image."""
         answer = self._call("getMostRecentCheckpointTxId", pb.GetMostRecentCheckpointTxIdRequestProto())
         return signed(answer.txId, 64)
 
     def roll_edit_log(self) -> CheckpointSignature:
-        """Let the NameNode finalize its segment and begin the next."""
+        """Make the NameNode finalize its segment and begin the next."""
         answer = self._call("rollEditLog", pb.RollEditLogRequestProto())
         return signature_of(answer.signature)
 
     def version_request(self) -> NamespaceInfo:
-        """Which namespace it holds, and its release."""
+        """Return the NameNode's namespace and release."""
         return namespace_info_of(self._call("versionRequest", pb.VersionRequestProto()).info)
 
     def edit_log_manifest(self, since: int) -> EditLogManifest:
-        """The NameNode's finalized segments from the one that begins with txid `since`, or after it, on."""
+        """Return the finalized segments beginning at transaction id `since` or later."""
         answer = self._call("getEditLogManifest", pb.GetEditLogManifestRequestProto(sinceTxId=unsigned(since, 64)))
         return manifest_of(answer.manifest)
 
     def is_upgrade_finalized(self) -> bool:
-        """False while the NameNode keeps a `previous` directory to roll back to."""
+        """Return False while the NameNode keeps a `previous` directory for a rollback."""
         request = pb.IsUpgradeFinalizedRequestProto()
         return bool(self._call("isUpgradeFinalized", request).isUpgradeFinalized)
 
     def is_rolling_upgrade(self) -> bool:
-        """Whether a rolling upgrade is in progress; releases before 3.0 answer NoSuchRpcMethodError."""
+        """Return whether a rolling upgrade is in progress; releases before 3.0 raise NoSuchRpcMethodError."""
         request = pb.IsRollingUpgradeRequestProto()
         return bool(self._call("isRollingUpgrade", request).isRollingUpgrade)
 
     def register(self, registration: NamenodeRegistration) -> NamenodeRegistration:
-        """Become a backup or checkpoint node of this NameNode; returns the NameNode's own registration."""
+        """Register as backup or checkpoint node of this NameNode; return the NameNode's own registration."""
         request = pb.RegisterRequestProto(registration=registration_message(registration))
         return registration_of(self._call("registerSubordinateNamenode", request).registration)
 
     def start_checkpoint(self, registration: NamenodeRegistration) -> CheckpointCommand | None:
-        """Begin a checkpoint; None where the NameNode does not want one, or wants this node to stop."""
+        """Begin a checkpoint; None if the NameNode does not want one, or wants this node to stop."""
         request = pb.StartCheckpointRequestProto(registration=registration_message(registration))
         answer = self._call("startCheckpoint", request, idempotent=False).command
         if answer.action != _ACT_CHECKPOINT or not answer.HasField("checkpointCmd"):
@@ -110,14 +110,14 @@ class NamenodeClient(ProtocolClient):
         return CheckpointCommand(signature_of(command.signature), command.needToReturnImage)
 
     def end_checkpoint(self, registration: NamenodeRegistration, signature: CheckpointSignature) -> None:
-        """Tell that the image is uploaded."""
+        """Report that the image is uploaded."""
         request = pb.EndCheckpointRequestProto(
             registration=registration_message(registration), signature=signature_message(signature)
         )
         self._call("endCheckpoint", request, idempotent=False)
 
     def error_report(self, registration: NamenodeRegistration, code: ErrorCode, text: str) -> None:
-        """Tell a fault of this node; FATAL makes the NameNode forget it."""
+        """Report a fault of this node; FATAL makes the NameNode forget the node."""
         request = pb.ErrorReportRequestProto(
             registration=registration_message(registration), errorCode=code.value, msg=text
         )
@@ -125,7 +125,7 @@ class NamenodeClient(ProtocolClient):
 
 
 class NamenodeQuestions(Protocol):
-    """What a NameNode answers in any state; methods are called from many threads and raise `RemoteError`s."""
+    """The queries that a NameNode answers in any state; called from many threads; methods raise `RemoteError`."""
 
     def transaction_id(self, caller: CallContext) -> int: ...
 
@@ -135,7 +135,7 @@ class NamenodeQuestions(Protocol):
 
 
 class NamenodeProtocol(NamenodeQuestions, Protocol):
-    """What an active NameNode has to offer; as above."""
+    """The methods of an active NameNode, called in the same way."""
 
     def roll_edit_log(self, caller: CallContext) -> CheckpointSignature: ...
 
@@ -148,7 +148,7 @@ class NamenodeProtocol(NamenodeQuestions, Protocol):
     def register(self, registration: NamenodeRegistration, caller: CallContext) -> NamenodeRegistration: ...
 
     def start_checkpoint(self, registration: NamenodeRegistration, caller: CallContext) -> CheckpointCommand | None:
-        """None refuses: the node is to stop."""
+        """Begin a checkpoint; None makes the node stop."""
 
     def end_checkpoint(
         self, registration: NamenodeRegistration, signature: CheckpointSignature, caller: CallContext
@@ -158,7 +158,7 @@ class NamenodeProtocol(NamenodeQuestions, Protocol):
 
 
 def namenode_questions(node: NamenodeQuestions) -> Service:
-    """The part of NamenodeProtocol that a standby serves (OperationCategory.UNCHECKED in NameNodeRpcServer)."""
+    """Return the part of NamenodeProtocol that a standby serves (OperationCategory.UNCHECKED in NameNodeRpcServer)."""
     return NAMENODE_PROTOCOL.served_by(_questions(node))
 
 
@@ -177,7 +177,7 @@ def _questions(node: NamenodeQuestions) -> dict[str, Handler]:
 
 
 def namenode_service(node: NamenodeProtocol) -> Service:
-    """NamenodeProtocol as a service of an `RpcServer`."""
+    """Return NamenodeProtocol as a service of an `RpcServer`."""
 
     def start(request: pb.StartCheckpointRequestProto, caller: CallContext) -> pb.StartCheckpointResponseProto:
         command = node.start_checkpoint(registration_of(request.registration), caller)

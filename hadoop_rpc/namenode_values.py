@@ -10,7 +10,7 @@ from hadoop_rpc.proto import namenode_protocol_pb2 as pb
 
 
 class NamenodeRole(Enum):
-    """What a registered node is (NamenodeRoleProto)."""
+    """Role of a registered node (NamenodeRoleProto)."""
 
     NAMENODE = pb.NamenodeRegistrationProto.NAMENODE
     BACKUP = pb.NamenodeRegistrationProto.BACKUP
@@ -18,7 +18,7 @@ class NamenodeRole(Enum):
 
 
 class ErrorCode(Enum):
-    """What an errorReport means (NamenodeProtocol)."""
+    """Meaning of an errorReport (NamenodeProtocol)."""
 
     NOTIFY = 0
     FATAL = 1
@@ -26,9 +26,9 @@ class ErrorCode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NamespaceInfo:
-    """Which namespace a NameNode holds, and what software it is.
+    """Namespace and software of a NameNode.
 
-    `state` is ACTIVE, STANDBY or OBSERVER; "" where the release does not tell (before 3.0).
+    `state` is ACTIVE, STANDBY or OBSERVER; "" if the release does not report it (before 3.0).
     """
 
     storage_info: StorageInfo
@@ -39,7 +39,7 @@ class NamespaceInfo:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSignature:
-    """What a roll of the edit log tells: newest image, first txid of the segment that was begun, and the namespace."""
+    """Result of a roll of the edit log: newest image, first transaction id of the new segment, and the namespace."""
 
     storage_info: StorageInfo
     most_recent_checkpoint_txid: int
@@ -48,7 +48,7 @@ class CheckpointSignature:
 
 @dataclass(frozen=True, slots=True)
 class RemoteEditLog:
-    """A segment at the NameNode, txids `first` to `last`."""
+    """A segment at the NameNode, transaction ids `first` to `last`."""
 
     first: int
     last: int
@@ -57,7 +57,7 @@ class RemoteEditLog:
 
 @dataclass(frozen=True, slots=True)
 class EditLogManifest:
-    """Segments in order, without a gap; `committed_txid` is None where the release does not tell (before 3.0)."""
+    """Consecutive segments; `committed_txid` is None if the release does not report it (before 3.0)."""
 
     logs: tuple[RemoteEditLog, ...]
     committed_txid: int | None = None
@@ -75,7 +75,7 @@ class NamenodeRegistration:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointCommand:
-    """The answer to startCheckpoint; `need_to_return_image` is false where the NameNode writes the image itself."""
+    """The answer to startCheckpoint; `need_to_return_image` is false if the NameNode writes the image itself."""
 
     signature: CheckpointSignature
     need_to_return_image: bool

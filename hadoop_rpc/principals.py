@@ -1,4 +1,4 @@
-"""Kerberos principals as Hadoop's keys write them: `_HOST` in them, and which one a server may have (SecurityUtil)."""
+"""Kerberos principals in Hadoop's configuration: `_HOST`, and the principals that a server may have (SecurityUtil)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PARTS = re.compile(r"([^/@]+)/([^/@]+)@([^/@]+)")
 
 @dataclass(frozen=True, slots=True)
 class ServerPrincipal:
-    """Who a server has to be: the principal as `key` has it, or one that fits `pattern` where that is set."""
+    """The expected principal of a server: the value of `key`, or any that matches `pattern` if set."""
 
     key: str
     principal: str
@@ -19,11 +19,11 @@ class ServerPrincipal:
 
     @property
     def realm(self) -> str:
-        """Of the principal; empty where it names none."""
+        """Realm of the principal; empty if it has none."""
         return self.principal.rpartition("@")[2] if "@" in self.principal else ""
 
     def fits_pattern(self, name: str) -> bool:
-        """A pattern that cannot be read fits nothing."""
+        """Return whether a name matches the pattern; a malformed pattern matches nothing."""
         try:
             return bool(self.pattern) and re.fullmatch(_from_glob(self.pattern), name) is not None
         except re.error:
@@ -31,7 +31,7 @@ class ServerPrincipal:
 
 
 def with_host(principal: str, host: str) -> str:
-    """`service/_HOST@REALM` with the host in lower case; any other principal as it is."""
+    """Replace `_HOST` in `service/_HOST@REALM` by the host in lower case; other principals are unchanged."""
     found = _PARTS.fullmatch(principal)
     if found is None or found[2] != _HOST:
         return principal
@@ -39,13 +39,13 @@ def with_host(principal: str, host: str) -> str:
 
 
 def names_host(principal: str) -> bool:
-    """Whether `with_host` would change it."""
+    """Return whether `with_host` would change the principal."""
     found = _PARTS.fullmatch(principal)
     return found is not None and found[2] == _HOST
 
 
 def _from_glob(pattern: str) -> str:
-    """A regular expression for Hadoop's GlobPattern: `*`, `?`, `[a-z]`, `[^a]`, `{one,two}`, and backslashes."""
+    """Convert Hadoop's GlobPattern to a regular expression: `*`, `?`, `[a-z]`, `[^a]`, `{one,two}`, and backslashes."""
     result, depth, position = [], 0, 0
     while position < len(pattern):
         character = pattern[position]

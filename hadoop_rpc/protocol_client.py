@@ -1,4 +1,4 @@
-"""What the clients of all protocols share: one `RpcClient`, and its end."""
+"""Base of the clients of all protocols."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hadoop_rpc.rpc_protocol import RpcProtocol
 
 
 class ProtocolClient:
-    """Calls one protocol at one server; a context manager that closes the connection.
+    """A client of one protocol at one server; a context manager that closes the connection.
 
     Args:
         host, port: of the server.
-        user: whom the server takes the caller for, unless this process has a login (`hadoop_rpc.kerberos`).
+        user: name of the caller, unless this process has a login (`hadoop_rpc.kerberos`).
         timeout: seconds to wait for each answer.
         connect_timeout: seconds to wait for the connection.
-        retry: when a call is tried again; None for the protocol's own `default_retry`.
+        retry: decides whether a call is retried; None for the protocol's own `default_retry`.
     """
 
     protocol: ClassVar[RpcProtocol]
@@ -54,11 +54,11 @@ class ProtocolClient:
         return self._rpc.address
 
     def _call(self, method: str, request: Message, *, idempotent: bool = True) -> Any:
-        """The answer to `request`, the message that the protocol says; raises as `RpcClient.call`."""
+        """Return the answer to `request`, a message of the type in the protocol; raises as `RpcClient.call`."""
         return self._rpc.call(method, request, self.protocol.response(method), idempotent=idempotent)
 
     def close(self) -> None:
-        """Close the connection; calls that wait end with RpcConnectionError."""
+        """Close the connection; waiting calls raise RpcConnectionError."""
         self._rpc.close()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Between the values of QJournalProtocol and its messages; Java ints and longs are unsigned on the wire."""
+"""Conversion between the values of QJournalProtocol and its messages; Java ints and longs are unsigned there."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = [
     "storage_of",
 ]
 
-_UNKNOWN = "Unknown"  # VersionInfo's word for a build that does not tell
+_UNKNOWN = "Unknown"  # VersionInfo's value for a build without a version
 
 
 def request_info_message(request: RequestInfo) -> pb.RequestInfoProto:

@@ -48,10 +48,10 @@ __all__ = [
 
 
 class _JournalNodeClient(ProtocolClient):
-    """Calls a JournalNode; nothing is repeated, the quorum decides what a failed call means.
+    """Base of JournalNode clients; calls are not retried, since the quorum decides what a failed call means.
 
     Args:
-        nameservice: told with calls that carry no `RequestInfo`; None as Hadoop 2 does.
+        nameservice: sent with calls without a `RequestInfo`; None as in Hadoop 2.
     """
 
     default_retry = NO_RETRY
@@ -70,7 +70,7 @@ class _JournalNodeClient(ProtocolClient):
         self._nameservice = nameservice
 
     def _named(self, journal_id: str) -> dict[str, Any]:
-        """The fields that every call about a whole journal has."""
+        """Return the fields of every call about a whole journal."""
         return {"jid": pb.JournalIdProto(identifier=journal_id), "nameServiceId": self._nameservice}
 
     def _manifest(self, method: str, journal_id: str, since: int, *, in_progress_ok: bool) -> NodeManifest:
@@ -81,22 +81,22 @@ class _JournalNodeClient(ProtocolClient):
 
 
 class InterQJournalClient(_JournalNodeClient):
-    """`InterQJournal` over RPC: what one JournalNode asks another of 3.x, or of ours."""
+    """`InterQJournal` over RPC: queries between JournalNodes of 3.x or ours."""
 
     protocol = INTER_QJOURNAL_PROTOCOL
 
     def get_edit_log_manifest(self, journal_id: str, since: int, *, in_progress_ok: bool) -> NodeManifest:
-        """The segments that the other node holds."""
+        """Return the segments that the other node holds."""
         return self._manifest("getEditLogManifestFromJournal", journal_id, since, in_progress_ok=in_progress_ok)
 
     def get_storage_info(self, journal_id: str) -> StorageInfo:
-        """Which namespace its journal is of; a node before 3.5 answers NoSuchRpcMethodError."""
+        """Return the namespace of its journal; a node before 3.5 raises NoSuchRpcMethodError."""
         request = pb.GetStorageInfoRequestProto(**self._named(journal_id))
         return storage_of(self._call("getStorageInfo", request))
 
 
 class QJournalClient(_JournalNodeClient):
-    """`QJournal` over RPC: one JournalNode of 2.7 to 3.5, or of ours; what the methods raise is said there."""
+    """`QJournal` over RPC: a JournalNode of 2.7 to 3.5, or ours; the interface documents the exceptions."""
 
     protocol = QJOURNAL_PROTOCOL
 

@@ -35,7 +35,7 @@ INTER_QJOURNAL_PROTOCOL: Final = RpcProtocol(
     ServerKind.JOURNALNODE,
 )
 
-_LAYOUT_OF_THE_SILENT = -63  # what Hadoop 2.7 takes where a writer older than 2.4 tells no layout
+_LAYOUT_OF_THE_SILENT = -63  # Hadoop 2.7 assumes it if a writer older than 2.4 sends no layout
 
 _READING = frozenset(
     {
@@ -58,22 +58,22 @@ def _nobody(_journal_id: str, _nameservice: str) -> None:
 
 
 def right_of(method: str) -> Right:
-    """What a method of either protocol needs; one that is not known changes something."""
+    """Return the right that a method of either protocol requires; an unknown method counts as a change."""
     return Right.READ if method in _READING else Right.CHANGE
 
 
 def qjournal_service(node: QJournal, heard: NameserviceListener = _nobody) -> Service:
-    """QJournalProtocol of `node`.
+    """Return QJournalProtocol of `node` as a service.
 
     Args:
-        heard: called before a call that tells its nameservice (3.x), with the journal's id and the nameservice.
+        heard: called before a call that carries its nameservice (3.x), with the journal's id and the nameservice.
     """
     methods = _whole_journal(node) | _writing(node) | _reading(node) | _upgrades(node)
     return QJOURNAL_PROTOCOL.served_by({name: _heard(each, heard) for name, each in methods.items()})
 
 
 def inter_qjournal_service(node: InterQJournal, heard: NameserviceListener = _nobody) -> Service:
-    """InterQJournalProtocol of `node`, what JournalNodes ask each other (3.x); `heard` as of `qjournal_service`."""
+    """Return InterQJournalProtocol of `node` (3.x) as a service; `heard` as for `qjournal_service`."""
 
     def storage_info(request: pb.GetStorageInfoRequestProto, _: CallContext) -> Message:
         return storage_message(node.get_storage_info(request.jid.identifier))
@@ -84,10 +84,10 @@ def inter_qjournal_service(node: InterQJournal, heard: NameserviceListener = _no
 
 def _heard(handler: Handler, heard: NameserviceListener) -> Handler:
     def hearing(request: Any, caller: CallContext) -> Message:
-        told = request.reqInfo if "reqInfo" in request.DESCRIPTOR.fields_by_name else request
-        for field, value in told.ListFields():
-            if field.name.lower() == "nameserviceid":  # DoRollbackRequestProto spells it in its own way
-                heard((request.jid if told is request else told.journalId).identifier, value)
+        source = request.reqInfo if "reqInfo" in request.DESCRIPTOR.fields_by_name else request
+        for field, value in source.ListFields():
+            if field.name.lower() == "nameserviceid":  # DoRollbackRequestProto spells the name differently
+                heard((request.jid if source is request else source.journalId).identifier, value)
         return handler(request, caller)
 
     return hearing
@@ -98,7 +98,7 @@ def _whole_journal(node: QJournal) -> dict[str, Handler]:
         return pb.IsFormattedResponseProto(isFormatted=node.is_formatted(request.jid.identifier))
 
     def format_(request: pb.FormatRequestProto, _: CallContext) -> Message:
-        # Hadoop 2 knows no force: it has asked its operator before, and its nodes format in any case.
+        # Hadoop 2 has no force: it has asked its operator before, and its nodes always format
         force = request.force or not request.HasField("force")
         node.format(request.jid.identifier, namespace_of(request.nsInfo), force=force)
         return pb.FormatResponseProto()

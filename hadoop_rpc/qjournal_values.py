@@ -13,13 +13,13 @@ INVALID_TXID = -12345  # HdfsServerConstants.INVALID_TXID
 
 @dataclass(frozen=True, slots=True)
 class RequestInfo:
-    """What a writer says with each call (RequestInfoProto).
+    """Information that a writer sends with each call (RequestInfoProto).
 
     Attributes:
         journal_id: name of the journal.
         epoch: of the writer.
-        serial: rises by one with each call of an epoch.
-        committed_txid: newest transaction that a majority holds; None where the writer does not tell.
+        serial: increases by one with each call of an epoch.
+        committed_txid: newest transaction that a majority holds; None if the writer does not send it.
         nameservice: None in Hadoop 2.
     """
 
@@ -41,7 +41,7 @@ class SegmentState:
 
 @dataclass(frozen=True, slots=True)
 class JournalState:
-    """What getJournalState tells; `from_url` is None in Hadoop 2, where the host of the RPC address serves HTTP."""
+    """Answer to getJournalState; `from_url` is None in Hadoop 2, where the host of the RPC address serves HTTP."""
 
     last_promised_epoch: int
     http_port: int
@@ -50,7 +50,7 @@ class JournalState:
 
 @dataclass(frozen=True, slots=True)
 class NodeManifest:
-    """Segments that a JournalNode holds, and where it serves them."""
+    """Segments of a JournalNode, and its HTTP address."""
 
     manifest: EditLogManifest
     http_port: int
@@ -59,11 +59,11 @@ class NodeManifest:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRecovery:
-    """What a node knows of a segment that is to be recovered (PrepareRecoveryResponseProto).
+    """A node's knowledge about a segment to be recovered (PrepareRecoveryResponseProto).
 
     Attributes:
-        segment: None where it holds no transaction of it.
-        accepted_in_epoch: when a recovery of it was accepted here, None where none was or it is finalized.
+        segment: None if the node holds no transaction of it.
+        accepted_in_epoch: epoch of an accepted recovery, None if there was none or the segment is finalized.
         last_writer_epoch: of the writer that last began a segment here.
         last_committed_txid: newest transaction that this node knows to be committed.
     """
@@ -76,7 +76,7 @@ class PreparedRecovery:
 
 @dataclass(frozen=True, slots=True)
 class JournaledEdits:
-    """`count` transactions; `content` is a file header and their records, empty where there are none."""
+    """`count` transactions; `content` is a file header and their records, empty if there are none."""
 
     count: int
     content: bytes
@@ -85,18 +85,18 @@ class JournaledEdits:
 class QJournal(Protocol):
     """One JournalNode, as a writer or reader of the quorum sees it: over RPC, or in memory in tests.
 
-    Every method raises `RpcError`: a `RemoteError` where the node refuses, `RpcConnectionError` where it is not there.
+    Every method raises `RpcError`: `RemoteError` if the node refuses, `RpcConnectionError` if it is unreachable.
     """
 
     def is_formatted(self, journal_id: str) -> bool: ...
 
     def format(self, journal_id: str, namespace: StorageInfo, *, force: bool) -> None:
-        """Begin an empty journal; whatever was there is lost. A node of 3.x refuses one with data unless `force`."""
+        """Create an empty journal and delete any previous one. A node of 3.x refuses to delete data unless `force`."""
 
     def get_journal_state(self, journal_id: str) -> JournalState: ...
 
     def new_epoch(self, journal_id: str, namespace: StorageInfo, epoch: int) -> int | None:
-        """Promise `epoch`; returns the first txid of the newest segment, None where there is none."""
+        """Promise `epoch`; return the first transaction id of the newest segment, None if there is none."""
 
     def start_log_segment(self, request: RequestInfo, txid: int, layout_version: int) -> None: ...
 
@@ -116,7 +116,7 @@ class QJournal(Protocol):
     def prepare_recovery(self, request: RequestInfo, segment_txid: int) -> PreparedRecovery: ...
 
     def accept_recovery(self, request: RequestInfo, state: SegmentState, from_url: str) -> None:
-        """Take `state` for the segment's; a node whose copy differs fetches it from `from_url`."""
+        """Accept `state` as the segment's; a node with a different copy fetches the segment from `from_url`."""
 
     def get_journal_ctime(self, journal_id: str) -> int: ...
 
@@ -136,9 +136,9 @@ class QJournal(Protocol):
 
 
 class InterQJournal(Protocol):
-    """What JournalNodes ask each other (InterQJournalProtocol); methods raise as those of `QJournal` do."""
+    """Queries between JournalNodes (InterQJournalProtocol); methods raise as those of `QJournal`."""
 
     def get_edit_log_manifest(self, journal_id: str, since: int, *, in_progress_ok: bool) -> NodeManifest: ...
 
     def get_storage_info(self, journal_id: str) -> StorageInfo:
-        """What VERSION of the journal says (3.5)."""
+        """Return the content of the journal's VERSION file (3.5)."""

@@ -1,4 +1,4 @@
-"""When a call is tried again: a pure decision over the attempt's error."""
+"""Retries of calls: a pure decision based on the attempt's error."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from hadoop_rpc.errors import RetriableError, RpcConnectionError, RpcError, RpcT
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """At most `attempts` in all, after waits of `back_off`.
+    """At most `attempts` in total, separated by waits of `back_off`.
 
-    A call that may have reached the server is repeated only if it is idempotent, and never after a timeout: who
-    waited that long once is not to wait several times as long.
+    A call that may have reached the server is repeated only if it is idempotent, and never after a timeout, which would
+    multiply the wait.
     """
 
     attempts: int = 3
     back_off: BackOff = BackOff(0.2, 5.0)
 
     def wait_before(self, attempt: int, error: RpcError, *, idempotent: bool) -> float | None:
-        """Seconds to wait before `attempt` (the second is 1) after `error`; None where it is not made."""
+        """Return the seconds before `attempt` (the second is 1) after `error`; None if no further attempt is made."""
         if attempt >= self.attempts:
             return None
         if isinstance(error, RpcTimeoutError):

@@ -1,4 +1,4 @@
-"""A protocol: its Java name, and from the service in its .proto file the messages of each method."""
+"""An RPC protocol: its Java name, and the messages of its methods from the service in its .proto file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hadoop_rpc.service import Handler, Method, Service
 
 
 class ServerKind(Enum):
-    """Who serves a protocol."""
+    """Kind of server that serves a protocol."""
 
     NAMENODE = "NameNode"
     JOURNALNODE = "JournalNode"
@@ -22,20 +22,20 @@ class ServerKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RpcProtocol:
-    """`name` is the full name of the Java interface, which travels with each call; the service's own does not."""
+    """A protocol; `name` is the Java interface sent with each call, unlike the name of the protobuf service."""
 
     name: str
     service: ServiceDescriptor
     server: ServerKind = ServerKind.NAMENODE
 
     def request(self, method: str) -> type[Message]:
-        """The message that `method` takes; KeyError where the protocol has no such method."""
+        """Return the request type of `method`; raises KeyError if the protocol has no such method."""
         return GetMessageClass(self.service.methods_by_name[method].input_type)
 
     def response(self, method: str) -> type[Message]:
-        """The message that `method` answers with; KeyError as above."""
+        """Return the response type of `method`; raises KeyError as `request`."""
         return GetMessageClass(self.service.methods_by_name[method].output_type)
 
     def served_by(self, handlers: Mapping[str, Handler]) -> Service:
-        """A service that has these methods of the protocol, by their names; KeyError as above."""
+        """Return a service with handlers for these methods; raises KeyError as `request`."""
         return Service(self.name, {name: Method(self.request(name), each) for name, each in handlers.items()})

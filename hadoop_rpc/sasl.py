@@ -1,19 +1,19 @@
-"""The SASL negotiation of Hadoop RPC (SaslRpcClient, RpcSaslProto; GSSAPI as RFC 4752 has it); no I/O.
+"""The SASL negotiation of Hadoop RPC (SaslRpcClient, RpcSaslProto; GSSAPI of RFC 4752); no I/O.
 
 The client's stages:
 
-    OFFERS → DONE                     the server has no security, or SIMPLE is taken
-    OFFERS → TOKENS → LAYER → DONE    Kerberos: tokens until both sides are known, then the layer that guards frames
+    OFFERS → DONE                     the server has no security, or SIMPLE is chosen
+    OFFERS → TOKENS → LAYER → DONE    Kerberos: tokens until both sides are authenticated, then the protection layer
 
-Each step of the server has one answer, or none when it is SUCCESS. Without security SUCCESS may come in OFFERS only,
-with it in LAYER only: a server that skips a stage is not believed.
+Each step of the server has one answer, except SUCCESS, which has none. SUCCESS is valid only in OFFERS without
+security, and only in LAYER with security: a server cannot skip a stage.
 
-The server's stages are the same, with a step of the client in each:
+The server's stages are the same, each with a step of the client:
 
-    OFFERS → DONE                     no security: NEGOTIATE is answered with SUCCESS, INITIATE of SIMPLE with nothing
-    OFFERS → TOKENS → LAYER → DONE    Kerberos: tokens until the client is known, an empty RESPONSE, its layer
+    OFFERS → DONE                     no security: NEGOTIATE is answered with SUCCESS, INITIATE of SIMPLE is not
+    OFFERS → TOKENS → LAYER → DONE    Kerberos: tokens until the client is authenticated, an empty RESPONSE, its layer
 
-A client that knows what is offered may begin with INITIATE. What is out of order is a refusal, and the end.
+A client that knows the offers may begin with INITIATE. A step out of order is refused and ends the connection.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from hadoop_rpc.security import ClientSecurity, Protection, SecurityContext, Ser
 _SIMPLE = "SIMPLE"
 _KERBEROS = ("KERBEROS", "GSSAPI")
 _LAYERS = struct.Struct(">I")
-# what Java announces; no server of Hadoop goes by it
+# announced by Java; Hadoop's servers ignore it
 _MAX_TOKEN = 1 << 16
-# bytes of frames in one token: with what any encryption type adds, it is below the 64 KiB of Java's clients
+# frame bytes per token: with the overhead of any encryption type, below the 64 KiB of Java's clients
 _PIECE = 60 << 10
 MAX_HANDSHAKE_FRAME: Final = 1 << 18
-"""Largest frame before the end of a negotiation: tokens with the groups of a large directory reach 64 KiB."""
+"""Maximum frame size during negotiation: tokens with the groups of a large directory reach 64 KiB."""
 MAX_TOKEN_FRAME: Final = 1 << 20
-"""Largest frame that a server takes with one token: it is decrypted as a whole, and clients are told 64 KiB."""
+"""Maximum size of a token frame at a server: a token is decrypted as a whole, and clients are told 64 KiB."""
 
 
 class _Stage(Enum):
@@ -54,14 +54,14 @@ class _Stage(Enum):
 
 
 class SaslClient:
-    """One negotiation.
+    """One negotiation of a client.
 
     Args:
-        security: None takes SIMPLE only.
+        security: None accepts only SIMPLE.
 
     Attributes:
-        context: of the login by Kerberos, None where there was none.
-        protection: what guards the frames after the negotiation.
+        context: of the Kerberos login, None without one.
+        protection: of the frames after the negotiation.
     """
 
     def __init__(self, security: ClientSecurity | None) -> None:
@@ -75,16 +75,16 @@ class SaslClient:
         return self._stage is _Stage.DONE
 
     def begin(self) -> pb.RpcSaslProto:
-        """The client's first step."""
+        """Return the client's first step."""
         return _step(pb.RpcSaslProto.NEGOTIATE, None)
 
     def answer(self, step: pb.RpcSaslProto) -> pb.RpcSaslProto | None:
-        """What to answer to a step of the server; None where it wants no answer.
+        """Return the answer to a step of the server; None if it needs none.
 
         Raises:
-            AuthenticationRequiredError: there is no authentication, or no protection, that both sides take.
-            KerberosError: the tokens do not prove who the server is, or there is no ticket for it.
-            RpcProtocolError: the step is none that may come now.
+            AuthenticationRequiredError: both sides share no authentication method or protection.
+            KerberosError: the server's tokens do not prove its identity, or there is no ticket for it.
+            RpcProtocolError: the step is invalid at this stage.
         """
         context = self.context
         if step.state == pb.RpcSaslProto.NEGOTIATE and self._stage is _Stage.OFFERS:
@@ -101,10 +101,10 @@ class SaslClient:
             self._stage = _Stage.DONE
             return None
         name = pb.RpcSaslProto.SaslState.Name(step.state)
-        raise RpcProtocolError(f"the server sent {name} to a SASL negotiation that is at its {self._stage.value}")
+        raise RpcProtocolError(f"the server sent {name} to a SASL negotiation at the stage {self._stage.value}")
 
     def _choose(self, step: pb.RpcSaslProto) -> pb.RpcSaslProto:
-        """The first offer that we can take, as its server prefers them."""
+        """Choose the first acceptable offer, in the server's order of preference."""
         for offered in step.auths:
             if (offered.method, offered.mechanism) == _KERBEROS and self._security is not None:
                 self.context = self._security.context(offered.protocol, offered.serverId)
@@ -127,7 +127,7 @@ class SaslClient:
     def _token(self, context: SecurityContext, step: pb.RpcSaslProto) -> pb.RpcSaslProto:
         if not step.token:
             raise RpcProtocolError("the server sent a SASL challenge without a token")
-        # with nothing to say the field is there all the same, and empty
+        # the field must be present even if empty
         return _step(pb.RpcSaslProto.RESPONSE, context.step(step.token))
 
     def _layer(self, context: SecurityContext, step: pb.RpcSaslProto) -> pb.RpcSaslProto:
@@ -140,8 +140,8 @@ class SaslClient:
         if chosen is None:
             theirs = [each for each in Protection if each.value & offer[0]]
             raise AuthenticationRequiredError(
-                f"the server's connections have {_words(theirs)}, and this side wants {_words(wanted)}",
-                hint="Set hadoop.rpc.protection in core-site.xml as the cluster has it.",
+                f"the server's connections have {_words(theirs)}, and this side requires {_words(wanted)}",
+                hint="Set hadoop.rpc.protection in core-site.xml as in the cluster.",
             )
         self.protection = chosen
         self._stage = _Stage.LAYER
@@ -150,15 +150,15 @@ class SaslClient:
 
 
 class SaslServer:
-    """One negotiation of a client.
+    """One negotiation of a server with a client.
 
     Args:
-        security: None takes SIMPLE only.
+        security: None accepts only SIMPLE.
 
     Attributes:
-        context: of the login by Kerberos, None where there was none.
-        protection: what guards the frames after the negotiation.
-        principal, user: who the client is once it is done, and its short name; "" without Kerberos.
+        context: of the Kerberos login, None without one.
+        protection: of the frames after the negotiation.
+        principal, user: the authenticated client and its short name; "" without Kerberos.
     """
 
     def __init__(self, security: ServerSecurity | None) -> None:
@@ -175,11 +175,11 @@ class SaslServer:
         return self._stage is _Stage.DONE
 
     def answer(self, step: pb.RpcSaslProto) -> pb.RpcSaslProto | None:
-        """What to answer to a step of the client; None where it goes on by itself.
+        """Return the answer to a step of the client; None if it needs none.
 
         Raises:
-            AccessControlError: the client insists on another authentication, or has no name here.
-            SaslError: its tokens prove nothing, or the step is none that may come now.
+            AccessControlError: the client insists on another authentication method, or has no short name.
+            SaslError: its tokens prove nothing, or the step is invalid at this stage.
         """
         if self._stage is _Stage.OFFERS and step.state == pb.RpcSaslProto.NEGOTIATE and not self._offered:
             self._offered = True
@@ -195,11 +195,11 @@ class SaslServer:
         except KerberosError as fault:
             raise SaslError(f"GSS initiate failed: {fault.message}") from fault
         name = pb.RpcSaslProto.SaslState.Name(step.state)
-        raise SaslError(f"Client sent unsupported state {name} to a negotiation that is at its {self._stage.value}")
+        raise SaslError(f"Client sent unsupported state {name} to a negotiation at the stage {self._stage.value}")
 
     def _offers(self) -> pb.RpcSaslProto:
         if self._security is None:
-            # Hadoop's clients take SUCCESS at this point for "go on without authentication".
+            # Hadoop's clients interpret SUCCESS at this point as "continue without authentication"
             self._stage = _Stage.DONE
             return pb.RpcSaslProto(version=0, state=pb.RpcSaslProto.SUCCESS)
         return _step(pb.RpcSaslProto.NEGOTIATE, None, self._own_offer(self._security))
@@ -237,7 +237,7 @@ class SaslServer:
             if answer or not context.complete:
                 return _step(pb.RpcSaslProto.CHALLENGE, answer)
         elif token:
-            raise SaslError("a token came after the last one")
+            raise SaslError("a token arrived after the last one")
         assert self._security is not None
         mask = sum(each.value for each in set(self._security.protections))
         self._stage = _Stage.LAYER
@@ -249,7 +249,7 @@ class SaslServer:
         wanted = next((each for each in self._security.protections if chosen[:1] == bytes((each.value,))), None)
         principal = context.initiator
         if len(chosen) < _LAYERS.size or wanted is None or chosen[_LAYERS.size :] not in (b"", principal.encode()):
-            # Hadoop's words for a layer that was not offered, and for a login as somebody else
+            # Hadoop's message for a layer that was not offered, and for a login as another user
             raise SaslError("Problem with callback handler")
         try:
             self.user = self._security.user_of(principal)
@@ -262,28 +262,28 @@ class SaslServer:
 
 
 def not_enabled(asked: str, available: str) -> str:
-    """Hadoop's words for an authentication that a server does not have."""
+    """Return Hadoop's message for an authentication method that a server does not support."""
     return f"{asked} authentication is not enabled.  Available:[{available}]"
 
 
 def unwrap_frames(context: SecurityContext, protection: Protection, step: pb.RpcSaslProto) -> bytes:
-    """What a WRAP token holds: a part of the stream of frames.
+    """Return the part of the frame stream in a WRAP token.
 
     Raises:
-        RpcProtocolError: it is no WRAP.
-        KerberosError: it was changed, repeated or left out on the way, or is not encrypted as agreed.
+        RpcProtocolError: the step is not WRAP.
+        KerberosError: a token was modified, repeated or lost, or is not encrypted as agreed.
     """
     if step.state != pb.RpcSaslProto.WRAP:
         name = pb.RpcSaslProto.SaslState.Name(step.state)
-        raise RpcProtocolError(f"the SASL step {name} came where frames are wrapped")
+        raise RpcProtocolError(f"the SASL step {name} arrived where frames must be wrapped")
     data, encrypted = context.unwrap(step.token)
     if protection is Protection.PRIVACY and not encrypted:
-        raise KerberosError("a token came that is not encrypted, and privacy was agreed")
+        raise KerberosError("a token is not encrypted although privacy was agreed")
     return data
 
 
 def wrap_steps(context: SecurityContext, protection: Protection, data: bytes) -> Iterator[pb.RpcSaslProto]:
-    """`data`, a part of the stream of frames, as WRAP steps."""
+    """Yield `data`, a part of the frame stream, as WRAP steps."""
     for start in range(0, len(data), _PIECE):
         piece = data[start : start + _PIECE]
         yield _step(pb.RpcSaslProto.WRAP, context.wrap(piece, encrypt=protection is Protection.PRIVACY))
@@ -299,4 +299,4 @@ def _described(offered: pb.RpcSaslProto.SaslAuth) -> str:
 
 
 def _words(protections: list[Protection] | tuple[Protection, ...]) -> str:
-    return " or ".join(each.name.lower() for each in protections) or "no protection that is known"
+    return " or ".join(each.name.lower() for each in protections) or "no known protection"

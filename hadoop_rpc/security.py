@@ -1,4 +1,4 @@
-"""What the protocols need of Kerberos, so that they run without it: a security context, and who makes one."""
+"""Interfaces between the protocols and Kerberos, so that the protocols run without it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Protection(Enum):
-    """What guards the frames after the login; the value is the layer's bit in RFC 4752, the name Hadoop's word."""
+    """Protection of frames after the login; the value is the layer's bit in RFC 4752, the name is Hadoop's."""
 
     AUTHENTICATION = 1
     INTEGRITY = 2
@@ -20,10 +20,10 @@ class Protection(Enum):
 
 
 def parse_protections(text: str) -> tuple[Protection, ...]:
-    """The words of hadoop.rpc.protection, which a client prefers in this order.
+    """Parse the value of hadoop.rpc.protection, in a client's order of preference.
 
     Raises:
-        ValueError: one is none of them.
+        ValueError: a word is unknown.
     """
     words = [word.strip() for word in text.split(",") if word.strip()]
     try:
@@ -36,25 +36,25 @@ PROTECTIONS = parsed("protections", parse_protections)
 
 
 class Unwrapped(NamedTuple):
-    """What a token held, and whether it was encrypted."""
+    """The content of a token, and whether it was encrypted."""
 
     data: bytes
     encrypted: bool
 
 
 class SecurityContext(Protocol):
-    """One side of an exchange (GSSAPI); every method raises `KerberosError`."""
+    """One side of a GSSAPI exchange; every method raises `KerberosError`."""
 
     @property
     def complete(self) -> bool:
-        """Both sides have proved who they are."""
+        """Whether both sides are authenticated."""
 
     @property
     def initiator(self) -> str:
         """The client's full principal, once complete."""
 
     def step(self, token: bytes | None) -> bytes:
-        """What to send after `token`, None at the beginning; empty for nothing."""
+        """Return the token to send after `token` (None at the beginning); empty for none."""
 
     def wrap(self, data: bytes, *, encrypt: bool) -> bytes: ...
 
@@ -62,11 +62,11 @@ class SecurityContext(Protocol):
 
 
 class ClientSecurity(Protocol):
-    """How a client logs in at one server.
+    """A client's login at one server.
 
     Attributes:
-        protections: that it accepts, the preferred one first.
-        fallback: whether it goes on without security where the server has none.
+        protections: accepted protections in order of preference.
+        fallback: whether the client continues without security if the server has none.
     """
 
     @property
@@ -76,22 +76,22 @@ class ClientSecurity(Protocol):
     def fallback(self) -> bool: ...
 
     def context(self, service: str, host: str) -> SecurityContext:
-        """A new context for the server that names itself `service/host`.
+        """Return a new context for the server that names itself `service/host`.
 
         Raises:
-            KerberosError: this is not the server that was meant, or there is no ticket for it.
+            KerberosError: this is not the expected server, or there is no ticket for it.
         """
 
     def renew(self) -> bool:
-        """Let go of all tickets after one was refused; False where that was done a moment ago."""
+        """Discard all tickets after one was refused; return False if that was done recently."""
 
 
 class ServerSecurity(Protocol):
-    """How a server lets clients log in, and who may use which protocol of its.
+    """A server's authentication of clients, and access to its protocols.
 
     Attributes:
-        service, host: the first and second part of its principal, which clients are told.
-        protections: that it offers.
+        service, host: the parts of its principal, which are sent to clients.
+        protections: offered protections.
     """
 
     @property
@@ -104,18 +104,18 @@ class ServerSecurity(Protocol):
     def protections(self) -> tuple[Protection, ...]: ...
 
     def context(self) -> SecurityContext:
-        """A new context for a client.
+        """Return a new context for a client.
 
         Raises:
             KerberosError: the server has no key.
         """
 
     def user_of(self, principal: str) -> str:
-        """The short name of a principal (hadoop.security.auth_to_local).
+        """Return the short name of a principal (hadoop.security.auth_to_local).
 
         Raises:
-            ValueError: there is none.
+            ValueError: no rule has a name for it.
         """
 
     def refusal(self, caller: Caller, protocol: str) -> str:
-        """Why a client may not use a protocol, "" where it may; may wait for a name server."""
+        """Return why a client may not use a protocol, "" if it may; may wait for DNS."""

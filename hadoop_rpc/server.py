@@ -1,4 +1,4 @@
-"""A server of Hadoop RPC: one thread watches all connections, a pool performs the calls (ipc.Server)."""
+"""A server of Hadoop RPC: one thread watches all connections, a thread pool performs the calls (ipc.Server)."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ _LOG = logging.getLogger(__name__)
 
 _FLUSH_SECONDS = 0.01
 _BESIDE_A_FRAME = 1 << 20
-# A call passes through several threads, each of which may wait so long for the interpreter where peers keep it busy.
+# with busy peers, each of a call's threads may wait this long for the interpreter lock
 _SWITCH_SECONDS = 0.0005
 _REFUSAL = RetriableError("this server is stopping"), ErrorCode.APPLICATION
 
 
 class RpcServer:
-    """Serves `services`; a context manager that starts and stops.
+    """A server of `services`; a context manager that starts and stops it.
 
-    Calls of one connection may be performed side by side, and are answered as they end. Peers take turns, and no peer
-    has all handlers. A connection that has much in work, or does not take its answers, is not read any more.
+    Calls of one connection may run concurrently, and are answered as they finish. Peers take turns, and no peer can use
+    all handlers. A connection with many calls in progress or many unread answers is not read.
 
     Args:
-        services: what is offered.
+        services: offered services.
         host: address to listen on.
-        port: 0 takes a free one, see `address`.
+        port: 0 chooses a free port, see `address`.
         handlers: threads that perform calls.
-        limits: what peers may take.
-        refusals: counts what they were refused.
-        shutdown_timeout: seconds that running calls get when the server stops.
-        max_frame: largest request in bytes (`ipc.maximum.data.length`).
-        security: lets clients in by Kerberos only; handlers do what is to be done for a login.
-        logins: counts them; None for those of the process.
+        limits: resource limits of peers.
+        refusals: counts refused requests.
+        shutdown_timeout: seconds for running calls when the server stops.
+        max_frame: maximum request size in bytes (`ipc.maximum.data.length`).
+        security: accepts only Kerberos logins, which the handlers process.
+        logins: counts logins; None uses the counts of the process.
 
     Attributes:
-        activity: what it measures of itself.
+        activity: statistics of the server.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class RpcServer:
         self.refusals = refusals or Refusals()
         self.max_frame = max_frame
         self._shutdown_timeout = shutdown_timeout
-        # A frame of the largest size has to fit.
+        # a frame of the maximum size must fit
         self._memory = max(self.limits.memory, max_frame + _BESIDE_A_FRAME)
-        # what a client sent to log in waits for a handler as its calls do
+        # login data waits for a handler as calls do
         self._calls: FairQueue[tuple[RpcChannel, Call | bytes, float]] = FairQueue(max(1, handlers - 1))
         self._handlers = [
             threading.Thread(target=self._handle, name=f"rpc-handler-{number}", daemon=True)
@@ -100,7 +100,7 @@ class RpcServer:
         """Bind, listen and serve; connections are accepted when this returns.
 
         Raises:
-            RpcError: the address cannot be bound, or there can be no more threads.
+            RpcError: the address cannot be bound, or the system allows no more threads.
         """
         return_large_blocks()
         sys.setswitchinterval(_SWITCH_SECONDS)
@@ -124,13 +124,13 @@ class RpcServer:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port it listens on; what was asked for before it does."""
+        """Host and port it listens on; the requested ones before it does."""
         return self._address or self._requested
 
     def stop(self) -> None:
-        """Refuse all calls that have not begun, and close every connection as soon as none of its calls is running.
+        """Refuse all calls that have not begun, and close every connection once none of its calls is running.
 
-        Running calls may end for `shutdown_timeout`; then their connections are closed too. Idempotent.
+        Running calls get `shutdown_timeout` seconds; then their connections are closed too. Idempotent.
         """
         if self._address is None or self._stopping.is_set():
             return
@@ -156,7 +156,7 @@ class RpcServer:
             handler.join(max(0.0, deadline - time.monotonic()))
         busy = sum(handler.is_alive() for handler in started)
         if busy:
-            _LOG.warning("%d calls are still running and are given up", busy)
+            _LOG.warning("%d calls are still running and are abandoned", busy)
         while any(channel.unsent for channel in self._channels()) and time.monotonic() < deadline:
             time.sleep(_FLUSH_SECONDS)
 
@@ -172,7 +172,7 @@ class RpcServer:
     # ---- for connections -----------------------------------------------------------------------------------
 
     def enqueue(self, channel: RpcChannel, work: Call | bytes) -> None:
-        """Have a handler perform a call, or take bytes of a login; one that stops refuses them."""
+        """Queue a call or login data for a handler; a stopping server refuses it."""
         if not self._calls.put(channel.peer, channel, (channel, work, time.monotonic())):
             self._refuse(channel, work)
 
@@ -183,7 +183,7 @@ class RpcServer:
             channel.give_up_login()
 
     def hold(self, more: int) -> None:
-        """Requests and answers on their way take so many bytes more, or less; for any thread."""
+        """Change the memory used by requests and answers in transit; thread-safe."""
         with self._held_lock:
             was_full = self.full
             self._held += more
@@ -193,7 +193,7 @@ class RpcServer:
 
     @property
     def queue_length(self) -> int:
-        """Calls that wait for a handler."""
+        """Number of calls that wait for a handler."""
         return len(self._calls)
 
     @property
@@ -202,17 +202,17 @@ class RpcServer:
 
     @property
     def waiting(self) -> bool:
-        """Whether calls wait for a handler, so that memory will be free."""
+        """Whether calls wait for a handler, so that memory will be freed."""
         return len(self._calls) > 0
 
     @property
     def pressed(self) -> bool:
-        """Whether so much is on its way that slow peers get less time."""
+        """Whether memory use shortens the time limits of slow peers."""
         return self._held >= self._memory // 2
 
     @property
     def full(self) -> bool:
-        """Whether no more is to be read for now from who has something on its way."""
+        """Whether memory use pauses reading from connections with data in transit."""
         return self._held >= self._memory
 
     def _read_on(self) -> None:

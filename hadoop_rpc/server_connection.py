@@ -1,10 +1,11 @@
-"""The server's side of one connection: its socket, its state, and answers that wait for the peer to take them.
+"""The server side of a connection: its socket, its state, and answers that wait for the peer to read them.
 
-The loop's thread reads and closes. Handlers send what the socket takes at once; the loop sends the rest, so that no
-handler waits for a peer. Who does not take its answers is not read any more, and what is held for it is bounded.
+The loop's thread reads and closes. Handlers send what the socket accepts at once and leave the rest to the loop, so
+that no handler waits for a peer. A connection whose peer does not read its answers is not read either, and the memory
+held for it is bounded.
 
-A login by Kerberos asks a disk and a name server, which the loop must not wait for. So until a connection is open a
-handler understands what it sent, and it is not read meanwhile: one thread at a time has its state.
+A Kerberos login reads files and may query DNS, which would block the loop. So until a connection is open, a handler
+processes its data, and the loop does not read it in the meantime: only one thread at a time uses its state.
 """
 
 from __future__ import annotations
@@ -32,23 +33,23 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 _RECEIVE_BYTES = 1 << 16
-# A connection is not read while it has as much as this in work, or does not take its answers.
+# a connection with this much work in progress or unsent data is not read
 _MAX_CALLS = 100
 _MAX_QUEUED = 1 << 20
 _MAX_UNSENT = 1 << 18
-# the share of the usual time that a frame or an answer gets where memory is short
+# share of the usual time for a frame or answer when memory is short
 _PRESSED = 1 / 30
 
 
 class RpcChannel(Channel):
-    """A connection of `server`; see `Channel` for who may call what."""
+    """A connection of `server`; see `Channel` for the threads that call its methods."""
 
     def __init__(self, server: RpcServer, connection: socket.socket, peer: str) -> None:
         super().__init__(connection, peer)
         self._server = server
         self._limits = server.limits
         self._state = ServerConnection(security=server.security, peer=peer, max_frame=server.max_frame)
-        # Guards the socket against being closed while a handler sends, and all that follows.
+        # prevents closing the socket while a handler sends; guards all following fields
         self._lock = threading.Lock()
         self._unsent: deque[memoryview] = deque()
         self._unsent_bytes = 0
@@ -56,14 +57,14 @@ class RpcChannel(Channel):
         self._queued_bytes = 0
         self._held = 0
         self._leaving = False
-        # A handler has what the peer sent to log in; what guards the connection once that is over.
+        # a handler processes login data; the protection after the login
         self._logging_in = False
         self._protection = ""
-        # The peer sends no more; nothing more is sent to it; the socket is closed.
+        # the peer sends no more; we send no more; the socket is closed
         self._read_all = False
         self._sent_all = False
         self._closed = False
-        # Since when the peer owes the rest of a frame, or has an answer to take, and how much has moved since.
+        # since when the peer owes the rest of a frame or has an unread answer, and the bytes moved since
         self._owing_since: float | None = None
         self._moved = 0
 
@@ -81,7 +82,7 @@ class RpcChannel(Channel):
         )
 
     def perform(self, call: Call, dispatcher: Dispatcher) -> bool:
-        """Have a call performed, and answer it; whether without an error."""
+        """Perform and answer a call; return whether it succeeded."""
         with self._lock:
             self._running += 1
         try:
@@ -93,7 +94,7 @@ class RpcChannel(Channel):
                 self._running -= 1
 
     def answer(self, call: Call, answer: Message | tuple[RemoteError, ErrorCode]) -> None:
-        """Send what became of a call; a client that has gone away is no fault."""
+        """Send the result of a call; a disconnected client is not an error."""
         data = self._encode(call, answer)
         with self._lock:
             paused = not self._may_read()
@@ -107,7 +108,7 @@ class RpcChannel(Channel):
             self._server.loop.call(self.settle)
 
     def log_in(self, data: bytes) -> None:
-        """Take bytes of a login, for a handler."""
+        """Process login data in a handler."""
         try:
             self._take(data)
             self._count_login()
@@ -118,28 +119,28 @@ class RpcChannel(Channel):
             self.give_up_login()
 
     def give_up_login(self) -> None:
-        """Read on, or end."""
+        """Resume reading, or close."""
         with self._lock:
             self._logging_in = False
         self._server.loop.call(self.settle)
 
     @property
     def unsent(self) -> bool:
-        """Whether an answer is still to be taken."""
+        """Whether an answer is not completely sent."""
         return bool(self._unsent)
 
     # ---- for the loop's thread -----------------------------------------------------------------------------
 
     def end_when_idle(self) -> None:
-        """Tell the client that nothing more comes, once every call that runs has its answer; later ones are refused.
+        """Shut down sending once every running call is answered; later calls are refused.
 
-        Reading goes on until the client has closed too: closing over unread bytes would take answers back.
+        Reading continues until the client closes too: closing with unread bytes would discard answers in transit.
         """
         self._leaving = True
         self.settle()
 
     def settle(self) -> None:
-        """Go on after an answer: wait for what there is to wait for, or end."""
+        """Update the connection after an answer: wait for events, or close."""
         self._close_when_done()
         self._server.loop.update(self)
 
@@ -186,7 +187,7 @@ class RpcChannel(Channel):
                 return "no caller named"
             if self._owing_since is not None:
                 owed = now - self._owing_since
-                # Where it is not read, others are at work, and it owes nothing: unless that would be for ever.
+                # if it is not read, other calls are running and the peer owes nothing, unless that would last forever
                 waited_for = self._unsent or self._may_read() or not self._server.waiting
                 if waited_for and self._server.pressed and owed > self._limits.stall * _PRESSED:
                     return "memory"
@@ -211,12 +212,12 @@ class RpcChannel(Channel):
     # ---- parts ---------------------------------------------------------------------------------------------
 
     def _may_read(self) -> bool:
-        """With the lock held."""
+        """Return whether to read; the caller holds the lock."""
         busy = self._calls >= _MAX_CALLS or self._queued_bytes >= _MAX_QUEUED or self._unsent_bytes >= _MAX_UNSENT
         return not (busy or self._logging_in or self._read_all or (self._held and self._server.full))
 
     def _take(self, data: bytes) -> int:
-        """Queue the calls that `data` completes; returns how many."""
+        """Queue the calls that `data` completes; return their number."""
         calls = 0
         for event in self._state.receive(data):
             if isinstance(event, Call):
@@ -235,7 +236,7 @@ class RpcChannel(Channel):
         return calls
 
     def _watch(self, moved: int, *, completed: bool) -> None:
-        """With the lock held: note what the peer moved, and whether it owes something now."""
+        """Record progress of the peer, and whether it owes data now; the caller holds the lock."""
         if not (self._unsent or self._state.unfinished):
             self._owing_since = None
             return
@@ -245,7 +246,7 @@ class RpcChannel(Channel):
             self._moved = 0
 
     def _account(self) -> None:
-        """With the lock held: tell the server how much memory this connection takes."""
+        """Report this connection's memory use to the server; the caller holds the lock."""
         held = 0 if self._closed else self._state.unfinished + self._queued_bytes + self._unsent_bytes
         self._server.hold(held - self._held)
         self._held = held
@@ -262,7 +263,10 @@ class RpcChannel(Channel):
             logins.count("rpc", REFUSED if state.sasl.done else FAILED)
 
     def _send(self, data: bytes, *, sealed: bool = False) -> None:
-        """With the lock held: send what goes at once, keep the rest; it gets its token here, for those are counted."""
+        """Send what the socket accepts and keep the rest; the caller holds the lock.
+
+        The token is made here, since tokens are numbered in the order of sending.
+        """
         if self._sent_all or not data:
             return
         try:
@@ -298,7 +302,7 @@ class RpcChannel(Channel):
             return self._state.fail(call, error, ErrorCode.SERIALIZING_RESPONSE)
 
     def _close_when_done(self) -> None:
-        """Close once nothing is read any more, every call has its answer, and the peer has taken it."""
+        """Close once reading has ended, every call is answered, and the peer has received all answers."""
         with self._lock:
             if self._closed or self._calls or self._logging_in or self._unsent or not (self._read_all or self._leaving):
                 return

@@ -1,4 +1,4 @@
-"""How the servers of a process take logins by Kerberos, as the configuration says."""
+"""Kerberos settings of the servers of a process."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from hadoop_rpc.security import Protection
 
 @dataclass(frozen=True, slots=True)
 class ServerKerberos:
-    """Nothing of it was tried yet.
+    """Configured settings that were not tried yet.
 
     Attributes:
-        rpc, http: their keys; the principal of the first is who the process is.
+        rpc, http: keys of the servers; the principal of `rpc` is the identity of the process.
         protections: of RPC.
-        rules: of short names, yet without the realm that only the system knows.
-        doors: who may pass which.
-        secret_file: with what signs cookies; None for something random.
+        rules: of short names, without the realm that only the system knows.
+        policies: access policy of each resource.
+        secret_file: file with the secret that signs cookies; None for a random secret.
         validity: of cookies, seconds.
-        open_paths: what everybody may ask the web server for.
+        open_paths: paths of the web server without authentication.
     """
 
     rpc: ServiceKey

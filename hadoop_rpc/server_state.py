@@ -1,12 +1,12 @@
-"""The server's side of one connection as a state machine: bytes in, events out; no socket, no clock (ipc.Server).
+"""The server side of a connection as a state machine: bytes in, events out; no socket, no clock (ipc.Server).
 
-The states are `ServerState`. No call is performed before the context said who calls, and a context comes once: nobody
-can become another user on the way. What is out of order, or cannot be read, is answered once and ends the connection,
-for where the next request begins is not known then. A call that fails is not such a thing: it has its own answer.
+The states are listed in `ServerState`. No call is performed before the context named the caller, and a context is
+accepted once, so the user of a connection cannot change. A message that is out of order or malformed is answered once
+and ends the connection, since the start of the next request is unknown. A failed call only has its own answer.
 
-With security only clients pass that log in by Kerberos (`hadoop_rpc.sasl.SaslServer`), and their principal is who
-calls. Where integrity or privacy was agreed, all frames after SUCCESS travel in tokens, and one outside of a token is
-refused, although Hadoop would perform it. A call is of the protocol that the connection was let in for.
+With security, only clients with a Kerberos login are accepted (`hadoop_rpc.sasl.SaslServer`), and their principal is
+the caller. With integrity or privacy, all frames after SUCCESS travel in tokens. A frame outside a token is refused,
+although Hadoop would perform it. A call must be of the protocol for which the connection was accepted.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from hadoop_rpc.wire import (
 )
 
 _HEADER_LENGTH = len(MAGIC) + 3
-# the largest frame of who has not said yet who it is
+# maximum frame size of an unidentified client
 _FIRST_FRAMES = 16 << 10
 _CLIENT_ID_LENGTH = 16
-# a method and its protocol
+# for a method and its protocol
 _MAX_REQUEST_HEADER = 4096
-# more of a text than this is not echoed
+# longer texts are cut when they are echoed
 _MAX_TEXT = 4096
 _HTTP_METHOD = b"GET "
 _HTTP_ANSWER = (
@@ -58,7 +58,7 @@ _HTTP_ANSWER = (
 
 
 class ServerState(Enum):
-    """Where a connection stands.
+    """State of a connection.
 
     HEADER → CONTEXT → OPEN → CLOSED, with NEGOTIATING between the first two for clients that begin with SASL.
     """
@@ -72,14 +72,14 @@ class ServerState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """`data` is to be sent; the connection goes on."""
+    """`data` must be sent; the connection continues."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """`data` is to be sent, then the connection closed; `reason` is for the log."""
+    """`data` must be sent, then the connection closed; `reason` is for the log."""
 
     data: bytes
     reason: str
@@ -102,7 +102,7 @@ _WITHOUT_FRAMES = (ServerState.HEADER, ServerState.CLOSED)
 
 
 class _RefusedError(Exception):
-    """The connection cannot go on; the client is told `error`."""
+    """The connection cannot continue; `error` is sent to the client."""
 
     def __init__(self, error: RemoteError, code: ErrorCode, call_id: int = FATAL_CALL_ID) -> None:
         super().__init__(error.message)
@@ -115,14 +115,14 @@ class ServerConnection:
     """One connection of a client.
 
     Args:
-        security: lets clients in by Kerberos only; its methods may wait for a name server, or for a disk.
+        security: accepts only Kerberos logins; its methods may wait for DNS or a disk.
         peer: address of the client.
 
     Attributes:
-        user, real_user: who the client says it is, "" before its context came; `real_user` acts as `user`. With
-            security `user` is the short name of its principal.
-        protocol: full Java name of the protocol the connection was opened for.
-        sasl: the negotiation, which knows the principal and what guards frames.
+        user, real_user: names that the client claims, "" before its context; `real_user` acts as `user`. With security,
+            `user` is the short name of its principal.
+        protocol: full Java name of the protocol of the connection.
+        sasl: the negotiation, with the principal and the protection of frames.
     """
 
     def __init__(self, *, security: ServerSecurity | None = None, peer: str = "", max_frame: int = MAX_FRAME) -> None:
@@ -140,7 +140,7 @@ class ServerConnection:
 
     @property
     def unfinished(self) -> int:
-        """Bytes that wait for the rest of their frame."""
+        """Number of received bytes of incomplete frames."""
         return len(self._frames) + len(self._inner)
 
     @property
@@ -148,7 +148,7 @@ class ServerConnection:
         return self.sasl.done and self.sasl.protection is not Protection.AUTHENTICATION
 
     def receive(self, data: bytes) -> list[Call | Reply | Closing]:
-        """What `data` completes, in order; a `Closing` is the last event of a connection."""
+        """Return the events that `data` completes, in order; a `Closing` is the last event of a connection."""
         self._frames.feed(data)
         events: list[Call | Reply | Closing] = []
         try:
@@ -160,7 +160,7 @@ class ServerConnection:
                 elif (event := self._understand(body)) is not None:
                     events.append(event)
         except KerberosError as fault:
-            # as Hadoop does: nothing that was sent on this connection can be believed any more
+            # as in Hadoop: nothing on this connection can be trusted any more
             self.state = ServerState.CLOSED
             events.append(Closing(b"", fault.message))
         except RpcProtocolError as fault:
@@ -170,10 +170,10 @@ class ServerConnection:
         return events
 
     def _unseal(self, body: bytes, events: list[Call | Reply | Closing]) -> None:
-        """Tokens hold a stream of frames: several in one, or one in several."""
+        """Decode a token of the frame stream: a token may hold several frames, and a frame may span several tokens."""
         reader = DelimitedReader(body)
         if self._request_header(reader).callId != SASL_CALL_ID:
-            raise RpcProtocolError("a frame came outside of a token")
+            raise RpcProtocolError("a frame arrived outside a token")
         context = self.sasl.context
         assert context is not None
         self._inner.feed(unwrap_frames(context, self.sasl.protection, reader.read(pb.RpcSaslProto)))
@@ -184,7 +184,8 @@ class ServerConnection:
     # ---- answers -------------------------------------------------------------------------------------------
 
     def seal(self, data: bytes) -> bytes:
-        """Frames as they go over the wire, all but a `Reply`. Tokens are to be sent in the order they are made in.
+        """Return frames (except a `Reply`) as sent over the network; tokens must be sent in the order of their
+        creation.
 
         Raises:
             KerberosError: a token cannot be made.
@@ -199,12 +200,12 @@ class ServerConnection:
         return b"".join(frame(header, delimited(step)) for step in steps)
 
     def respond(self, call: Call, response: Message) -> bytes:
-        """The answer to a call that succeeded."""
+        """Encode the answer to a successful call."""
         header = self._header(call, pb.RpcResponseHeaderProto.SUCCESS)
         return frame(delimited(header), delimited(response))
 
     def fail(self, call: Call, error: RemoteError, code: ErrorCode = ErrorCode.APPLICATION) -> bytes:
-        """The answer to a call that did not."""
+        """Encode the answer to a failed call."""
         header = self._header(call, pb.RpcResponseHeaderProto.ERROR)
         return _failed(header, error, code)
 
@@ -224,12 +225,12 @@ class ServerConnection:
         )
         return Closing(_failed(header, error, code), error.message)
 
-    # ---- what came -----------------------------------------------------------------------------------------
+    # ---- receiving -------------------------------------------------------------------------------------------
 
     def _read_header(self) -> Closing | None:
         if self._frames.peek(len(_HTTP_METHOD)) == _HTTP_METHOD:
             self.state = ServerState.CLOSED
-            return Closing(_HTTP_ANSWER, "an HTTP request came to the RPC port")
+            return Closing(_HTTP_ANSWER, "an HTTP request arrived at the RPC port")
         begin = self._frames.peek(len(MAGIC))
         if begin != MAGIC[: len(begin)] and begin != _HTTP_METHOD[: len(begin)]:
             self.state = ServerState.CLOSED
@@ -275,7 +276,7 @@ class ServerConnection:
                 RpcServerError("the request has no rpcOp, or an unknown one"), ErrorCode.FATAL_INVALID_RPC_HEADER
             )
         if header.rpcKind != pb.RPC_PROTOCOL_BUFFER:
-            problem = f"rpcKind {header.rpcKind} is not served, only protobuf requests are"
+            problem = f"rpcKind {header.rpcKind} is not supported, only protobuf requests are"
             raise _RefusedError(RpcServerError(problem), ErrorCode.FATAL_UNSUPPORTED_SERIALIZATION)
         if len(header.clientId) > _CLIENT_ID_LENGTH:
             problem = f"the client's id has {len(header.clientId)} bytes, expected {_CLIENT_ID_LENGTH} at most"
@@ -284,7 +285,7 @@ class ServerConnection:
 
     def _negotiate(self, reader: DelimitedReader) -> Reply | None:
         if self.state is not ServerState.NEGOTIATING:
-            raise _RefusedError(RpcServerError("SASL is over, or was never begun"), ErrorCode.FATAL_INVALID_RPC_HEADER)
+            raise _RefusedError(RpcServerError("SASL has ended or was never begun"), ErrorCode.FATAL_INVALID_RPC_HEADER)
         try:
             answer = self.sasl.answer(reader.read(pb.RpcSaslProto))
         except (AccessControlError, SaslError) as error:
@@ -312,12 +313,12 @@ class ServerConnection:
             self._admit(self._security)
         if not self.user:
             raise _RefusedError(AccessControlError("the connection names no user"), ErrorCode.FATAL_UNAUTHORIZED)
-        # what is in tokens is bounded by the tokens' own limit, and by this one
+        # the content of tokens is bounded by the token limit and by this one
         (self._inner if self._sealed else self._frames).limit = self._max_frame
         self.state = ServerState.OPEN
 
     def _admit(self, security: ServerSecurity) -> None:
-        """Let the principal in; who names somebody else wants to act for him."""
+        """Accept the principal; a client that names another user wants to impersonate that user."""
         principal, self.real_user = self.sasl.principal, ""
         if self.user not in ("", principal):
             problem = f"User: {principal} is not allowed to impersonate {self.user}"
@@ -334,7 +335,7 @@ class ServerConnection:
             )
         request = reader.read(pb.RequestHeaderProto, _MAX_REQUEST_HEADER)
         if self._security is not None and request.declaringClassProtocolName != self.protocol:
-            problem = f"a call of {request.declaringClassProtocolName} came to a connection for {self.protocol}"
+            problem = f"a call of {request.declaringClassProtocolName} arrived at a connection for {self.protocol}"
             raise _RefusedError(NotAuthorizedError(problem), ErrorCode.FATAL_UNAUTHORIZED)
         return Call(
             call_id=header.callId,
@@ -352,7 +353,7 @@ def _failed(header: pb.RpcResponseHeaderProto, error: RemoteError, code: ErrorCo
     text = error.text
     if len(text) > _MAX_TEXT:
         text = f"{text[:_MAX_TEXT]}... ({len(text)} characters)"
-    # A name that is not UTF-8, which the text may quote, has surrogates, and those have no encoding.
+    # a name that is not UTF-8, quoted in the text, contains surrogates, which cannot be encoded
     header.errorMsg = text.encode("utf-8", "replace").decode()
     header.errorDetail = code.value
     return frame(delimited(header))

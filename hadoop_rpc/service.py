@@ -1,4 +1,4 @@
-"""What a server offers: protocols by their Java names, and for each method its request message and handler."""
+"""Services of a server: protocols by their Java names, and the request type and handler of each method."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """Who calls: `user` (for `real_user`, if any) from address `peer`; the ids are for a retry cache."""
+    """The caller: `user` (on behalf of `real_user`, if any) at address `peer`; the ids are for a retry cache."""
 
     user: str
     real_user: str
@@ -61,13 +61,13 @@ class Service:
 
 
 class Dispatcher:
-    """Finds the handler of a call and performs it."""
+    """Dispatcher of calls to their handlers."""
 
     def __init__(self, services: Iterable[Service]) -> None:
         self._services = {service.protocol: service for service in services}
 
     def perform(self, call: Call, context: CallContext) -> Message | tuple[RemoteError, ErrorCode]:
-        """The response message, or why there is none."""
+        """Return the response message, or the error of the call."""
         found = self._find(call)
         if not isinstance(found, Method):
             return found
@@ -85,8 +85,8 @@ class Dispatcher:
             if known is not None:
                 _LOG.warning("%s of %s failed: %s", call.method, context.user, known)
                 return RemoteError(known.message), ErrorCode.APPLICATION
-            _LOG.exception("%s of %s failed in an unexpected way", call.method, context.user)
-            text = f"the call failed for a reason of this server's own, its log says more ({type(error).__name__})"
+            _LOG.exception("%s of %s failed because of a bug", call.method, context.user)
+            text = f"the call failed because of a bug in this server, see its log ({type(error).__name__})"
             return RemoteError(text), ErrorCode.APPLICATION
 
     def _find(self, call: Call) -> Method | tuple[RemoteError, ErrorCode]:
@@ -94,7 +94,7 @@ class Dispatcher:
         if service is None:
             return NoSuchProtocolError(f"Unknown protocol: {call.protocol}"), ErrorCode.NO_SUCH_PROTOCOL
         if service.version != call.version:
-            problem = f"{call.protocol} is served in version {service.version}, the client speaks {call.version}"
+            problem = f"{call.protocol} is served in version {service.version}, the client uses {call.version}"
             return VersionMismatchError(problem), ErrorCode.RPC_VERSION_MISMATCH
         method = service.methods.get(call.method)
         if method is None:

@@ -1,4 +1,4 @@
-"""SPNEGO on HTTP, client side (RFC 4559): a token goes with each request, unasked: no body is sent twice."""
+"""SPNEGO on HTTP, client side (RFC 4559): each request carries a token at once, so that no body is sent twice."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ _SCHEME = "Negotiate"
 _PSEUDO = "PseudoAuth"
 
 _OPEN = (
-    "The web server takes no Kerberos logins: set hadoop.http.authentication.type to kerberos in the core-site.xml of "
-    "all NameNodes and JournalNodes, for while it is simple anybody may fetch images there."
+    "The web server does not use Kerberos: set hadoop.http.authentication.type to kerberos in the core-site.xml of "
+    "all NameNodes and JournalNodes; with simple, anybody may fetch images there."
 )
 _OPEN_HINT = (
-    f"{_OPEN} Hadoop's own checkpointers send user.name in place of a login: {SENDS_USER_NAME.name}=true does the same."
+    f"{_OPEN} Hadoop's own checkpointers send user.name instead of a login; {SENDS_USER_NAME.name}=true does the same."
 )
 _NAMED_HINT = (
-    "The web server takes no Kerberos logins and knows us by user.name alone: see that the principal is one that it "
-    "gives images to, or in dfs.cluster.administrators."
+    "The web server does not use Kerberos and knows us only by user.name: check that it allows images to our "
+    "principal, or add the principal to dfs.cluster.administrators."
 )
 _ANONYMOUS_HINT = (
-    "The web server takes no requests without a user: set hadoop.http.authentication.simple.anonymous.allowed to true "
+    "The web server rejects requests without a user: set hadoop.http.authentication.simple.anonymous.allowed to true "
     "in its core-site.xml, or use Kerberos. Hadoop's own checkpointers fail in the same way."
 )
-_KERBEROS_HINT = "The web server takes Kerberos logins only: set hadoop.security.authentication as the cluster has it."
-# what servlets of NameNodes and JournalNodes answer where the filter before them let somebody in without a name
+_KERBEROS_HINT = "The web server accepts only Kerberos logins: set hadoop.security.authentication as in the cluster."
+# answers of NameNode and JournalNode servlets if the filter in front accepted a request without a name
 _WITHOUT_USER = (HTTPStatus.GONE, HTTPStatus.INTERNAL_SERVER_ERROR)
 _REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
 def challenges(headers: Message) -> list[str]:
-    """The WWW-Authenticate headers of an answer of http.client."""
+    """Return the WWW-Authenticate headers of an http.client answer."""
     found: list[str] = headers.get_all("WWW-Authenticate", [])
     return found
 
 
 class Spnego:
-    """The exchange of one request; a retried one is a new exchange, for a token counts once.
+    """The exchange of one request; a retry needs a new exchange, since a token is valid once.
 
     Args:
         host: of the URL.
 
     Attributes:
-        headers: what goes with the request; empty without Kerberos.
-        ignored: whether the server neither answered our token nor asked for one. `check` sets it.
-        hint: what to do about logins where the answer is a refusal, "" for nothing. `check` sets it.
+        headers: headers of the request; empty without Kerberos.
+        ignored: whether the server neither answered our token nor asked for one; set by `check`.
+        hint: what to do about logins if the answer is a refusal, "" for nothing; set by `check`.
 
     Raises:
         KerberosError: there is no ticket for the server.
@@ -71,10 +71,10 @@ class Spnego:
             self.headers["Authorization"] = f"{_SCHEME} {token}"
 
     def named(self, url: str) -> str:
-        """Return `url`, with our principal as `user.name` where the configuration says so.
+        """Return `url`, with our principal as `user.name` if so configured.
 
         Raises:
-            KerberosError: there is no ticket that tells the principal.
+            KerberosError: no ticket has the principal.
         """
         if self._login is None or not self._login.sends_user_name:
             return url
@@ -82,10 +82,10 @@ class Spnego:
         return f"{url}{mark}{urlencode({'user.name': own_name(self._login)})}"
 
     def check(self, status: int, challenges: Sequence[str]) -> None:
-        """Look who answered, before anything of the answer is used; `challenges` are its WWW-Authenticate headers.
+        """Verify the server before the answer is used; `challenges` are its WWW-Authenticate headers.
 
         Raises:
-            KerberosError: the server does not prove who it is in an answer of success, or refused our token.
+            KerberosError: the server does not prove its identity in a successful answer, or rejected our token.
         """
         login = self._login
         if login is None:
@@ -102,11 +102,11 @@ class Spnego:
         elif self.ignored and (status in _REFUSED or status in _WITHOUT_USER):
             self.hint = _OPEN_HINT
         if status in _REFUSED:
-            # its key may be another one since we got our ticket for it; who asks again gets a new one
+            # the server's key may have changed since we obtained our ticket; the next request gets a new ticket
             renew(login)
         elif status < HTTPStatus.MULTIPLE_CHOICES and not login.sends_user_name:
             raise KerberosError(
-                f"the web server on {self._host} answered without proving who it is, as one without Kerberos does",
+                f"the web server on {self._host} answered without proving its identity, as without Kerberos",
                 hint=_OPEN_HINT,
             )
 
@@ -114,14 +114,14 @@ class Spnego:
         try:
             token = base64.b64decode(reply, validate=True)
         except (binascii.Error, ValueError) as fault:
-            raise KerberosError(f"the web server on {self._host} answered with a token that is no base64") from fault
+            raise KerberosError(f"the web server on {self._host} answered with a token that is not base64") from fault
         self._context.step(token)
         if not self._context.complete:
-            raise KerberosError(f"the web server on {self._host} did not end the login in one step")
+            raise KerberosError(f"the web server on {self._host} did not complete the login in one step")
 
 
 def advice_on_open_servers(login: KerberosLogin) -> str:
-    """What to do about a web server that ignores the tokens of `login`."""
+    """Return the hint for a web server that ignores the tokens of `login`."""
     return _OPEN if login.sends_user_name else _OPEN_HINT
 
 

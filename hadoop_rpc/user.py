@@ -1,4 +1,4 @@
-"""Whom calls to other servers are made as."""
+"""The user name of calls to other servers."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ USER_NAME = ConfigKey(
     "hadoop.user.name",
     "${env.HADOOP_USER_NAME:-}",
     text("name"),
-    "The user that calls are made as; empty is the one this process runs as.",
+    "The user name of calls; if empty, the user of this process.",
 )
 USER_KEYS = keys_in(globals())
 
 
 def process_user() -> str:
-    """The user that this process runs as."""
+    """Return the user of this process."""
     return pwd.getpwuid(os.geteuid()).pw_name
 
 
 def caller(configuration: Configuration) -> str:
-    """`hadoop.user.name`, or the user that this process runs as: whom calls are made as without Kerberos.
+    """Return `hadoop.user.name`, or the user of this process: the user name of calls without Kerberos.
 
     Raises:
-        ConfigurationError: hadoop.security.authentication is no method that is known.
+        ConfigurationError: hadoop.security.authentication is an unknown method.
     """
     if AUTHENTICATION.read(configuration).lower() not in ("", "simple", "kerberos"):
         raise ConfigurationError([configuration.fault(AUTHENTICATION.name, "is not simple or kerberos")])

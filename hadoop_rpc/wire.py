@@ -1,4 +1,4 @@
-"""Fixed values of Hadoop IPC version 9, and the headers that both sides build (RpcConstants, ProtoUtil)."""
+"""Constants of Hadoop IPC version 9, and the headers that both sides build (RpcConstants, ProtoUtil)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _NO_RETRY: Final = -1
 
 
 class AuthProtocol(Enum):
-    """How a connection begins; the value is the last byte of its header (Server.AuthProtocol)."""
+    """Beginning of a connection; the value is the last byte of its header (Server.AuthProtocol)."""
 
     NONE = 0
     SASL = 0xDF
 
 
 class ErrorCode(Enum):
-    """Why a call failed (RpcErrorCodeProto)."""
+    """Reason for a failed call (RpcErrorCodeProto)."""
 
     APPLICATION = pb.RpcResponseHeaderProto.ERROR_APPLICATION
     NO_SUCH_METHOD = pb.RpcResponseHeaderProto.ERROR_NO_SUCH_METHOD
@@ -44,12 +44,12 @@ class ErrorCode(Enum):
 
 
 def connection_header(auth: AuthProtocol) -> bytes:
-    """The seven bytes that a client begins with; service class 0."""
+    """Return the seven bytes that begin a connection; the service class is 0."""
     return MAGIC + bytes((IPC_VERSION, 0, auth.value))
 
 
 def request_frame(call_id: int, client_id: bytes, *messages: bytes, retry: int = _NO_RETRY) -> bytes:
-    """A frame of a request header and already delimited `messages`."""
+    """Return a frame with a request header and already delimited `messages`."""
     header = pb.RpcRequestHeaderProto(
         rpcKind=pb.RPC_PROTOCOL_BUFFER,
         rpcOp=pb.RpcRequestHeaderProto.RPC_FINAL_PACKET,
@@ -61,10 +61,10 @@ def request_frame(call_id: int, client_id: bytes, *messages: bytes, retry: int =
 
 
 def sasl_request_frame(message: pb.RpcSaslProto) -> bytes:
-    """A client's step of the SASL negotiation."""
+    """Return a frame with a client's step of the SASL negotiation."""
     return request_frame(SASL_CALL_ID, b"", delimited(message))
 
 
 def signed_call_id(call_id: int) -> int:
-    """The id of a response header, which is stored without a sign."""
+    """Return the call id of a response header, where it is stored unsigned."""
     return call_id - (1 << 32) if call_id >= 1 << 31 else call_id

@@ -1,4 +1,4 @@
-"""ZKFCProtocol: who is to be active, between failover controllers; client and server side (ZKFCProtocol.proto)."""
+"""ZKFCProtocol, between failover controllers; client and server side (ZKFCProtocol.proto)."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ _UINT32 = 1 << 32
 
 
 class ZKFCClient(ProtocolClient):
-    """Calls ZKFCProtocol at one controller; the methods raise `RpcError`, see `RpcClient.call`."""
+    """Client of ZKFCProtocol at one controller; the methods raise `RpcError`, see `RpcClient.call`."""
 
     protocol = ZKFC_PROTOCOL
 
     def cede_active(self, milliseconds: int) -> None:
-        """Make its NameNode a standby, and have it stay out of the election for so long; 0 or less ends that."""
+        """Make its NameNode a standby that stays out of the election for this time; 0 or less ends the wait."""
         self._call("cedeActive", pb.CedeActiveRequestProto(millisToCede=milliseconds % _UINT32))
 
     def graceful_failover(self) -> None:
-        """Make its NameNode the active one; returns when it is. Raises RemoteError where it cannot."""
+        """Make its NameNode active and wait for that; raises RemoteError if it cannot."""
         self._call("gracefulFailover", pb.GracefulFailoverRequestProto(), idempotent=False)
 
 
 class ZKFCProtocol(Protocol):
-    """A failover controller; called from many threads."""
+    """A failover controller as server; called from many threads."""
 
     def cede_active(self, milliseconds: int) -> None: ...
 
     def graceful_failover(self) -> None:
-        """Raises RemoteError where its NameNode did not become active."""
+        """Raise RemoteError if its NameNode did not become active."""
 
 
 def zkfc_service(controller: ZKFCProtocol) -> Service:
-    """ZKFCProtocol as a service of an `RpcServer`."""
+    """Return ZKFCProtocol as a service of an `RpcServer`."""
 
     def cede(request: pb.CedeActiveRequestProto, _: CallContext) -> pb.CedeActiveResponseProto:
         number = request.millisToCede
@@ -57,5 +57,5 @@ def zkfc_service(controller: ZKFCProtocol) -> Service:
 
 
 def right_of(_: str) -> Right:
-    """What a method of the protocol needs: all of them change who is active."""
+    """Return the right that a method requires: all of them change the active NameNode."""
     return Right.CHANGE

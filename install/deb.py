@@ -1,9 +1,9 @@
-"""The Debian package, made of a wheelhouse: `PYTHON -m install.deb WHEELHOUSE OUT`, PYTHON being that of the target.
+"""Builder of the Debian package from a wheelhouse: `PYTHON -m install.deb WHEELHOUSE OUT`, with the target's PYTHON.
 
     /opt/hdfs-checkpointer     a virtual environment of the distribution's Python: program, libraries, documents
-    /usr, /etc                 what systemd, man and the shells look for, from the same wheel
+    /usr, /etc                 files for systemd, man and the shells, from the same wheel
 
-Nothing is compiled or fetched when it is installed; dpkg knows every file. Needs dpkg-deb and the standard library.
+Installing it compiles and fetches nothing; dpkg knows every file. Needs only dpkg-deb and the standard library.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ set -e
 # Images and edits in /var/lib are never removed.
 [ "$1" != purge ] || rm -rf /var/cache/hdfs-checkpointer
 """
-# which are in a wheelhouse that has their package, and what Debian has of them
+# extras included if the wheelhouse has their package, and the Debian libraries they need
 _EXTRAS = {"kerberos": "gssapi", "tls": "cryptography"}
 _LIBRARIES = {"kerberos": "libgssapi-krb5-2"}
-# below the wheel's share directory, and where Debian has it; a copy, as dpkg looks after it
+# from the wheel's share directory to Debian's place, as copies that dpkg manages
 _COPIES = {
     "hdfs-checkpointer/checkpointer@.service": "usr/lib/systemd/system/checkpointer@.service",
     "hdfs-checkpointer/checkpointer-journalnode.service": "usr/lib/systemd/system/checkpointer-journalnode.service",
@@ -75,7 +75,7 @@ _COPIES = {
     "hdfs-checkpointer/sysusers.conf": "usr/lib/sysusers.d/hdfs-checkpointer.conf",
     "hdfs-checkpointer/logging.toml": "etc/hdfs-checkpointer/logging.toml",
 }
-# and what may lead there
+# links into the package's directory
 _LINKS = {
     "bin/checkpointer": "usr/bin/checkpointer",
     "share/doc/hdfs-checkpointer": "usr/share/doc/hdfs-checkpointer/docs",
@@ -87,7 +87,7 @@ _LINKS = {
 
 
 def build(wheelhouse: Path, out: Path) -> Path:
-    """Make the package beside which nothing else is needed but Python; returns its path in `out`.
+    """Build the package, which needs only Python; return its path in `out`.
 
     Raises:
         subprocess.CalledProcessError: pip or dpkg-deb failed; its own message is on stderr.
@@ -115,10 +115,10 @@ def build(wheelhouse: Path, out: Path) -> Path:
 
 
 def _install(wheelhouse: Path, home: Path, extras: list[str]) -> str:
-    """The environment with the program and `extras`, as if it stood at `_HOME` already; returns the version."""
+    """Create the environment with the program and `extras`, with paths as if in `_HOME`; return the version."""
     venv.create(home, symlinks=True, with_pip=False)
     python = home / "bin/python"
-    # the interpreter's own name, which the path that started this one need not be
+    # the interpreter's real name may differ from the path that started this one
     real = Path(sys.executable).resolve()
     for link in (home / "bin").glob("python*"):
         link.unlink()
@@ -148,7 +148,7 @@ def _install(wheelhouse: Path, home: Path, extras: list[str]) -> str:
             script.unlink()
     shutil.rmtree(home / "include", ignore_errors=True)
     (metadata,) = home.glob(f"lib/*/site-packages/{_NAME.replace('-', '_')}-*.dist-info")
-    # Nobody but root may write there, so that Python would compile at each start.
+    # only root can write there, so Python would otherwise compile at each start
     compileall.compile_dir(
         home / "lib",
         quiet=1,

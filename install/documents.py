@@ -1,6 +1,6 @@
-"""The documents as they are installed: `docs/`, SECURITY.md and CHANGELOG.md in one folder, with links that hold there.
+"""Installed documents: `docs/`, SECURITY.md and CHANGELOG.md in one directory, with links adapted.
 
-Needs the standard library alone, for it is part of the build.
+Uses only the standard library, since it is part of the build.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
 def write_documents(root: Path, folder: Path) -> None:
-    """Write the documents of the source tree `root` to `folder`, which is emptied before.
+    """Write the documents of the source tree `root` to `folder`, which is emptied first.
 
     Raises:
         OSError: a file cannot be read or written.
@@ -33,14 +33,16 @@ def write_documents(root: Path, folder: Path) -> None:
 
 
 def _documents(root: Path) -> dict[Path, str]:
-    """Each file, and its name where it is installed."""
+    """Return each source file with its installed name."""
     docs = root / "docs"
     inner = {path: path.relative_to(docs).as_posix() for path in sorted(docs.rglob("*")) if path.is_file()}
     return {**inner, **{root / name: name for name in _TOP}}
 
 
 def _with_links(text: str, folder: Path, name: str, root: Path) -> str:
-    """The text of the document `name` from `folder`; a link to what is not installed becomes plain text."""
+    """Adapt the links of the document `name` from `folder`; a link to a file that is not installed becomes plain
+    text.
+    """
     documents = _documents(root)
 
     def link(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Man pages and shell completion of `checkpointer`, made from its commands: `python -m install.share FOLDER`."""
+"""Man pages and shell completion of `checkpointer`, generated from its commands: `python -m install.share FOLDER`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COMPLETIONS: dict[str, type[ShellComplete]] = {
 
 
 def write_share(folder: Path) -> None:
-    """Write all of it as it lies below a `share` directory.
+    """Write all files with their paths below a `share` directory.
 
     Raises:
         OSError: a file cannot be written.
@@ -37,9 +37,9 @@ def write_share(folder: Path) -> None:
 
 
 def completions() -> dict[str, str]:
-    """The scripts by their path below `share`; each asks the program itself what may follow."""
+    """Return the completion scripts by path below `share`; each asks the program itself for completions."""
     variable = f"_{_PROGRAM}_COMPLETE".upper()
-    # not `source()`, which asks which bash is here; it need not be the one that reads it
+    # `source()` would check the bash of this host, which need not be the target's
     return {
         path: shell.source_template % shell(cli, {}, _PROGRAM, variable).source_vars()
         for path, shell in _COMPLETIONS.items()
@@ -47,7 +47,7 @@ def completions() -> dict[str, str]:
 
 
 def man_pages() -> dict[str, str]:
-    """The pages by file name: one for the program, and one for each command."""
+    """Return the pages by file name: one for the program, and one for each command."""
     return dict(_pages(cli, click.Context(cli, info_name=_PROGRAM)))
 
 
@@ -92,7 +92,7 @@ def _summary(group: click.Group, context: click.Context, name: str) -> str:
 
 
 def _paragraphs(text: str) -> list[str]:
-    """Paragraphs as `--help` has them; one that begins with a backspace keeps its lines."""
+    """Split a help text into paragraphs as `--help` does; one that begins with a backspace keeps its lines."""
     return [part for part in re.split(r"\n\s*\n", inspect.cleandoc(text)) if part]
 
 
@@ -113,7 +113,7 @@ def _listed(title: str, records: list[tuple[str, Any]]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Text that troff prints as it is."""
+    """Escape text so that troff prints it unchanged."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
     return re.sub(r"^([.'])", r"\\&\1", escaped, flags=re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""Blueprints whose requests pass a decision first: who may do what."""
+"""Access checks for blueprints."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _READING = ("GET", "HEAD", "OPTIONS")
 
 
 def restrict(blueprint: Blueprint, access: AccessControl, door: Door) -> Blueprint:
-    """`blueprint`, which from now on refuses with 403 whoever may not read, or change, what it serves.
+    """Make `blueprint` refuse requests without the right to read or change with 403; return it.
 
     Args:
-        door: what it serves; a change of what only tells a state is of `Door.CONTROL`.
+        door: the resource; changes to `Door.STATE` are checked as `Door.CONTROL`.
     """
 
     @blueprint.before_request

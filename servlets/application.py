@@ -1,4 +1,4 @@
-"""The Flask application that carries the blueprints of one process."""
+"""The Flask application that serves the blueprints of a process."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _UNPRINTABLE = re.compile(r"[^\x20-\x7e]+")
 
 
 def sentence_response(status: int, sentence: str) -> Response:
-    """An answer whose body is `sentence` and a newline, as plain text.
+    """Return an answer with `sentence` and a newline as plain text.
 
-    A refusal has the sentence in its status line too, for that is all that Hadoop's clients log of it.
+    A refusal also has the sentence in its status line, since Hadoop's clients log only that.
     """
     line: int | str = status if status < 400 else f"{int(status)} {_reason(sentence)}"
     return Response(sentence + "\n", status=line, content_type="text/plain; charset=utf-8")
@@ -35,11 +35,11 @@ def sentence_response(status: int, sentence: str) -> Response:
 def create_application(
     *blueprints: Blueprint, guard: ChangeGuard | None = None, entrance: Entrance | None = None
 ) -> Flask:
-    """An application of `blueprints` that answers any fault with one plain sentence, no traceback.
+    """Make an application of `blueprints` that answers any fault with one plain sentence and no traceback.
 
     Args:
-        guard: decides from where changes may be asked for; without one only from this host.
-        entrance: where callers have to prove who they are.
+        guard: decides which hosts may request changes; by default only this host.
+        entrance: authenticates callers, if required.
     """
     guard = guard or ChangeGuard()
     application = Flask("servlets", static_folder=None, template_folder=None)
@@ -76,8 +76,8 @@ def create_application(
         if known is not None:
             _LOG.error("a request failed: %s", known)
             return sentence_response(500, known.message)
-        _LOG.error("a request failed in an unexpected way", exc_info=fault)
-        return sentence_response(500, "the request failed for a reason of this server's own, its log says more")
+        _LOG.error("a request failed because of a bug", exc_info=fault)
+        return sentence_response(500, "the request failed because of a bug in this server, see its log")
 
     return application
 

@@ -1,4 +1,4 @@
-"""The cookie that stands for a login by Kerberos (AuthenticationFilter, AuthenticationToken, Signer of Hadoop)."""
+"""The cookie of a Kerberos login (AuthenticationFilter, AuthenticationToken and Signer of Hadoop)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Final
 NAME: Final = "hadoop.auth"
 _KIND: Final = "kerberos"
 _SIGNED: Final = "&s="
-# quotes are part of the value that Java sends back
+# Java sends quotes back as part of the value
 _COOKIE = re.compile(r'(?:^|;)\s*hadoop\.auth=("?)([^";]{1,4096})\1\s*(?:;|$)')
 _EXPIRY = re.compile(r"[0-9]{1,19}")
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who logged in: the full principal and its short name; `until` is in milliseconds since the epoch."""
+    """A login: the full principal and its short name; `until` is in milliseconds since the epoch."""
 
     user: str
     principal: str
@@ -27,10 +27,10 @@ class Login:
 
 
 def signed_cookie(login: Login, secret: bytes) -> str:
-    """The value, `u=…&p=…&t=kerberos&e=…&s=…`.
+    """Return the value, `u=…&p=…&t=kerberos&e=…&s=…`.
 
     Raises:
-        ValueError: a name holds what ends a value.
+        ValueError: a name contains a character that ends a value.
     """
     if re.search(r'[&";\s]', login.user + login.principal):
         raise ValueError(f"the name {login.principal!a} cannot be in a cookie")
@@ -39,7 +39,7 @@ def signed_cookie(login: Login, secret: bytes) -> str:
 
 
 def read_cookie(header: str, secret: bytes, now: float) -> Login | None:
-    """Who the `Cookie` header of a request stands for; None where it is not ours, or no more.
+    """Return the login in a request's `Cookie` header; None if the cookie is not ours or has expired.
 
     Args:
         now: seconds since the epoch.
@@ -58,5 +58,5 @@ def read_cookie(header: str, secret: bytes, now: float) -> Login | None:
 
 
 def _signature(text: str, secret: bytes) -> str:
-    """As of Hadoop 3; a secret file is shared with its servers."""
+    """Sign as Hadoop 3 does; a secret file is shared with its servers."""
     return base64.b64encode(hmac.new(secret, text.encode("utf-8", "replace"), sha256).digest()).decode()

@@ -1,4 +1,4 @@
-"""Asks an HTTP server of this cluster, and reads no more of its answer than an answer of ours may have."""
+"""HTTP requests to servers of this cluster, with a bound on the size of answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ _MOST_BYTES = 1 << 20
 
 
 class Answer(NamedTuple):
-    """`content` ends after 1 MiB, however much the server sends; `challenge` is its WWW-Authenticate header."""
+    """An answer; `content` ends after 1 MiB, however much the server sends; `challenge` is its WWW-Authenticate
+    header.
+    """
 
     status: int
     content: bytes
@@ -24,7 +26,7 @@ class Answer(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """The value, None where it is no JSON."""
+        """The JSON value, None if the content is not JSON."""
         try:
             return json.loads(self.content)
         except (ValueError, RecursionError):

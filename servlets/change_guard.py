@@ -1,8 +1,9 @@
-"""Who may ask for a change over HTTP: people and scripts on this host, or on configured networks; no pages of others.
+"""Protection of changes over HTTP: only people and scripts on this host or configured networks, no foreign web pages.
 
-A page in an operator's browser can send requests to wherever the browser reaches. So what comes from a browser needs a
-header that only a page of this server can set, and comes under a name of this server, against names that are made to
-point here. GET changes nothing, and PUT /imagetransfer is Hadoop's: browsers ask before they send that to others.
+A page in an operator's browser can send requests to any server that the browser reaches. So a browser's request needs a
+header that only a page of this server can set. It must also address this server by its own name, which defeats foreign
+names that resolve to this host. GET changes nothing, and PUT /imagetransfer is Hadoop's: browsers ask for permission
+before they send PUT to other servers.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from hadoop_common.quantities import Network, parse_networks
 LOOPBACK = parse_networks("127.0.0.0/8,::1")
 
 CSRF_HEADER = "X-XSRF-HEADER"
-"""As RestCsrfPreventionFilter of Hadoop has it; the value does not matter."""
+"""Header of Hadoop's RestCsrfPreventionFilter; its value is ignored."""
 
 _SAFE = ("GET", "HEAD", "OPTIONS", "PUT")
 _BROWSERS = re.compile(r"Mozilla|Opera")
@@ -29,7 +30,7 @@ _TELLTALES = ("Origin", "Referer", "Sec-Fetch-Site")
 
 
 class ChangeGuard:
-    """Decides for an application; `networks` may ask for changes, and this host under its own address."""
+    """Decisions for an application; `networks` may request changes, and so may this host under its own address."""
 
     def __init__(self, networks: Iterable[Network] = LOOPBACK, refusals: Refusals | None = None) -> None:
         self._networks = tuple(networks)
@@ -37,17 +38,19 @@ class ChangeGuard:
         self._names = {"localhost", socket.gethostname().lower(), socket.getfqdn().lower()}
 
     def refusal(self, request: Request) -> str:
-        """Why a request is refused; "" for one that is not."""
+        """Return why a request is refused; "" if it is accepted."""
         if request.method in _SAFE:
             return ""
         if not self._is_near(request.remote_addr or "", request.environ.get("SERVER_NAME", "")):
             return self._refuse(
                 "not local",
-                "changes are taken from this host only: ask from there, or name your network in "
+                "changes are accepted only from this host: send the request there, or add your network to "
                 "checkpointer.http.control-hosts",
             )
         if self._is_of_a_browser(request) and not self._is_own_page(request):
-            problem = f"changes are not taken from pages: use the command line, or send {CSRF_HEADER} from this server"
+            problem = (
+                f"changes are not accepted from web pages: use the command line, or send {CSRF_HEADER} from this server"
+            )
             return self._refuse("foreign page", problem)
         return ""
 

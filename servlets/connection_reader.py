@@ -1,4 +1,4 @@
-"""The receiving side of an HTTP connection while a thread reads the body of a request."""
+"""The receiving side of an HTTP connection while a thread reads a request body."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hadoop_common.paced_socket import PacedSocket
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-# holds a few chunks of an upload; larger reads go past it straight into the reader's memory
+# holds a few chunks of an upload; larger reads go directly into the reader's memory
 _BUFFER = 1 << 18
 
 
 class _Raw(io.RawIOBase):
-    """What came with the headers already, then the connection; nothing while it is told not to wait."""
+    """The bytes received with the headers, then the connection; returns None while it must not block."""
 
     def __init__(self, connection: PacedSocket, begun: bytes, wanted: Callable[[], None] | None) -> None:
         super().__init__()
@@ -43,14 +43,14 @@ class _Raw(io.RawIOBase):
 
 
 class BufferedConnection(io.BufferedReader):
-    """Reads from `connection`, after the bytes `begun` that were read from it before; `wanted` is told before each."""
+    """A reader of `connection` that starts with the bytes `begun`, read before; `wanted` is called before each read."""
 
     def __init__(self, connection: PacedSocket, begun: bytes = b"", wanted: Callable[[], None] | None = None) -> None:
         self._source = _Raw(connection, begun, wanted)
         super().__init__(self._source, _BUFFER)
 
     def rest(self) -> bytes:
-        """What was read from the connection and not from here: the beginning of the next request."""
+        """Return bytes that were received but not consumed: the beginning of the next request."""
         self._source.silent = True
         try:
             return self.peek(1) + bytes(self._source.begun)

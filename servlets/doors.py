@@ -1,4 +1,4 @@
-"""The doors of a process: who passes at its RPC and at its web server, on unsecured clusters and with Kerberos."""
+"""Security of a process's servers: access to RPC and web servers, on unsecured clusters and with Kerberos."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _SECRET_BYTES = 32
 
 
 class Doors:
-    """What decides at the servers of a process.
+    """Access control and authentication of the servers of a process.
 
     Args:
         rules: of an unsecured cluster.
-        kerberos: None there.
+        kerberos: None on an unsecured cluster.
 
     Attributes:
-        access: decides.
+        access: access decisions.
         own_user: short name of our own principal, "" without one.
-        security: of RPC servers, `entrance` of web servers: None where nobody has to prove who he is.
-        header_bytes: the most that the headers of a request may have.
+        security: of RPC servers, `entrance` of web servers: None without authentication.
+        header_bytes: maximum size of request headers.
 
     Raises:
         KerberosSetupError: a keytab lacks a key, the library is missing, or this process has no short name.
@@ -59,13 +59,12 @@ class Doors:
         return self._names.short_name(principal)
 
     def take_over(self, rules: AccessRules, kerberos: ServerKerberos | None) -> list[str]:
-        """Go by the lists of both, and by how logins are read, from now on; a line for each that is another one.
+        """Replace the access lists and login settings; return one line for each that differs.
 
-        Keys and protections stay. Who has logged in before keeps his short name, as long as his connection or cookie
-        counts.
+        Keys and protections stay. Existing connections and cookies keep their short names while they are valid.
 
         Raises:
-            KerberosSetupError: this process would have no short name, or the secret cannot be read; nothing changed.
+            KerberosSetupError: this process would have no short name, or the secret is unreadable; nothing changed.
         """
         if (kerberos is None) == self.access.by_name:
             return []
@@ -75,7 +74,7 @@ class Doors:
         before = self.entrance.login
         after = replace(
             before,
-            # without a file the random one stays
+            # without a file, the random secret stays
             secret=_secret(kerberos) or before.secret,
             validity=kerberos.validity,
             open_paths=kerberos.open_paths,
@@ -92,7 +91,7 @@ class Doors:
 
 
 def _names(kerberos: ServerKerberos) -> tuple[NameRules, str]:
-    """The rules of short names, and that of our own principal."""
+    """Return the rules of short names, and the short name of our own principal."""
     names = kerberos.rules.in_realm(default_realm())
     own = kerberos.rpc.principal
     try:
@@ -105,7 +104,7 @@ def _names(kerberos: ServerKerberos) -> tuple[NameRules, str]:
 
 
 def _secret(kerberos: ServerKerberos) -> bytes:
-    """What is in the file, b"" where none is named."""
+    """Return the content of the secret file, b"" if none is configured."""
     if kerberos.secret_file is None:
         return b""
     try:
@@ -117,6 +116,6 @@ def _secret(kerberos: ServerKerberos) -> bytes:
     if not secret:
         raise KerberosSetupError(
             f"the secret of cookies cannot be read from {kerberos.secret_file}: {said}",
-            hint="Check hadoop.http.authentication.signature.secret.file, and that this user may read it.",
+            hint="Check hadoop.http.authentication.signature.secret.file and that this user may read it.",
         )
     return secret

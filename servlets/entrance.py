@@ -1,7 +1,7 @@
-"""SPNEGO at our web servers (RFC 4559, Hadoop's AuthenticationFilter): who asks has to prove who it is.
+"""SPNEGO authentication of HTTP requests (RFC 4559, Hadoop's AuthenticationFilter).
 
-Java's clients ask with OPTIONS first, which is answered without any servlet, and bring the cookie of that answer with
-the request itself. Others send their token with the request. What is open to everybody is named path by path.
+Java's clients first send OPTIONS, which no servlet handles, and then send the cookie of the answer with the request.
+Other clients send their token with the request. Paths open to everybody are listed one by one.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ _LOG = logging.getLogger(__name__)
 
 HEALTH: Final = "/health/"
 MAX_HEADER_BYTES: Final = 128 << 10
-"""Of a request with a token: one with the groups of a large directory has 64 KiB, and base64 makes more of it."""
+"""Size for requests with a token: the groups of a large directory take 64 KiB, more in base64."""
 _SCHEME = "negotiate"
 _NO_COOKIE = f"{NAME}=; Path=/; Expires=Thu, 01-Jan-1970 00:00:00 GMT; HttpOnly"
 _ALLOW = "GET, HEAD, PUT, POST, OPTIONS"
 
 
 class ServiceKey(Protocol):
-    """Takes tokens of clients."""
+    """Acceptor of client tokens."""
 
     def context(self) -> SecurityContext:
-        """A new context; raises KerberosError."""
+        """Return a new context; raises KerberosError."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebLogin:
-    """How callers prove who they are.
+    """Settings of the authentication.
 
     Attributes:
         key: of the server, HTTP/ its host.
-        user_of: the short name of a principal; raises ValueError.
-        secret: signs cookies, which are good for `validity` seconds.
-        open_paths: what everybody may ask for, beside /health.
+        user_of: returns the short name of a principal; raises ValueError.
+        secret: signs cookies, which are valid for `validity` seconds.
+        open_paths: paths open to everybody, in addition to /health.
     """
 
     key: ServiceKey
@@ -61,13 +61,13 @@ class WebLogin:
 
 
 class Entrance:
-    """Stands before all routes of an application.
+    """Authentication in front of all routes of an application.
 
     Args:
-        wall: seconds since the epoch.
+        wall: returns seconds since the epoch.
 
     Attributes:
-        login: may be another one at any time; each request goes by one of them.
+        login: replaceable at any time; each request uses one value throughout.
     """
 
     def __init__(self, login: WebLogin, logins: LoginCounts, wall: Callable[[], float] = time.time) -> None:
@@ -109,7 +109,7 @@ class Entrance:
                 return _challenge(f"Negotiate {reply}")
             principal = context.initiator
         except (KerberosError, binascii.Error, ValueError) as fault:
-            said = fault.message if isinstance(fault, KerberosError) else "the token is no base64"
+            said = fault.message if isinstance(fault, KerberosError) else "the token is not base64"
             return self._refused(FAILED, f"the Kerberos token proves nothing: {said}")
         try:
             login = Login(by.user_of(principal), principal, int((self._wall() + by.validity) * 1000))
@@ -130,7 +130,7 @@ class Entrance:
 
 
 def caller() -> Caller | None:
-    """Who asks, as far as that is known; None where everybody may."""
+    """Return the caller of the current request, as far as known; None if the path is open to everybody."""
     if g.get("open"):
         return None
     known: Caller | None = g.get("caller")

@@ -1,4 +1,4 @@
-"""Errors of the servlets: each knows the HTTP status it is answered with."""
+"""Errors of the servlets, with the HTTP status of their answers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from hadoop_common.errors import EXIT_TRANSFER, HdfsError
 
 
 class ServletError(HdfsError):
-    """A request that is refused; `status` goes into the answer and the message becomes its body."""
+    """A refused request; `status` is the status of the answer and the message is its body."""
 
     exit_code: ClassVar[int] = EXIT_TRANSFER
     status: ClassVar[HTTPStatus] = HTTPStatus.GONE
 
 
 class StorageMismatchError(ServletError):
-    """The peer belongs to another namespace, or this side has no namespace yet."""
+    """The peer belongs to another namespace, or this side has none yet."""
 
     status = HTTPStatus.FORBIDDEN
 
@@ -28,42 +28,42 @@ class NotActiveError(ServletError):
 
 
 class AlreadyHaveImageError(ServletError):
-    """An image that is stored, being stored or not wanted yet was offered."""
+    """The offered image is stored, being stored, or not wanted yet."""
 
     status = HTTPStatus.CONFLICT
 
 
 class BadRequestParametersError(ServletError):
-    """A query parameter or header is missing or malformed (410, as Hadoop answers)."""
+    """A query parameter or header is missing or malformed (410, as in Hadoop)."""
 
 
 class NotFoundError(ServletError):
-    """No image or segment goes by the txids that were asked for (410, as Hadoop answers)."""
+    """No image or segment has the requested transaction ids (410, as in Hadoop)."""
 
 
 class ImageRejectedError(ServletError):
-    """What arrived is not the image that was announced, or it could not be stored."""
+    """The received data is not the announced image, or could not be stored."""
 
 
 class JournalRequestError(ServletError):
-    """A parameter of /getJournal is missing or malformed (500, as Hadoop answers)."""
+    """A parameter of /getJournal is missing or malformed (500, as in Hadoop)."""
 
     status = HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 class JournalMismatchError(ServletError):
-    """The journal that is asked for is of another namespace."""
+    """The requested journal belongs to another namespace."""
 
     status = HTTPStatus.FORBIDDEN
 
 
 class NoSuchSegmentError(ServletError):
-    """No segment of the journal begins with the txid."""
+    """No segment of the journal begins with the transaction id."""
 
     status = HTTPStatus.NOT_FOUND
 
 
 class HttpServerError(HdfsError):
-    """The server could not bind its address or is used in the wrong order."""
+    """The server could not bind its address or was used in the wrong order."""
 
     exit_code: ClassVar[int] = EXIT_TRANSFER

@@ -1,4 +1,4 @@
-"""A file as the body of an answer, with the headers that Hadoop's transfers look for (ImageServlet)."""
+"""Answers with a file as body, with the headers that Hadoop's transfers expect (ImageServlet)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from servlets.throttle import Throttle
 
 
 def file_answer(file: BinaryIO, name: str, size: int, *, chunk_size: int, throttle: Throttle) -> Response:
-    """The first `size` bytes of `file`, which is called `name`; it is closed when they are sent or given up.
+    """Return an answer with the first `size` bytes of `file`, which has the name `name` and is closed at the end.
 
-    `chunk_size` is the least that goes out at a time under a limit, bytes.
+    `chunk_size` is the minimum sent at once under a limit, in bytes.
     """
     body = FileBody(file, name, size, throttle, chunk_size)
     answer = Response(body, content_type="application/octet-stream", direct_passthrough=True)

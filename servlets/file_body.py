@@ -1,4 +1,4 @@
-"""A file on its way out, paced by a throttle; the kernel copies it where the server lets it."""
+"""File bodies of answers, sent by the kernel if possible and paced by a throttle."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _PIECE = 1 << 20
 
 
 class _Sender(Protocol):
-    """A connection; `sendfile` returns how many of `count` bytes from `offset` there were, all of which it sent."""
+    """A connection; `sendfile` sends up to `count` bytes from `offset` and returns how many there were."""
 
     def sendfile(self, file: BinaryIO, offset: int, count: int) -> int: ...
 
 
 class FileBody:
-    """The first `size` bytes of `file`, which is called `name`, as a WSGI body that `HttpServer` sends by `send_to`.
+    """A WSGI body with the first `size` bytes of `file`, named `name`; `HttpServer` sends it by `send_to`.
 
-    Under a limit it goes out in pieces of 0.05 s, but not of less than `least` bytes.
+    Under a limit, it is sent in pieces of 0.05 s, but of at least `least` bytes.
     """
 
     def __init__(self, file: BinaryIO, name: str, size: int, throttle: Throttle, least: int) -> None:
@@ -32,7 +32,7 @@ class FileBody:
         self._sent = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        """The pieces, for a server that does not know `send_to`."""
+        """Yield the pieces, for a server without `send_to`."""
         for count in self._pieces():
             self._file.seek(self._sent)
             data = self._file.read(count)
@@ -40,11 +40,11 @@ class FileBody:
             yield data
 
     def send_to(self, connection: _Sender) -> None:
-        """Send all of it, by sendfile where `file` is a real one.
+        """Send all of it, by sendfile if `file` is a real file.
 
         Raises:
             ImageRejectedError: the file has become shorter.
-            OSError: the connection broke, or the peer takes too little.
+            OSError: the connection broke, or the peer is too slow.
         """
         for count in self._pieces():
             self._sent += connection.sendfile(self._file, self._sent, count)
@@ -53,7 +53,7 @@ class FileBody:
         self._file.close()
 
     def _pieces(self) -> Iterator[int]:
-        """The size of each piece when its time has come; the caller adds what it sent to `_sent`."""
+        """Yield the size of each piece when it may be sent; the caller adds the sent bytes to `_sent`."""
         with self._throttle.transfer():
             while (left := self.size - self._sent) > 0:
                 count = min(left, self._throttle.piece(max(_PIECE, self._least), self._least))

@@ -1,4 +1,4 @@
-"""The beans Hadoop's tools look at, made from the state of a daemon or of the stub."""
+"""Beans that Hadoop's tools read, made from the state of a daemon or the stub."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _NEVER = -1
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What of a process does not change while it runs.
+    """Facts about a process that do not change while it runs.
 
     Attributes:
-        namenode: host:port of the NameNode's RPC server, which a secondary tells as its own HostAndPort.
+        namenode: host:port of the NameNode's RPC server, which a secondary reports as its own HostAndPort.
         address: host:port of this node itself.
         started_at: seconds since the epoch.
         checkpoint_directories: URIs or paths of dfs.namenode.checkpoint.dir (or dfs.namenode.name.dir).
@@ -38,7 +38,7 @@ class NodeFacts:
 
 
 def daemon_beans(state: NodeState, facts: NodeFacts) -> list[Bean]:
-    """The beans of a daemon by its role: all of `state`, and those a Hadoop process of that role has."""
+    """Return the beans of a daemon: the complete `state`, and those of a Hadoop process with that role."""
     beans = [checkpointer_bean(state, facts)]
     if state.role == "secondary":
         return [*beans, secondary_namenode_bean(state, facts)]
@@ -51,7 +51,7 @@ def daemon_beans(state: NodeState, facts: NodeFacts) -> list[Bean]:
 
 
 def secondary_namenode_bean(state: NodeState, facts: NodeFacts) -> Bean:
-    """SecondaryNameNodeInfoMXBean of 3.4.1 (LastCheckpointTime is a wall clock there, LastCheckpointDeltaMs new)."""
+    """Return the SecondaryNameNodeInfoMXBean of 3.4.1 (wall-clock LastCheckpointTime, LastCheckpointDeltaMs added)."""
     at, since = state.checkpoint_at, state.seconds_since_checkpoint
     return Bean(
         "Hadoop:service=SecondaryNameNode,name=SecondaryNameNodeInfo",
@@ -71,25 +71,25 @@ def secondary_namenode_bean(state: NodeState, facts: NodeFacts) -> Bean:
 
 
 def fs_namesystem_bean(state: NodeState, facts: NodeFacts, *, ha_state: str) -> Bean:
-    """The checkpoint attributes of FSNamesystem; `ha_state` is active, standby, observer or backup.
+    """Return the checkpoint attributes of FSNamesystem; `ha_state` is active, standby, observer or backup.
 
-    Txids that are not known are left out, for tools take a number at its word.
+    Unknown transaction ids are omitted, since tools use any number as it is.
     """
     attributes: dict[str, Any] = {"tag.Context": "dfs", "tag.HAState": ha_state, "tag.Hostname": facts.hostname}
-    told = {
+    known = {
         "TransactionsSinceLastCheckpoint": state.transactions_behind,
-        # a standby has 0 there
+        # a standby reports 0
         "TransactionsSinceLastLogRoll": state.details.transactions_since_roll or 0,
         "LastWrittenTransactionId": state.journal_txid,
         "LastCheckpointTime": _milliseconds(state.checkpoint_at),
         "MillisSinceLastLoadedEdits": _milliseconds(state.details.tailing_lag_seconds),
     }
-    attributes |= {name: value for name, value in told.items() if value is not None}
+    attributes |= {name: value for name, value in known.items() if value is not None}
     return Bean("Hadoop:service=NameNode,name=FSNamesystem", "FSNamesystem", attributes)
 
 
 def namenode_status_bean(facts: NodeFacts, *, ha_state: str, nn_role: str = "NameNode") -> Bean:
-    """NameNodeStatusMXBean: role, state and address, by which tools tell active from standby."""
+    """Return NameNodeStatusMXBean: role, state and address, by which tools distinguish active and standby."""
     return Bean(
         "Hadoop:service=NameNode,name=NameNodeStatus",
         "org.apache.hadoop.hdfs.server.namenode.NameNode",
@@ -104,7 +104,7 @@ def namenode_status_bean(facts: NodeFacts, *, ha_state: str, nn_role: str = "Nam
 
 
 def namenode_info_bean(facts: NodeFacts) -> Bean:
-    """NameNodeInfo with the one attribute that tells releases apart."""
+    """Return NameNodeInfo with only the release."""
     return Bean(
         "Hadoop:service=NameNode,name=NameNodeInfo",
         "org.apache.hadoop.hdfs.server.namenode.FSNamesystem",
@@ -113,7 +113,7 @@ def namenode_info_bean(facts: NodeFacts) -> Bean:
 
 
 def checkpointer_bean(state: NodeState, facts: NodeFacts) -> Bean:
-    """All of /status, each key as an attribute with a capital first letter (`imageTxid` is `ImageTxid`)."""
+    """Return all of /status as attributes with a capital first letter (`imageTxid` is `ImageTxid`)."""
     attributes = {key[:1].upper() + key[1:]: _plain(value) for key, value in as_json(state).items()}
     fixed = {
         "SoftwareVersion": facts.software_version,
@@ -125,10 +125,10 @@ def checkpointer_bean(state: NodeState, facts: NodeFacts) -> Bean:
 
 
 def _milliseconds(seconds: float | None) -> int:
-    """0 for never, as Hadoop has it."""
+    """Convert seconds to milliseconds; 0 for never, as in Hadoop."""
     return 0 if seconds is None else round(seconds * 1000)
 
 
 def _plain(value: Any) -> Any:
-    # JSON has no NaN and no infinity
+    # JSON has neither NaN nor infinity
     return None if isinstance(value, float) and not math.isfinite(value) else value

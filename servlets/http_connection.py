@@ -1,8 +1,8 @@
-"""One HTTP connection between its requests: h11 reads the headers, threads do the work, answers wait for the peer.
+"""One HTTP connection: h11 reads the headers, threads do the work, and unsent answers wait for the peer.
 
-The loop's thread reads headers, sends what a thread left unsent, and takes what a client still sends after its answer.
-While a thread works on a request the connection is that thread's alone. So it is with each step of a TLS handshake:
-a signature takes milliseconds, which others would wait for in the loop.
+The loop's thread reads headers, sends what a thread left unsent, and discards what a client still sends after its
+answer. While a thread works on a request, it owns the connection. A thread also performs each step of a TLS handshake:
+a signature takes milliseconds, which would delay all connections of the loop.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class _Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """What the connections of one server share.
+    """Settings shared by the connections of one server.
 
     Attributes:
-        work: takes a request over.
-        greet: takes a step of a TLS handshake over.
+        work: queues a request for a thread.
+        greet: queues a step of a TLS handshake for a thread.
         linger: seconds.
-        header_bytes: the most that the headers of a request may have.
+        header_bytes: maximum size of request headers.
     """
 
     limits: PortLimits
@@ -70,11 +70,11 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What a thread leaves of a request: bytes that are still to be sent, and how the connection goes on.
+    """Result of a thread's work: unsent bytes, and how the connection continues.
 
     Attributes:
-        reuse: whether another request may come; `rest` is what was read of it.
-        drain: whether the client still sends a body that nobody wants.
+        reuse: whether another request may follow; `rest` is the part of it already received.
+        drain: whether the client still sends a body that will be discarded.
     """
 
     unsent: bytes = b""
@@ -90,20 +90,20 @@ class HttpChannel(Channel):
         super().__init__(connection, peer)
         self._port = port
         self._stage = _Stage.GREETING if isinstance(connection, TlsSocket) else _Stage.READING
-        # What the handshake waits for; None without one, and after it.
+        # event that the handshake waits for; None without a handshake, and after it
         self._greeting = selectors.EVENT_READ if isinstance(connection, TlsSocket) else None
         self._refused = False
         self._http = _new_parser(self._port.header_bytes)
         self._in_first_line = True
         self._proven = False
-        # Whether a thread works on it, and whether none is to begin any more.
+        # whether a thread works on it, and whether none may begin any more
         self._lock = threading.Lock()
         self._taken = self._ended = False
-        # When the headers of the request began to arrive; None while the connection waits for one.
+        # when the headers began to arrive; None while the connection waits for a request
         self._begun: float | None = self.since
         self._unsent = memoryview(b"")
         self._after = Answered()
-        # Since when the stage moves bytes, since when the last share of them is waited for, and how many came.
+        # start of the stage, start of the current progress interval, and bytes moved in it
         self._entered = self._waiting = self.since
         self._moved = 0
 
@@ -176,7 +176,7 @@ class HttpChannel(Channel):
             self.socket.farewell()
 
     def done(self, answered: Answered) -> None:
-        """A thread has ended its work."""
+        """Continue after a thread has finished its work."""
         self._taken = False
         self.since = time.monotonic()
         self._after = answered
@@ -187,7 +187,7 @@ class HttpChannel(Channel):
         self._port.loop.update(self)
 
     def greeted(self) -> None:
-        """A thread has gone on with the handshake."""
+        """Continue after a thread has performed a handshake step."""
         self._taken = False
         if self._greeting is not None:
             self._enter(_Stage.GREETING)
@@ -198,7 +198,7 @@ class HttpChannel(Channel):
     # ---- for any thread ------------------------------------------------------------------------------------
 
     def greet(self) -> None:
-        """Go on with the handshake of TLS as far as that does not wait; `greeted` is to follow.
+        """Continue the TLS handshake without blocking; `greeted` must follow.
 
         Raises:
             OSError: the connection broke.
@@ -213,7 +213,7 @@ class HttpChannel(Channel):
         except ssl.SSLError as fault:
             HANDSHAKES.count("server", tls_label(fault))
             _LOG.info("a handshake with %s fails: %s", self.peer, tls_reason(fault))
-            # closed at once, the alert that tells the peer why would not arrive
+            # closing at once would lose the alert with the reason
             self.socket.refuse(_SPEAK_TLS if fault.reason == "HTTP_REQUEST" else b"")
             self._greeting, self._refused = None, True
         else:
@@ -221,19 +221,19 @@ class HttpChannel(Channel):
             self._greeting = None
 
     def take(self) -> bool:
-        """A thread begins to work on the request; False where the connection was ended meanwhile."""
+        """Reserve the connection for a thread; return False if it was closed before."""
         with self._lock:
             self._taken = not self._ended
             return self._taken
 
     def cut(self) -> None:
-        """End a connection that a thread works on."""
+        """Close a connection that a thread works on."""
         if self._taken:
             self._shut(socket.SHUT_RDWR)
 
     @property
     def sending(self) -> bool:
-        """Whether an answer is still to be taken."""
+        """Whether an answer is not completely sent."""
         return self._stage is _Stage.SENDING
 
     # ---- parts ---------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class HttpChannel(Channel):
         self._port.work(self, self._http, event)
 
     def _escaped(self, data: bytes) -> bytes:
-        """`data` with what is not ASCII in the first line as %XX: Hadoop's clients send names as they are."""
+        """Replace bytes outside ASCII in the first line by %XX, since Hadoop's clients send names unescaped."""
         if not self._in_first_line:
             return data
         line, end, rest = data.partition(b"\n")
@@ -267,7 +267,7 @@ class HttpChannel(Channel):
         return _NOT_ASCII.sub(lambda found: b"%%%02X" % found[0][0], line) + end + rest
 
     def _refuse(self, status: int, problem: str) -> None:
-        """Answer what is no request, and end the connection: where the next one begins is not known."""
+        """Answer a malformed request and end the connection, since the start of the next request is unknown."""
         self._port.refuse("malformed")
         _LOG.warning("a request of %s is refused: %s", self.peer, problem)
         body = f"{problem}\n".encode()
@@ -276,7 +276,7 @@ class HttpChannel(Channel):
         self.done(Answered((answer or b"") + body, drain=True))
 
     def _next(self) -> None:
-        """The answer is out."""
+        """Continue after the answer is sent."""
         if self._after.drain:
             self._shut(socket.SHUT_WR)
             self.polite = True
@@ -292,7 +292,7 @@ class HttpChannel(Channel):
             self._port.loop.discard(self)
             return
         if isinstance(self.socket, TlsSocket) and self.socket.pending():
-            # deciphered already: the system has nothing to tell of it
+            # bytes already decrypted are not reported by the system
             self._port.loop.read_soon(self)
 
     def _enter(self, stage: _Stage) -> None:
@@ -301,7 +301,7 @@ class HttpChannel(Channel):
         self._moved = 0
 
     def _progress(self, moved: int, seconds: float) -> None:
-        """Bytes moved: what has to move within `seconds` starts anew when enough has."""
+        """Record progress; the interval of `seconds` restarts when enough bytes moved."""
         self._moved += moved
         if self._moved >= self._port.limits.least_rate * seconds:
             self._waiting = time.monotonic()

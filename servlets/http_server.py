@@ -1,7 +1,7 @@
-"""The HTTP server of a daemon: h11 and threads in this process, with streamed bodies, deadlines and clean ends.
+"""The HTTP server of a daemon: h11 and threads, with streamed bodies, deadlines and clean shutdown.
 
-No kept WSGI server does what is needed here. cheroot gives a thread to each connection before its headers are there,
-and has one timeout, which is that of a wait; waitress holds whole bodies. h11 leaves sockets and threads to its user.
+No maintained WSGI server has the required features. cheroot assigns a thread to each connection before the headers
+arrive, and has a single timeout for waits; waitress buffers whole bodies. h11 leaves sockets and threads to its user.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _LOG = logging.getLogger(__name__)
 
 DEFAULT_THREADS = 32
 DEFAULT_LINGER = 10.0
-# What operators and their monitors ask has threads of its own, which wait for nobody; no address has both.
+# status requests and TLS handshakes have threads of their own, so that they wait for no transfer; no address can use
+# both of a kind
 _PROMPT_THREADS = 2
-# as do the handshakes of TLS
 _GREETING_THREADS = 2
 _PROMPT_PATHS = (b"/status", b"/metrics", b"/jmx", b"/health/live", b"/health/ready")
-# An answer of this size or less is left to the loop, so that no thread waits until it is taken.
+# the loop sends smaller answers, so that no thread waits for the peer
 _MAX_LEFT = 1 << 20
 _FLUSH_SECONDS = 0.01
 
@@ -56,15 +56,18 @@ _Work = tuple[HttpChannel, h11.Connection, h11.Request]
 
 
 class HttpServer:
-    """Serves a WSGI application from threads of this process; a context manager.
+    """A server of a WSGI application with threads in this process; a context manager.
 
-    Bodies are streamed both ways and have no size limit. `port` 0 takes a free port, see `address`. `limits` bound
-    what peers may take, and `refusals` counts what they were refused; `shutdown_timeout` bounds how long running
-    requests may go on after `stop()`. A client that still sends when its request is already answered is heard until it
-    pauses for `linger` seconds, an hour at most, so that it gets to see the answer: Hadoop's NameNodes look for it when
-    their whole image is sent, and make the checkpoint again at once where the connection breaks before.
-    With `tls` it speaks HTTPS alone, and follows the files of that while it runs. `header_bytes` is the most that the
-    headers of a request may have. All times are seconds.
+    Bodies are streamed both ways without a size limit. `port` 0 chooses a free port, see `address`. `limits` bound the
+    resources of peers, and `refusals` counts refused requests. `shutdown_timeout` bounds running requests after
+    `stop()`.
+
+    A client that still sends after its request was answered is read until it pauses for `linger` seconds, at most for
+    an hour, so that it receives the answer. Hadoop's NameNodes read the answer only after sending their whole image,
+    and repeat the checkpoint at once if the connection breaks before.
+
+    With `tls` it serves only HTTPS, and reloads changed TLS files while it runs. `header_bytes` is the maximum size of
+    request headers. All times are in seconds.
     """
 
     def __init__(
@@ -111,7 +114,7 @@ class HttpServer:
         """Bind, listen, and serve from threads; connections are accepted when this returns.
 
         Raises:
-            HttpServerError: the address cannot be bound, there can be no more threads, or it was started before.
+            HttpServerError: the address cannot be bound, no more threads are allowed, or it was started before.
         """
         if self._address is not None:
             raise HttpServerError("this HTTP server was started before", hint="Make a new HttpServer to serve again.")
@@ -151,7 +154,7 @@ class HttpServer:
         return f"{'http' if self._tls is None else 'https'}://{host_port(*self.address)}"
 
     def stop(self) -> None:
-        """Stop accepting, let running requests end for `shutdown_timeout`, then cut them; idempotent."""
+        """Stop accepting, wait `shutdown_timeout` for running requests, then cut them; idempotent."""
         if self._address is None or self._stopped:
             return
         self._stopped = True
@@ -164,8 +167,8 @@ class HttpServer:
             for channel in self._channels():
                 channel.cut()
             if not self._join():
-                _LOG.warning("requests that are still worked on are given up")
-        # The loop has heard of all answers that the threads left to it.
+                _LOG.warning("requests that are still running are abandoned")
+        # after this, the loop has received all answers of the threads
         self._loop.run(lambda: None)
         deadline = time.monotonic() + self._shutdown_timeout
         while any(channel.sending for channel in self._channels()) and time.monotonic() < deadline:
@@ -232,7 +235,7 @@ class HttpServer:
                 _LOG.debug("the connection of %s broke: %s", peer, fault)
                 self._loop.call(partial(self._loop.discard, channel))
             except Exception:
-                _LOG.exception("a handshake with %s failed in an unexpected way", peer)
+                _LOG.exception("a handshake with %s failed because of a bug", peer)
                 self._loop.call(partial(self._loop.discard, channel))
             finally:
                 self._greetings.done(peer)
@@ -247,14 +250,14 @@ class HttpServer:
         try:
             return exchange.perform(self._application, channel)
         except OSError as fault:
-            _LOG.warning("a request of %s is given up: %s", channel.peer, fault)
+            _LOG.warning("a request of %s is aborted: %s", channel.peer, fault)
         except Exception:
-            _LOG.exception("a request of %s failed in an unexpected way", channel.peer)
+            _LOG.exception("a request of %s failed because of a bug", channel.peer)
         return Answered()
 
 
 class _Done:
-    """Hands a connection back to the loop."""
+    """A callback that returns a connection to the loop."""
 
     def __init__(self, channel: HttpChannel, answered: Answered) -> None:
         self._channel = channel
@@ -265,7 +268,7 @@ class _Done:
 
 
 class _Sized:
-    """Stands for bytes that go past h11, which counts them."""
+    """A placeholder for bytes that bypass h11, which only counts them."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -284,7 +287,7 @@ class _Exchange:
         self._prompt = prompt
         self._expected = http.they_are_waiting_for_100_continue
         begun, _ = http.trailing_data
-        # "100 Continue" is told once the body is wanted: who may not send it does not
+        # "100 Continue" is sent when the body is read, so a refused client need not send it
         self._reader = BufferedConnection(connection, begun, self._welcome)
         size = body_length(request)
         self._body = ChunkedBody(self._reader) if size is None else SizedBody(self._reader, size)
@@ -292,11 +295,11 @@ class _Exchange:
         self._headers: list[tuple[str, str]] = []
 
     def perform(self, application: WSGIApplication, channel: HttpChannel) -> Answered:
-        """Have `application` answer.
+        """Let `application` answer.
 
         Raises:
             OSError: the connection broke, or the peer is too slow.
-            Exception: what the application raised; nothing is known of what was sent.
+            Exception: raised by the application; it is unknown what was sent.
         """
         body = cast(BinaryIO, self._body)
         here = channel.socket.getsockname()[:2]
@@ -333,7 +336,7 @@ class _Exchange:
         return self._left(head)
 
     def _length(self) -> float:
-        """Bytes of the answer, infinite where it does not say."""
+        """Return the length of the answer, infinite if it is not declared."""
         return next((int(value) for name, value in self._headers if name.lower() == "content-length"), float("inf"))
 
     def _head(self) -> bytes:
@@ -351,7 +354,7 @@ class _Exchange:
         return self._http.send(h11.Data(data=data)) or b""
 
     def _left(self, unsent: bytes) -> Answered:
-        """All of the answer is made; `unsent` is to be sent by the loop."""
+        """Finish the answer; the loop sends `unsent`."""
         end = self._http.send(h11.EndOfMessage()) or b""
         complete = self._body.complete
         reuse = complete and self._http.our_state is h11.DONE

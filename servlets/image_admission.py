@@ -1,4 +1,4 @@
-"""Who may upload what: the checks before a checkpoint is taken, in Hadoop's order (ImageServlet.doPut)."""
+"""Checks before a checkpoint upload is accepted, in Hadoop's order (ImageServlet.doPut)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _LOG = logging.getLogger(__name__)
 
 
 class ImageAdmission:
-    """The checks that uploads of both protocols share, over one store and its reservations."""
+    """The upload checks that both protocols share, with one store and its reservations."""
 
     def __init__(self, store: ImageStore, reservations: UploadReservations) -> None:
         self._store = store
         self._reservations = reservations
 
     def namespace(self) -> StorageInfo:
-        """The namespace held here.
+        """Return the namespace of this side.
 
         Raises:
             StorageMismatchError: there is none yet.
@@ -37,27 +37,27 @@ class ImageAdmission:
             raise StorageMismatchError(f"this side holds no namespace yet: {fault}", hint=fault.hint) from fault
 
     def check_storage(self, theirs: str) -> StorageInfo:
-        """The namespace held here, when it is `theirs` (`layout:namespaceID:cTime:clusterID`).
+        """Return the namespace of this side if it matches `theirs` (`layout:namespaceID:cTime:clusterID`).
 
         Raises:
-            StorageMismatchError: it is another, or there is none yet.
+            StorageMismatchError: it is another one, or there is none yet.
         """
         info = self.namespace()
         if theirs != info.colon_string():
-            # what is held here is not told: who does not know it has no business here
+            # the namespace of this side is not revealed to foreign callers
             raise StorageMismatchError(
-                f"storageInfo {theirs[:200]!a} is not of the namespace that this side holds",
-                hint="Configure both sides for one cluster; after an upgrade restart the checkpointer.",
+                f"storageInfo {theirs[:200]!a} is not the namespace of this side",
+                hint="Configure both sides for the same cluster; after an upgrade, restart the checkpointer.",
             )
         return info
 
     @contextmanager
     def admitted(self, txid: int, kind: ImageKind) -> Iterator[None]:
-        """Hold the reservation of an upload that is wanted, for the body of the `with`, however that ends.
+        """Hold the reservation of a wanted upload inside the `with`, however that ends.
 
         Raises:
-            NotActiveError: this side takes no checkpoints now.
-            AlreadyHaveImageError: the image is here, on its way, or not wanted yet.
+            NotActiveError: this side accepts no checkpoints now.
+            AlreadyHaveImageError: the image is stored, being received, or not wanted yet.
         """
         if not self._store.is_active():
             raise NotActiveError(
@@ -69,7 +69,7 @@ class ImageAdmission:
             yield
 
     def received(self, txid: int, kind: ImageKind, image: ReceivedFile, seconds: float) -> str:
-        """Tell store and log of an image that is in place; returns the sentence that answers its upload."""
+        """Report a stored image to store and log; return the sentence that answers its upload."""
         for fault in image.failures:
             _LOG.error("%s at txid %d was not stored everywhere: %s", kind, txid, fault, extra={"txid": txid})
         self._store.image_received(txid, kind, image.md5, image.size)
@@ -92,5 +92,5 @@ class ImageAdmission:
         if any((directory / name).exists() for directory in self._store.image_directories()):
             raise AlreadyHaveImageError(
                 f"{name} is stored here already, expected an image of another txid",
-                hint="Nothing needs to be done, the image need not be uploaded again.",
+                hint="Nothing needs to be done; do not upload the image again.",
             )

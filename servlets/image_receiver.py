@@ -1,4 +1,4 @@
-"""A file that arrives in pieces is written to every directory at once and gets its name when it is whole."""
+"""Receivers of files, which write to all directories at once and rename the complete file."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from servlets.errors import ImageRejectedError
 
 _LOG = logging.getLogger(__name__)
 
-# what comes is handed to the writing threads in slices of so many bytes: each hand-over costs a switch
+# received data is passed to the writing threads in large slices, since each hand-over costs a context switch
 _SLICE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedFile:
-    """A file in place: one path a directory that took it, its digest (hexadecimal), and what failed."""
+    """A stored file: its path in each directory that accepted it, its digest (hexadecimal), and the failures."""
 
     paths: tuple[Path, ...]
     md5: str
@@ -39,14 +39,14 @@ class ReceivedFile:
 
 
 class FileReceiver:
-    """Writes to `temporary` in each directory; `commit` makes it durable and renames it to `final`.
+    """A receiver that writes to `temporary` in each directory; `commit` makes it durable and renames it to `final`.
 
-    A context manager: unless it was committed, its end removes what was written. A directory that fails is
-    left out, all of them failing is an error.
+    A context manager that removes uncommitted files. A failing directory is dropped; it is an error if all of them
+    fail.
 
     Raises:
         ImageRejectedError: there is no directory.
-        ImageStorageError: no directory takes the file.
+        ImageStorageError: no directory accepts the file.
     """
 
     def __init__(self, directories: Sequence[Path], temporary: str, final: str) -> None:
@@ -59,20 +59,20 @@ class FileReceiver:
         self._complete: list[Path] = []
         self._pool = BufferPool(_SLICE)
         self._slice = self._pool.take()
-        # it starts threads, so nothing here may fail after it
+        # this starts threads, so nothing after it may fail
         self._files = DigestingFileSet([directory / temporary for directory in directories])
         self._filled = 0
         self.size = 0
 
     def room(self, most: int = _SLICE) -> memoryview:
-        """Where to receive the next bytes, 1 to `most` of them; `took` appends them."""
+        """Return a buffer for the next 1 to `most` bytes; `took` appends them."""
         return self._slice[self._filled : self._filled + most]
 
     def took(self, count: int) -> None:
-        """Append the first `count` bytes of `room` everywhere.
+        """Append the first `count` bytes of `room` in every directory.
 
         Raises:
-            ImageStorageError: no directory takes them.
+            ImageStorageError: no directory accepts them.
         """
         self._filled += count
         self.size += count
@@ -81,10 +81,10 @@ class FileReceiver:
             self._slice = self._pool.take()
 
     def write(self, chunk: bytes) -> None:
-        """Append `chunk` everywhere.
+        """Append `chunk` in every directory.
 
         Raises:
-            ImageStorageError: no directory takes it.
+            ImageStorageError: no directory accepts it.
         """
         rest = memoryview(chunk)
         while rest:
@@ -110,7 +110,7 @@ class FileReceiver:
         if md5 is not None and written.md5.hex() != md5.lower():
             raise ImageRejectedError(
                 f"{self._final} arrived with MD5 {written.md5.hex()}, expected {md5.lower()}",
-                hint="It was damaged on the way or on the other side's disk; check it there, then retry.",
+                hint="It was damaged in transit or on the other side's disk; check it there, then retry.",
             )
         for path in self._complete:
             self._check(path)
@@ -129,7 +129,7 @@ class FileReceiver:
         return ReceivedFile(tuple(placed), written.md5.hex(), size, tuple(failures))
 
     def close(self) -> None:
-        """Remove what was written and did not get its name."""
+        """Remove files that were not committed."""
         self._files.abort()
         for path in self._complete:
             path.unlink(missing_ok=True)
@@ -141,12 +141,12 @@ class FileReceiver:
         self.close()
 
     def _flush(self) -> None:
-        # the writing threads keep the slice for a while, and it must not change under them
+        # the writing threads keep the slice for a while, and it must not change in the meantime
         self._files.write(self._slice[: self._filled].toreadonly())
         self._filled = 0
 
     def _check(self, path: Path) -> None:
-        """Look into a complete file before it gets its name; for kinds of files that can be checked."""
+        """Check a complete file before it is renamed; subclasses override this."""
 
     def _place(self, path: Path, md5: bytes) -> Path:
         target = path.with_name(self._final)
@@ -155,10 +155,10 @@ class FileReceiver:
 
 
 class ImageReceiver(FileReceiver):
-    """Receives an fsimage as `fsimage.ckpt_[rollback_]TXID`; it is named when it reads as an image of that txid.
+    """Receiver of an fsimage as `fsimage.ckpt_[rollback_]TXID`; it is renamed if it is an image of that transaction id.
 
     Args:
-        verified: whether all of it has to be consistent, not only what says which image it is.
+        verified: whether the whole image must be consistent, not only its identity.
     """
 
     def __init__(
@@ -173,28 +173,28 @@ class ImageReceiver(FileReceiver):
             with ImageFile.open(path, verify_md5=False, allow_unknown_layout=True) as image:
                 found = image.txid
         except UnsupportedCodecError as fault:
-            # magic and summary were right; who loads the image needs the codec, who stores it does not
+            # magic and summary were valid; loading the image needs the codec, storing it does not
             _LOG.warning("%s is stored unchecked: %s", self._final, fault)
             return
         except ImageFormatError as fault:
-            said = f"what arrived for {self._final} is not an image: {fault}"
+            said = f"the data received for {self._final} is not an image: {fault}"
             raise ImageRejectedError(said, hint=fault.hint) from fault
         if found != self._txid:
             raise ImageRejectedError(
-                f"the image that arrived for {self._final} is of txid {found}, expected {self._txid}",
-                hint="Transfer it under its own txid.",
+                f"the image received for {self._final} is of txid {found}, expected {self._txid}",
+                hint="Transfer it with its own txid.",
             )
         if self._verified and path == self._complete[0]:
             self._verify(path)
 
     def _verify(self, path: Path) -> None:
-        """The copies have one digest, so that one of them stands for all."""
+        """Verify one copy; all copies have the same digest."""
         findings = audit_image(path, Findings(1), None, outer=False).findings
         if not findings.valid:
             first = next(each for each in findings.listed if each.severity is Severity.ERROR)
             raise ImageRejectedError(
-                f"what arrived for {self._final} is no consistent image: {first}",
-                hint="Verify it where it comes from (checkpointer image verify), and make another.",
+                f"the image received for {self._final} is inconsistent: {first}",
+                hint="Verify it at its source (checkpointer image verify), and make another.",
             )
 
     def _place(self, path: Path, md5: bytes) -> Path:

@@ -1,4 +1,4 @@
-"""What the transfer servlets ask of the process they run in, and their limits."""
+"""Interface between the transfer servlets and their process, and the limits of transfers."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ DEFAULT_CHUNK_SIZE = 65536
 
 
 class ImageStore(Protocol):
-    """What the servlet asks of the process it runs in; methods are called from many threads."""
+    """The process of the transfer servlet; called from many threads."""
 
     def storage_info(self) -> StorageInfo:
-        """The namespace this process holds; an HdfsError says why there is none yet (answered with 403)."""
+        """Return the namespace of this process; an HdfsError says why there is none yet (answered with 403)."""
 
     def find_image(self, txid: int) -> Path | None:
-        """`fsimage_TXID` or `fsimage_rollback_TXID`."""
+        """Return `fsimage_TXID` or `fsimage_rollback_TXID`, None if missing."""
 
     def latest_image(self) -> Path | None:
-        """The newest `fsimage_TXID`."""
+        """Return the newest `fsimage_TXID`, None if there is none."""
 
     def find_segment(self, first: int, last: int) -> Path | None:
-        """The finalized segment with exactly these txids."""
+        """Return the finalized segment with exactly these transaction ids, None if missing."""
 
     def image_directories(self) -> list[Path]:
-        """The directories that hold images themselves (`.../current`)."""
+        """Return the directories that contain images (`.../current`)."""
 
     def is_active(self) -> bool:
-        """Whether checkpoints may be uploaded here (Hadoop 3: an active or an observer)."""
+        """Return whether checkpoints may be uploaded here (Hadoop 3: to an active or an observer)."""
 
     def checkpoint_rejection(self, txid: int, kind: ImageKind) -> str | None:
-        """A sentence why a checkpoint is not wanted now (too recent, ...), None when it is."""
+        """Return why a checkpoint is not wanted now (too recent, ...), None if it is wanted."""
 
     def image_received(self, txid: int, kind: ImageKind, md5: str, size: int) -> None:
-        """An upload of `size` bytes is in place in every directory that took it, under its final name."""
+        """Record an upload of `size` bytes, stored in every directory that accepted it, under its final name."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransferOptions:
-    """Limits of the servlet: bytes a second over all transfers of one direction (0 = off), least bytes at a time.
+    """Limits of the servlet: bytes per second over all transfers of one direction (0 = off), minimum bytes at once.
 
     `bandwidth` is dfs.image.transfer.bandwidthPerSec, `bootstrap_bandwidth`, for a standby that bootstraps,
     dfs.image.transfer-bootstrap-standby.bandwidthPerSec, `chunk_size` dfs.image.transfer.chunksize.

@@ -1,4 +1,4 @@
-"""GET and PUT /imagetransfer, and GET /getimage of older releases: images and segments out, images in."""
+"""GET and PUT /imagetransfer, and GET /getimage of older releases: downloads of images and segments, image uploads."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = ["DEFAULT_CHUNK_SIZE", "ImageStore", "ServingLimits", "TransferOptions
 
 _LOG = logging.getLogger(__name__)
 
-# the most that is read of an upload before the throttle and the writing threads are told
+# maximum read of an upload between two calls of the throttle and the writing threads
 _PIECE = 1 << 20
 
 
@@ -52,10 +52,10 @@ def image_transfer_blueprint(
     counter: TransferCounter | None = None,
     limits: ServingLimits | None = None,
 ) -> Blueprint:
-    """The blueprint of /imagetransfer and /getimage on `store`.
+    """Make the blueprint of /imagetransfer and /getimage on `store`.
 
-    Pass `reservations` to see what is being uploaded, `counter` to count the bytes of both directions, or `limits`
-    to change the bandwidth too while transfers run.
+    Pass `reservations` to see uploads in progress, `counter` to count the bytes of both directions, or `limits` to
+    change the bandwidth even during transfers.
     """
     options = options or TransferOptions()
     limits = limits or ServingLimits(options, counter or TransferCounter())
@@ -70,7 +70,7 @@ def image_transfer_blueprint(
 
 
 class ServingLimits:
-    """The bandwidth of all transfers of a servlet, of each kind together; it may change at any time."""
+    """Changeable bandwidth limits of a servlet, each shared by all transfers of its kind."""
 
     def __init__(self, options: TransferOptions, counter: TransferCounter) -> None:
         self.sending = Throttle(options.bandwidth, count=counter.add_sent)
@@ -78,7 +78,7 @@ class ServingLimits:
         self.receiving = Throttle(options.bandwidth, count=counter.add_received)
 
     def change(self, bandwidth: int, bootstrap_bandwidth: int) -> None:
-        """Go by other limits from now on, bytes a second, 0 is none; transfers that run too."""
+        """Change the limits in bytes per second, 0 for none; running transfers change too."""
         for throttle, limit in (
             (self.sending, bandwidth),
             (self.bootstrapping, bootstrap_bandwidth),
@@ -179,7 +179,7 @@ class _ImageServlet:
 
 
 def _stored_digest(path: Path) -> str | None:
-    # segments have no side file, and an image without one is still served, as Hadoop does
+    # segments have no digest file, and an image without one is still served, as in Hadoop
     try:
         return read_md5_file(path).hex()
     except MissingDigestError:
@@ -187,7 +187,7 @@ def _stored_digest(path: Path) -> str | None:
 
 
 def _answer_fault(fault: Exception) -> Response:
-    """What Hadoop's servlet does: any fault that is no refusal is 410."""
+    """Answer any fault that is not a refusal with 410, as Hadoop's servlet does."""
     if isinstance(fault, ServletError):
         _LOG.warning("%s %s is refused: %s", request.method, request.path, fault, extra=_who(fault.status))
         return sentence_response(fault.status, str(fault))
@@ -196,8 +196,8 @@ def _answer_fault(fault: Exception) -> Response:
     if isinstance(fault, (HdfsError, OSError)):
         _LOG.error("%s %s failed: %s", request.method, request.path, told(fault), extra=_who(410))
         return sentence_response(410, f"the transfer failed: {told(fault)}")
-    _LOG.error("%s %s failed in an unexpected way", request.method, request.path, exc_info=fault)
-    return sentence_response(410, "the transfer failed for a reason of this server's own, its log says more")
+    _LOG.error("%s %s failed because of a bug", request.method, request.path, exc_info=fault)
+    return sentence_response(410, "the transfer failed because of a bug in this server, see its log")
 
 
 def _who(status: int) -> dict[str, object]:

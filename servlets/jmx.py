@@ -1,4 +1,4 @@
-"""GET /jmx: management beans as JSON in Hadoop's shape (JMXJsonServlet)."""
+"""GET /jmx: management beans as JSON in Hadoop's form (JMXJsonServlet)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Bean:
-    """A bean: `name` as `domain:key=value,...`, the Java class it stands for, attributes of JSON values."""
+    """A bean: `name` as `domain:key=value,...`, the Java class it represents, attributes with JSON values."""
 
     name: str
     modeler_type: str
@@ -28,10 +28,11 @@ class Bean:
 
 
 def jmx_blueprint(beans: Callable[[], Iterable[Bean]]) -> Blueprint:
-    """The blueprint of /jmx over what `beans` tells at each request.
+    """Make the blueprint of /jmx with the beans that `beans` returns for each request.
 
-    `qry=PATTERN` selects beans by name (`Hadoop:service=*,name=FSNamesystem`, `Hadoop:*`), none is an empty list.
-    `get=BEAN::ATTRIBUTE` tells one attribute, 404 where a bean has no such. 400 says that a name is malformed.
+    `qry=PATTERN` selects beans by name (`Hadoop:service=*,name=FSNamesystem`, `Hadoop:*`); without a match the list is
+    empty. `get=BEAN::ATTRIBUTE` returns one attribute, or 404 if a bean lacks it. A malformed name is answered with
+    400.
     """
     blueprint = Blueprint("jmx", __name__)
 
@@ -53,7 +54,7 @@ def jmx_blueprint(beans: Callable[[], Iterable[Bean]]) -> Blueprint:
 
 
 def _split(text: str) -> list[str]:
-    """Bean and attribute; empty parts at the end do not count, as in Java."""
+    """Split bean and attribute; empty parts at the end are ignored, as in Java."""
     parts = text.split("::")
     while len(parts) > 1 and not parts[-1]:
         parts.pop()
@@ -65,15 +66,15 @@ def _all(found: list[Bean]) -> Response:
 
 
 def _one(found: list[Bean], attribute: str) -> Response:
-    told: list[dict[str, Any]] = []
+    shown: list[dict[str, Any]] = []
     for bean in found:
         value = bean.attributes.get(attribute)
         if value is None:
-            # the beans before it are told all the same, the ones after it are not
-            told.append(_head(bean) | _error(f"No attribute with name {attribute} was found."))
-            return _answer(HTTPStatus.NOT_FOUND, {"beans": told})
-        told.append(_head(bean) | {attribute: value})
-    return _answer(HTTPStatus.OK, {"beans": told})
+            # as in Hadoop, the beans before it are returned and the ones after it are not
+            shown.append(_head(bean) | _error(f"No attribute with name {attribute} was found."))
+            return _answer(HTTPStatus.NOT_FOUND, {"beans": shown})
+        shown.append(_head(bean) | {attribute: value})
+    return _answer(HTTPStatus.OK, {"beans": shown})
 
 
 def _head(bean: Bean) -> dict[str, Any]:
@@ -90,7 +91,7 @@ def _error(sentence: str) -> dict[str, Any]:
 
 
 def _answer(status: HTTPStatus, content: Mapping[str, Any]) -> Response:
-    # the layout of Jackson's pretty printer: scripts cut this with grep and sed
+    # same layout as Jackson's pretty printer: scripts parse it with grep and sed
     text = json.dumps(content, indent=2, separators=(",", " : "), default=str)
     answer = Response(text + "\n", status=status, content_type="application/json; charset=utf8")
     answer.headers["Access-Control-Allow-Methods"] = "GET"
@@ -106,6 +107,6 @@ def _answer_fault(fault: Exception) -> Response:
     if isinstance(fault, HdfsError):
         _LOG.error("GET /jmx failed: %s", fault)
         return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, _error(str(fault)))
-    _LOG.error("GET /jmx failed in an unexpected way", exc_info=fault)
-    sentence = "the request failed for a reason of this server's own, its log says more"
+    _LOG.error("GET /jmx failed because of a bug", exc_info=fault)
+    sentence = "the request failed because of a bug in this server, see its log"
     return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, _error(sentence))

@@ -1,4 +1,4 @@
-"""GET /metrics: the state of a daemon for Prometheus, from one snapshot a scrape."""
+"""GET /metrics: the state of a daemon for Prometheus, from one snapshot per scrape."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from servlets.node_state import LakeState, NodeState, Record, TargetState
 from servlets.transfer_counter import TransferCounter
 
 _PREFIX = "hdfs_checkpointer"
-# the results of an offer, each a series, so that an alarm needs no text to compare
+# results of an offer, each with its own series, so that alerts need no text comparison
 _RESULTS = ("SUCCESS", "OLD_TRANSACTION_ID_FAILURE", "NOT_ACTIVE_NAMENODE_FAILURE", "failed", "standby", "never")
 _PHASES = ("idle", "load", "replay", "save", "upload")
 
@@ -27,9 +27,9 @@ _Samples = Iterable[tuple[tuple[str, ...], float | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSnapshot:
-    """A state, and what of the process stands beside it.
+    """A state with facts of the process.
 
-    `refused` counts what peers were refused; `now` and `started_at` are seconds since the epoch.
+    `refused` counts refused requests; `now` and `started_at` are seconds since the epoch.
     """
 
     state: NodeState
@@ -41,12 +41,12 @@ class MetricsSnapshot:
 
 
 def metrics_blueprint(snapshot: Callable[[], MetricsSnapshot]) -> Blueprint:
-    """The blueprint of /metrics; `snapshot` is asked once a scrape, from any thread."""
+    """Make the blueprint of /metrics; `snapshot` is called once per scrape, from any thread."""
     return collector_blueprint(CheckpointerCollector(snapshot))
 
 
 def collector_blueprint(collector: Collector) -> Blueprint:
-    """The blueprint of /metrics over what `collector` tells at each scrape."""
+    """Make the blueprint of /metrics with the metrics of `collector`."""
     registry = CollectorRegistry()
     registry.register(collector)
     blueprint = Blueprint("metrics", __name__)
@@ -60,13 +60,13 @@ def collector_blueprint(collector: Collector) -> Blueprint:
 
 
 class CheckpointerCollector(Collector):
-    """Turns a snapshot into metric families; a value that is not known has HELP and TYPE, but no sample."""
+    """Converter of a snapshot to metric families; an unknown value has HELP and TYPE, but no sample."""
 
     def __init__(self, snapshot: Callable[[], MetricsSnapshot]) -> None:
         self._snapshot = snapshot
 
     def describe(self) -> Iterator[Metric]:
-        """Names nothing ahead, so that registering asks for no snapshot."""
+        """Return no names, so that registering takes no snapshot."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
@@ -76,7 +76,7 @@ class CheckpointerCollector(Collector):
             _PREFIX, "Version and role of the checkpointer.", {"version": now.version, "role": state.role}
         )
         yield _gauge("up", "1 while the checkpointer answers.", 1)
-        yield _gauge("ready", "1 while checkpoints are made as they fall due.", float(state.ready))
+        yield _gauge("ready", "1 while checkpoints are made on schedule.", float(state.ready))
         yield _gauge("alarms", "Conditions that need an operator now; /status lists them.", len(state.alarms))
         yield _gauge("start_time_seconds", "Start of the process, in seconds since the epoch.", now.started_at)
         yield from _checkpoint(state)
@@ -87,17 +87,17 @@ class CheckpointerCollector(Collector):
         if state.leader is not None:
             yield _gauge(
                 "leading",
-                "1 while this daemon, of several for its cluster, makes the checkpoints.",
+                "1 while this daemon is the leader of several for its cluster.",
                 float(state.leader.claim == "leading"),
             )
-            yield _counter("leader_terms", "How often it became the one that does.", [((), state.leader.terms)])
+            yield _counter("leader_terms", "How often this daemon became the leader.", [((), state.leader.terms)])
         yield refused_family(_PREFIX, now.refused)
         yield from tls_families(_PREFIX, now.now)
         yield from login_families(_PREFIX)
 
 
 def tls_families(prefix: str, now: float) -> Iterator[Metric]:
-    """TLS of this process; `now` is in seconds since the epoch."""
+    """Return the metrics of this process's TLS; `now` is in seconds since the epoch."""
 
     def gauge(name: str, documentation: str, values: Mapping[str, float | None]) -> Metric:
         family = GaugeMetricFamily(f"{prefix}_tls_{name}", documentation, labels=("side",))
@@ -109,12 +109,12 @@ def tls_families(prefix: str, now: float) -> Iterator[Metric]:
     found = {each.side: each for each in states()}
     own = {side: None if each.own_end is None else each.own_end - now for side, each in found.items()}
     anchors = {side: None if each.anchors_end is None else each.anchors_end - now for side, each in found.items()}
-    yield gauge("certificate_end_seconds", "Seconds to the end of our own certificate.", own)
-    yield gauge("trust_end_seconds", "Seconds to the end of the first certificate that we trust.", anchors)
+    yield gauge("certificate_end_seconds", "Seconds until our own certificate expires.", own)
+    yield gauge("trust_end_seconds", "Seconds until the first trusted certificate expires.", anchors)
     refused = {side: float(bool(each.fault)) for side, each in found.items()}
-    yield gauge("files_refused", "1 while files that changed cannot be used, and older ones are in force.", refused)
+    yield gauge("files_refused", "1 while changed files cannot be used and the previous ones stay active.", refused)
     handshakes = CounterMetricFamily(
-        f"{prefix}_tls_handshakes", "Handshakes by our side, and how they ended.", labels=("side", "result")
+        f"{prefix}_tls_handshakes", "Handshakes by side and result.", labels=("side", "result")
     )
     for (side, result), count in sorted(HANDSHAKES.counts().items()):
         handshakes.add_metric((side, result), count)
@@ -122,7 +122,7 @@ def tls_families(prefix: str, now: float) -> Iterator[Metric]:
 
 
 def refused_family(prefix: str, refused: Mapping[str, int]) -> Metric:
-    """What the ports of a process refused their peers, by reason."""
+    """Return the counts of refused connections and requests by reason."""
     family = CounterMetricFamily(
         f"{prefix}_refused", "Connections and requests that were refused or ended, by reason.", labels=("reason",)
     )
@@ -132,7 +132,7 @@ def refused_family(prefix: str, refused: Mapping[str, int]) -> Metric:
 
 
 def login_families(prefix: str) -> Iterator[Metric]:
-    """Logins by Kerberos at the servers of the process, and the end of its own ticket; no samples without Kerberos."""
+    """Return Kerberos logins at the process's servers, and the end of its own ticket; no samples without Kerberos."""
     logins = LOGINS.now()
     tried = CounterMetricFamily(
         f"{prefix}_logins", "Logins by Kerberos at our servers, by server and result.", labels=("server", "result")
@@ -141,14 +141,14 @@ def login_families(prefix: str) -> Iterator[Metric]:
         tried.add_metric(names, count)
     yield tried
     connections = GaugeMetricFamily(
-        f"{prefix}_rpc_connections", "RPC connections of those who logged in, by protection.", labels=("protection",)
+        f"{prefix}_rpc_connections", "RPC connections with a Kerberos login, by protection.", labels=("protection",)
     )
     for protection, count in sorted(logins.connections.items()):
         connections.add_metric((protection,), count)
     yield connections
     ends = GaugeMetricFamily(
         f"{prefix}_ticket_end_timestamp_seconds",
-        "When the ticket that was last used ends, in seconds since the epoch; a new one is taken at half of its life.",
+        "End of the latest used ticket, in seconds since the epoch; it is replaced at half of its lifetime.",
     )
     if (end := ticket_end()) is not None:
         ends.add_metric((), end)
@@ -159,11 +159,14 @@ def _checkpoint(state: NodeState) -> Iterator[Metric]:
     record = state.record
     phases = dict.fromkeys((*_PHASES, record.phase))
     yield _labelled(
-        "phase", "1 for what the checkpointer does now.", ("phase",), [((p,), float(p == record.phase)) for p in phases]
+        "phase",
+        "1 for the current phase of the checkpointer.",
+        ("phase",),
+        [((p,), float(p == record.phase)) for p in phases],
     )
     yield _gauge(
         "checkpoint_age_seconds",
-        "Seconds since the newest image was made, as a NameNode tells or as it lies on disk.",
+        "Seconds since the newest image was made, as reported by a NameNode or found on disk.",
         state.seconds_since_checkpoint,
     )
     yield _gauge(
@@ -172,9 +175,9 @@ def _checkpoint(state: NodeState) -> Iterator[Metric]:
         state.checkpoint_at,
     )
     yield _gauge("checkpoint_txid", "Transaction id of the newest image.", _txid(state.image_txid))
-    yield _gauge("journal_txid", "Newest transaction id known of the edit log.", state.journal_txid)
+    yield _gauge("journal_txid", "Newest known transaction id of the edit log.", state.journal_txid)
     yield _gauge(
-        "transactions_since_checkpoint", "Transactions that the newest image does not have.", state.transactions_behind
+        "transactions_since_checkpoint", "Transactions that are not in the newest image.", state.transactions_behind
     )
     yield _labelled(
         "last_checkpoint_duration_seconds",
@@ -184,17 +187,15 @@ def _checkpoint(state: NodeState) -> Iterator[Metric]:
     )
     yield _gauge(
         "last_checkpoint_latency_seconds",
-        "From the trigger of the last checkpoint until its image had its name.",
+        "Seconds from the trigger of the last checkpoint until its image was complete.",
         record.latency_seconds,
     )
     yield _gauge("image_size_bytes", "Size of the newest image.", record.image_bytes)
     yield _counter("checkpoints", "Checkpoints made since the start.", [((), record.checkpoints)])
     yield _counter("checkpoint_failures", "Checkpoints that failed since the start.", [((), record.failures)])
-    yield _gauge(
-        "consecutive_failures", "Attempts that failed since the last that did not.", float(state.failures_in_row)
-    )
-    yield _counter("healed", "Inconsistencies of snapshots that were healed in images.", [((), record.healed_total)])
-    yield _counter("ignored", "Operations that changed nothing, as on a NameNode.", [((), record.ignored_total)])
+    yield _gauge("consecutive_failures", "Failed attempts since the last success.", float(state.failures_in_row))
+    yield _counter("healed", "Snapshot inconsistencies that were healed in images.", [((), record.healed_total)])
+    yield _counter("ignored", "Operations without effect, as on a NameNode.", [((), record.ignored_total)])
     yield _gauge(
         "last_error_timestamp_seconds",
         "When a checkpoint or an upload last failed, in seconds since the epoch.",
@@ -209,7 +210,9 @@ def _checkpoint(state: NodeState) -> Iterator[Metric]:
 
 
 def _journal(state: NodeState) -> Iterator[Metric]:
-    """How the edits are followed; a JournalNode is one series, so that a sum tells how many answer."""
+    """Yield the metrics of following the edits; each JournalNode is a series, so that a sum counts those that
+    answer.
+    """
     now, nodes = state.details, state.details.journal_nodes or ()
     yield _gauge("tailing_lag_seconds", "Seconds since edits were last read from the journal.", now.tailing_lag_seconds)
     yield _gauge(
@@ -217,9 +220,9 @@ def _journal(state: NodeState) -> Iterator[Metric]:
         "Transactions of the journal that are not replayed yet.",
         now.tailing_lag_transactions,
     )
-    yield _gauge("source_txid", "Newest transaction that the journal was seen to hold.", _txid(now.source_txid))
+    yield _gauge("source_txid", "Newest transaction seen in the journal.", _txid(now.source_txid))
     yield _gauge("applied_txid", "Newest transaction in the replayed state.", _txid(now.applied_txid))
-    yield _gauge("active_txid", "Newest transaction of a NameNode when they were last asked.", _txid(now.active_txid))
+    yield _gauge("active_txid", "Newest transaction of the NameNodes at the last query.", _txid(now.active_txid))
     yield _labelled(
         "journal_node_up",
         "1 for a JournalNode that answers, 0 for one that does not.",
@@ -228,14 +231,14 @@ def _journal(state: NodeState) -> Iterator[Metric]:
     )
     yield _labelled(
         "journal_node_lag_transactions",
-        "Transactions that other JournalNodes reported, and this one did not.",
+        "Transactions that other JournalNodes reported and this one did not.",
         ("node",),
         [((each.address,), each.lag_transactions) for each in nodes],
     )
 
 
 def _transfer(record: Record, counter: TransferCounter) -> Iterator[Metric]:
-    yield _counter("uploads", "Images that NameNodes took since the start.", [((), record.uploads)])
+    yield _counter("uploads", "Images that NameNodes accepted since the start.", [((), record.uploads)])
     yield _counter("upload_failures", "Uploads that failed since the start.", [((), record.upload_failures)])
     yield _counter(
         "transfer_bytes",
@@ -259,11 +262,11 @@ def _lake(lake: LakeState | None) -> Iterator[Metric]:
 
 
 def _targets(targets: Iterable[TargetState], now: float) -> Iterator[Metric]:
-    """One series a NameNode; two targets of one address are one series."""
+    """Yield one series per NameNode; two targets with one address share a series."""
     by_address = {target.address: target for target in targets}.items()
     yield _labelled(
         "upload_result",
-        "1 for how the last offer of an image to a NameNode ended.",
+        "1 for the result of the last offer of an image to a NameNode.",
         ("target", "result"),
         [((a, r), float(r == t.result)) for a, t in by_address for r in dict.fromkeys((*_RESULTS, t.result))],
     )
@@ -275,26 +278,26 @@ def _targets(targets: Iterable[TargetState], now: float) -> Iterator[Metric]:
     )
     yield _labelled(
         "upload_txid",
-        "Newest image a NameNode took or does not need.",
+        "Newest image that a NameNode accepted or does not need.",
         ("target",),
         [((address,), _txid(target.txid)) for address, target in by_address],
     )
     yield _labelled(
         "upload_primary",
-        "1 while a NameNode takes our images, 0 while another checkpointer is ahead of us there.",
+        "1 while a NameNode accepts our images, 0 while another checkpointer is ahead.",
         ("target",),
         [((a,), float(t.primary)) for a, t in by_address],
     )
     yield _labelled(
         "upload_consecutive_failures",
-        "Uploads to a NameNode that failed in a row.",
+        "Consecutive failed uploads to a NameNode.",
         ("target",),
         [((address,), target.failures) for address, target in by_address],
     )
 
 
 def _txid(txid: int | None) -> int | None:
-    """A state has -1 of what there is not."""
+    """Replace -1, which means none in a state, by None."""
     return None if txid is None or txid < 0 else txid
 
 

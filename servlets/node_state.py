@@ -1,9 +1,9 @@
-"""The state of a node at one moment, as one typed value: /status, /metrics and the beans of /jmx are made of it.
+"""The state of a node at one moment as a typed value, from which /status, /metrics and the beans of /jmx are made.
 
-JSON has each field under its name in camel case (`image_txid` is `imageTxid`), so names stand here and nowhere else;
-docs/schemas/status.json is made of them, and who reads /status gets the value back by `from_json`. No field is ever
-missing.
-Times are seconds since the epoch and mark an event's end; None is never, or not known, and null in JSON.
+In JSON, each field has its name in camel case (`image_txid` is `imageTxid`), so names are defined only here.
+docs/schemas/status.json is generated from them, and readers of /status convert the answer back by `from_json`. Every
+field is always present. Times are seconds since the epoch and mark the end of an event; None means never or unknown,
+and is null in JSON.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from engine.healing import HealedFault
 
 T = TypeVar("T")
 
-# of a part: JSON has its fields beside those of the whole
+# of a part whose fields JSON has among those of the whole
 _FLAT = {"flat": True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetState:
-    """A NameNode that gets images, and how the last offer ended.
+    """A NameNode that receives images, and the result of the last offer.
 
     Attributes:
-        txid: newest image that it has or needs no more, -1 before the first; `rollback_txid`: of rollback images.
+        txid: newest image that it has or does not need, -1 before the first; `rollback_txid`: of rollback images.
         result: SUCCESS, OLD_TRANSACTION_ID_FAILURE, NOT_ACTIVE_NAMENODE_FAILURE, failed, standby or never.
-        error: why it does not have that image, "" where it has.
-        at: when that was.
-        failures: transfers that failed in a row.
-        primary: whether it took our last image.
+        error: why it lacks that image, "" if it has the image.
+        at: time of the last offer.
+        failures: consecutive failed transfers.
+        primary: whether it accepted our last image.
         namenode_id: of the nameservice, "" without HA.
-        state: active, standby or observer as it said last, "" where it does not say.
-        sent_bytes, total_bytes: of the image that is on its way there, None while none is.
-        takes_from: when it takes an image again that brings few transactions, None where it may take one now.
+        state: its last reported state (active, standby or observer), "" if it reports none.
+        sent_bytes, total_bytes: of the image being sent, None while none is.
+        takes_from: when it accepts an image with few transactions again, None if it may accept one now.
     """
 
     address: str
@@ -58,12 +58,12 @@ class TargetState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalNodeState:
-    """A JournalNode that edits are read from.
+    """A JournalNode from which edits are read.
 
     Attributes:
-        answers: whether it answered last, None before it was asked; `fault` says why not.
-        last_txid: newest transaction that it told of, -1 for none.
-        lag_transactions: how far that is behind the other nodes, None where it told of none.
+        answers: whether it answered the last query, None before the first; `fault` says why not.
+        last_txid: newest transaction that it reported, -1 for none.
+        lag_transactions: how far that is behind the other nodes, None if it reported none.
     """
 
     address: str
@@ -75,7 +75,7 @@ class JournalNodeState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeState:
-    """Appends to a lake since the start; `error` of the last one, "" where it succeeded."""
+    """Appends to a lake since the start; `error` of the last one, "" if it succeeded."""
 
     directory: str = ""
     running: bool = False
@@ -87,15 +87,15 @@ class LakeState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderState:
-    """Which of several daemons for one cluster makes the checkpoints.
+    """The leader election among several daemons for one cluster.
 
     Attributes:
-        lock: what keeps the lock that one of them has.
-        claim: how this daemon stands to it: leading, following, uncertain (there is no answer that still holds) or
-            away (there was none for so long that nothing follows from the lock).
-        leader: who had it when it was last seen, "" where that is not known.
-        problem: why its keeper does not answer, "" where it does.
-        terms: how often the lock came to this daemon.
+        lock: where the leader's lock is stored.
+        claim: relation of this daemon to the lock: leading, following, uncertain (no valid answer now) or away (no
+            answer for so long that the lock implies nothing).
+        leader: last known holder, "" if unknown.
+        problem: why the lock's store does not answer, "" if it does.
+        terms: how often this daemon became the leader.
     """
 
     lock: str
@@ -107,11 +107,11 @@ class LeaderState:
     def __str__(self) -> str:
         match self.claim:
             case "leading":
-                return "leads"
+                return "is the leader"
             case "following":
-                return f"stands by, {self.leader or 'another'} leads"
+                return f"stands by, {self.leader or 'another daemon'} is the leader"
             case _:
-                return f"who leads is not known{f': {self.problem}' if self.problem else ''}"
+                return f"the leader is unknown{f': {self.problem}' if self.problem else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,23 +124,22 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What a node remembers of its checkpoints and uploads since its start.
+    """A node's history of checkpoints and uploads since its start.
 
     Attributes:
-        phase: idle, fetch, load, replay, save, upload, or what else the role does.
-        looked_at: when it was last found out how far image and edits are.
+        phase: idle, fetch, load, replay, save, upload, or another phase of the role.
+        looked_at: when the positions of image and edits were last determined.
         saved_at: when an image was last complete on disk; `saved_txid`, `image_bytes` and `last_reason` (urgent, txns,
-            period or forced) are of that one.
-        last_outcome: how the image that was offered last fared: taken, too recent (`TargetState.takes_from` says from
-            when on the next is taken), refused, failed, nobody (none is active), kept (no NameNode is configured), ""
-            before the first.
-        last_seconds: duration of fetch (if any), load, replay and save of the last checkpoint, and of the last upload
-            that was taken.
-        latency_seconds: from the trigger of the last checkpoint until its image had its name.
-        healed: what the last checkpoint healed; `healed_total`: how often something was.
-        ignored: how many operations of the last checkpoint changed nothing, as on a NameNode; `ignored_total`: of all.
-        uploaded_at: when a NameNode last took an image; `uploads`, `upload_failures`, `uploaded_bytes` are over all.
-        last_error: newest fault of a checkpoint or an upload; it stays when the next succeeds.
+            period or forced) are of that image.
+        last_outcome: result of the last offered image: taken, too recent (`TargetState.takes_from` says until
+            when), refused, failed, nobody (none is active), kept (no NameNode is configured), "" before the first.
+        last_seconds: duration of fetch (if any), load, replay and save of the last checkpoint, and of the last accepted
+            upload.
+        latency_seconds: from the trigger of the last checkpoint until its image had its final name.
+        healed: what the last checkpoint healed; `healed_total`: count over all checkpoints.
+        ignored: operations of the last checkpoint without effect, as on a NameNode; `ignored_total`: over all.
+        uploaded_at: when a NameNode last accepted an image; `uploads`, `upload_failures`, `uploaded_bytes`: over all.
+        last_error: latest fault of a checkpoint or an upload; it stays after a success.
     """
 
     phase: str = "idle"
@@ -168,11 +167,11 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleDetails:
-    """How a node follows the edits; a role adds its own fields. What does not apply to a role is None.
+    """How a node follows the edits; roles add their own fields. Fields that do not apply to a role are None.
 
     Attributes:
-        applied_txid: newest transaction in memory; `source_txid`: that the journal was seen to hold; `active_txid`: of
-            the NameNodes when they were last asked. Each is -1 before the first time.
+        applied_txid: newest transaction in memory; `source_txid`: newest seen in the journal; `active_txid`: of the
+            NameNodes at the last query. Each is -1 before the first time.
         tailing_lag_seconds: since edits were last read.
         tailing_lag_transactions: how many transactions memory is behind.
         transactions_since_roll: in the open segment.
@@ -189,23 +188,22 @@ class RoleDetails:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeState:
-    """A daemon, or a NameNode as far as it is the same.
+    """A daemon, or the common part of a NameNode.
 
     Attributes:
-        ready: whether checkpoints are made as they fall due; `message`: how it stands, or why not.
-        image_txid: newest image here, -1 for none; `journal_txid`: newest edit; `transactions_behind`: in no image.
-        error: why the first two are only those last known, and the third is None, where storage or journal cannot be
-            read now.
-        alarms: what an operator has to see to, a sentence each; not each of them keeps checkpoints from being made.
-        next_steps: what to do about an alarm, by its sentence; not each of them has one.
-        cluster_id: of the namespace, None while the storage does not tell.
+        ready: whether checkpoints are made on schedule; `message`: the situation, or why not.
+        image_txid: newest image here, -1 for none; `journal_txid`: newest edit; `transactions_behind`: not in an image.
+        error: why storage or journal cannot be read now; the first two are then the last known and the third is None.
+        alarms: one sentence for each problem that needs an operator; some do not prevent checkpoints.
+        next_steps: what to do about an alarm, by its sentence; some have none.
+        cluster_id: of the namespace, None while unknown.
         storage: each storage directory by its path: "in use", or why it was dropped.
-        enabled: whether checkpoints are to be made at all; `cancelled`: None, or why none may begin now.
-        checkpoint_at: when the newest image was made: as the NameNode tells it, else when ours was written; None where
+        enabled: whether checkpoints are made at all; `cancelled`: None, or why none may begin now.
+        checkpoint_at: when the newest image was made, as reported by the NameNode, else when ours was written; None if
             there is none yet. `seconds_since_checkpoint` is its age.
-        failures_in_row: attempts that failed since the last that did not; `retry_at`: when the next may be made.
-        lake: None where none is configured.
-        leader: how this daemon stands to others for the same cluster, None where it does not know of any.
+        failures_in_row: failed attempts since the last success; `retry_at`: when the next may be made.
+        lake: None if none is configured.
+        leader: the leader election, None if no other daemon is known.
     """
 
     role: str
@@ -233,7 +231,7 @@ class NodeState:
 
 
 def as_json(value: Any) -> Any:
-    """JSON values of a state or a part of it."""
+    """Convert a state or a part of it to JSON values."""
     if dataclasses.is_dataclass(value):
         told: dict[str, Any] = {}
         for each in dataclasses.fields(value):
@@ -253,13 +251,13 @@ def as_json(value: Any) -> Any:
 
 
 def from_json(kind: type[T], told: Any) -> T:
-    """The state of `kind` that `as_json` made `told` of; what an older release does not tell has its default.
+    """Convert JSON made by `as_json` back to a state of `kind`; fields that an older release lacks get their defaults.
 
     Raises:
-        ValueError: it is none.
+        ValueError: `told` is not such a state.
     """
     if not isinstance(told, Mapping):
-        raise ValueError(f"{told!r:.80} is no {kind.__name__}")  # noqa: TRY004 - JSON of another kind is a bad value
+        raise ValueError(f"{told!r:.80} is not a {kind.__name__}")  # noqa: TRY004 - a wrong JSON type is an invalid value
     hints = get_type_hints(kind)
     values: dict[str, Any] = {}
     for each in dataclasses.fields(kind):  # type: ignore[arg-type]

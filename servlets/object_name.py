@@ -1,4 +1,4 @@
-"""Names of management beans and the patterns that select them (javax.management.ObjectName)."""
+"""Names of management beans, and the patterns that select them (javax.management.ObjectName)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 _QUOTED = re.compile(r'"((?:[^"\\\n]|\\["\\*?n])*)"')
 _UNQUOTED = re.compile(r'[^,=:"\n]*')
 _KEY = re.compile(r"[^,=:*?\n]*")
-# no text has them as one character
+# tokens of wildcards, distinct from every single character
 _ANY_RUN: str | None = None
 _ANY_ONE = ""
 
@@ -20,10 +20,10 @@ class MalformedObjectNameError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ObjectName:
-    """`domain:key=value,...`; with `more` (`,*`) other keys may stand beside these in a bean's name.
+    """`domain:key=value,...`; with `more` (`,*`) a bean's name may have other keys too.
 
-    Domain and values may hold the wildcards `*` and `?`; a quoted value keeps its quotes, in which a backslash
-    takes the meaning from a wildcard.
+    Domain and values may contain the wildcards `*` and `?`. A quoted value keeps its quotes, in which a backslash
+    escapes a wildcard.
     """
 
     domain: str
@@ -31,7 +31,7 @@ class ObjectName:
     more: bool = False
 
     def matches(self, name: ObjectName) -> bool:
-        """Whether `name`, which is no pattern, is selected; the order of the keys is all the same."""
+        """Return whether `name`, which is not a pattern, is selected; the order of the keys does not matter."""
         if not _glob(self.domain, name.domain):
             return False
         if not self.more and self.properties.keys() != name.properties.keys():
@@ -43,7 +43,7 @@ class ObjectName:
 
 
 def parse_object_name(text: str) -> ObjectName:
-    """Read a name or a pattern; an empty one selects everything, as Java has it.
+    """Parse a name or a pattern; an empty text selects everything, as in Java.
 
     Raises:
         MalformedObjectNameError: `text` is neither.
@@ -52,7 +52,7 @@ def parse_object_name(text: str) -> ObjectName:
         return ObjectName("*", {}, more=True)
     domain, colon, rest = text.partition(":")
     if "\n" in domain:
-        raise MalformedObjectNameError(f"the domain {domain[:80]!a} holds a line break")
+        raise MalformedObjectNameError(f"the domain {domain[:80]!a} contains a line break")
     if not colon or not rest:
         raise MalformedObjectNameError(f"{text[:80]!a} has no key properties, expected domain:key=value or domain:*")
     properties: dict[str, str] = {}
@@ -95,7 +95,7 @@ def _value_matches(pattern: str, value: str) -> bool:
 
 
 def _glob(pattern: str, text: str, *, escapes: bool = False) -> bool:
-    """Match in a time of at most len(pattern) * len(text), whatever the pattern is."""
+    """Match in a time of at most len(pattern) * len(text) for any pattern."""
     tokens = _tokens(pattern, escapes=escapes)
     at, index = 0, 0
     star, resume = -1, 0
@@ -115,7 +115,7 @@ def _glob(pattern: str, text: str, *, escapes: bool = False) -> bool:
 
 
 def _tokens(pattern: str, *, escapes: bool) -> list[str | None]:
-    """The characters of a pattern, its wildcards told apart from characters that are meant as they are."""
+    """Split a pattern into characters and wildcards; escaped wildcards are characters."""
     tokens: list[str | None] = []
     literal = False
     for character in pattern:

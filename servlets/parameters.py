@@ -1,4 +1,4 @@
-"""Query parameters and headers of image transfer, read once into typed requests (ImageServlet)."""
+"""Query parameters and headers of image transfers, parsed into typed requests (ImageServlet)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_TXID = (1 << 63) - 1
 
 
 class ImageKind(StrEnum):
-    """What an image is for (NNStorage.NameNodeFile); the value is the `imageFile` parameter."""
+    """Purpose of an image (NNStorage.NameNodeFile); the value is the `imageFile` parameter."""
 
     IMAGE = "IMAGE"
     ROLLBACK = "IMAGE_ROLLBACK"
@@ -32,7 +32,7 @@ class ImageKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GetImageRequest:
-    """`getimage=1`: the image at `txid`, or the newest when `txid` is None (`txid=latest`)."""
+    """`getimage=1`: the image at `txid`, or the newest if `txid` is None (`txid=latest`)."""
 
     txid: int | None
     storage_info: str | None
@@ -41,7 +41,7 @@ class GetImageRequest:
 
 @dataclass(frozen=True, slots=True)
 class GetEditRequest:
-    """`getedit=1`: the finalized segment that holds exactly `first` .. `last`."""
+    """`getedit=1`: the finalized segment from `first` to `last`."""
 
     first: int
     last: int
@@ -60,7 +60,7 @@ class PutImageRequest:
 
 @dataclass(frozen=True, slots=True)
 class JournalRequest:
-    """`/getJournal`: the segment that begins with `segment_txid`; `namespace` is its id and the cluster's, if told."""
+    """`/getJournal`: the segment that begins with `segment_txid`; `namespace` is namespace and cluster id, if given."""
 
     journal_id: str
     segment_txid: int
@@ -69,16 +69,16 @@ class JournalRequest:
 
 
 def parse_get(args: Mapping[str, str]) -> GetImageRequest | GetEditRequest:
-    """Read the query of a GET.
+    """Parse the query of a GET.
 
     Raises:
-        BadRequestParametersError: not exactly one of getimage and getedit, a txid is missing or malformed, or
-            imageFile is neither kind.
+        BadRequestParametersError: not exactly one of getimage and getedit, a transaction id is missing or malformed, or
+            imageFile is unknown.
     """
     asked = [name for name in _GETTERS if name in args]
     if len(asked) != 1:
         found = " and ".join(asked) or "neither"
-        raise BadRequestParametersError(f"the query must hold one of getimage and getedit, it holds {found}")
+        raise BadRequestParametersError(f"the query must have one of getimage and getedit, it has {found}")
     storage_info = args.get("storageInfo")
     _kind(args)
     if asked[0] == "getedit":
@@ -91,10 +91,10 @@ def parse_get(args: Mapping[str, str]) -> GetImageRequest | GetEditRequest:
 
 
 def parse_put(args: Mapping[str, str]) -> PutImageRequest:
-    """Read the query of an upload.
+    """Parse the query of an upload.
 
     Raises:
-        BadRequestParametersError: txid, File-Length or storageInfo is missing or malformed, or imageFile bad.
+        BadRequestParametersError: txid, File-Length or storageInfo is missing or malformed, or imageFile is unknown.
     """
     txid = _txid(args, "txid")
     size = _number(args, "File-Length")
@@ -105,7 +105,7 @@ def parse_put(args: Mapping[str, str]) -> PutImageRequest:
 
 
 def parse_journal(args: Mapping[str, str]) -> JournalRequest:
-    """Read the query of a GET of a JournalNode's segment (GetJournalEditServlet).
+    """Parse the query of a GET of a JournalNode's segment (GetJournalEditServlet).
 
     Raises:
         JournalRequestError: jid or segmentTxId is missing, or a parameter is malformed.
@@ -128,7 +128,7 @@ def _namespace(storage_info: str) -> tuple[int, str]:
 
 
 def parse_digest(value: str | None) -> str | None:
-    """The MD5 of a `X-MD5-Digest` header in lower case, None when there is no header.
+    """Return the MD5 of an `X-MD5-Digest` header in lower case, None without the header.
 
     Raises:
         BadRequestParametersError: it is not 32 hexadecimal digits.

@@ -1,4 +1,4 @@
-"""Request bodies as streams of bounded memory, whatever sizes the client chose."""
+"""Request bodies as streams of bounded memory, whatever sizes the client chooses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHUNK_LINE = re.compile(rb"([0-9a-fA-F]{1,15})[ \t]*(;.*)?\r\n", re.DOTALL)
 
 
 class ConnectionReader(Protocol):
-    """The receiving side of a connection; reads block until all is there or the peer has closed."""
+    """The receiving side of a connection; reads block until complete or until the peer closes."""
 
     def readinto(self, buffer: WriteableBuffer, /) -> int: ...
 
@@ -23,7 +23,7 @@ class ConnectionReader(Protocol):
 
 
 class _Body(io.RawIOBase):
-    """A body that knows whether all of it was read."""
+    """A body that knows whether it was read completely."""
 
     def __init__(self, connection: ConnectionReader) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class _Body(io.RawIOBase):
 class SizedBody(_Body):
     """A body of `size` bytes, announced by Content-Length.
 
-    Reading raises ConnectionAbortedError when the client closes before the end.
+    Reading raises ConnectionAbortedError if the client closes early.
     """
 
     def __init__(self, connection: ConnectionReader, size: int) -> None:
@@ -68,10 +68,10 @@ class SizedBody(_Body):
 
 
 class ChunkedBody(_Body):
-    """A body in the chunked transfer coding (RFC 9112, section 7.1); a chunk is never held as a whole.
+    """A body in chunked transfer coding (RFC 9112, section 7.1); chunks are not buffered as a whole.
 
-    Reading raises ConnectionAbortedError when the client closes before the last chunk, ValueError when the
-    coding is broken.
+    Reading raises ConnectionAbortedError if the client closes before the last chunk, ValueError if the coding is
+    malformed.
     """
 
     def readinto(self, buffer: WriteableBuffer) -> int:
@@ -85,7 +85,7 @@ class ChunkedBody(_Body):
                 return 0
         count = self._read_remaining(buffer)
         if self._remaining == 0 and self._line() != b"\r\n":
-            raise ValueError(f"the chunk that ends at byte {self.received} is longer than it says")
+            raise ValueError(f"the chunk that ends at byte {self.received} is longer than announced")
         return count
 
     def _next_size(self) -> int:

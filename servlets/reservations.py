@@ -1,8 +1,8 @@
-"""Which checkpoints are being uploaded right now.
+"""Checkpoint uploads in progress.
 
-A txid is reserved before it is asked whether the image is wanted, and until the upload ended, however it did. A newer
-image of the kind may come beside it; the same and an older one may not, so that two uploads never write the same
-unfinished file.
+A transaction id is reserved before the check whether the image is wanted, until the upload has ended. A newer image of
+the same kind may be uploaded at the same time, but not the same or an older one, so that two uploads never write the
+same unfinished file.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from servlets.parameters import ImageKind
 
 
 class UploadReservations:
-    """Uploads in progress; one that is newer than all others of its kind may start beside them.
+    """Uploads in progress; an upload may start if it is newer than all others of its kind.
 
-    Hadoop reserves a txid whatever the kind of the image is (ImageServlet), and its clients take the 409 for
-    "has it already": a rollback image that meets an ordinary upload would never arrive. Here each kind is apart.
+    Hadoop reserves a transaction id for all kinds of images (ImageServlet), and its clients interpret the 409 as "has
+    it already": a rollback image that meets an ordinary upload would never arrive. Here each kind is separate.
     """
 
     def __init__(self) -> None:
@@ -28,21 +28,21 @@ class UploadReservations:
 
     @property
     def held(self) -> tuple[tuple[int, ImageKind], ...]:
-        """What is being uploaded now, in ascending order."""
+        """The uploads in progress, in ascending order."""
         with self._lock:
             return tuple(sorted(self._held))
 
     @property
     def txids(self) -> tuple[int, ...]:
-        """The txids of `held`."""
+        """The transaction ids of `held`."""
         return tuple(txid for txid, _ in self.held)
 
     @contextmanager
     def reserve(self, txid: int, kind: ImageKind = ImageKind.IMAGE) -> Iterator[None]:
-        """Hold `txid` for the body of the `with`, however that ends.
+        """Hold `txid` inside the `with`, however that ends.
 
         Raises:
-            AlreadyHaveImageError: an upload of this kind with this or a higher txid is in progress.
+            AlreadyHaveImageError: an upload of this kind with this or a higher transaction id is in progress.
         """
         with self._lock:
             newest = max((held for held, held_kind in self._held if held_kind is kind), default=-1)

@@ -1,4 +1,4 @@
-"""State of a daemon over HTTP: GET /status and /health/*, POST /checkpoint and /cancel."""
+"""The state and control of a daemon over HTTP: GET /status and /health/*, POST /checkpoint and /cancel."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_REASON = 200
 
 
 class TriggerState(Enum):
-    """How a request for a checkpoint ended."""
+    """Result of a request for a checkpoint."""
 
     DONE = "done"
     SKIPPED = "skipped"
@@ -38,7 +38,7 @@ class TriggerState(Enum):
 
     @property
     def status(self) -> HTTPStatus:
-        """The HTTP status it is answered with."""
+        """The HTTP status of the answer."""
         return _STATUS[self]
 
 
@@ -54,7 +54,7 @@ _STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class TriggerResult:
-    """Outcome of a requested checkpoint: one sentence, and JSON values beside it (txid, seconds, ...)."""
+    """Result of a requested checkpoint: one sentence, and JSON values (txid, seconds, ...)."""
 
     state: TriggerState
     message: str
@@ -63,7 +63,7 @@ class TriggerResult:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Whether a probe passes, and one sentence why."""
+    """Whether a probe passes, with the reason in one sentence."""
 
     ok: bool
     message: str
@@ -71,9 +71,9 @@ class Health:
 
 
 class CheckpointTrigger(Protocol):
-    """Runs a checkpoint, or joins the one that runs, and returns when it has ended.
+    """Callback that runs a checkpoint, or joins the running one, and returns when it has ended.
 
-    `force` makes one although none is due. With `wait` false it returns STARTED at once. BUSY says that the
+    `force` makes one although none is pending. If `wait` is false, it returns STARTED at once. BUSY means that the
     running checkpoint cannot be joined, UNAVAILABLE that none can be made now (no active NameNode, stopping).
     """
 
@@ -81,9 +81,10 @@ class CheckpointTrigger(Protocol):
 
 
 class CancelTrigger(Protocol):
-    """Ends a running checkpoint or upload at its next safe point, and lets none begin for `prevent_for` seconds.
+    """Callback that ends a running checkpoint or upload at its next safe point, and blocks new ones for
+    `prevent_for` s.
 
-    It returns when nothing runs any more.
+    It returns when none is running.
     """
 
     def __call__(self, reason: str, *, prevent_for: float) -> None: ...
@@ -97,7 +98,7 @@ def status_blueprint(
     live: Callable[[], Health],
     ready: Callable[[], Health],
 ) -> Blueprint:
-    """The blueprint of /status, /checkpoint, /cancel, /health/live and /health/ready on the callbacks of a daemon."""
+    """Make the blueprint of /status, /checkpoint, /cancel, /health/live and /health/ready on a daemon's callbacks."""
     blueprint = health_blueprint(status=status, live=live, ready=ready)
 
     @blueprint.post("/checkpoint")
@@ -117,10 +118,10 @@ def status_blueprint(
         except ValueError as fault:
             return _json(HTTPStatus.BAD_REQUEST, "bad request", str(fault), {})
         cancel(reason, prevent_for=seconds)
-        said = "no checkpoint is running, and " + (
-            f"none begins for {duration(seconds)}: {reason}" if seconds else "the next one may begin at once"
+        sentence = "no checkpoint is running, and " + (
+            f"none can begin for {duration(seconds)}: {reason}" if seconds else "the next one may begin at once"
         )
-        return _json(HTTPStatus.OK, TriggerState.DONE.value, said, {"seconds": seconds, "reason": reason})
+        return _json(HTTPStatus.OK, TriggerState.DONE.value, sentence, {"seconds": seconds, "reason": reason})
 
     return blueprint
 
@@ -128,7 +129,7 @@ def status_blueprint(
 def health_blueprint(
     *, status: Callable[[], Mapping[str, Any]], live: Callable[[], Health], ready: Callable[[], Health]
 ) -> Blueprint:
-    """The blueprint of /status, /health/live and /health/ready on the callbacks of a server."""
+    """Make the blueprint of /status, /health/live and /health/ready on a server's callbacks."""
     blueprint = Blueprint("status", __name__)
 
     @blueprint.get("/status")
@@ -185,6 +186,6 @@ def _answer_fault(fault: Exception) -> Response:
     if isinstance(fault, HdfsError):
         _LOG.error("%s %s failed: %s", request.method, request.path, fault)
         return _json(HTTPStatus.INTERNAL_SERVER_ERROR, "failed", str(fault), {"hint": fault.hint})
-    _LOG.error("%s %s failed in an unexpected way", request.method, request.path, exc_info=fault)
-    sentence = "the request failed for a reason of this server's own, its log says more"
+    _LOG.error("%s %s failed because of a bug", request.method, request.path, exc_info=fault)
+    sentence = "the request failed because of a bug in this server, see its log"
     return _json(HTTPStatus.INTERNAL_SERVER_ERROR, "failed", sentence, {})

@@ -1,4 +1,4 @@
-"""The state that GET /status answers, as lines for people."""
+"""The answer of GET /status as text lines."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _LABEL = 16
 
 
 def status_lines(state: Mapping[str, Any], now: float, width: int | None) -> Iterator[str]:
-    """One fact a line.
+    """Yield one fact per line.
 
     Args:
-        state: what GET /status answers, with `url` of the daemon, and whether it is `ready`.
+        state: the answer of GET /status, with `url` of the daemon and `ready`.
         now: seconds since the epoch.
-        width: of the terminal, None for lines of any length.
+        width: of the terminal, None for unlimited lines.
     """
     ready = "ready" if state["ready"] else "NOT READY"
     yield f"{state['role']} at {state['url']}, {ready}, {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now))}"
@@ -31,7 +31,7 @@ def _facts(state: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
         yield "cluster", state["clusterId"]
     if state.get("cancelled"):
         stop = state["cancelled"]
-        yield "cancelled", f"none may begin for {duration(stop['secondsLeft'])}: {stop['reason']}"
+        yield "cancelled", f"no checkpoint can begin for {duration(stop['secondsLeft'])}: {stop['reason']}"
     yield "image", _image(state, now)
     yield "edits", _edits(state)
     if state.get("lastSeconds"):
@@ -55,7 +55,7 @@ def _facts(state: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
 
 def _image(state: Mapping[str, Any], now: float) -> str:
     txid = state.get("imageTxid")
-    parts = ["none" if txid == -1 else "not known" if txid is None else f"txid {txid}"]
+    parts = ["none" if txid == -1 else "unknown" if txid is None else f"txid {txid}"]
     if state.get("savedAt") is not None:
         parts.append(f"made {_ago(state['savedAt'], now)} ({_reason(state.get('lastReason'))})")
         if state.get("imageBytes"):
@@ -70,8 +70,8 @@ def _reason(name: str | None) -> str:
 def _edits(state: Mapping[str, Any]) -> str:
     behind, journal = state.get("transactionsBehind"), state.get("journalTxid")
     if behind is None or journal is None:
-        return "not known"
-    return f"{behind} transactions are in no image; the newest is {journal}"
+        return "unknown"
+    return f"{behind} transactions are not in an image; the newest is {journal}"
 
 
 def _target(target: Mapping[str, Any], now: float) -> str:
@@ -88,18 +88,18 @@ def _target(target: Mapping[str, Any], now: float) -> str:
 
 
 def _offer(target: Mapping[str, Any]) -> str:
-    """How the last offer ended, and what it has."""
+    """Describe the result of the last offer, and the image of the target."""
     txid = target.get("txid")
     has = "" if txid is None or txid < 0 else f"has the image at txid {txid}"
     match target["result"]:
         case "SUCCESS":
-            return f"took the image at txid {txid}"
+            return f"accepted the image at txid {txid}"
         case "OLD_TRANSACTION_ID_FAILURE":
-            return f"needs no image at txid {txid}" if not target.get("error") else "refused the last image"
+            return f"does not need the image at txid {txid}" if not target.get("error") else "refused the last image"
         case "never":
-            return has or "was offered none yet"
+            return has or "no image was offered yet"
         case "standby" | "NOT_ACTIVE_NAMENODE_FAILURE":
-            return "is not active, so that it gets none"
+            return "is not active, so it gets no image"
         case "failed":
             return f"{target.get('failures') or 1} transfers in a row failed"
         case other:

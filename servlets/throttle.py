@@ -1,4 +1,4 @@
-"""A bandwidth limit that any number of transfers may share."""
+"""A bandwidth limit shared by any number of transfers."""
 
 from __future__ import annotations
 
@@ -9,25 +9,24 @@ from contextlib import contextmanager
 
 UNLIMITED = 0
 
-# unused credit older than this is lost, so that a stall is not followed by a flood
+# older unused credit is lost, so that a stall is not followed by a burst
 _CREDIT_SECONDS = 1.0
-# the same for callers that do not say when their transfer begins: to them it may have been idle
+# the same for callers outside `transfer`, which may have been idle
 _IDLE_CREDIT_SECONDS = 0.25
-# a waiting transfer looks this often whether it was cancelled
+# how often a waiting transfer checks for cancellation
 _SLICE_SECONDS = 0.25
-# a limited transfer moves at most this much at a time, so that bytes flow evenly
+# maximum time of one piece of a limited transfer, so that bytes flow evenly
 _PIECE_SECONDS = 0.05
 _LEAST_PIECE = 4096
 
 
 class Throttle:
-    """Token bucket over a clock: delays callers so that all together stay at `bytes_per_second` (0 = off).
+    """Token bucket over a clock: delays callers to keep their sum at `bytes_per_second` (0 = off).
 
-    `count` is told the size of each piece, limited or not (`TransferCounter.add_sent`).
+    `count` receives the size of each piece, limited or not (`TransferCounter.add_sent`).
 
-    Each caller books its bytes at the end of the schedule and sleeps until its turn, so the long-run rate is
-    exact whatever the sizes are and however long a sleep overshoots. Time in which nobody is inside `transfer`
-    earns no credit; within one, a stall is made up for as far as 1 s goes.
+    Each caller books its bytes at the end of the schedule and sleeps until its turn. So the long-term rate is exact for
+    any sizes and oversleeping. Time outside `transfer` earns no credit; inside, up to 1 s of a stall is made up for.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class Throttle:
         self._running = 0
 
     def change(self, bytes_per_second: int) -> None:
-        """Go by another limit at once; who waits for its turn under the old one goes on now."""
+        """Change the limit; callers that wait under the old limit continue at once."""
         with self._lock:
             self.bytes_per_second = bytes_per_second
             self._booked_until = self._clock()
@@ -59,7 +58,7 @@ class Throttle:
 
     @contextmanager
     def transfer(self) -> Iterator[None]:
-        """Bytes flow while this is entered, by any number of callers."""
+        """Mark a running transfer; any number of callers may be inside."""
         with self._lock:
             self._running += 1
             if self._running == 1:
@@ -71,25 +70,25 @@ class Throttle:
                 self._running -= 1
 
     def piece(self, most: int, least: int = _LEAST_PIECE) -> int:
-        """How many bytes to move between two calls of `acquire`: `most`, or less under a low limit."""
+        """Return the bytes to move between two calls of `acquire`: `most`, or less under a low limit."""
         rate = self.bytes_per_second
         if rate == UNLIMITED:
             return most
         return min(most, max(least, int(rate * _PIECE_SECONDS)))
 
     def acquire(self, count: int, cancelled: Callable[[], bool] | None = None) -> None:
-        """Wait until `count` more bytes fit the limit; returns early once `cancelled()` is true."""
+        """Wait until `count` more bytes fit the limit; return early once `cancelled()` is true."""
         if self._count is not None:
             self._count(count)
         if self.bytes_per_second == UNLIMITED:
             return
         with self._lock:
-            # The limit may have been lifted meanwhile.
+            # the limit may have been lifted in the meantime
             if self.bytes_per_second == UNLIMITED:
                 return
             changes = self._changes
             self._last_seconds, last = count / self.bytes_per_second, self._last_seconds
-            # moving the piece before may take all the time that it was booked for: that is no stall
+            # moving the previous piece may take all its booked time, which is not a stall
             credit = _CREDIT_SECONDS if self._running else _IDLE_CREDIT_SECONDS
             if (now := self._clock()) - self._booked_until > last + credit:
                 self._booked_until = now - credit

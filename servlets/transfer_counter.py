@@ -1,4 +1,4 @@
-"""How many bytes of images and segments went over the wire."""
+"""Counts of transferred bytes of images and segments."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import threading
 
 
 class TransferCounter:
-    """Bytes sent and received since the start, added up by any number of threads.
+    """Thread-safe counts of sent and received bytes since the start.
 
-    Give `add_sent` or `add_received` to the `Throttle` of a transfer: that sees every chunk.
+    Pass `add_sent` or `add_received` to the `Throttle` of a transfer, which sees every chunk.
     """
 
     def __init__(self) -> None:

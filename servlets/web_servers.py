@@ -1,4 +1,4 @@
-"""The web servers of one process: HTTP, HTTPS, or both, as dfs.http.policy says, over one application."""
+"""The web servers of a process: HTTP, HTTPS, or both, by dfs.http.policy, for one application."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class WebServers:
-    """A context manager that serves.
+    """A context manager that serves the application.
 
     Raises:
-        TlsSetupError: what HTTPS needs cannot be used.
+        TlsSetupError: the files for HTTPS cannot be used.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class WebServers:
         self._running = ExitStack()
 
     def start(self) -> None:
-        """Serve.
+        """Start serving.
 
         Raises:
             HttpServerError: an address cannot be used.
@@ -53,17 +53,17 @@ class WebServers:
             self._running = started.pop_all()
 
     def stop(self) -> None:
-        """End what runs; idempotent."""
+        """Stop all servers; idempotent."""
         self._running.close()
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port of the first."""
+        """Host and port of the first server."""
         return self._servers[0].address
 
     @property
     def url(self) -> str:
-        """`http://host:port` of the first, https where there is no other."""
+        """`http://host:port` of the first server, https if it is the only one."""
         return self._servers[0].url
 
     @property

@@ -1,4 +1,4 @@
-"""WebHDFS of an image, read only: what `hdfs dfs` asks to list files and to show what they have (`hdfs oiv -p Web`)."""
+"""Read-only WebHDFS of an image: the operations that `hdfs dfs` needs to list and show files (`hdfs oiv -p Web`)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _SERVER_DEFAULTS: Final = {
     "trashInterval": 0,
     "writePacketSize": 65536,
 }
-"""Of a NameNode whose configuration sets none of them: an image holds no configuration."""
+"""Defaults of a NameNode without configuration, since an image contains none."""
 
 _Object = dict[str, Any]
 
@@ -55,7 +55,7 @@ class _RefusalError(Exception):
     """A request that Hadoop would answer with a RemoteException.
 
     Attributes:
-        exception: name of Java's class.
+        exception: full name of the Java class.
     """
 
     def __init__(self, status: HTTPStatus, exception: str, message: str) -> None:
@@ -72,7 +72,7 @@ _MISSING: Final = {
     "GETXATTRS": "cannot find {}",
     "LISTXATTRS": "cannot find {}",
 }
-"""What a NameNode says of a path that does not exist, by operation; of any other it says `_NOT_THERE`."""
+"""A NameNode's message for a missing path, by operation; other operations use `_NOT_THERE`."""
 _NOT_THERE: Final = "File does not exist: {}"
 
 
@@ -92,12 +92,12 @@ class _Attribute(NamedTuple):
 
 
 def webhdfs_blueprint(browser: ImageBrowser) -> Blueprint:
-    """GET /webhdfs/v1/PATH?op=OPERATION.
+    """Make the blueprint of GET /webhdfs/v1/PATH?op=OPERATION.
 
     GETFILESTATUS, LISTSTATUS, LISTSTATUS_BATCH, GETCONTENTSUMMARY, GETQUOTAUSAGE, GETSTORAGEPOLICY, GETACLSTATUS,
-    GETXATTRS, LISTXATTRS, GETHOMEDIRECTORY and GETSERVERDEFAULTS; all else is refused. Whoever asks sees all, as there
-    are no users here. Paths may lead into snapshots (`.snapshot/NAME`) and begin at an inode (`/.reserved/.inodes/ID`).
-    A refusal is a RemoteException as JSON, with Hadoop's status.
+    GETXATTRS, LISTXATTRS, GETHOMEDIRECTORY and GETSERVERDEFAULTS; other operations are refused. Every caller sees
+    everything, as there are no users here. Paths may lead into snapshots (`.snapshot/NAME`) and begin at an inode
+    (`/.reserved/.inodes/ID`). A refusal is a RemoteException as JSON, with Hadoop's status.
     """
     blueprint = Blueprint("webhdfs", __name__)
     blueprint.record_once(_register_converter)
@@ -110,7 +110,7 @@ def webhdfs_blueprint(browser: ImageBrowser) -> Blueprint:
         if request.method != "GET":
             what = "an image can only be read"
             raise _RefusalError(HTTPStatus.METHOD_NOT_ALLOWED, "java.lang.UnsupportedOperationException", what)
-        # the bytes of the path, as names need not be text
+        # the path as bytes, since names need not be text
         raw = request.environ["PATH_INFO"].encode("latin-1")[len(_PREFIX) :]
         return Response(view.answer(raw.rstrip(b"/")), content_type=_JSON)
 
@@ -127,7 +127,7 @@ def webhdfs_blueprint(browser: ImageBrowser) -> Blueprint:
 
 
 class _AnythingConverter(PathConverter):
-    """A path as `path` has it, in which a name may hold a line feed."""
+    """Converter as `path`, but names may contain a line feed."""
 
     regex = r"(?s:[^/].*?)"
 
@@ -159,7 +159,7 @@ class _View:
         }
 
     def answer(self, path: bytes) -> str | Iterator[str]:
-        """What the request's `op` asks of a path; raises `_RefusalError`."""
+        """Return the answer to the request's `op` for a path; raises `_RefusalError`."""
         operation = request.args.get("op", "").upper()
         if operation == "GETHOMEDIRECTORY":
             return json.dumps({"Path": f"/user/{request.args.get('user.name', 'dr.who')}"})
@@ -186,7 +186,7 @@ class _View:
         return self._operations[operation](place)
 
     def _find(self, names: list[bytes], path: bytes) -> Place | SnapshotFolder | None:
-        """What a path names (FSDirectory.resolvePath, resolveDotInodesPath)."""
+        """Resolve a path (FSDirectory.resolvePath, resolveDotInodesPath)."""
         browser = self._browser
         match names:
             case [b".reserved", b"raw", *rest]:
@@ -201,7 +201,7 @@ class _View:
         return browser.below(browser.root(), names)
 
     def _snapshot_folder(self, operation: str, folder: SnapshotFolder, path: bytes) -> _Object | Iterator[str]:
-        """What is answered of a path that ends with `.snapshot`."""
+        """Answer a request for a path that ends with `.snapshot`."""
         above = path[: path.rindex(b"/")]
         if operation in ("LISTSTATUS", "LISTSTATUS_BATCH"):
             if folder.directory is None:
@@ -209,7 +209,7 @@ class _View:
             if folder.snapshots is None:
                 what = f"Directory is not a snapshottable directory: {java_text(above) or '/'}"
                 raise _RefusalError(HTTPStatus.FORBIDDEN, _NOT_SNAPSHOTTABLE, what)
-            # a NameNode counts the children of now
+            # a NameNode counts the present children
             count = {"childrenNum": self._browser.child_count(folder.directory)}
             statuses = [self._status(each, java_text(each.inode.name)) | count for each in folder.snapshots]
             return _listing(statuses) if operation == "LISTSTATUS" else _batch(statuses, 0)
@@ -223,7 +223,7 @@ class _View:
         if not place.inode.HasField("directory"):
             return _listing([self._status(place, "")])
         children = self._browser.children(place)
-        # errors at the beginning are still told as such
+        # errors in the first batch are still answered as errors
         first = [self._text(child) for child in itertools.islice(children, _BATCH)]
         return itertools.chain(
             ['{"FileStatuses":{"FileStatus":[\n', ",\n".join(first)],
@@ -275,7 +275,7 @@ class _View:
         return status
 
     def _coding(self, place: Place) -> _Object:
-        """What a status has of an erasure coding policy; the policy `replication` counts as none."""
+        """Return the erasure coding fields of a status; the policy `replication` counts as none."""
         for number, policy in self._browser.erasure_policies.items():
             if policy.name == place.coding:
                 described = {
@@ -364,7 +364,7 @@ class _View:
 
     def _xattr_names(self, place: Place) -> _Object:
         names = [attribute.name for attribute in self._attributes(place.inode)]
-        # a list as a text, which is how a NameNode gives it
+        # a list as text, as a NameNode returns it
         return {"XAttrNames": json.dumps(names, ensure_ascii=False, separators=(",", ":"))}
 
 
@@ -396,7 +396,7 @@ def _batch(statuses: list[_Object], left: int) -> _Object:
 
 
 def _reserved(operation: str) -> _Object | None:
-    """What is answered of `/.reserved`; None where nothing is."""
+    """Return the answer for `/.reserved`; None if the operation is not supported there."""
     inner = [_virtual(name, "770", group=_SUPERGROUP) for name in (".inodes", "raw")]
     return {
         "GETFILESTATUS": {"FileStatus": _virtual("", "1770")},
@@ -406,7 +406,7 @@ def _reserved(operation: str) -> _Object | None:
 
 
 def _virtual(suffix: str, permission: str, *, group: str = "") -> _Object:
-    """The status of a directory that is no inode."""
+    """Return the status of a directory without an inode."""
     return {
         "accessTime": 0,
         "blockSize": 0,

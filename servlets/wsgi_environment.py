@@ -1,4 +1,4 @@
-"""The environment of a request for a WSGI application (PEP 3333), of what h11 has read."""
+"""The WSGI environment of a request (PEP 3333), from h11's data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PLAIN = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
 
 
 def target_problem(request: h11.Request) -> str:
-    """What is wrong with its target, or with how it is framed, "" where nothing is."""
+    """Return what is wrong with a request's target or framing, "" if nothing is."""
     if not request.target.startswith(b"/"):
         return "the target of a request has to begin with /"
     if b"#" in request.target:
@@ -27,7 +27,7 @@ def target_problem(request: h11.Request) -> str:
 
 
 def body_length(request: h11.Request) -> int | None:
-    """Bytes of its body, None where it comes in chunks."""
+    """Return the length of the body, None if it is chunked."""
     for name, value in request.headers:
         if name == b"transfer-encoding":
             return None
@@ -39,7 +39,7 @@ def body_length(request: h11.Request) -> int | None:
 def environment(
     request: h11.Request, body: BinaryIO, peer: str, address: tuple[str, int], scheme: str = "http"
 ) -> WSGIEnvironment:
-    """`address` is that of this side of the connection, `scheme` http or https."""
+    """Return the environment; `address` is this side of the connection, `scheme` is http or https."""
     path, _, query = request.target.partition(b"?")
     found: WSGIEnvironment = {
         "REQUEST_METHOD": request.method.decode("ascii"),

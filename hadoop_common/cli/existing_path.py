@@ -1,4 +1,4 @@
-"""Arguments that name what is there."""
+"""Command-line arguments that name existing paths."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hadoop_common.file_faults import FileFaultError
 
 
 class _ExistingPath(click.Path):
-    """As click's own, which however takes a disk that fails for a file that does not exist, and for wrong usage."""
+    """Click's path type, except that a failing disk is reported as such and not as wrong usage."""
 
     def __init__(self, *, file_okay: bool = True, dir_okay: bool = True) -> None:
         super().__init__(exists=True, file_okay=file_okay, dir_okay=dir_okay, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         try:
-            mode = os.stat(value).st_mode  # noqa: PTH116 - what is given need not be a path yet
+            mode = os.stat(value).st_mode  # noqa: PTH116 - the value is not a path yet
         except (FileNotFoundError, NotADirectoryError):
             self.fail(f"{self.name.capitalize()} {os.fspath(value)!r} does not exist.", param, ctx)
         except OSError as fault:

@@ -1,4 +1,4 @@
-"""What `--json` prints where a command fails: one JSON object of one shape (docs/schemas/failure.json)."""
+"""JSON object that `--json` prints when a command fails (docs/schemas/failure.json)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ printed: ContextVar[bool] = ContextVar("printed", default=False)
 
 @contextmanager
 def one_object() -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Around a command: yields what prints its failure as JSON, if it was asked for JSON and has printed none."""
+    """Yield a function that prints the failure of the command inside as JSON.
+
+    The function prints nothing unless `--json` was given, or if the command has already printed its object.
+    """
     token = printed.set(False)
 
     def fail(failure: dict[str, Any]) -> None:
@@ -33,7 +36,7 @@ def one_object() -> Iterator[Callable[[dict[str, Any]], None]]:
 
 
 def as_failure(error: HdfsError) -> dict[str, Any]:
-    """What `--json` prints of an error (docs/schemas/failure.json); txid and file are null where none is concerned."""
+    """Return the JSON of an error; txid and file are null if the error concerns none."""
     file = getattr(error, "file", "") or getattr(error, "filename", "")
     txid = getattr(error, "txid", None)
     return failure(error.message, error.exit_code, next_step=error.hint, file=str(file) if file else None, txid=txid)
@@ -42,5 +45,5 @@ def as_failure(error: HdfsError) -> dict[str, Any]:
 def failure(
     message: str, code: int, *, next_step: str, file: str | None = None, txid: int | None = None
 ) -> dict[str, Any]:
-    """The same of what is no error of ours."""
+    """Return the JSON of a failure that is not one of our errors."""
     return {"error": message, "code": code, "txid": txid, "file": file, "next": next_step}

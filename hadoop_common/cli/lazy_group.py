@@ -1,4 +1,4 @@
-"""A click group whose commands are modules, imported when they run, so that `--help` and usage errors are quick."""
+"""A click group that imports a command's module only to run it, which keeps `--help` and usage errors fast."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class LazyGroup(click.Group):
-    """Command `x` is `command` in the module `MODULES` names with `{}` replaced by `x`, `-` by `_`.
+    """Command `x` is `command` in the module named by `modules`, with `{}` replaced by `x` and `-` by `_`.
 
     Args:
         modules: pattern of the module names, such as "checkpointer.cli.{}_command".
         summaries: one line of help for each command, in the order of the list.
-        elsewhere: modules of commands that the pattern does not name, by the command.
-        plugins: entry-point group of further commands, "" for none. The group `PLUGINS_summaries` leads to mappings of
-            their one lines, so that the list of commands loads none of them.
+        elsewhere: modules of commands outside the pattern, by command.
+        plugins: entry-point group of further commands, "" for none. The group `PLUGINS_summaries` provides their
+            one-line summaries, so that listing the commands loads none of them.
     """
 
     def __init__(
@@ -66,21 +66,21 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         further = self._further()
-        told: dict[str, str] = {}
+        plugin_summaries: dict[str, str] = {}
         for summaries in _entry_points(f"{self._plugins}_summaries") if further else ():
-            told.update(summaries.load())
-        lines = {**self._summaries, **{name: told.get(name, "") for name in further}}
+            plugin_summaries.update(summaries.load())
+        lines = {**self._summaries, **{name: plugin_summaries.get(name, "") for name in further}}
         with formatter.section("Commands"):
             formatter.write_dl(list(lines.items()))
 
     def _further(self) -> dict[str, EntryPoint]:
-        """Commands of installed packages, by name."""
+        """Return the commands of installed packages, by name."""
         found = _entry_points(self._plugins) if self._plugins else ()
         return {entry.name: entry for entry in sorted(found, key=lambda entry: entry.name)}
 
 
 def _entry_points(group: str) -> Iterable[EntryPoint]:
-    # It takes long to load, and most commands are our own.
+    # slow to import, and most commands are our own
     from importlib.metadata import entry_points
 
     return entry_points(group=group)

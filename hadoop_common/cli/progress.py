@@ -1,4 +1,4 @@
-"""How far a command is: a line with a bar for each phase on a terminal, elsewhere a line every ten seconds."""
+"""Progress of a command: a bar for each phase on a terminal, otherwise a line every ten seconds."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 _EVERY = 10.0
 _TICK = 1.0
-# with the longest text, a line of 80 columns
+# keeps the longest line within 80 columns
 _BAR_WIDTH = 13
-# what a phase counts, where it is not bytes
+# units of phases that do not count bytes
 _COUNTED = {"replay": "txns", "dump": "inodes", "compare": "inodes", "compile": "kernels"}
 
 
 def progress_text(name: str, done: int, total: int | None, seconds: float) -> str:
-    """How far a phase is after so many seconds: `45 %, 540.0 MB of 1.2 GB, 300.0 MB/s, 2 s left`.
+    """Return the progress of a phase, such as `45 %, 540.0 MB of 1.2 GB, 300.0 MB/s, 2 s left`.
 
-    A `total` that was too low counts as `done`, so that it never says more than 100 %.
+    If `done` exceeds `total`, `done` is the total, so that the text never exceeds 100 %.
     """
     unit = _COUNTED.get(name)
     if total is None or total <= 0:
@@ -48,18 +48,18 @@ def progress_text(name: str, done: int, total: int | None, seconds: float) -> st
 
 
 def _count(number: int) -> str:
-    """`9,876`, `12.3 k` or `45.6 M`."""
+    """Format a number as `9,876`, `12.3 k` or `45.6 M`."""
     if number < 10_000:
         return f"{number:,}"
     return f"{number / 1e3:.1f} k" if number < 1_000_000 else f"{number / 1e6:.1f} M"
 
 
 class ProgressObserver:
-    """Shows phases on standard error; an `Observer` of merges, and a context manager.
+    """Progress on standard error: an `Observer` of merges and a context manager.
 
     Args:
-        show: False for nothing at all.
-        clock: gives seconds.
+        show: False prints nothing.
+        clock: returns seconds.
     """
 
     def __init__(self, *, show: bool, clock: Callable[[], float] = time.monotonic) -> None:
@@ -88,25 +88,25 @@ class ProgressObserver:
             self._bars.stop()
 
     def phase(self, name: str, total: int | None) -> None:
-        """The phase before is over, and this one begins."""
+        """End the current phase and begin the next."""
         with self._lock:
             if self._bars is not None:
                 self._end(self._bars)
                 self._task = self._bars.add_task(name, total=total, text="")
             self._name, self._total, self._done, self._began = name, total, 0, self._clock()
-            # of a phase that counts nothing its first line would only say "0 s"
+            # a phase without a total would print only "0 s" first
             if self._bars is not None or total is not None:
                 self._say()
 
     def advance(self, done: int) -> None:
-        """How much of the phase is done."""
+        """Record the progress of the phase."""
         with self._lock:
             self._done = done
             self._say()
 
     @contextmanager
     def ticking(self) -> Iterator[None]:
-        """Within it the time that a phase takes is shown while the phase says nothing itself."""
+        """Keep the elapsed time of a phase up to date while the phase itself reports nothing."""
         ended = threading.Event()
 
         def tick() -> None:
@@ -123,7 +123,7 @@ class ProgressObserver:
             ticker.join()
 
     def saved(self) -> None:
-        """The bar of the save is filled when the next begins, or at the end."""
+        """Do nothing: the bar of a save is completed when the next phase begins, or at the end."""
 
     def cancelled(self) -> bool:
         return False
@@ -150,7 +150,7 @@ class ProgressObserver:
 
 
 def _bars() -> Progress:
-    # It takes long to load, and is for terminals alone.
+    # slow to import, and needed only on terminals
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 

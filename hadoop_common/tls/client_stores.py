@@ -1,4 +1,4 @@
-"""Stores of a client that keys of its own name."""
+"""Key stores of a client that are named by separate configuration keys."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ class ClientStores:
     """Stores that are named one by one, not in ssl-client.xml.
 
     Attributes:
-        key_store: None where we show no certificate; `trust_store`: None for whom the system trusts.
-        keys: how the keys begin that name them, for hints.
+        key_store: None if the client shows no certificate.
+        trust_store: None to use the system's certificate authorities.
+        keys: common prefix of the configuration keys, for hints.
     """
 
     key_store: Path | None = None

@@ -1,4 +1,4 @@
-"""Contexts of the `ssl` module made of what the stores hold."""
+"""Contexts of the `ssl` module, made from the contents of key stores."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from hadoop_common.tls.settings import TlsConfig, Verifier
 from hadoop_common.tls.sockets import TlsSocket
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-# of those that Python's default contexts have for TLSv1.2
+# of the suites in Python's default contexts for TLSv1.2
 _SUITE = re.compile(r"(ECDHE|DHE)-(RSA|ECDSA)-(?:AES(128|256)-(GCM-)?(SHA\d+)|CHACHA20-POLY1305)")
 _LOCALHOST = ("localhost", "localhost.localdomain")
 _LOOPBACK = ("127.0.0.1", "::1")
 
 
 def server_context(material: Material, config: TlsConfig) -> ssl.SSLContext:
-    """For our servers; its sockets are `TlsSocket`.
+    """Make the context for our servers; its sockets are `TlsSocket`.
 
     Raises:
-        TlsSetupError: the key is not that of its certificate, or no cipher suite is left.
+        TlsSetupError: the key does not match its certificate, or no cipher suite is left.
     """
     assert material.pair is not None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -41,10 +41,10 @@ def server_context(material: Material, config: TlsConfig) -> ssl.SSLContext:
 
 
 def client_context(material: Material, config: TlsConfig, *, check_host: bool) -> ssl.SSLContext:
-    """For connections to servers; without a trust store it trusts whom the system does.
+    """Make a context for connections to servers; without a trust store it trusts the system's authorities.
 
     Raises:
-        TlsSetupError: the key is not that of its certificate.
+        TlsSetupError: the key does not match its certificate.
     """
     if material.anchors is None:
         context = ssl.create_default_context()
@@ -59,9 +59,9 @@ def client_context(material: Material, config: TlsConfig, *, check_host: bool) -
 
 
 def checks_host(verifier: Verifier, host: str) -> bool:
-    """Whether the name `host` has to be in its certificate.
+    """Return whether the server's certificate must contain the name `host`.
 
-    An address of loopback is this host, whatever its certificate says: commands ask their own daemon by it.
+    A loopback address is this host, whatever its certificate contains: commands call their own daemon by it.
     """
     host = host.lower()
     if verifier is Verifier.ALLOW_ALL or host in _LOOPBACK:
@@ -74,13 +74,15 @@ def _trust(context: ssl.SSLContext, material: Material) -> None:
 
     assert material.anchors is not None
     context.load_verify_locations(cadata=b"".join(each.public_bytes(Encoding.DER) for each in material.anchors))
-    # as Java: each certificate of the store is an anchor, not those alone that signed themselves
+    # as in Java, every certificate of the store is an anchor, not only self-signed ones
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
 
 
 def _load(context: ssl.SSLContext, material: Material) -> None:
-    """Keys are loaded from files alone: one in memory, encrypted with a password that nobody knows a moment later."""
+    """Load the key pair. `ssl` reads keys only from files: an in-memory file is used, encrypted with a one-time
+    password.
+    """
     assert material.pair is not None
     password = secrets.token_hex(32)
     descriptor = os.memfd_create("tls", os.MFD_CLOEXEC)
@@ -89,10 +91,10 @@ def _load(context: ssl.SSLContext, material: Material) -> None:
             file.write(_pem(material.pair, password))
         context.load_cert_chain(f"/proc/self/fd/{descriptor}", password=password)
     except ssl.SSLError as fault:
-        said = "the key is not that of its certificate" if fault.reason == "KEY_VALUES_MISMATCH" else str(fault)
+        said = "the key does not match its certificate" if fault.reason == "KEY_VALUES_MISMATCH" else str(fault)
         raise TlsSetupError(
             f"the key in {material.pair_file} cannot be used: {said}",
-            hint="Make the store anew: keytool -importkeystore from the key and the certificate that was made for it.",
+            hint="Rebuild the store: keytool -importkeystore from the key and its certificate.",
         ) from fault
     finally:
         os.close(descriptor)
@@ -116,9 +118,9 @@ def _limit(context: ssl.SSLContext, versions: Iterable[str]) -> None:
 
 
 def _exclude(context: ssl.SSLContext, patterns: Iterable[str]) -> bool:
-    """Do without the cipher suites that `patterns`, names or expressions of Java's names, match.
+    """Remove the cipher suites whose Java names match `patterns`, names or regular expressions.
 
-    True where one is of TLSv1.3, whose suites cannot be chosen here: it is not spoken then.
+    Return True if a suite of TLSv1.3 matches: its suites cannot be chosen here, so that version is disabled.
     """
     if not patterns:
         return False
@@ -126,7 +128,7 @@ def _exclude(context: ssl.SSLContext, patterns: Iterable[str]) -> bool:
         expressions = [re.compile(each) for each in patterns]
     except re.error as fault:
         raise TlsSetupError(
-            f"ssl.server.exclude.cipher.list holds {fault.pattern!a}, which is no regular expression: {fault}",
+            f"ssl.server.exclude.cipher.list contains {fault.pattern!a}, which is not a regular expression: {fault}",
             hint="Name cipher suites as Java does: TLS_RSA_WITH_AES_128_CBC_SHA.",
         ) from fault
     kept, newest = [], False
@@ -143,7 +145,7 @@ def _exclude(context: ssl.SSLContext, patterns: Iterable[str]) -> bool:
 
 
 def java_suite(name: str) -> str:
-    """The name that Java has for a cipher suite of OpenSSL; `name` itself where they share it."""
+    """Return Java's name for a cipher suite of OpenSSL; `name` itself if both are the same."""
     found = _SUITE.fullmatch(name)
     if found is None:
         return name

@@ -1,7 +1,7 @@
-"""How often a password is hashed to open a PKCS12 store or a PKCS#8 key, as they ask for it (RFC 7292, RFC 8018).
+"""The number of password hashes needed to open a PKCS12 store or a PKCS#8 key (RFC 7292, RFC 8018).
 
-The structure around what is encrypted is read here, as BER, for nothing else tells before the work is done. What lies
-within an encrypted part is not looked at: whoever made it knew the password.
+The outer structure is parsed here, as BER, because the library reveals the number only after the work is done.
+Encrypted parts are not checked: their author knew the password.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class _Value(NamedTuple):
     content: bytes
 
     def values(self, tag: int) -> list[_Value]:
-        """What is in it, which has `tag`."""
+        """Return the values inside, which must be of type `tag`."""
         if self.tag != tag:
             raise KeyStoreError(f"a value of DER begins with {self.tag:02x}, expected {tag:02x}")
         return list(_values(self.content))
 
     def octets(self) -> bytes:
-        """Of a string, which BER may cut in pieces."""
+        """Return the bytes of a string, which BER may split into pieces."""
         if self.tag == _OCTETS | _CONSTRUCTED:
             return b"".join(each.content for each in _values(self.content) if each.tag == _OCTETS)
         if self.tag != _OCTETS:
@@ -42,16 +42,16 @@ class _Value(NamedTuple):
 
 
 def check_pkcs12(data: bytes) -> None:
-    """Refuse a store that would take minutes to open, as Java does; its digest and all its parts together.
+    """Reject a store that would take minutes to open, as Java does; its digest and all parts count together.
 
     Raises:
-        KeyStoreError: it is one, or no PKCS12 store.
+        KeyStoreError: the limit is exceeded, or the data is not a PKCS12 store.
     """
     _check("PKCS12 store", lambda: list(_of_store(data)))
 
 
 def check_pkcs8(data: bytes) -> None:
-    """The same of an EncryptedPrivateKeyInfo."""
+    """Reject an EncryptedPrivateKeyInfo that would take minutes to open; raises KeyStoreError."""
     _check("encrypted key", lambda: [_of_algorithm(_first(data).values(_SEQUENCE)[0])])
 
 
@@ -59,9 +59,9 @@ def _check(what: str, counts: Callable[[], list[int]]) -> None:
     try:
         total = sum(counts())
     except (IndexError, ValueError) as fault:
-        raise KeyStoreError(f"it is no {what}: a part of it is missing") from fault
+        raise KeyStoreError(f"it is not a {what}: a part of it is missing") from fault
     if total > MOST_ITERATIONS:
-        raise KeyStoreError(f"it wants {total} iterations to be opened, expected at most {MOST_ITERATIONS}")
+        raise KeyStoreError(f"it needs {total} iterations to open, expected at most {MOST_ITERATIONS}")
 
 
 def _of_store(data: bytes) -> Iterator[int]:
@@ -70,17 +70,17 @@ def _of_store(data: bytes) -> Iterator[int]:
     for each in mac:
         digest, _, *iterations = each.values(_SEQUENCE)
         yield from map(_integer, iterations)
-        # PBMAC1 has them in its parameters
+        # PBMAC1 has its iterations in the parameters
         yield _of_algorithm(digest.values(_SEQUENCE)[0])
 
 
 def _of_contents(contents: Iterable[_Value], depth: int = 0) -> Iterator[int]:
-    """Of ContentInfos."""
+    """Yield the iterations of ContentInfos."""
     for each in contents:
         kind, *rest = each.values(_SEQUENCE)
         if kind == (_OBJECT, _DATA):
             for inner in _values(rest[0].values(_CONTEXT_0)[0].octets()) if rest else ():
-                # those of the authenticated safe are contents, those of one of them bags
+                # values of the authenticated safe are contents, values of a content are bags
                 yield from (_of_contents if depth == 0 else _of_bags)(inner.values(_SEQUENCE), depth + 1)
         elif kind == (_OBJECT, _ENCRYPTED_DATA) and rest:
             encrypted = rest[0].values(_CONTEXT_0)[0].values(_SEQUENCE)[1]
@@ -89,7 +89,7 @@ def _of_contents(contents: Iterable[_Value], depth: int = 0) -> Iterator[int]:
 
 def _of_bags(bags: Iterable[_Value], depth: int) -> Iterator[int]:
     if depth > _DEEPEST:
-        raise KeyStoreError(f"its parts are within each other more than {_DEEPEST} times")
+        raise KeyStoreError(f"its parts are nested more than {_DEEPEST} times")
     for bag in bags:
         kind, *rest = bag.values(_SEQUENCE)
         if kind == (_OBJECT, _SHROUDED_KEY):
@@ -99,7 +99,7 @@ def _of_bags(bags: Iterable[_Value], depth: int) -> Iterator[int]:
 
 
 def _of_algorithm(algorithm: _Value) -> int:
-    """The largest number among its parameters: beside the iterations there are lengths of keys alone."""
+    """Return the largest number among the parameters: besides iterations, they contain only key lengths."""
     return max(_integers(algorithm.values(_SEQUENCE)[1:]), default=0)
 
 
@@ -112,7 +112,7 @@ def _integers(values: Iterable[_Value], depth: int = 0) -> Iterator[int]:
 
 
 def _integer(value: _Value) -> int:
-    """Not below 0: what is meant to be gets huge."""
+    """Return an unsigned number: a negative one becomes huge and is rejected."""
     return int.from_bytes(value.content) if value.tag == _INTEGER else 0
 
 
@@ -121,7 +121,7 @@ def _first(data: bytes) -> _Value:
 
 
 def _values(data: bytes) -> Iterator[_Value]:
-    """The values in `data`, one after the other."""
+    """Yield consecutive values in `data`."""
     position = 0
     while position < len(data):
         tag, begin, end, position = _extent(data, position)
@@ -129,7 +129,7 @@ def _values(data: bytes) -> Iterator[_Value]:
 
 
 def _extent(data: bytes, start: int, depth: int = 0) -> tuple[int, int, int, int]:
-    """Tag, begin and end of the content, and where the next value begins."""
+    """Return the tag, the begin and end of the content, and the start of the next value."""
     head = data[start : start + 2]
     if len(head) < 2 or head[0] & 0x1F == 0x1F:
         raise KeyStoreError(f"a value of DER begins with {head.hex() or 'nothing'}")

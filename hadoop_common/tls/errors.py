@@ -1,4 +1,4 @@
-"""What can be wrong with key stores and with connections over TLS."""
+"""Errors of key stores and TLS connections."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from hadoop_common.errors import EXIT_USAGE, HdfsError
 
 
 class KeyStoreError(HdfsError):
-    """Bytes that are no key store, or that this password does not open; who read them knows the file."""
+    """Bytes are not a key store, or the password does not open it; the caller knows the file."""
 
 
 class WrongPasswordError(KeyStoreError):
-    """The password does not open it, or bytes were changed."""
+    """The password is wrong, or bytes were changed."""
 
 
 class TlsSetupError(HdfsError):
-    """TLS cannot be used as it is configured; names the file."""
+    """TLS cannot be used as configured; the message names the file."""
 
     exit_code: ClassVar[int] = EXIT_USAGE
 
 
 class HandshakeError(ConnectionError):
-    """A connection over TLS did not come about; the text is one sentence with what to do."""
+    """A TLS handshake failed; the text is one sentence with what to do."""

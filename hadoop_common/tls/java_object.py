@@ -1,6 +1,6 @@
-"""Java's serialization as far as key stores hold it: objects of plain fields, strings and byte arrays.
+"""Parser of Java serialization as used in key stores: objects with plain fields, strings and byte arrays.
 
-Written after the Java Object Serialization Specification, chapter 6.
+It follows chapter 6 of the Java Object Serialization Specification.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST_DEPTH = 16
 
 @dataclass(frozen=True, slots=True)
 class JavaObject:
-    """An object: the name of its class, and its fields with those of the classes above."""
+    """An object: its class name, and its fields including those of its superclasses."""
 
     kind: str
     fields: dict[str, Any]
@@ -35,14 +35,14 @@ class _Class:
 
 
 class ByteReader:
-    """Reads big-endian values from `position` on."""
+    """A reader of big-endian values from `position` on."""
 
     def __init__(self, data: bytes, position: int = 0) -> None:
         self.data = data
         self.position = position
 
     def take(self, count: int) -> bytes:
-        """The next `count` bytes; raises KeyStoreError where there are fewer."""
+        """Return the next `count` bytes; raises KeyStoreError if there are fewer."""
         taken = self.data[self.position : self.position + count]
         if len(taken) < count:
             raise KeyStoreError(
@@ -52,15 +52,15 @@ class ByteReader:
         return taken
 
     def number(self, code: str) -> int:
-        """By the letter of `struct`."""
+        """Read a number with a format letter of `struct`."""
         return int(struct.unpack(f">{code}", self.take(struct.calcsize(f">{code}")))[0])
 
     def block(self) -> bytes:
-        """Bytes with their count before."""
+        """Read bytes preceded by their count."""
         return self.take(self.number("I"))
 
     def text(self) -> str:
-        """A string as DataOutput.writeUTF writes it."""
+        """Read a string as DataOutput.writeUTF writes it."""
         begin = self.position
         try:
             return self.take(self.number("H")).decode("utf-8")
@@ -69,22 +69,22 @@ class ByteReader:
 
 
 def read_object(reader: ByteReader) -> JavaObject:
-    """The serialized object at the position of `reader`, which stands behind it then.
+    """Read the serialized object at the position of `reader` and advance past it.
 
     Raises:
-        KeyStoreError: this is none, or one of a kind that is not read; says where.
+        KeyStoreError: the data is not a supported object; the message has the position.
     """
     begin = reader.position
     if reader.take(len(_MAGIC)) != _MAGIC:
-        raise KeyStoreError(f"at byte {begin}: no serialized Java object, which begins with {_MAGIC.hex()}")
+        raise KeyStoreError(f"at byte {begin}: not a serialized Java object, which begins with {_MAGIC.hex()}")
     found = _Objects(reader).read()
     if not isinstance(found, JavaObject):
-        raise KeyStoreError(f"at byte {begin}: a serialized Java value that is no object")
+        raise KeyStoreError(f"at byte {begin}: a serialized Java value that is not an object")
     return found
 
 
 class _Objects:
-    """One stream; values get handles in their order, by which later ones refer to them."""
+    """One stream. Each value gets the next handle, by which later values refer to it."""
 
     def __init__(self, reader: ByteReader) -> None:
         self._reader = reader
@@ -136,10 +136,10 @@ class _Objects:
         return found
 
     def _class(self) -> _Class | None:
-        """A description of a class, with the classes above it."""
+        """Read a class description with its superclasses."""
         self._depth += 1
         if self._depth > _MOST_DEPTH:
-            raise self._fault(f"Java classes above one another more than {_MOST_DEPTH} high")
+            raise self._fault(f"more than {_MOST_DEPTH} Java superclasses")
         tag = self._reader.number("B")
         if tag == _CLASS:
             found = self._described()
@@ -148,7 +148,7 @@ class _Objects:
         elif tag == _REFERENCE and isinstance(referred := self._referred(), _Class):
             found = referred
         else:
-            raise self._fault("no description of a Java class")
+            raise self._fault("not a description of a Java class")
         self._depth -= 1
         return found
 
@@ -159,7 +159,7 @@ class _Objects:
         self._new(found)
         flags = self._reader.number("B")
         if flags != _SERIALIZABLE:
-            raise self._fault(f"the Java class {name!a} writes itself in a way of its own (flags {flags})")
+            raise self._fault(f"the Java class {name!a} has its own serialization (flags {flags})")
         for _ in range(self._reader.number("H")):
             code = chr(self._reader.number("B"))
             field = self._reader.text()
@@ -184,8 +184,8 @@ class _Objects:
     def _referred(self) -> Any:
         number = self._reader.number("I") - _FIRST_HANDLE
         if not 0 <= number < len(self._handles):
-            raise self._fault("a reference to a Java value that is not there")
+            raise self._fault("a reference to a missing Java value")
         return self._handles[number]
 
     def _fault(self, problem: str) -> KeyStoreError:
-        return KeyStoreError(f"before byte {self._reader.position}: {problem}, which is not read")
+        return KeyStoreError(f"before byte {self._reader.position}: {problem}, which is not supported")

@@ -1,6 +1,6 @@
-"""How Java protects keys in JKS and JCEKS stores: two ways of its own, neither of which anybody else uses.
+"""Protection of keys in JKS and JCEKS stores, by two algorithms that only Java uses.
 
-JKS: a stream of SHA-1 over password and salt. JCEKS: PBEWithMD5AndTripleDES, as the provider SunJCE has it.
+JKS: a stream of SHA-1 over password and salt. JCEKS: PBEWithMD5AndTripleDES of the provider SunJCE.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ _JCEKS = bytes.fromhex("2b060104012a021301")
 _DIGEST = 20
 _SALT = 8
 _BLOCK = 8
-# as Java: a store that wants more is not opened
+# Java's limit; it does not open a store with more
 MOST_ITERATIONS = 5_000_000
 _SEQUENCE, _OCTETS, _INTEGER, _OBJECT = 0x30, 0x04, 0x02, 0x06
 
 
 class PbeParameters(NamedTuple):
-    """Salt and iterations of PBEWithMD5AndTripleDES."""
+    """Salt and iteration count of PBEWithMD5AndTripleDES."""
 
     salt: bytes
     iterations: int
 
 
 def open_key(protected: bytes, password: str) -> bytes:
-    """The private key, as PKCS#8 in DER, of an EncryptedPrivateKeyInfo.
+    """Decrypt an EncryptedPrivateKeyInfo; return the private key as PKCS#8 in DER.
 
     Raises:
         WrongPasswordError: the password does not open it.
-        KeyStoreError: it is malformed, or protected in an unknown way.
+        KeyStoreError: it is malformed, or protected by an unknown algorithm.
     """
     outer = Der(protected).sequence()
     algorithm, content = outer.sequence(), outer.value(_OCTETS)
@@ -46,17 +46,17 @@ def open_key(protected: bytes, password: str) -> bytes:
 
 
 def parse_parameters(data: bytes) -> PbeParameters:
-    """Of PBEWithMD5AndTripleDES, in DER.
+    """Parse the DER parameters of PBEWithMD5AndTripleDES.
 
     Raises:
-        KeyStoreError: they are none.
+        KeyStoreError: they are malformed.
     """
     inner = Der(data).sequence()
     salt, count = inner.value(_OCTETS), int.from_bytes(inner.value(_INTEGER))
     if len(salt) != _SALT:
         raise KeyStoreError(f"the salt of a key has {len(salt)} bytes, expected {_SALT}")
     if not 0 < count <= MOST_ITERATIONS:
-        raise KeyStoreError(f"a key wants {count} iterations, expected 1 to {MOST_ITERATIONS}")
+        raise KeyStoreError(f"a key needs {count} iterations, expected 1 to {MOST_ITERATIONS}")
     return PbeParameters(salt, count)
 
 
@@ -76,36 +76,36 @@ def _open_jks(content: bytes, password: str) -> bytes:
 
 
 def open_pbe(content: bytes, parameters: PbeParameters, password: str) -> bytes:
-    """What PBEWithMD5AndTripleDES protects.
+    """Decrypt data protected by PBEWithMD5AndTripleDES.
 
     Raises:
         WrongPasswordError: the password does not open it.
-        KeyStoreError: it is not whole blocks.
+        KeyStoreError: the size is not a multiple of the block size.
     """
     from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
     from cryptography.hazmat.primitives.ciphers import Cipher, modes
     from cryptography.hazmat.primitives.padding import PKCS7
 
     if not content or len(content) % _BLOCK:
-        raise KeyStoreError(f"what is protected has {len(content)} bytes, expected whole blocks of {_BLOCK}")
+        raise KeyStoreError(f"the protected data has {len(content)} bytes, expected whole blocks of {_BLOCK}")
     derived = _derived(parameters, password)
     cipher = Cipher(TripleDES(derived[:24]), modes.CBC(derived[24:])).decryptor()
     padding = PKCS7(8 * _BLOCK).unpadder()
     try:
         return padding.update(cipher.update(content) + cipher.finalize()) + padding.finalize()
     except ValueError as fault:
-        raise WrongPasswordError("the password is wrong, or what it protects was changed") from fault
+        raise WrongPasswordError("the password is wrong, or the protected data was changed") from fault
 
 
 def _derived(parameters: PbeParameters, password: str) -> bytes:
-    """Key and initial vector: MD5 of each half of the salt, again and again."""
+    """Derive key and initialisation vector by repeated MD5 of each half of the salt."""
     try:
         secret = password.encode("ascii")
     except UnicodeEncodeError as fault:
         raise WrongPasswordError("a password that is not ASCII protects nothing in a JCEKS store") from fault
     halves = [parameters.salt[:4], parameters.salt[4:]]
     if halves[0] == halves[1]:
-        # SunJCE means to turn the first half around, and does this
+        # SunJCE has a bug: it should reverse the first half, and produces this instead
         a, b, _, d = halves[0]
         halves[0] = bytes((d, a, b, d))
     md5 = hashlib.md5
@@ -117,27 +117,27 @@ def _derived(parameters: PbeParameters, password: str) -> bytes:
 
 
 def utf16(password: str) -> bytes:
-    """A password as Java's stores hash it."""
+    """Encode a password as Java's stores hash it."""
     return password.encode("utf-16-be", "surrogatepass")
 
 
 class Der:
-    """Reads values of DER one after the other."""
+    """A reader of consecutive DER values."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._position = 0
 
     def rest(self) -> bytes:
-        """What was not read."""
+        """Return the unread bytes."""
         return self._data[self._position :]
 
     def sequence(self) -> Der:
-        """The next value, which is a sequence."""
+        """Return the next value, which must be a sequence."""
         return Der(self.value(_SEQUENCE))
 
     def value(self, tag: int) -> bytes:
-        """The next value, which has `tag`; raises KeyStoreError where it is another one, or cut off."""
+        """Return the next value, which must have `tag`; raises KeyStoreError if it has another or is cut off."""
         data, start = self._data, self._position
         if len(data) < start + 2 or data[start] != tag:
             found = data[start : start + 1].hex() or "nothing"

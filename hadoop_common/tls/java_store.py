@@ -1,7 +1,8 @@
-"""The key stores that Java alone has: JKS and JCEKS (sun.security.provider.JavaKeyStore, JceKeyStore of SunJCE).
+"""Parser of Java's own key stores, JKS and JCEKS (sun.security.provider.JavaKeyStore, JceKeyStore of SunJCE).
 
-A count of entries, each with a tag, an alias and a time: a private key with its chain, a certificate, or (JCEKS) a
-secret in a serialized Java object. At the end SHA-1 over the password, a phrase and all before.
+A store has a count of entries, each with a tag, an alias and a time. An entry is a private key with its chain, a
+certificate, or (JCEKS) a secret in a serialized Java object. At the end is SHA-1 over the password, a phrase and all
+preceding bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _PBE = "PBEWithMD5AndTripleDES"
 
 @dataclass(frozen=True, slots=True)
 class JavaKey:
-    """A private key that is still protected, and its chain in DER, its own certificate first."""
+    """A private key that is still encrypted, and its chain in DER, its own certificate first."""
 
     alias: str
     protected: bytes
@@ -45,14 +46,14 @@ class JavaStore:
 
 
 def parse_java_store(data: bytes, password: str | None) -> JavaStore:
-    """The entries of a JKS or JCEKS store; without a password, which trust stores need not have, nothing is checked.
+    """Parse the entries of a JKS or JCEKS store; without a password, as for trust stores, the digest is not checked.
 
     Raises:
-        WrongPasswordError: the digest at the end is not that of this password and these bytes.
-        KeyStoreError: it is no such store, or cut off; says where.
+        WrongPasswordError: the digest does not match this password and these bytes.
+        KeyStoreError: the data is not such a store, or cut off; the message has the position.
     """
     if data[:4] not in (JKS_MAGIC, JCEKS_MAGIC):
-        raise KeyStoreError(f"it begins with {data[:4].hex() or 'nothing'}, which is no JKS or JCEKS store")
+        raise KeyStoreError(f"it begins with {data[:4].hex() or 'nothing'}, which is not a JKS or JCEKS store")
     if password is not None:
         body, digest = data[:-_DIGEST], data[-_DIGEST:]
         if not hmac.compare_digest(hashlib.sha1(utf16(password) + _PHRASE + body).digest(), digest):
@@ -66,7 +67,7 @@ def parse_java_store(data: bytes, password: str | None) -> JavaStore:
     for _ in range(reader.number("I")):
         begin = reader.position
         tag, alias = reader.number("I"), reader.text()
-        reader.take(8)  # when it was made
+        reader.take(8)  # creation time
         if tag == _KEY:
             protected = reader.block()
             keys.append(JavaKey(alias, protected, tuple(_certificate(reader) for _ in range(reader.number("I")))))
@@ -87,11 +88,11 @@ def _certificate(reader: ByteReader) -> bytes:
 
 
 def open_secret(sealed: JavaObject, password: str) -> bytes:
-    """The bytes of a secret key.
+    """Decrypt a secret key.
 
     Raises:
         WrongPasswordError: the password does not open it.
-        KeyStoreError: it is sealed in a way that is not known, or is no secret key.
+        KeyStoreError: it is sealed by an unknown algorithm, or is not a secret key.
     """
     content, parameters = sealed.fields.get("encryptedContent"), sealed.fields.get("encodedParams")
     if sealed.kind != _SEALED or not isinstance(content, bytes) or not isinstance(parameters, bytes):
@@ -105,10 +106,10 @@ def open_secret(sealed: JavaObject, password: str) -> bytes:
 
 
 def find_credential(data: bytes, password: str, alias: str) -> str | None:
-    """A password in the store of a credential provider (JavaKeyStoreProvider), None where it has none of this name.
+    """Return a password from the store of a credential provider (JavaKeyStoreProvider), None if the alias is missing.
 
     Raises:
-        KeyStoreError: it is no such store, the password does not open it, or the entry is no text.
+        KeyStoreError: the data is not such a store, the password does not open it, or the entry is not text.
     """
     sealed = parse_java_store(data, password).secrets.get(alias.lower())
     if sealed is None:

@@ -1,6 +1,6 @@
-"""Key stores of any kind that Hadoop's Java reads, and PEM: private keys with their chains, and certificates.
+"""Reader of PEM and of all key stores that Hadoop's Java accepts: private keys with their chains, and certificates.
 
-The first bytes say which kind it is: Java opens PKCS12 under the type jks too, and keytool has written it into
+The first bytes determine the kind: Java opens PKCS12 also under the type jks, and keytool has written PKCS12 into
 `x.jks` since Java 9.
 """
 
@@ -41,21 +41,21 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True)
 class KeyStore:
-    """What a store holds."""
+    """The contents of a store."""
 
     keys: tuple[KeyPair, ...]
     certificates: tuple[Certificate, ...]
 
 
 def decode_key_store(data: bytes, password: str | None, key_password: str | None = None) -> KeyStore:
-    """What a JKS, JCEKS or PKCS12 store, or PEM, holds.
+    """Decode a JKS, JCEKS or PKCS12 store, or PEM.
 
-    `key_password` None is the store's. Where that is None too, the keys of a JKS or JCEKS store are left out, and its
-    digest is not checked.
+    `key_password` None means the store's password. If that is None too, the keys of a JKS or JCEKS store are skipped,
+    and its digest is not checked.
 
     Raises:
-        WrongPasswordError: a password does not open it, or bytes were changed.
-        KeyStoreError: it is none of these, is malformed, or holds what is not read.
+        WrongPasswordError: a password does not open the store, or bytes were changed.
+        KeyStoreError: the data is malformed, of another kind, or contains unsupported entries.
     """
 
     def decode() -> KeyStore:
@@ -65,15 +65,17 @@ def decode_key_store(data: bytes, password: str | None, key_password: str | None
             return _pkcs12(data, password)
         if _PEM in data:
             return _pem(data, password if key_password is None else key_password)
-        raise KeyStoreError(f"it begins with {data[:4].hex() or 'nothing'}: no JKS, JCEKS or PKCS12 store, and no PEM")
+        raise KeyStoreError(
+            f"it begins with {data[:4].hex() or 'nothing'}: neither a JKS, JCEKS or PKCS12 store nor PEM"
+        )
 
     return _told(decode)
 
 
 def decode_anchors(data: bytes, password: str | None) -> tuple[Certificate, ...]:
-    """The certificates that the same kinds of store make trusted: as for Java, the first one of each key too.
+    """Return the certificates that a store makes trusted: as in Java, including the first certificate of each key.
 
-    The keys are not opened. A JKS or JCEKS store needs no password, but then its digest is not checked.
+    The keys are not opened. A JKS or JCEKS store needs no password, but without one its digest is not checked.
 
     Raises:
         KeyStoreError: as for `decode_key_store`.
@@ -89,7 +91,7 @@ def decode_anchors(data: bytes, password: str | None) -> tuple[Certificate, ...]
 
 
 def _told(decode: Callable[[], T]) -> T:
-    """What `decode` returns; the library has no one error for keys and certificates."""
+    """Return the result of `decode`; the various errors of the library become KeyStoreError."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.x509 import InvalidVersion
 
@@ -97,7 +99,7 @@ def _told(decode: Callable[[], T]) -> T:
         return decode()
     except (ValueError, TypeError, UnsupportedAlgorithm, InvalidVersion) as fault:
         said = (str(fault).splitlines() or [""])[0][:_MOST_SAID]
-        raise KeyStoreError(f"what it holds is malformed, or of an unknown kind: {said}") from fault
+        raise KeyStoreError(f"its content is malformed, or of an unknown kind: {said}") from fault
 
 
 def _java(data: bytes, password: str | None, key_password: str | None) -> KeyStore:
@@ -116,7 +118,7 @@ def _pkcs12(data: bytes, password: str | None) -> KeyStore:
 
     if _first_inner_tag(data) != _INTEGER:
         raise KeyStoreError(
-            "it is DER, but no PKCS12 store; one of BouncyCastle (BCFKS) is not read: convert it by keytool "
+            "it is DER, but not a PKCS12 store; BouncyCastle stores (BCFKS) are not supported: convert it by keytool "
             "-importkeystore"
         )
     check_pkcs12(data)
@@ -136,7 +138,7 @@ def _pkcs12(data: bytes, password: str | None) -> KeyStore:
 
 
 def _first_inner_tag(data: bytes) -> int | None:
-    """Tag of the first value in a sequence of DER."""
+    """Return the tag of the first value in a DER sequence."""
     begin = 2 + (data[1] & 0x7F if len(data) > 1 and data[1] > 0x80 else 0)
     return data[begin] if len(data) > begin else None
 
@@ -168,7 +170,7 @@ def _pem_certificates(data: bytes) -> tuple[Certificate, ...]:
 
 
 def _utf8(password: str) -> bytes:
-    # one that is no Unicode opens nothing
+    # a password that is not valid Unicode opens nothing
     return password.encode("utf-8", "replace")
 
 
@@ -179,7 +181,7 @@ def _certificates(encoded: Iterable[bytes]) -> tuple[Certificate, ...]:
 
 
 def _pair(alias: str, key: PrivateKeyTypes, certificates: Sequence[Certificate]) -> KeyPair:
-    """`certificates` has its own first, then those of its issuers in any order, as PKCS12 and PEM have them."""
+    """Make a key pair; its own certificate comes first in `certificates`, then those of the issuers in any order."""
     if not certificates:
         raise KeyStoreError(f"the key {alias!a} has no certificate")
     chain = [certificates[0]]

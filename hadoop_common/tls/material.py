@@ -1,4 +1,4 @@
-"""What ssl-server.xml and ssl-client.xml name: our key with its chain, and whom we trust, read from their stores."""
+"""The key pair and trusted certificates that ssl-server.xml and ssl-client.xml name, read from their stores."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ T = TypeVar("T")
 _LARGEST_STORE = 16 << 20
 _DEFAULT_INTERVAL = 10.0
 
-# what tells that a file was changed, None for one that is not there
+# identifies a version of a file; None if the file is missing
 Stamp = tuple[int, int, int] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
-    """All that a context is made of, at one moment.
+    """The inputs of a TLS context at one moment.
 
     Attributes:
-        pair: our key, None where we show none.
-        pair_file: where it is from.
-        anchors: whom we trust; None for those that the system trusts.
-        excluded: cipher suites that are not to be used, as Java names them.
-        interval: seconds between two looks at the files.
-        stamps: of every file that was read, or would have been, when it was read.
+        pair: our key, None if we show none.
+        pair_file: file of the key.
+        anchors: trusted certificates; None for the system's.
+        excluded: Java names of excluded cipher suites.
+        interval: seconds between two checks of the files.
+        stamps: of every file that was read, or would have been, at the time of reading.
     """
 
     pair: KeyPair | None = None
@@ -51,12 +51,12 @@ class Material:
     stamps: Mapping[Path, Stamp] = field(default_factory=dict)
 
     def changed(self) -> bool:
-        """Whether a file is another one now."""
+        """Return whether a file has changed since."""
         return any(stamp_of(path) != stamp for path, stamp in self.stamps.items())
 
 
 def stamp_of(path: Path) -> Stamp:
-    """See `Stamp`; a file that cannot be looked at is as one that is not there."""
+    """Return the current stamp of a file; an unreadable file counts as missing."""
     try:
         found = path.stat()
     except OSError:
@@ -65,19 +65,19 @@ def stamp_of(path: Path) -> Stamp:
 
 
 def server_material(config: TlsConfig) -> Material:
-    """Of our servers: a key has to be there; whom they trust only where they ask for certificates.
+    """Load the files for our servers: a key is required; trusted issuers only if client certificates are required.
 
     Raises:
-        TlsSetupError: what cannot be used, and why.
+        TlsSetupError: a file cannot be used, with the reason.
     """
     return _SslFile(config.server_file, "server", config).material(key=True, trust=config.need_client_certificate)
 
 
 def client_material(config: TlsConfig) -> Material:
-    """Of connections to servers; without the file, and without a trust store in it, those that the system trusts.
+    """Load the files for connections to servers; the system's authorities are trusted if no trust store is configured.
 
     Raises:
-        TlsSetupError: what cannot be used, and why.
+        TlsSetupError: a file cannot be used, with the reason.
     """
     if not config.client_file.exists() and not config.offer_certificate:
         return Material(stamps={config.client_file: None})
@@ -85,10 +85,10 @@ def client_material(config: TlsConfig) -> Material:
 
 
 def stores_material(stores: ClientStores) -> Material:
-    """What these stores hold.
+    """Load separately named stores.
 
     Raises:
-        TlsSetupError: what cannot be used, and why.
+        TlsSetupError: a store cannot be used, with the reason.
     """
     files = [path for path in (stores.key_store, stores.trust_store) if path is not None]
     stamps = {path: stamp_of(path) for path in files}
@@ -109,7 +109,7 @@ def stores_material(stores: ClientStores) -> Material:
 
 
 def _read_store(path: Path, decode: Callable[[bytes], T], named: str, passwords: str) -> T:
-    """What `decode` makes of a store; `named` and `passwords` say where its path and its passwords stand."""
+    """Decode a store; `named` and `passwords` name the places of its path and passwords in error hints."""
     try:
         return decode(read_regular(path, _LARGEST_STORE))
     except OSError as fault:
@@ -124,13 +124,13 @@ def _read_store(path: Path, decode: Callable[[bytes], T], named: str, passwords:
         ) from fault
     except ImportError as fault:
         raise TlsSetupError(
-            f"the store {path} cannot be used: the Python package cryptography, which reads it, is not here",
+            f"the store {path} cannot be used: the Python package cryptography, which reads it, is not installed",
             hint="Install it: pip install 'hdfs-checkpointer[tls]'.",
         ) from fault
 
 
 class _SslFile:
-    """One of the two files, read by itself, as Hadoop does: what core-site.xml says of providers does not count."""
+    """One of the two files, read without core-site.xml, as Hadoop does: credential providers set there are ignored."""
 
     def __init__(self, path: Path, mode: str, config: TlsConfig) -> None:
         self._path = path
@@ -138,7 +138,7 @@ class _SslFile:
         self._stamps: dict[Path, Stamp] = {path: stamp_of(path)}
         if not path.exists():
             raise TlsSetupError(
-                f"{path} is not there, and names the key store of our HTTPS {mode}s",
+                f"{path} is missing; it names the key store of our HTTPS {mode}s",
                 hint="Copy it from a NameNode's configuration, or set dfs.http.policy to HTTP_ONLY.",
             )
         self._settings = Configuration(read_properties(path), os.environ)
@@ -194,7 +194,7 @@ class _SslFile:
         found = self._passwords.find(name)
         if found is None:
             raise TlsSetupError(
-                f"there is no {name} for {self._path}: it was looked for in {self._passwords.sources()}",
+                f"{name} of {self._path} was not found in {self._passwords.sources()}",
                 hint="Set it there, or name its credential provider in this file.",
             )
         return found

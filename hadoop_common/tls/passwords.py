@@ -31,10 +31,10 @@ _LARGEST_PASSWORD = 4096
 
 
 class Passwords:
-    """Finds the passwords of the configuration `settings`, whose folder is `folder`.
+    """Finder of the passwords of the configuration `settings` in `folder`.
 
     Attributes:
-        files: those of the providers, whether they are there or not.
+        files: of the providers, existing or not.
     """
 
     def __init__(self, settings: Configuration, folder: Path, environment: Mapping[str, str]) -> None:
@@ -45,7 +45,7 @@ class Passwords:
         self.files = tuple(each for each in paths if each is not None)
 
     def find(self, name: str) -> str | None:
-        """The password that the key `name` stands for, None where there is none.
+        """Return the password for the key `name`, None if there is none.
 
         Raises:
             TlsSetupError: a provider cannot be read.
@@ -57,7 +57,7 @@ class Passwords:
         return self._settings.get(name) if _CLEAR_TEXT.read(self._settings) else None
 
     def sources(self) -> str:
-        """Where passwords are looked for, as a sentence goes on."""
+        """Return the places that are searched, for use in a sentence."""
         places = [*map(str, self.files), *(["the file itself"] if _CLEAR_TEXT.read(self._settings) else [])]
         return " or ".join(places) or "no provider"
 
@@ -65,7 +65,7 @@ class Passwords:
         try:
             data = read_regular(file, _LARGEST_STORE)
         except FileNotFoundError:
-            # Hadoop makes an empty one then
+            # Hadoop would create an empty one
             return None
         except OSError as fault:
             raise _unreadable(file, fault) from fault
@@ -92,20 +92,20 @@ class Passwords:
 
 
 def _path(uri: str) -> Path | None:
-    """The file of a provider; None for one of the user, which holds nothing for a daemon."""
+    """Return the file of a provider; None for the user's own provider, which is empty for a daemon."""
     parts = urlsplit(uri)
     if parts.scheme == "user":
         return None
     if parts.scheme in ("jceks", "localjceks") and parts.netloc == "file" and parts.path:
         return Path(unquote(parts.path))
     raise TlsSetupError(
-        f"{PROVIDERS.name} names the credential provider {parts.scheme}://{parts.netloc}, which is not read",
+        f"{PROVIDERS.name} names the credential provider {parts.scheme}://{parts.netloc}, which is not supported",
         hint="Use localjceks://file/PATH, a file on this host.",
     )
 
 
 def _unreadable(file: Path, fault: OSError) -> TlsSetupError:
     return TlsSetupError(
-        f"{file}, which holds passwords, cannot be read: {fault.strerror or fault}",
+        f"the password file {file} cannot be read: {fault.strerror or fault}",
         hint="Check its path, and that the user of this process may read it.",
     )

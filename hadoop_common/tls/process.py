@@ -1,7 +1,7 @@
-"""TLS of this process: one set of files for its servers, one for its connections, both taken up anew as they change.
+"""TLS of this process: one set of files for its servers and one for its connections, reloaded when they change.
 
-A store that is exchanged counts from the next look at it on, without a restart: a new context serves the connections
-that come after, the others go on. One that cannot be used leaves the one before in force, and a line in the log.
+A replaced store takes effect at the next check, without a restart. New connections use a new context; existing ones
+continue. If a new store cannot be used, the previous one stays active and the log says so.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
-    """One set of files: `side` is server or client, ends are in seconds since the epoch.
+    """State of one set of files. `side` is server or client; times are in seconds since the epoch.
 
     Attributes:
-        own_end: of our own certificate, None where we show none.
-        anchors_end: of the first of those that we trust, None where it is the system that knows them.
-        fault: why files that changed are not in force, "" where they are.
+        own_end: expiry of our own certificate, None if we show none.
+        anchors_end: earliest expiry of the trusted certificates, None for the system's.
+        fault: why changed files are not used, "" if all are.
     """
 
     side: str
@@ -41,7 +41,7 @@ class StoreState:
 
 
 class _Followed:
-    """Material that follows its files, and what is made of it; for any thread."""
+    """TLS material that is reloaded when its files change, with the contexts made from it; thread-safe."""
 
     def __init__(self, side: str, load: Callable[[], Material]) -> None:
         self._side = side
@@ -54,7 +54,7 @@ class _Followed:
         self._tell()
 
     def look(self, *, now: bool = False) -> None:
-        """Take up files that changed, where their interval is over or `now`."""
+        """Reload changed files if their interval has passed, or `now`."""
         with self._lock:
             if not now and time.monotonic() < self._looked_at + self.material.interval:
                 return
@@ -66,7 +66,7 @@ class _Followed:
                 self._adopt(found)
             except HdfsError as fault:
                 if fault.message != self.fault:
-                    problem = f"files of TLS changed and cannot be used, those of before stay in force: {fault.message}"
+                    problem = f"changed TLS files cannot be used, the previous ones stay active: {fault.message}"
                     _LOG.error("%s", with_next(problem, fault.hint))
                 self.fault = fault.message
                 return
@@ -75,7 +75,7 @@ class _Followed:
 
     @property
     def interval(self) -> float:
-        """Seconds between two looks."""
+        """Seconds between two checks."""
         return self.material.interval
 
     @property
@@ -86,7 +86,7 @@ class _Followed:
         return StoreState(self._side, own, min(ends, default=None), self.fault)
 
     def _adopt(self, material: Material) -> None:
-        """Make of it what is needed; raises TlsSetupError where that cannot be."""
+        """Build what is needed from the material; raises TlsSetupError if that fails."""
         raise NotImplementedError
 
     def _tell(self) -> None:
@@ -97,7 +97,7 @@ class _Followed:
 
 
 class ServerTls(_Followed):
-    """What our servers show.
+    """TLS of our servers.
 
     Attributes:
         context: for the next connection.
@@ -117,10 +117,10 @@ class ServerTls(_Followed):
 
 
 class ClientTls(_Followed):
-    """What connections to servers go by.
+    """TLS of connections to servers.
 
     Args:
-        load: the material, where it is not that of ssl-client.xml.
+        load: loads the material, if not from ssl-client.xml.
 
     Raises:
         TlsSetupError: the files cannot be used.
@@ -131,7 +131,7 @@ class ClientTls(_Followed):
         super().__init__("client", load or (lambda: client_material(config)))
 
     def context(self, host: str, sockets: type[ssl.SSLSocket]) -> ssl.SSLContext:
-        """For a connection to `host` whose socket is one of `sockets`."""
+        """Return the context for a connection to `host` whose socket is of the class `sockets`."""
         self.look()
         with self._lock:
             which = (checks_host(self.config.verifier, host), sockets)
@@ -156,14 +156,14 @@ _servers: list[ServerTls] = []
 
 
 def use_client(config: TlsConfig, *, at_once: bool = False) -> None:
-    """Connect by `config` from now on; its files are read with the first connection, or `at_once`.
+    """Use `config` for connections from now on; its files are read with the first connection, or `at_once`.
 
-    What is in force for the same `config` stays so: files that changed meanwhile may be faulty.
+    The active files of an equal `config` stay active, since changed files may be faulty.
 
     Raises:
-        TlsSetupError: they cannot be used.
+        TlsSetupError: the files cannot be used.
     """
-    global _client  # noqa: PLW0603 - it is the process's, as its login is
+    global _client  # noqa: PLW0603 - state of the process, as its login is
     with _lock:
         if isinstance(_client, ClientTls) and _client.config == config:
             return
@@ -171,7 +171,7 @@ def use_client(config: TlsConfig, *, at_once: bool = False) -> None:
 
 
 def context_for(host: str, sockets: type[ssl.SSLSocket] = ssl.SSLSocket) -> ssl.SSLContext:
-    """For a connection of this process to `host`; see `ClientTls.context`.
+    """Return the context for a connection of this process to `host`; see `ClientTls.context`.
 
     Raises:
         HandshakeError: the files of the configuration cannot be used.
@@ -187,7 +187,7 @@ def context_for(host: str, sockets: type[ssl.SSLSocket] = ssl.SSLSocket) -> ssl.
 
 
 def serves(server: ServerTls, *, now: bool) -> None:
-    """Whether `server` is in use `now`."""
+    """Record whether `server` is in use `now`."""
     with _lock:
         if now:
             _servers.append(server)
@@ -196,13 +196,13 @@ def serves(server: ServerTls, *, now: bool) -> None:
 
 
 def look_at_files() -> None:
-    """Take up all files that changed, now."""
+    """Reload all changed files now."""
     for each in _in_use():
         each.look(now=True)
 
 
 def states() -> list[StoreState]:
-    """Of all sets of files that are in use."""
+    """Return the states of all sets of files in use."""
     return [each.state for each in _in_use()]
 
 
@@ -212,14 +212,14 @@ def _in_use() -> list[_Followed]:
 
 
 class _Handshakes:
-    """Counts handshakes of this process by side and result."""
+    """Counts of handshakes of this process by side and result."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def count(self, side: str, result: str) -> None:
-        """`side` is server or client; `result` ok, or why not in a word."""
+        """Count a handshake; `side` is server or client, `result` is ok or a one-word reason."""
         with self._lock:
             self._counts[side, result] += 1
 

@@ -1,4 +1,4 @@
-"""Why a connection over TLS did not come about, in one sentence with what to do."""
+"""Why a TLS connection failed, in one sentence with what to do."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ _VERIFY = {
 _VERIFY |= {20: _VERIFY[19], 21: _VERIFY[19]}
 _NO_NAME = (62, 64)
 _NAME = re.compile(r"'(.*)'")
-_PLAIN = "it speaks HTTP without TLS there: dfs.http.policy and the address have to agree on both sides"
-_OLD = "it speaks no TLS that we speak (1.2 and 1.3): set hadoop.ssl.enabled.protocols, or use a newer Java there"
-_WANTS_ONE = (
-    "it asks for a certificate of ours: name our key store in ssl-client.xml and set hadoop.ssl.require.client.cert"
-)
-_DOUBTS = "it does not trust the certificate of this side: put our issuer into its trust store"
+_PLAIN = "it speaks HTTP without TLS: dfs.http.policy and the address have to agree on both sides"
+_OLD = "it supports neither TLS 1.2 nor 1.3: set hadoop.ssl.enabled.protocols, or use a newer Java there"
+_WANTS_ONE = "it requires our certificate: name our key store in ssl-client.xml and set hadoop.ssl.require.client.cert"
+_DOUBTS = "it does not trust the certificate of this side: put its issuer into the other side's trust store"
 _REASONS = {
     "WRONG_VERSION_NUMBER": _PLAIN,
     "HTTP_REQUEST": "it speaks HTTP without TLS: dfs.http.policy has to agree on both sides",
@@ -30,21 +28,21 @@ _REASONS = {
     "NO_PROTOCOLS_AVAILABLE": _OLD,
     "TLSV1_ALERT_PROTOCOL_VERSION": _OLD,
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": _WANTS_ONE,
-    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it showed no certificate, which dfs.client.https.need-auth asks for",
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it showed no certificate, which dfs.client.https.need-auth requires",
     "TLSV1_ALERT_UNKNOWN_CA": _DOUBTS,
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": _DOUBTS,
     "SSLV3_ALERT_BAD_CERTIFICATE": _DOUBTS,
-    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "it finds the certificate of this side expired: renew it",
-    "SSLV3_ALERT_HANDSHAKE_FAILURE": "no version, cipher suite or certificate suits both sides: compare "
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the certificate of this side has expired: renew it",
+    "SSLV3_ALERT_HANDSHAKE_FAILURE": "both sides share no version, cipher suite or certificate type: compare "
     "hadoop.ssl.enabled.protocols and ssl.server.exclude.cipher.list",
-    "NO_SHARED_CIPHER": "no cipher suite suits both sides: compare ssl.server.exclude.cipher.list",
-    "UNEXPECTED_EOF_WHILE_READING": "it closed the connection without a word",
+    "NO_SHARED_CIPHER": "both sides share no cipher suite: compare ssl.server.exclude.cipher.list",
+    "UNEXPECTED_EOF_WHILE_READING": "it closed the connection without a reply",
 }
 _LABELS = {"WRONG_VERSION_NUMBER": "plain", "HTTP_REQUEST": "plain", "UNEXPECTED_EOF_WHILE_READING": "closed"}
 
 
 def tls_reason(fault: ssl.SSLError) -> str:
-    """Why a handshake failed, or the connection broke."""
+    """Return why a handshake failed or the connection broke."""
     if isinstance(fault, ssl.SSLCertVerificationError):
         if fault.verify_code in _NO_NAME:
             name = _NAME.search(fault.verify_message)
@@ -57,7 +55,7 @@ def tls_reason(fault: ssl.SSLError) -> str:
 
 
 def tls_label(fault: OSError) -> str:
-    """The same in a word, for a count: certificate, plain, closed, protocol."""
+    """Return the reason as a word, for a count: certificate, plain, closed, protocol."""
     if isinstance(fault, ssl.SSLCertVerificationError) or "CERTIFICATE" in (getattr(fault, "reason", None) or ""):
         return "certificate"
     if not isinstance(fault, ssl.SSLError) or isinstance(fault, ssl.SSLEOFError | ssl.SSLZeroReturnError):

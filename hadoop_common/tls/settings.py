@@ -1,4 +1,4 @@
-"""Hadoop's keys of TLS in core-site.xml and hdfs-site.xml; stores and passwords are named in two files of their own."""
+"""Hadoop's TLS keys in core-site.xml and hdfs-site.xml; two separate files name the stores and passwords."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hadoop_common.config_key import NAMES, SWITCH, ConfigKey, keys_in, parsed, 
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 
 VERSIONS = ("TLSv1.2", "TLSv1.3")
-"""Older ones are not spoken, whatever is configured."""
+"""Older versions are never used, whatever is configured."""
 
 
 class Verifier(Enum):
-    """Which names of servers are compared with their certificates; Hadoop's words for it."""
+    """Which server names are compared with their certificates; Hadoop's names of the options."""
 
     DEFAULT = "DEFAULT"
     DEFAULT_AND_LOCALHOST = "DEFAULT_AND_LOCALHOST"
@@ -24,7 +24,7 @@ class Verifier(Enum):
 
 
 class HttpPolicy(Enum):
-    """What servers speak; who calls them prefers plain HTTP where they speak both (HttpConfig.Policy)."""
+    """Protocols of servers; clients prefer plain HTTP if a server has both (HttpConfig.Policy)."""
 
     HTTP_ONLY = "HTTP_ONLY"
     HTTPS_ONLY = "HTTPS_ONLY"
@@ -57,19 +57,19 @@ HTTP_POLICY = ConfigKey(
     "dfs.http.policy",
     "HTTP_ONLY",
     parsed("policy", _policy),
-    "What servers speak, ours too: HTTP_ONLY, HTTPS_ONLY or HTTP_AND_HTTPS. Transfers use https with HTTPS_ONLY.",
+    "Protocols of servers, also ours: HTTP_ONLY, HTTPS_ONLY or HTTP_AND_HTTPS. Transfers use https with HTTPS_ONLY.",
 )
 SERVER_FILE = ConfigKey(
     "dfs.https.server.keystore.resource",
     "ssl-server.xml",
     text("file"),
-    "The file, beside this one, that names the key store and the trust store of servers.",
+    "The file in the same directory that names the key store and the trust store of servers.",
 )
 CLIENT_FILE = ConfigKey(
     "hadoop.ssl.client.conf", "ssl-client.xml", text("file"), "The same for connections to servers."
 )
 NEED_CLIENT_CERTIFICATE = ConfigKey(
-    "dfs.client.https.need-auth", "false", SWITCH, "Whether our HTTPS servers ask their clients for a certificate."
+    "dfs.client.https.need-auth", "false", SWITCH, "Whether our HTTPS servers require a certificate of their clients."
 )
 OFFER_CERTIFICATE = ConfigKey(
     "hadoop.ssl.require.client.cert",
@@ -87,14 +87,14 @@ ALLOW_ALL_HOSTS = ConfigKey(
     "checkpointer.tls.allow-all-hosts",
     "false",
     SWITCH,
-    "Whether the verifier ALLOW_ALL, with which any server of the trust store can stand in for any other, is taken; "
-    "specific to the checkpointer.",
+    "Whether the verifier ALLOW_ALL is accepted, with which any trusted server can impersonate any other. "
+    "Specific to the checkpointer.",
 )
 PROTOCOLS = ConfigKey(
     "hadoop.ssl.enabled.protocols",
     "TLSv1.2",
     NAMES,
-    "Versions of TLS; of those only TLSv1.2 and TLSv1.3 are spoken, and both where no file sets it.",
+    "Versions of TLS; only TLSv1.2 and TLSv1.3 are supported, and both are used if no file sets the key.",
     release2="TLSv1",
 )
 
@@ -103,12 +103,12 @@ TLS_KEYS = keys_in(globals())
 
 @dataclass(frozen=True, slots=True)
 class TlsConfig:
-    """How TLS is done; it holds no passwords, which are read with the stores.
+    """TLS settings without passwords, which are read together with the stores.
 
     Attributes:
-        folder: of the configuration; None where there is none.
+        folder: of the configuration; None if there is none.
         server_file, client_file: ssl-server.xml and ssl-client.xml, one of which may be missing.
-        need_client_certificate: whether our servers ask for one.
+        need_client_certificate: whether our servers require one.
         offer_certificate: whether we show ours to servers.
         versions: of TLS, at least one of `VERSIONS`.
     """
@@ -124,7 +124,7 @@ class TlsConfig:
 
 @dataclass(frozen=True, slots=True)
 class WebAddresses:
-    """Host and port of each server, None for one that there is not; one of them at least there is."""
+    """Host and port of the HTTP and HTTPS servers; at most one of them is None."""
 
     http: tuple[str, int] | None
     https: tuple[str, int] | None = None
@@ -132,16 +132,16 @@ class WebAddresses:
 
     @property
     def first(self) -> tuple[str, int]:
-        """What this process is called by: HTTP where it is served, as Hadoop's clients prefer it."""
+        """The address for calling this process: HTTP if it is served, which Hadoop's clients prefer."""
         found = self.http or self.https
         assert found is not None
         return found
 
 
 def tls_config(settings: Configuration, policy: HttpPolicy, faults: FaultCollector) -> TlsConfig:
-    """What the two files of Hadoop say; where `policy` has TLS, what is wrong goes to `faults`.
+    """Read the keys of both files; faults are added to `faults` if `policy` uses TLS.
 
-    Without it values are not judged, as Hadoop does not read them then, and defaults stand in for faulty ones.
+    Otherwise values are not checked, since Hadoop does not read them, and defaults replace faulty ones.
     """
     if not policy.secure:
         faults = FaultCollector()
@@ -160,7 +160,7 @@ def tls_config(settings: Configuration, policy: HttpPolicy, faults: FaultCollect
 def _read_verifier(settings: Configuration) -> Verifier:
     verifier = HOSTNAME_VERIFIER.read(settings)
     if verifier is Verifier.ALLOW_ALL and not ALLOW_ALL_HOSTS.read(settings):
-        problem = f"lets any server stand in for any other; set {ALLOW_ALL_HOSTS.name} to true if that is meant"
+        problem = f"lets any server impersonate any other; set {ALLOW_ALL_HOSTS.name} to true if that is intended"
         raise ConfigurationError([settings.fault(HOSTNAME_VERIFIER.name, problem)])
     return verifier
 
@@ -169,7 +169,7 @@ def _read_versions(settings: Configuration) -> tuple[str, ...]:
     if PROTOCOLS.name not in settings:
         return VERSIONS
     named = PROTOCOLS.read(settings)
-    # those of 2.7 name TLSv1 as the least, where it was the newest
+    # configurations of 2.7 name TLSv1 as the oldest version, which was the newest then
     found = tuple(each for each in VERSIONS if each in named)
     if not found:
         raise ConfigurationError([settings.fault(PROTOCOLS.name, f"names none of {', '.join(VERSIONS)}")])

@@ -1,4 +1,4 @@
-"""A socket with TLS for whoever waits by himself: a call that would have to wait raises BlockingIOError."""
+"""A TLS socket for non-blocking use: a call that would block raises BlockingIOError."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
-# one record of TLS: of more, nobody would see how much of it has gone out already
+# one TLS record: with more, a partial send could not be counted
 _RECORD = 16384
 
 
 class TlsSocket(ssl.SSLSocket):
-    """One end of a connection whose socket does not block; the handshake is its user's to do.
+    """One end of a non-blocking connection; the user of the socket drives the handshake.
 
-    The other end cannot start another handshake (OP_NO_RENEGOTIATION), so reads wait for bytes and writes for room.
+    The other end cannot renegotiate (OP_NO_RENEGOTIATION), so reads wait only for bytes and writes only for space.
     """
 
     _refused = False
@@ -43,17 +43,17 @@ class TlsSocket(ssl.SSLSocket):
             raise BlockingIOError from fault
 
     def shutdown(self, how: int) -> None:
-        """As of a plain socket: what is read after it is still deciphered, and nothing goes out in clear."""
+        """Shut down as a plain socket: later reads are still decrypted, and nothing is sent in clear text."""
         socket.socket.shutdown(self, how)
 
     def farewell(self) -> None:
-        """Tell the other end that no more comes, as far as that does not wait."""
-        # it has gone, or does not say the same at once
+        """Send the closing alert if that does not block."""
+        # the peer is gone, or does not answer the alert at once
         with contextlib.suppress(OSError, ValueError):
             self.unwrap()
 
     def refuse(self, answer: bytes) -> None:
-        """After a handshake that failed: send `answer` in clear, and no more; what is received then is ciphertext."""
+        """After a failed handshake, send `answer` in clear text and nothing more; received bytes are not decrypted."""
         self._refused = True
         with contextlib.suppress(OSError):
             if answer:

@@ -1,4 +1,4 @@
-"""How an ensemble is reached, and who we are there."""
+"""Address of a ZooKeeper ensemble, and our identity there."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _PERMISSIONS = set("rwcda")
 
 @dataclass(frozen=True, slots=True)
 class SaslLogin:
-    """How a session logs in by SASL.
+    """SASL login of a session.
 
     Attributes:
         mechanism: `DIGEST_MD5`, with `user` and `password`, or `GSSAPI`.
-        user: for GSSAPI the principal, "" for whoever the tickets are of.
-        keytab: for GSSAPI; None uses the default cache of tickets.
+        user: for GSSAPI the principal, "" for the owner of the tickets.
+        keytab: for GSSAPI; None uses the default ticket cache.
         service: first part of the servers' principal.
     """
 
@@ -32,15 +32,15 @@ class SaslLogin:
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperAddress:
-    """How an ensemble is reached.
+    """Address of an ensemble, and the credentials of its sessions.
 
     Attributes:
-        hosts: `host:port`, separated by commas, with a chroot behind them where there is one.
+        hosts: comma-separated `host:port`, followed by a chroot if there is one.
         session_timeout: seconds.
-        acl: of znodes that are made, (scheme, id, permissions from "cdrwa"); none leaves them open to all.
-        auth: (scheme, credential) that the session shows.
-        sasl: how it logs in besides, `tls`: the stores by which it is encrypted; None for neither.
-        named_by, auth_key: the settings that name `hosts` and `auth`, for hints.
+        acl: of new znodes, (scheme, id, permissions from "cdrwa"); empty leaves them open to all.
+        auth: (scheme, credential) that the session presents.
+        sasl, tls: SASL login and TLS stores, None if unused.
+        named_by, auth_key: the configuration keys of `hosts` and `auth`, for hints.
     """
 
     hosts: str
@@ -54,7 +54,7 @@ class ZooKeeperAddress:
 
 
 def parse_acl(value: str) -> tuple[tuple[str, str, str], ...]:
-    """Scheme, id and permissions of each part; ValueError where it is no ACL. It may be in a file, as @FILE."""
+    """Parse scheme, id and permissions of each part; raises ValueError. @FILE reads the text from a file."""
     found = []
     for part in _parts(value):
         scheme, _, rest = part.partition(":")
@@ -66,7 +66,7 @@ def parse_acl(value: str) -> tuple[tuple[str, str, str], ...]:
 
 
 def parse_auth(value: str) -> tuple[tuple[str, str], ...]:
-    """Scheme and credential of each part; ValueError where it is none. It may be in a file, as @FILE."""
+    """Parse scheme and credential of each part; raises ValueError. @FILE reads the text from a file."""
     found = []
     for part in _parts(value):
         scheme, separator, credential = part.partition(":")
@@ -77,7 +77,7 @@ def parse_auth(value: str) -> tuple[tuple[str, str], ...]:
 
 
 def resolved(value: str) -> str:
-    """What stands in the file where `value` is @FILE (ZKUtil.resolveConfIndirection); ValueError where none is read."""
+    """Return the content of the file if `value` is @FILE (ZKUtil.resolveConfIndirection); raises ValueError."""
     if not value.startswith("@"):
         return value
     try:

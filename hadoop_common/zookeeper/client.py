@@ -1,8 +1,7 @@
-"""The one place that makes kazoo's clients, and what there is to know of them beyond kazoo.
+"""Creation of kazoo clients, and the behaviour that kazoo lacks.
 
-A client whose login was refused ends for good, as does one whose connection broke amid a login by SASL, which kazoo
-cannot tell from it, and one whose thread met a fault that kazoo knows nothing of: whoever wants to go on makes another
-one.
+A client ends for good when its login is refused, when its connection breaks during a SASL login (which kazoo cannot
+distinguish), or when its thread fails unexpectedly. The caller must make another client to continue.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from hadoop_common.zookeeper import errors
 from hadoop_common.zookeeper.address import DIGEST_MD5, SaslLogin, ZooKeeperAddress
 
 _LOG = logging.getLogger(__name__)
-# A command says in its own words what does not work; the lines of kazoo are for a process that has a log.
+# commands report problems in their own words; kazoo's log lines are for processes with a log
 logging.getLogger("kazoo").addHandler(logging.NullHandler())
 
 _BETWEEN_TRIES = 0.05
 _MOST_BETWEEN_TRIES = 1.0
 _TRIES_A_SESSION = 10
-# within a session's timeout all servers can be waited for so many times, but each for no less than this
+# all servers can be tried this often within a session timeout, but each for at least the minimum
 _ROUNDS_A_SESSION = 3
 _LEAST_SECONDS = 0.5
 _LETTERS = {
@@ -54,10 +53,10 @@ _KINDS = {
 
 
 def new_client(address: ZooKeeperAddress) -> KazooClient:
-    """A client that is not started; once it is, it connects until it is stopped.
+    """Make a client that is not started; once started, it connects until it is stopped.
 
     Raises:
-        ZooKeeperError: a package that the login needs is not here.
+        ZooKeeperError: a package that the login needs is not installed.
         TlsSetupError: a store cannot be used.
     """
     handler = _Handler(address.tls)
@@ -68,7 +67,7 @@ def new_client(address: ZooKeeperAddress) -> KazooClient:
         default_acl=acl_of(address),
         auth_data=list(address.auth) or None,
         sasl_options=None if address.sasl is None else _sasl_options(address.sasl),
-        # it never gives up: whoever asks does
+        # the client retries forever; each caller has its own deadline
         connection_retry={
             "max_tries": -1,
             "delay": _BETWEEN_TRIES,
@@ -86,15 +85,15 @@ def new_client(address: ZooKeeperAddress) -> KazooClient:
 
 
 def given_timeout(client: KazooClient) -> float:
-    """Of the session, seconds, as the servers gave it, who clip what they are asked for to 2 to 20 of their ticks."""
+    """Return the session timeout in seconds that the servers granted, limited to 2 to 20 of their ticks."""
     timeout: float = client.handler.session_timeout
     return timeout
 
 
 def _watch_connecting(client: KazooClient) -> None:
-    """Keep the timeout that kazoo tells nobody, and let no server that is silent cost us the session that we have.
+    """Record the granted timeout, which kazoo does not expose, and keep a silent server from costing us the session.
 
-    A new session may take as long as kazoo lets it: it is a write for all servers.
+    Creating a session may take as long as kazoo allows: it is a write for all servers.
     """
     invoke = client._connection._invoke
 
@@ -110,22 +109,22 @@ def _watch_connecting(client: KazooClient) -> None:
 
 
 def was_refused(client: KazooClient) -> bool:
-    """Whether ZooKeeper did not take our login, which has ended `client`."""
+    """Return whether ZooKeeper rejected our login, which has ended `client`."""
     return bool(client.handler.refused) or client.client_state == KeeperState.AUTH_FAILED
 
 
 def has_ended(client: KazooClient) -> bool:
-    """Whether `client` never connects again."""
+    """Return whether `client` will never connect again."""
     return bool(client.handler.ended) or was_refused(client)
 
 
 def on_end(client: KazooClient, ended: Callable[[], None]) -> None:
-    """Have `ended` called, in a thread of kazoo's, when `client` never connects again; its listeners may not hear."""
+    """Call `ended` in a thread of kazoo when `client` ends; kazoo does not always notify its listeners."""
     client.handler.on_end = ended
 
 
 def acl_of(address: ZooKeeperAddress) -> list[Any]:
-    """Of znodes that are made, as kazoo has it."""
+    """Return the ACL of new znodes in kazoo's form."""
     if not address.acl:
         return list(OPEN_ACL_UNSAFE)
     found = []
@@ -140,7 +139,7 @@ def acl_of(address: ZooKeeperAddress) -> list[Any]:
 def why_away(
     client: KazooClient | None, address: ZooKeeperAddress, seconds: float, path: str = ""
 ) -> errors.ZooKeeperError:
-    """The error of whoever has waited for a connection of `client` for so long."""
+    """Return the error for a caller whose wait for a connection of `client` timed out."""
     if client is not None and was_refused(client):
         return refused(address, path)
     said = "" if client is None else client.handler.fault
@@ -149,7 +148,7 @@ def why_away(
     hint = f"Check that a majority of the servers in {address.named_by} is up."
     if died:
         problem += f" ({died})"
-        hint = "The log has the cause; it is tried again."
+        hint = "The log has the cause; the connection is retried."
     elif said:
         problem += f" ({said})"
         hint = "Check the stores that hadoop.zk.ssl.* names, and that its port speaks TLS."
@@ -158,9 +157,9 @@ def why_away(
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """The ACL that something was refused by: whose it is, and its entries as kazoo has them.
+    """The ACL that refused an operation: its znode, and its entries in kazoo's form.
 
-    `entries` is None where ZooKeeper does not show them: since 3.5 only those see an ACL whom it lets read the znode.
+    `entries` is None if ZooKeeper does not show them: since 3.5, showing an ACL requires the right to read the znode.
     """
 
     path: str
@@ -168,45 +167,45 @@ class Grants:
 
     def __str__(self) -> str:
         if self.entries is None:
-            return f"the ACL of {self.path} decides, which is not shown to us"
+            return f"the ACL of {self.path} decides and is not readable with our login"
         return f"{self.path} has the ACL {','.join(map(_entry, self.entries)) or '(nobody)'}"
 
 
 def refused(address: ZooKeeperAddress, path: str, grants: Grants | None = None) -> errors.ZooKeeperError:
-    """The error where we are not whom ZooKeeper lets do this, or where it does not take our login at all."""
+    """Return the error for an operation that an ACL refuses, or for a rejected login."""
     key = address.auth_key if address.sasl is None else f"{address.auth_key} or checkpointer.zookeeper.sasl.*"
     hint = f"Set {key} to what the ACL of the znode grants this to."
     if grants is not None:
-        hint = f"Set {key} to one that it names, or have one of those change it: zkCli.sh, setAcl {grants.path} ACL."
+        hint = f"Set {key} to an identity in it, or have one of those change it: zkCli.sh, setAcl {grants.path} ACL."
     shown = [f"{scheme} {credential.partition(':')[0]}" for scheme, credential in address.auth]
     if address.sasl is not None:
         shown.append(f"{address.sasl.mechanism} {address.sasl.user}".strip())
-    who = " and ".join(shown) or "nobody in particular"
-    problem = f"ZooKeeper refuses this to us, whom it knows as {who}"
+    who = " and ".join(shown) or "an anonymous client"
+    problem = f"ZooKeeper refuses this to us, known to it as {who}"
     return errors.ZooKeeperError(f"{problem}; {grants}" if grants else problem, path=path, hint=hint)
 
 
 def parent_of(path: str) -> str:
-    """The znode above; its ACL says who may make and remove those below it."""
+    """Return the parent znode, whose ACL decides who may create and delete its children."""
     return path.rpartition("/")[0] or "/"
 
 
 def _entry(entry: Any) -> str:
-    """As ha.zookeeper.acl has it, but for the digest of a password."""
+    """Format an ACL entry as in ha.zookeeper.acl, without the digest of a password."""
     who = entry.id.id.partition(":")[0] if entry.id.scheme == "digest" else entry.id.id
     granted = "".join(letter for letter, bit in _LETTERS.items() if entry.perms & bit)
     return f"{entry.id.scheme}:{who}:{granted}"
 
 
 def no_chroot(address: ZooKeeperAddress, path: str) -> errors.ZooKeeperError:
-    """The error where a znode cannot be made although its parents are: kazoo makes no chroot, nor does Hadoop."""
+    """Return the error for a chroot that is missing, which neither kazoo nor Hadoop creates."""
     chroot = address.hosts[address.hosts.find("/") :]
     hint = f"Create it by ZooKeeper's zkCli.sh, or correct {address.named_by}."
-    return errors.ZooKeeperError(f"the chroot {chroot} of {address.named_by} is not there", path=path, hint=hint)
+    return errors.ZooKeeperError(f"the chroot {chroot} of {address.named_by} does not exist", path=path, hint=hint)
 
 
 def told(fault: Exception, address: ZooKeeperAddress, path: str) -> errors.ZooKeeperError:
-    """Our error for one of kazoo's."""
+    """Convert an error of kazoo to ours."""
     for kind, (ours, problem) in _KINDS.items():
         if isinstance(fault, kind):
             return ours(problem, path=path)
@@ -220,7 +219,7 @@ def _sasl_options(login: SaslLogin) -> dict[str, Any]:
     for package, extra in (("puresasl", "sasl"), ("gssapi", "kerberos"))[: 1 if login.mechanism == DIGEST_MD5 else 2]:
         if importlib.util.find_spec(package) is None:
             raise errors.ZooKeeperError(
-                f"the login at ZooKeeper by {login.mechanism} needs the Python package {package}, which is not here",
+                f"the login at ZooKeeper by {login.mechanism} needs the Python package {package}, not installed",
                 hint=f"Install it: pip install 'hdfs-checkpointer[{extra}]'.",
             )
     found: dict[str, Any] = {"mechanism": login.mechanism, "service": login.service}
@@ -233,14 +232,14 @@ def _sasl_options(login: SaslLogin) -> dict[str, Any]:
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's threads; over TLS the connections are made by our contexts, as kazoo's own trust the system always.
+    """kazoo's threads and connections; TLS connections use our contexts, since kazoo's always trust the system's.
 
     Attributes:
-        fault: of TLS with the last connection, "" where there was none.
-        ended: whether its thread has; `died`: by which fault, "" where by none.
-        refused: whether the login was, which has ended the client.
-        session_timeout: as the servers gave it, seconds; infinite before they did.
-        most_seconds: for which one server is waited for.
+        fault: TLS fault of the latest connection, "" if there was none.
+        ended: whether the client's thread has ended; `died`: the unexpected fault that ended it, "" if none did.
+        refused: whether the login was rejected, which ends the client.
+        session_timeout: as granted by the servers, seconds; infinite before.
+        most_seconds: maximum wait for one server.
     """
 
     def __init__(self, stores: ClientStores | None) -> None:
@@ -255,13 +254,13 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         self._tls = None if stores is None else ClientTls(TlsConfig(), lambda: stores_material(stores))
 
     def spawn(self, func: Callable[..., None], *given: Any, **more: Any) -> Any:
-        """Begin a thread: the one that keeps the connection, for there is no other."""
+        """Start a thread; the only one is the client's connection thread."""
 
         def run() -> None:
             try:
                 func(*given, **more)
             except Exception as fault:
-                _LOG.exception("a client of ZooKeeper ends by a fault")
+                _LOG.exception("a ZooKeeper client failed because of a bug")
                 self.died = f"{type(fault).__name__}: {fault}"
             finally:
                 self.ended = True
@@ -280,7 +279,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         plain = socket.create_connection(address, reached)
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            # a handshake is work for both sides
+            # a handshake takes both sides longer than a connect
             plain.settimeout(_ROUNDS_A_SESSION * reached)
             secured = context.wrap_socket(plain, server_hostname=name)
         except OSError as fault:

@@ -1,4 +1,4 @@
-"""What ZooKeeper answers where it does not do what it was asked; each error names the znode."""
+"""Errors of ZooKeeper; each names the znode."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hadoop_common.errors import EXIT_TRANSFER, HdfsError
 
 
 class ZooKeeperError(HdfsError):
-    """ZooKeeper did not answer in time, or refused; `path` is the znode, "" where there is none."""
+    """ZooKeeper refused, or did not answer in time; `path` is the znode, "" if there is none."""
 
     exit_code: ClassVar[int] = EXIT_TRANSFER
 
@@ -19,12 +19,12 @@ class ZooKeeperError(HdfsError):
 
 
 class NoNodeError(ZooKeeperError):
-    """A znode is not there."""
+    """A znode does not exist."""
 
 
 class NodeExistsError(ZooKeeperError):
-    """A znode is there already."""
+    """A znode already exists."""
 
 
 class BadVersionError(ZooKeeperError):
-    """A znode has another version than the one it was to be changed from."""
+    """A znode does not have the expected version."""

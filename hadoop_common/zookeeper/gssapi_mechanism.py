@@ -1,4 +1,4 @@
-"""GSSAPI for pure-sasl by python-gssapi, as the rest of this program has it; pure-sasl's own needs another library."""
+"""GSSAPI for pure-sasl based on python-gssapi, which this program uses; pure-sasl's own needs another library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CACHE = "MEMORY:zookeeper"
 
 
 class GssapiMechanism(Mechanism):  # type: ignore[misc]
-    """Authentication alone, as ZooKeeper has it (RFC 4752)."""
+    """Authentication without a security layer, as ZooKeeper requires (RFC 4752)."""
 
     name = "GSSAPI"
     score = 100
@@ -35,21 +35,21 @@ class GssapiMechanism(Mechanism):  # type: ignore[misc]
         )
 
     def process(self, challenge: bytes | None = None) -> bytes:
-        """The answer to `challenge`, None where nothing was said yet."""
+        """Return the answer to `challenge`; None begins the exchange."""
         if not self._context.complete:
             token: bytes | None = self._context.step(challenge or None)
             return token or b""
         offered = self._context.unwrap(challenge or b"").message
         if len(offered) != len(_NO_LAYER) or not offered[0] & _NO_LAYER[0]:
-            raise SASLProtocolException("the server offers no connection without a layer of security")
+            raise SASLProtocolException("the server requires a security layer")
         self.complete = True
         answer: bytes = self._context.wrap(_NO_LAYER + str(self._context.initiator_name).encode(), False).message
         return answer
 
     def dispose(self) -> None:
-        """The context goes with the mechanism."""
+        """Do nothing: the context is released with the mechanism."""
 
 
 def register() -> None:
-    """Make pure-sasl use it."""
+    """Register this mechanism with pure-sasl."""
     mechanisms[GssapiMechanism.name] = GssapiMechanism

@@ -1,8 +1,8 @@
-"""ZooKeeper by kazoo: a session that is lost is made anew, and whoever asks waits for it.
+"""Access to ZooKeeper by kazoo; lost sessions are replaced while callers wait.
 
-The client is absent, connected, or disconnected. The first call makes it; kazoo's own thread brings it back after a
-lost connection or an expired session, so that nothing here ends with a session. A call goes out only while it is
-connected: what would wait in kazoo's queue might be done long after its caller has given up.
+The client is absent, connected or disconnected. The first call creates it; kazoo's own thread reconnects it after a
+lost connection or an expired session. A call is sent only while the client is connected: in kazoo's queue, it could be
+executed long after its caller has timed out.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _LOST = ConnectionLoss, ConnectionClosedError, SessionExpiredError, OperationTim
 
 
 class KazooZNodes:
-    """`ZNodes` of an ensemble; nothing is connected to before the first call.
+    """`ZNodes` of an ensemble; connects with the first call.
 
     Args:
-        grace: how much longer than the session's timeout a call waits, seconds.
+        grace: seconds that a call waits beyond the session timeout.
     """
 
     def __init__(self, address: ZooKeeperAddress, *, grace: float = _GRACE) -> None:
@@ -72,7 +72,7 @@ class KazooZNodes:
 
     @property
     def session_timeout(self) -> float:
-        """Seconds, as the servers gave it last, as it is asked for before."""
+        """Seconds granted by the servers, or requested before the first connection."""
         return self._session_timeout
 
     def get(self, path: str) -> tuple[bytes | None, int]:
@@ -106,14 +106,14 @@ class KazooZNodes:
         self._do(path, lambda client: client.delete_async(path, version), decides=parent_of(path))
 
     def delete_tree(self, path: str) -> None:
-        """Remove a znode with all below it; nothing where there is none."""
+        """Delete a znode with all its descendants, if it exists."""
         with suppress(NoNodeError):
             for name in self.children(path):
                 self.delete_tree(f"{path}/{name}")
             self.delete(path)
 
     def make_parents(self, path: str) -> None:
-        """Make a znode and all above it, empty; those that are there get our ACL."""
+        """Create an empty znode and all its parents; existing ones get our ACL."""
         names = path.strip("/").split("/")
         for depth in range(1, len(names) + 1):
             above = "/" + "/".join(names[:depth])
@@ -123,7 +123,7 @@ class KazooZNodes:
                 self._take_over(above)
 
     def _take_over(self, path: str) -> None:
-        """Give a znode our ACL, for which we need a right of its own, unless it has it."""
+        """Give a znode our ACL if it has another, which requires the right to administer it."""
         acls, _ = self._do(path, lambda client: client.get_acls_async(path))
         if set(acls) != set(acl_of(self._address)):
             self._do(path, lambda client: client.set_acls_async(path, client.default_acl))
@@ -136,16 +136,16 @@ class KazooZNodes:
         return self._do(path, lambda client: client.exists_async(path)) is not None
 
     def created(self, path: str) -> float:
-        """When the znode was made, by ZooKeeper's clock, seconds since the epoch.
+        """Return the creation time of a znode on ZooKeeper's clock, in seconds since the epoch.
 
         Raises:
-            NoNodeError: there is none.
+            NoNodeError: the znode does not exist.
         """
         at: float = self._do(path, lambda client: client.get_async(path))[1].created
         return at
 
     def sync(self, path: str) -> None:
-        """Wait until our server knows of `path` what the leader knows; one that is cut off from it may not for long."""
+        """Wait until our server knows about `path` what the leader knows; a disconnected server may lag for long."""
         self._do(path, lambda client: client.sync_async(path))
 
     def commit(self, changes: list[Change]) -> None:
@@ -167,7 +167,7 @@ class KazooZNodes:
                 raise told(result, self._address, change.path)
 
     def owned(self, path: str) -> bool:
-        """Whether an ephemeral znode is there and of the present session."""
+        """Return whether an ephemeral znode exists and belongs to the present session."""
         session: list[int] = []
 
         def call(client: Any) -> Any:
@@ -186,10 +186,8 @@ class KazooZNodes:
         if client is not None:
             _end(client)
 
-    # ---- below: sessions ----
-
     def _do(self, path: str, call: Callable[[Any], Any], *, decides: str = "") -> Any:
-        """Wait for the answer of a call; `decides` is the znode whose ACL it is subject to, "" for `path` itself."""
+        """Wait for the answer of a call; `decides` is the znode whose ACL controls the call, "" for `path` itself."""
         deadline = time.monotonic() + self._patience
         while True:
             client = self._reached(path, deadline)
@@ -201,7 +199,7 @@ class KazooZNodes:
             except (*_LOST, AuthFailedError) as fault:
                 if time.monotonic() + _AGAIN > deadline:
                     raise self._away(path) from fault
-                # kazoo tells its listeners a moment later.
+                # kazoo notifies its listeners a moment later
                 time.sleep(_AGAIN)
             except KazooTimeoutError as fault:
                 raise self._away(path) from fault
@@ -211,14 +209,14 @@ class KazooZNodes:
                 raise told(fault, self._address, path) from fault
 
     def _reached(self, path: str, deadline: float) -> Any:
-        """The client, connected.
+        """Return the connected client.
 
         Raises:
-            ZooKeeperError: it is not, within the time.
+            ZooKeeperError: the client does not connect before the deadline.
         """
         with self._guard:
             if self._closed:
-                raise ZooKeeperError("the session is closed", path=path, hint="Open what it belongs to again.")
+                raise ZooKeeperError("the session is closed", path=path, hint="Open its owner again.")
             if self._client is not None and has_ended(self._client):
                 self._refused = was_refused(self._client)
                 _end(self._client)
@@ -236,7 +234,7 @@ class KazooZNodes:
 
         def changed(state: str) -> None:
             if state == KazooState.CONNECTED or was_refused(client):
-                # Whoever waits for one that was refused is to make another.
+                # callers that wait for a refused client must wake up to make another
                 self._connected.set()
             elif not self._closed:
                 self._connected.clear()
@@ -253,7 +251,7 @@ class KazooZNodes:
 
 
 def _grants(client: Any, path: str) -> Grants:
-    """The ACL of the znode, or where it is not there of the one above that is."""
+    """Return the ACL of the znode, or of its nearest existing parent."""
     while True:
         try:
             return Grants(path, client.get_acls_async(path).get(timeout=_GRACE)[0])

@@ -1,4 +1,4 @@
-"""What Hadoop's configuration says of ZooKeeper: the ensemble of `ha.zookeeper.*`, and the login at any ensemble."""
+"""ZooKeeper in Hadoop's configuration: the ensemble of `ha.zookeeper.*`, and the login at any ensemble."""
 
 from __future__ import annotations
 
@@ -27,82 +27,87 @@ QUORUM = ConfigKey(
     "ha.zookeeper.quorum",
     "",
     text("hosts"),
-    "The ZooKeeper that failover controllers elect by, and daemons agree by on the leader; `/chroot` may stand behind.",
+    "The ZooKeeper ensemble for failover controllers and for the daemons' leader election; `/chroot` may follow.",
 )
 SESSION_TIMEOUT = ConfigKey(
     "ha.zookeeper.session-timeout.ms",
     "10000",
     MILLISECONDS,
-    "After it another one takes the place of a controller or leader that is gone, or is frozen.",
+    "After this time without contact, another controller or leader takes over.",
     least=0.1,
     release2="5000",
 )
 ACL = ConfigKey(
-    "ha.zookeeper.acl",
-    "world:anyone:rwcda",
-    text("ACL"),
-    "Of the znodes that are made there; @FILE is read from there.",
+    "ha.zookeeper.acl", "world:anyone:rwcda", text("ACL"), "ACL of new znodes there; @FILE reads it from a file."
 )
-AUTH = ConfigKey("ha.zookeeper.auth", "", text("credentials"), "What a session there shows; @FILE is read from there.")
+AUTH = ConfigKey(
+    "ha.zookeeper.auth", "", text("credentials"), "Credentials of a session there; @FILE reads them from a file."
+)
 ENSEMBLE_KEYS = (QUORUM, SESSION_TIMEOUT, ACL, AUTH)
 
 SSL = ConfigKey(
     "hadoop.zk.ssl.enabled",
     "false",
     OPTIONAL_SWITCH,
-    "Whether ZooKeeper is spoken to over TLS; unset leaves it to dfs.ha.zkfc.client.ssl.enabled.",
+    "Whether connections to ZooKeeper use TLS; if unset, dfs.ha.zkfc.client.ssl.enabled decides.",
     release2=ABSENT,
 )
 CLIENT_SSL = ConfigKey(
-    "dfs.ha.zkfc.client.ssl.enabled", "false", SWITCH, "The same where hadoop.zk.ssl.enabled is unset.", release2=ABSENT
+    "dfs.ha.zkfc.client.ssl.enabled", "false", SWITCH, "The same if hadoop.zk.ssl.enabled is unset.", release2=ABSENT
 )
 KEY_STORE = ConfigKey(
-    "hadoop.zk.ssl.keystore.location", "", text("file"), "Our key there: JKS, PKCS12 or PEM.", release2=ABSENT
+    "hadoop.zk.ssl.keystore.location",
+    "",
+    text("file"),
+    "Key store for these connections: JKS, PKCS12 or PEM.",
+    release2=ABSENT,
 )
 KEY_PASSWORD = ConfigKey(
     "hadoop.zk.ssl.keystore.password",
     "",
     text("password"),
-    "Of that store; credential providers are asked first.",
+    "Password of that store; credential providers are searched first.",
     release2=ABSENT,
 )
 TRUST_STORE = ConfigKey(
     "hadoop.zk.ssl.truststore.location",
     "",
     text("file"),
-    "Whom we trust there; unset: whom the system trusts.",
+    "Trust store for these connections; if unset, the system's authorities are trusted.",
     release2=ABSENT,
 )
-TRUST_PASSWORD = ConfigKey("hadoop.zk.ssl.truststore.password", "", text("password"), "Of that store.", release2=ABSENT)
+TRUST_PASSWORD = ConfigKey(
+    "hadoop.zk.ssl.truststore.password", "", text("password"), "Password of that store.", release2=ABSENT
+)
 SASL = ConfigKey(
     "checkpointer.zookeeper.sasl.mechanism",
     "",
     text("mechanism"),
-    "How sessions with ZooKeeper log in: `DIGEST-MD5`, or `GSSAPI` by Kerberos. Specific to the checkpointer.",
+    "SASL mechanism of ZooKeeper sessions: `DIGEST-MD5`, or `GSSAPI` (Kerberos). Specific to the checkpointer.",
 )
 SASL_USER = ConfigKey(
     "checkpointer.zookeeper.sasl.user",
     "",
     text("user"),
-    "Who logs in; for GSSAPI a principal. Specific to the checkpointer.",
+    "User of the login; for GSSAPI a principal. Specific to the checkpointer.",
 )
 SASL_KEYTAB = ConfigKey(
     "checkpointer.zookeeper.sasl.keytab",
     "",
     text("file"),
-    "Of that principal; unset uses the cache of tickets. Specific to the checkpointer.",
+    "Keytab of that principal; if unset, the ticket cache is used. Specific to the checkpointer.",
 )
 SASL_PASSWORD = ConfigKey(
     "checkpointer.zookeeper.sasl.password",
     "",
     text("password"),
-    "For DIGEST-MD5; @FILE is read from there. Specific to the checkpointer.",
+    "Password for DIGEST-MD5; @FILE reads it from a file. Specific to the checkpointer.",
 )
 SASL_SERVICE = ConfigKey(
     "checkpointer.zookeeper.sasl.service",
     "zookeeper",
     text("name"),
-    "The first part of the servers' principal, for GSSAPI. Specific to the checkpointer.",
+    "First part of the servers' principal, for GSSAPI. Specific to the checkpointer.",
 )
 LOGIN_KEYS = (
     SSL,
@@ -120,13 +125,13 @@ LOGIN_KEYS = (
 
 
 def zookeeper_address(settings: Configuration, scoped: Callable[[ConfigKey[Any]], str]) -> ZooKeeperAddress | None:
-    """The ensemble of `ha.zookeeper.*`, None where none is named.
+    """Read the ensemble of `ha.zookeeper.*`; None if none is configured.
 
     Args:
-        scoped: the name by which a key is set for this nameservice and NameNode.
+        scoped: returns the name of a key for this nameservice and NameNode.
 
     Raises:
-        ConfigurationError: a value is none that the key can have.
+        ConfigurationError: a value is not allowed.
     """
     hosts = QUORUM.read(settings, scoped(QUORUM))
     if not hosts:
@@ -135,7 +140,7 @@ def zookeeper_address(settings: Configuration, scoped: Callable[[ConfigKey[Any]]
     return ZooKeeperAddress(
         hosts,
         SESSION_TIMEOUT.read(settings, scoped(SESSION_TIMEOUT)),
-        # one that is set to nothing leaves everything to whoever made the znode (ActiveStandbyElector)
+        # an empty ACL gives all rights to the creator of the znode (ActiveStandbyElector)
         taken(settings, ACL, parse_acl, acl) or (("auth", "", "cdrwa"),),
         taken(settings, AUTH, parse_auth, auth),
         sasl_login(settings),
@@ -146,10 +151,10 @@ def zookeeper_address(settings: Configuration, scoped: Callable[[ConfigKey[Any]]
 
 
 def sasl_login(settings: Configuration) -> SaslLogin | None:
-    """How sessions log in by SASL, None where they do not.
+    """Read the SASL login of sessions; None if it is not configured.
 
     Raises:
-        ConfigurationError: a mechanism that is not known, or DIGEST-MD5 without a user.
+        ConfigurationError: the mechanism is unknown, or DIGEST-MD5 lacks a user.
     """
     mechanism = SASL.read(settings).upper()
     if not mechanism:
@@ -164,10 +169,11 @@ def sasl_login(settings: Configuration) -> SaslLogin | None:
 
 
 def client_stores(settings: Configuration) -> ClientStores | None:
-    """The stores of TLS, None where ZooKeeper is spoken to without it.
+    """Read the TLS stores; None if connections to ZooKeeper do not use TLS.
 
     Raises:
-        ConfigurationError: a location is no path; TlsSetupError: a provider of passwords cannot be read.
+        ConfigurationError: a location is not a path.
+        TlsSetupError: a credential provider cannot be read.
     """
     asked = SSL.read(settings) if SSL.name in settings else CLIENT_SSL.read(settings)
     if not asked:
@@ -183,7 +189,7 @@ def client_stores(settings: Configuration) -> ClientStores | None:
 
 
 def taken(settings: Configuration, key: ConfigKey[str], parse: Callable[[str], T], name: str = "") -> T:
-    """What `parse` makes of the value of `key`; its ValueError becomes a ConfigurationError that names the key."""
+    """Parse the value of `key`; a ValueError becomes a ConfigurationError that names the key."""
     try:
         return parse(key.read(settings, name))
     except ValueError as fault:

@@ -1,4 +1,4 @@
-"""What is asked of ZooKeeper: znodes with versions, changed by compare-and-set."""
+"""Operations on ZooKeeper: versioned znodes, changed by compare-and-set."""
 
 from __future__ import annotations
 
@@ -31,37 +31,37 @@ Change = Create | Delete | Set
 
 
 class ZNodes(Protocol):
-    """The znodes of an ensemble; any thread may call.
+    """The znodes of an ensemble; thread-safe.
 
-    Every call waits for a lost connection, or for a new session, for a bounded time. What changes something may so be
-    done twice: a NodeExistsError, NoNodeError or BadVersionError may be the caller's own success, who has to look.
+    Every call waits a bounded time for a lost connection or a new session. A change may therefore be executed twice:
+    after a NoNodeError, NodeExistsError or BadVersionError, the caller must check whether its own change succeeded.
 
     Raises:
-        NoNodeError, NodeExistsError, BadVersionError: as they are named; nothing was done.
-        ZooKeeperError: it is not known whether it was done.
+        NoNodeError, NodeExistsError, BadVersionError: nothing was changed.
+        ZooKeeperError: it is unknown whether the change was made.
     """
 
     def get(self, path: str) -> tuple[bytes | None, int]:
-        """Value and version."""
+        """Return value and version."""
 
     def set(self, path: str, data: bytes | None, version: int) -> int:
-        """The new version."""
+        """Set the value; return the new version."""
 
     def create(self, path: str, data: bytes | None, *, parents: bool = False, ephemeral: bool = False) -> None:
-        """Make a znode; `parents` that are missing are made empty."""
+        """Create a znode; with `parents`, create missing parents empty."""
 
     def create_sequential(self, prefix: str) -> str:
-        """Make an ephemeral znode with the next number behind `prefix`; its path. Missing parents are made."""
+        """Create an ephemeral znode with the next number after `prefix`, and missing parents; return its path."""
 
     def delete(self, path: str, version: int = ANY_VERSION) -> None: ...
 
     def children(self, path: str) -> list[str]:
-        """Their names, in any order."""
+        """Return the names of the children, in any order."""
 
     def exists(self, path: str) -> bool: ...
 
     def commit(self, changes: list[Change]) -> None:
-        """All of them or none."""
+        """Apply all changes or none."""
 
     def close(self) -> None:
         """End the session; a second call does nothing."""

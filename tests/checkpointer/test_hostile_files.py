@@ -124,7 +124,7 @@ def test_what_is_no_image_file_is_refused_at_once(tmp_path: Path, words: tuple[s
         os.truncate(path, 1 << 40)
     outcome = run_cli(*(word.format(path) for word in words))
     assert outcome.code == 6, outcome.err
-    assert ("is sparse" if kind == "sparse" else "no regular file") in outcome.err
+    assert ("is sparse" if kind == "sparse" else "not a regular file") in outcome.err
     assert "  next: " in outcome.err
 
 
@@ -251,6 +251,6 @@ def test_a_merge_that_needs_more_memory_than_it_may_have(tmp_path: Path) -> None
     store(current, build_image(sections, CODEC_SHORT_NAMES["default"]), path.name)
     before = fingerprint(current)
     outcome = run_cli("merge", tmp_path, "--memory", "64m", "--as-hadoop")
-    assert (outcome.code, "of memory that it may have" in outcome.err) == (6, True)
+    assert (outcome.code, "of memory that it is allowed" in outcome.err) == (6, True)
     assert fingerprint(current) == before
     assert run_cli("merge", tmp_path, "--memory", "1g", "--as-hadoop").code == 0

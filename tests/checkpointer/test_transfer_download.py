@@ -130,7 +130,7 @@ def test_segment_is_hidden_until_it_is_whole(served, directories):
 
 
 def test_wrong_storage_info(served, directories):
-    with pytest.raises(TransferError, match="is not of the namespace that this side holds") as caught:
+    with pytest.raises(TransferError, match="is not the namespace of this side") as caught:
         download_image(served.url, OLD_TXID, OTHER_INFO, directories)
     assert caught.value.status == 403
     with pytest.raises(TransferError):

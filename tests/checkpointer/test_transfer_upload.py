@@ -147,7 +147,7 @@ def test_not_active(served):
 
 
 def test_forbidden_names_what_the_server_said(served):
-    with pytest.raises(TransferError, match="is not of the namespace that this side holds") as caught:
+    with pytest.raises(TransferError, match="is not the namespace of this side") as caught:
         upload_image(served.url, NEW_IMAGE, MD5, NEW_TXID, OTHER_INFO)
     assert caught.value.status == 403
     assert served.url in caught.value.target

@@ -271,7 +271,7 @@ def test_what_hdfs_default_sets_is_ignored_in_core_site(tmp_path: Path) -> None:
     found = _load(tmp_path, _p(_PERIOD, "600") + _p(_SERVICES, "ns1") + _p("dfs.other", "x"), "")
     assert (found.get(_PERIOD), found.get(_SERVICES), found.get("dfs.other")) == ("3600s", "ns1", "x")
     (warning,) = found.warnings
-    assert f"{_PERIOD}='600' is ignored, by NameNodes too" in warning
+    assert f"{_PERIOD}='600' is ignored, also by NameNodes" in warning
     assert "core-site.xml" in warning
 
 

@@ -125,7 +125,7 @@ def test_parents_that_have_our_acl_already_are_left_as_they_are(secured: Secured
 def test_a_chroot_moves_all_of_it_and_has_to_be_there(secured: Secured) -> None:
     address = ZooKeeperAddress(secured.server.hosts, 20.0)
     with znodes(address) as plain, znodes(replace(address, hosts=f"{address.hosts}/a/b")) as below:
-        with pytest.raises(ZooKeeperError, match=r"the chroot /a/b of ha\.zookeeper\.quorum is not there"):
+        with pytest.raises(ZooKeeperError, match=r"the chroot /a/b of ha\.zookeeper\.quorum does not exist"):
             below.create("/hadoop-ha/ns1", b"x", parents=True, ephemeral=True)
         plain.create("/a/b", b"", parents=True)
         below.create("/hadoop-ha/ns1", b"x", parents=True, ephemeral=True)

@@ -24,8 +24,8 @@ def test_the_short_names(rules: str, names: dict[str, str | None]) -> None:
     [
         ("RULE:[1:$1", "Invalid rule: RULE:"),
         ("DEFAULT nonsense", "Invalid rule: +nonsense"),
-        (r"RULE:[1:$1](\p{L}+)", "not the same in Java"),
-        (r"RULE:[1:$1]([a&&[b]])", "not the same in Java"),
+        (r"RULE:[1:$1](\p{L}+)", "interpret differently"),
+        (r"RULE:[1:$1]([a&&[b]])", "interpret differently"),
         ("RULE:[1:$1](a**)", "cannot be read"),
         ("RULE:[1:$1]s/a/$/", "in the middle"),
         ("RULE:[:$1]", "no number"),

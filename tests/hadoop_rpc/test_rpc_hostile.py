@@ -371,6 +371,6 @@ def test_a_fault_of_the_loop_ends_no_port(monkeypatch: pytest.MonkeyPatch, caplo
         with monkeypatch.context() as patched:
             patched.setattr("hadoop_rpc.server_connection.RpcChannel.overdue", fail)
             peer.sendall(hello())
-            while "a fault of this server's own" not in caplog.text:
+            while "failed because of a bug" not in caplog.text:
                 threading.Event().wait(0.01)
         is_served(server)

@@ -110,7 +110,7 @@ def test_the_clients_first_that_the_server_offers(wanted: list[Protection], laye
         assert server.protection is common[0]
         assert len(server.frames) == 1
     else:
-        with pytest.raises(AuthenticationRequiredError, match="this side wants"):
+        with pytest.raises(AuthenticationRequiredError, match="this side requires"):
             negotiate()
 
 
@@ -154,11 +154,9 @@ def test_what_is_not_the_servers_is_refused(protection: Protection) -> None:
         assert here.state is ClientState.CLOSED
 
     here, server = logged_in(protection)
-    refused(RpcProtocolError, "outside of a token", answer(1), here)
+    refused(RpcProtocolError, "outside a token", answer(1), here)
     here, server = logged_in(protection)
-    refused(
-        RpcProtocolError, "outside of a token: go away", refusal(0xFFFFFFFF, "java.io.IOException", "go away"), here
-    )
+    refused(RpcProtocolError, "outside a token: go away", refusal(0xFFFFFFFF, "java.io.IOException", "go away"), here)
     here, server = logged_in(protection)
     token = server.respond(answer(1))
     refused(KerberosError, "came twice", token + token, here)
@@ -166,7 +164,7 @@ def test_what_is_not_the_servers_is_refused(protection: Protection) -> None:
     first, second = server.respond(answer(1)), server.respond(answer(2))
     refused(KerberosError, "missing", second + first, here)
     here, server = logged_in(protection)
-    refused(RpcProtocolError, "where frames are wrapped", sasl_reply(S.CHALLENGE, b"x"), here)
+    refused(RpcProtocolError, "where frames must be wrapped", sasl_reply(S.CHALLENGE, b"x"), here)
     here, server = logged_in(protection)
     refused(RpcProtocolError, "a frame of", server.respond(b"\x7f\xff\xff\xff"), here)
 

@@ -135,7 +135,7 @@ def test_a_client_without_kerberos_that_negotiates_is_told_what_there_is() -> No
 
 
 def test_no_protection_in_common_ends_at_the_client() -> None:
-    with pytest.raises(AuthenticationRequiredError, match="connections have privacy, and this side wants auth"):
+    with pytest.raises(AuthenticationRequiredError, match="connections have privacy, and this side requires auth"):
         Pair(Protection.AUTHENTICATION, offered=(Protection.PRIVACY,)).log_in()
 
 
@@ -272,7 +272,7 @@ def test_a_frame_outside_of_a_token_is_refused_within_one(protection: Protection
     pair.log_in()
     pair.hear(pair.send(pair.client.call(3, "m", REQUEST)))
     assert pair.failure is not None
-    assert "outside of a token" in pair.failure.message
+    assert "outside a token" in pair.failure.message
 
 
 def test_a_token_twice_or_in_clear_ends_the_connection_without_a_word() -> None:

@@ -123,7 +123,7 @@ def test_an_image_that_is_refused_names_the_key(realm: Kdc, url: str, tmp_path: 
 
 
 def test_an_answer_without_proof_is_not_used(realm: Kdc) -> None:
-    with pytest.raises(KerberosError, match="without proving who it is") as caught:
+    with pytest.raises(KerberosError, match="without proving its identity") as caught:
         Spnego("localhost", login(realm, "sn")).check(200, [])
     assert KEY in caught.value.hint
     named = Spnego("localhost", replace(login(realm, "sn"), sends_user_name=True))
@@ -186,7 +186,7 @@ def test_next_to_a_namenode_of_hadoop(realm: Kdc, tmp_path: Path) -> None:
             assert refused.code == 7, refused
             assert OWN_KEY in refused.err
             assert daemon.stop() == 0
-        assert f"{namenode.url}: The web server takes no Kerberos logins" in daemon.log.read_text()
+        assert f"{namenode.url}: The web server does not use Kerberos" in daemon.log.read_text()
         ours.update({"checkpointer.http.send-user-name": "true"})
         with OurDaemon.secondary(ours) as daemon:
             made = daemon.checkpoint()

@@ -149,7 +149,7 @@ def test_a_web_server_proves_who_it_is(kdc: Kdc, peer: Peer) -> None:
     reply = "Negotiate " + base64.b64encode(answer).decode()
     asked.check(200, [reply])
     assert Spnego("localhost", ours).headers != asked.headers
-    with pytest.raises(KerberosError, match="without proving who it is"):
+    with pytest.raises(KerberosError, match="without proving its identity"):
         Spnego("localhost", ours).check(200, [""])
     with pytest.raises(KerberosError):
         Spnego("localhost", ours).check(200, [reply])

@@ -96,9 +96,9 @@ def test_a_server_that_proves_nothing_gets_and_gives_no_image(web: Web, tmp_path
     web.mute = True
     image = tmp_path / "fsimage"
     image.write_bytes(b"x")
-    with pytest.raises(TransferError, match="without proving who it is") as caught:
+    with pytest.raises(TransferError, match="without proving its identity") as caught:
         upload_image(web.url, image, "0" * 32, 7, INFO)
     assert "hadoop.http.authentication.type" in caught.value.hint
-    with pytest.raises(TransferError, match="without proving who it is"):
+    with pytest.raises(TransferError, match="without proving its identity"):
         download_image(web.url, 7, INFO, [tmp_path])
     assert list(tmp_path.iterdir()) == [image]

@@ -215,7 +215,7 @@ def test_a_forged_image_is_refused_without_a_trace(config: StubConfig, tmp_path:
         image = store(tmp_path, forged(parsed.txid), good.name)
         current = tmp_path / "name" / "current"
         before = names(current)
-        with pytest.raises(TransferError, match="is no consistent image"):
+        with pytest.raises(TransferError, match="is inconsistent"):
             offer(stub, image)
         assert names(current) == before
         assert offer(stub, good) is UploadResult.SUCCESS

@@ -78,7 +78,7 @@ def test_scripts_and_own_pages_may_ask_for_changes(ask, changes, headers):
 def test_pages_of_others_change_nothing(ask, changes, refusals, headers):
     answer = ask(**headers)
     assert (answer.status_code, changes) == (403, [])
-    assert "not taken from pages" in answer.text
+    assert "not accepted from web pages" in answer.text
     assert refusals.counts() == {"foreign page": 1}
 
 

@@ -139,7 +139,7 @@ def test_who_may_not_is_told_who_may() -> None:
     ("token", "said"),
     [
         (b"bye", "proves nothing: the token is not of a client"),
-        (None, "the token is no base64"),
+        (None, "the token is not base64"),
         (b"", "proves nothing"),
     ],
 )

@@ -20,28 +20,31 @@ def lines(**changes: Any) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        (TargetState(address="nn"), "nn: was offered none yet"),
+        (TargetState(address="nn"), "nn: no image was offered yet"),
         (TargetState(address="nn", txid=301_012), "nn: has the image at txid 301012"),
         (
             TargetState(address="nn", txid=7, result="SUCCESS", at=NOW - 5, namenode_id="nn1", state="active"),
-            "nn (nn1 active): took the image at txid 7, 5 s ago",
+            "nn (nn1 active): accepted the image at txid 7, 5 s ago",
         ),
         (
             TargetState(address="nn", txid=7, result="OLD_TRANSACTION_ID_FAILURE", error="too recent"),
             "nn: refused the last image, too recent",
         ),
-        (TargetState(address="nn", txid=7, result="OLD_TRANSACTION_ID_FAILURE"), "nn: needs no image at txid 7"),
+        (
+            TargetState(address="nn", txid=7, result="OLD_TRANSACTION_ID_FAILURE"),
+            "nn: does not need the image at txid 7",
+        ),
         (
             TargetState(address="nn", txid=7, result="failed", failures=2, error="it broke off"),
             "nn: 2 transfers in a row failed, it broke off",
         ),
         (
             TargetState(address="nn", result="standby", state="standby"),
-            "nn (standby): is not active, so that it gets none",
+            "nn (standby): is not active, so it gets no image",
         ),
         (
             TargetState(address="nn", txid=7, result="SUCCESS", sent_bytes=5_000_000, total_bytes=20_000_000),
-            "nn: took the image at txid 7, 5.0 MB of 20.0 MB sent (25 %)",
+            "nn: accepted the image at txid 7, 5.0 MB of 20.0 MB sent (25 %)",
         ),
     ],
 )

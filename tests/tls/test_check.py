@@ -92,12 +92,12 @@ def test_files_and_passwords(tmp_path: Path, ca: Identity) -> None:
     assert "there is no ssl.server.keystore.password" in judged(tls).summary
     properties["hadoop.security.credential.provider.path"] = "jceks://hdfs@nn/x.jceks"
     write_xml(tls.server_file, properties)
-    assert "jceks://hdfs@nn, which is not read" in judged(tls).summary
+    assert "jceks://hdfs@nn, which is not supported" in judged(tls).summary
     properties["hadoop.security.credential.provider.path"] = f"localjceks://file{tmp_path}/own.p12"
     write_xml(tls.server_file, properties)
     assert "the credential provider" in judged(tls).summary
     tls.server_file.unlink()
-    assert "ssl-server.xml is not there" in judged(tls).summary
+    assert "ssl-server.xml is missing" in judged(tls).summary
 
 
 def test_a_key_that_others_may_read(tmp_path: Path, ca: Identity) -> None:
@@ -148,4 +148,4 @@ def test_the_command(tmp_path: Path, ca: Identity) -> None:
     # a daemon with stores that cannot be used does not even begin
     (tmp_path / "own.p12").write_bytes(b"no store")
     done = run_cli("run", "--conf", tmp_path)
-    assert (done.code, "no JKS, JCEKS or PKCS12 store" in done.err) == (2, True), done.err
+    assert (done.code, "neither a JKS, JCEKS or PKCS12 store" in done.err) == (2, True), done.err

@@ -152,7 +152,7 @@ def test_clients_show_their_certificate_where_it_is_asked_for(tmp_path: Path, ca
         use_client(config)
         assert download_image(url, OLD_TXID, INFO, [tmp_path]).paths
         use_client(tls_folder(tmp_path / "none", None, [ca]))
-        with pytest.raises(TransferError, match="asks for a certificate of ours"):
+        with pytest.raises(TransferError, match="requires our certificate"):
             download_image(url, OLD_TXID, INFO, [tmp_path / "none"])
         strange = authority("Strange").issue()
         use_client(tls_folder(tmp_path / "strange", strange, [ca], offer_certificate=True))
@@ -253,7 +253,7 @@ def test_a_certificate_is_exchanged_while_images_are_sent(
         running.close()
         replaced(conf / "own.p12", second.pkcs12()[:300])
         wait_for(lambda: any(each.fault for each in states()))
-        assert "those of before stay in force" in caplog.text
+        assert "the previous ones stay active" in caplog.text
         assert download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path]).paths
         replaced(conf / "own.p12", first.pkcs12())
         wait_for(lambda: subject_seen(served) == seen)

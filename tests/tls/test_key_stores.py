@@ -95,7 +95,7 @@ def test_pem() -> None:
 
 def test_what_is_no_store() -> None:
     for data in (b"", b"x", b"<configuration/>", bytes(100)):
-        with pytest.raises(KeyStoreError, match="no JKS, JCEKS or PKCS12 store, and no PEM"):
+        with pytest.raises(KeyStoreError, match="neither a JKS, JCEKS or PKCS12 store nor PEM"):
             decode_key_store(data, STORE)
     # a sequence in a sequence, as BouncyCastle's stores begin
     with pytest.raises(KeyStoreError, match="BCFKS"):
@@ -258,7 +258,7 @@ def test_a_store_that_would_take_minutes_is_refused() -> None:
         changed += [ROUNDS.join(parts[:at]) + HUGE + ROUNDS.join(parts[at:]) for at in range(1, len(parts))]
     assert len(changed) == 7
     for each in changed:
-        with pytest.raises(KeyStoreError, match=r"wants \d+ iterations to be opened, expected at most 5000000"):
+        with pytest.raises(KeyStoreError, match=r"needs \d+ iterations to open, expected at most 5000000"):
             decode_key_store(each, STORE_PASSWORD)
 
 
