@@ -1,4 +1,4 @@
-"""The JournalNode's settings, from Hadoop's own keys; every fault in them is reported at once."""
+"""The JournalNode's settings from Hadoop's own keys, with all faults reported at once."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from site_config.kerberos import KerberosSettings, Part, kerberos_settings
 
 T = TypeVar("T")
 
-_HEAP = 1000 << 20  # HADOOP_HEAPSIZE, of which Hadoop's fraction is one
+_HEAP = 1000 << 20  # HADOOP_HEAPSIZE, to which Hadoop's fraction applies
 
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredJournal:
-    """A journal that a NameNode of this configuration writes to: `nodes` are all its JournalNodes."""
+    """A journal that a NameNode of this configuration writes to; `nodes` are all its JournalNodes."""
 
     journal_id: str
     nodes: tuple[NodeAddress, ...]
@@ -39,22 +39,22 @@ class ConfiguredJournal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalNodeConfig:
-    """Settings of a JournalNode. Times are in seconds, sizes in bytes, rates in bytes a second.
+    """Settings of a JournalNode. Times are in seconds, sizes in bytes, rates in bytes per second.
 
     Attributes:
-        rpc_address, web: where it listens; port 0 is any free one.
-        rpc_port: the port by which `nodes` of a journal know this node.
-        edits_directory: where journals are kept, each in a folder of its id.
-        edits_directories: where those of a nameservice are kept instead.
-        handlers: calls that are performed at once.
-        sync_interval: how often a peer is asked for missed segments; None for never.
-        sync_format: whether a journal that is not formatted is formatted as peers are.
-        cache_bytes: newest transactions that are kept in memory for each journal; None for none.
+        rpc_address, web: addresses to listen on; port 0 is any free one.
+        rpc_port: port of this node in the `nodes` of a journal.
+        edits_directory: directory of the journals, each in a folder of its id.
+        edits_directories: other directories of single nameservices.
+        handlers: number of calls performed at once.
+        sync_interval: time between requests to peers for missed segments; None for never.
+        sync_format: whether an unformatted journal is formatted from its peers.
+        cache_bytes: size of each journal's cache of newest transactions; None for none.
         journals: those of `dfs.namenode.shared.edits.dir`.
-        access: who may call where nobody has to prove who he is.
+        access: permitted callers on a cluster without Kerberos.
         kerberos: None on a cluster without.
-        format_not_empty: whether a journal that holds segments may be formatted.
-        most_others: how many are kept beside `journals`; none where those are of all nameservices.
+        format_not_empty: whether a journal with segments may be formatted.
+        most_others: limit of journals besides `journals`; 0 if those are of all nameservices.
     """
 
     rpc_address: tuple[str, int]
@@ -80,10 +80,10 @@ class JournalNodeConfig:
 
     @classmethod
     def from_configuration(cls, configuration: Configuration) -> JournalNodeConfig:
-        """Read and check everything a JournalNode needs.
+        """Read and check everything that a JournalNode needs.
 
         Raises:
-            ConfigurationError: all that is wrong.
+            ConfigurationError: contains all faults.
         """
         settings = configuration.with_defaults(keys.DEFAULTS)
         faults = FaultCollector()
@@ -94,19 +94,19 @@ class JournalNodeConfig:
         return result
 
     def with_lists_of(self, other: JournalNodeConfig) -> JournalNodeConfig:
-        """The same settings, with what `other` says of who may call: this alone changes while a JournalNode runs."""
+        """Return the same settings with the access lists of `other`, which alone can change at run time."""
         kerberos = self.kerberos
         if kerberos is not None and other.kerberos is not None:
             kerberos = kerberos.with_lists_of(other.kerberos)
         return replace(self, access=other.access, kerberos=kerberos)
 
     def directory_of(self, nameservice: str | None) -> Path:
-        """Where the journals of a nameservice are kept (JournalNode.getLogDir)."""
+        """Return the directory of a nameservice's journals (JournalNode.getLogDir)."""
         return self.edits_directories.get(nameservice or "", self.edits_directory)
 
 
 class _Reader:
-    """Reads one key after the other; a faulty one yields a stand-in, and the faults are raised at the end."""
+    """Reader of one key after the other; a faulty one yields a substitute, and all faults are raised at the end."""
 
     def __init__(self, settings: Configuration, faults: FaultCollector) -> None:
         self._settings = settings
@@ -209,7 +209,7 @@ class _Reader:
         return tuple(found.values())
 
     def _shared_keys(self) -> list[tuple[str, str | None]]:
-        """Every form of dfs.namenode.shared.edits.dir, with the nameservice that it is for."""
+        """Return every form of dfs.namenode.shared.edits.dir, with its nameservice."""
         only = self._services[0] if len(self._services) == 1 else None
         shared = keys.SHARED_EDITS_DIR
         found: list[tuple[str, str | None]] = [(shared.name, only)]

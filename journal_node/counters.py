@@ -1,4 +1,4 @@
-"""What a journal of a JournalNode counts (JournalMetrics)."""
+"""Counters of a JournalNode's journal (JournalMetrics)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 PERCENTILES = (50, 75, 90, 95, 99)
 WINDOWS = (60, 300, 3600)
-"""Seconds that Hadoop summarises syncs of."""
+"""Windows in seconds for which Hadoop summarises syncs."""
 _SYNCS_KEPT = 10_000
 
 
@@ -31,7 +31,7 @@ class JournalCounters:
     last_journal_ms: int = 0
 
     def add_batch(self, transactions: int, size: int, seconds: float, *, lagging: bool, at: float) -> None:
-        """A batch of `size` bytes was written; `at` is in seconds since 1970."""
+        """Count a written batch of `size` bytes; `at` is in seconds since 1970."""
         self.batches_written += 1
         self.batches_written_while_lagging += lagging
         self.transactions_written += transactions
@@ -40,20 +40,20 @@ class JournalCounters:
         self.last_journal_ms = int(at * 1000)
 
     def copy(self) -> JournalCounters:
-        """The counts as they are now."""
+        """Return the current counts."""
         return replace(self)
 
 
 @dataclass(frozen=True, slots=True)
 class SyncSummary:
-    """Syncs of a window: how many, and seconds that so many percent of them stayed below."""
+    """Syncs of a window: their number, and by percentage, the duration that so many percent did not exceed."""
 
     count: int
     seconds: Mapping[int, float]
 
 
 class SyncTimes:
-    """How long the last syncs took, 10,000 at most; any thread may call.
+    """Durations of the last syncs, 10,000 at most; thread-safe.
 
     Args:
         clock: seconds.
@@ -69,7 +69,7 @@ class SyncTimes:
             self._syncs.append((self._clock(), seconds))
 
     def summary(self, window: int = WINDOWS[0]) -> SyncSummary:
-        """Syncs of the last `window` seconds."""
+        """Return the syncs of the last `window` seconds."""
         since = self._clock() - window
         with self._lock:
             recent = sorted(seconds for at, seconds in self._syncs if at >= since)

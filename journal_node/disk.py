@@ -1,4 +1,4 @@
-"""What a JournalNode asks of the folder that a journal is kept in; every change of it is one of these steps."""
+"""Interface of a journal's folder on a JournalNode; every change of the folder is one of these steps."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from journal.primitives import Buffer
 
 
 class Output(Protocol):
-    """A file that is appended to. Not for several threads at once.
+    """A file that is appended to; not thread-safe.
 
-    Every method but `close` raises OSError: what was to be written may be there in part.
+    Every method but `close` raises OSError: a part of the data may be written.
     """
 
     @property
@@ -19,54 +19,55 @@ class Output(Protocol):
         """Bytes in the file."""
 
     def append(self, data: bytes, *, sync: bool) -> None:
-        """Write `data` at the end; with `sync` it and all before it is durable when this returns."""
+        """Write `data` at the end; with `sync`, all of the file is durable on return."""
 
     def sync(self) -> None:
-        """Make what was appended durable; does nothing where it is."""
+        """Make the file durable, if it is not."""
 
     def close(self) -> None:
-        """Let go of the file as it is; raises nothing. A second call does nothing."""
+        """Close the file as it is; raises nothing. A second call does nothing."""
 
 
 class Disk(Protocol):
-    """The folder of one journal. Names are relative to it, with `/` between, such as `current/VERSION`.
+    """The folder of one journal. Names are relative to it, separated by `/`, such as `current/VERSION`.
 
-    Every method raises OSError. Those that change something are durable when they return, but for `create`,
-    `overwrite` and `Output`, and are done whole or not at all, but for `remove_tree` and `overwrite`.
+    Every method raises OSError. Changes are durable on return, except those of `create`, `overwrite` and `Output`.
+    Changes
+    are atomic, except those of `remove_tree` and `overwrite`.
 
     Attributes:
-        location: where it is, for logs and errors.
+        location: the folder, for logs and errors.
     """
 
     @property
     def location(self) -> str: ...
 
     def lock(self) -> None:
-        """Keep other processes out, where the folder exists; a second call does nothing.
+        """Lock the folder against other processes, if it exists; a second call does nothing.
 
         Raises:
-            StorageInUseError: another one is in.
+            StorageInUseError: another process has the lock.
         """
 
     def unlock(self) -> None:
-        """Let others in again."""
+        """Release the lock."""
 
-    # ---- looking ----
+    # ---- reading ----
 
     def exists(self, name: str) -> bool: ...
 
     def names(self, directory: str) -> list[str]:
-        """What is in `directory`; nothing where it does not exist."""
+        """Return the names in `directory`; an empty list if it does not exist."""
 
     def size(self, name: str) -> int: ...
 
     def read(self, name: str) -> bytes: ...
 
     def open(self, name: str) -> BinaryIO:
-        """A file to read; it can be read on when it is renamed."""
+        """Open a file for reading; it stays readable after a rename."""
 
     def content(self, name: str) -> AbstractContextManager[Buffer]:
-        """A whole file, however large."""
+        """Yield a whole file, however large."""
 
     # ---- changing ----
 
@@ -74,25 +75,25 @@ class Disk(Protocol):
         """Replace a small file by `data`."""
 
     def overwrite(self, name: str, data: bytes) -> None:
-        """Write `data` at the start of a file that is kept open, without sync."""
+        """Write `data` at the start of a file that stays open, without sync."""
 
     def create(self, name: str) -> Output:
-        """A new, empty file, which replaces the one of that name."""
+        """Create an empty file, which replaces an existing one."""
 
     def sync(self, name: str) -> None:
-        """Make the content of a file durable that somebody else may have written."""
+        """Make the content of a file durable, also what another process wrote."""
 
     def rename(self, source: str, target: str) -> None:
-        """Rename a file, over another one if there is one, or a directory."""
+        """Rename a file, replacing an existing one, or a directory."""
 
     def link(self, source: str, target: str) -> None:
         """Give a file a second name."""
 
     def remove(self, name: str) -> None:
-        """Remove a file; one that is missing is not a fault."""
+        """Remove a file, if it exists."""
 
     def make_directory(self, name: str) -> None:
-        """Make a directory, and those above it; "" is the folder itself. One that exists is not a fault."""
+        """Create a directory with its parents, unless it exists; "" is the folder itself."""
 
     def remove_tree(self, name: str) -> None:
-        """Remove a directory and all in it; one that is missing is not a fault."""
+        """Remove a directory with its content, if it exists."""

@@ -21,7 +21,7 @@ _SIZE_KEYS = "dfs.journalnode.edit-cache-size.bytes or .fraction"
 
 @dataclass(slots=True)
 class _Content:
-    """Batches one after the other without a gap, encoded by one layout."""
+    """Consecutive batches without a gap, encoded in one layout."""
 
     layout_version: int
     initial: int
@@ -41,7 +41,7 @@ class _Content:
             self.batches[self.oldest] = b""
             self.oldest += 1
         if self.oldest > len(self.batches) // 2:
-            # Dropped one by one from the front, each would move all the others.
+            # Delete many entries at once: each deletion at the front moves all others.
             del self.firsts[: self.oldest], self.batches[: self.oldest]
             self.oldest = 0
         self.firsts.append(first)
@@ -51,7 +51,7 @@ class _Content:
 
 
 class EditsCache:
-    """Batches that are on disk already, the newest ones, up to `capacity` bytes. Any thread may call."""
+    """The newest batches that are on disk, up to `capacity` bytes; thread-safe."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -59,16 +59,16 @@ class EditsCache:
         self._content: _Content | None = None
 
     def clear(self) -> None:
-        """Forget everything: what is on disk is not what was stored here."""
+        """Remove everything, because the content on disk was replaced."""
         with self._lock:
             self._content = None
 
     def store(self, records: bytes, first: int, last: int, layout_version: int) -> None:
-        """Add a batch that is on disk; the oldest ones give way to it."""
+        """Add a batch that is on disk; removes the oldest ones to make space."""
         with self._lock:
             if len(records) > self._capacity or not has_frames(layout_version):
-                problem = "more bytes than the cache may have" if has_frames(layout_version) else "of too old a layout"
-                _LOG.warning("txid %d to %d are not cached: %s; see %s", first, last, problem, _SIZE_KEYS)
+                problem = "larger than the cache" if has_frames(layout_version) else "their layout is too old"
+                _LOG.warning("txids %d to %d are not cached: %s; see %s", first, last, problem, _SIZE_KEYS)
                 self._content = None
                 return
             content = self._content
@@ -77,17 +77,15 @@ class EditsCache:
             content.add(records, first, last, self._capacity)
 
     def retrieve(self, since: int, max_transactions: int) -> JournaledEdits:
-        """Up to `max_transactions` from `since` on, behind a file header; none where `since` is still to come.
+        """Return up to `max_transactions` from `since` on, after a file header; none if `since` is not written yet.
 
         Raises:
-            EditsCacheMissError: `since` is not here any more, or never was.
+            EditsCacheMissError: `since` is no longer in the cache, or never was.
         """
         with self._lock:
             content = self._content
             if content is None:
-                raise EditsCacheMissError(
-                    "the cache is empty: nothing was written yet, or the last batch was too large"
-                )
+                raise EditsCacheMissError("the cache is empty: no batch was written yet, or the last one was too large")
             if since < content.first:
                 raise _miss(content, since, self._capacity)
             wanted = min(max_transactions, content.last - since + 1)
@@ -96,13 +94,13 @@ class EditsCache:
             start = bisect_right(content.firsts, since, lo=content.oldest) - 1
             end = bisect_right(content.firsts, since + wanted - 1)
             firsts, batches = content.firsts[start:end], content.batches[start:end]
-        # The batches do not change: they are cut without the lock.
+        # Batches do not change: they are cut without the lock.
         header = _HEADER.pack(content.layout_version, 0)
         return JournaledEdits(wanted, b"".join([header, *_cut(firsts, batches, since, since + wanted - 1)]))
 
 
 def _cut(firsts: list[int], batches: list[bytes], first: int, last: int) -> Iterator[bytes | memoryview]:
-    """`batches` without what lies before txid `first` and behind txid `last`."""
+    """Yield `batches` without transactions before `first` and after `last`."""
     for index, (begin, batch) in enumerate(zip(firsts, batches, strict=True)):
         start = _position(batch, first) if begin < first else 0
         end = _position(batch, last + 1) if index == len(batches) - 1 else len(batch)
@@ -110,16 +108,16 @@ def _cut(firsts: list[int], batches: list[bytes], first: int, last: int) -> Iter
 
 
 def _position(batch: bytes, txid: int) -> int:
-    """Where transaction `txid` begins; the end of the batch where it is none of its."""
+    """Return the start of transaction `txid`, or the end of the batch if all its transactions are older."""
     return next((frame.start for frame in hop(batch, 0, len(batch)) if frame.txid >= txid), len(batch))
 
 
 def _miss(content: _Content, since: int, capacity: int) -> EditsCacheMissError:
     oldest = content.first
     if since < content.initial:
-        problem = f"the cache began at txid {content.initial}, {since} was asked for"
+        problem = f"the cache began at txid {content.initial}, {since} was requested"
         return EditsCacheMissError(problem, missing=content.initial - since)
-    problem = f"the oldest txid in the cache is {oldest}, {since} was asked for"
+    problem = f"the oldest txid in the cache is {oldest}, {since} was requested"
     return EditsCacheMissError(
-        f"{problem}; {_SIZE_KEYS} above {capacity} bytes would keep more", missing=oldest - since
+        f"{problem}; set {_SIZE_KEYS} above {capacity} bytes to keep more", missing=oldest - since
     )

@@ -27,12 +27,12 @@ def _unlimited(_count: int) -> None:
 
 
 class HttpFetch:
-    """Fetches segments over HTTP.
+    """Fetcher of segments over HTTP.
 
     Args:
         timeout: seconds to wait for a connection, and for each piece.
-        pace: told the size of each piece that came, and waits where that is too fast.
-        may_ask: whether a host is one to fetch from.
+        pace: called with the size of each received piece; waits to limit the rate.
+        may_ask: whether segments may be fetched from a host.
     """
 
     def __init__(
@@ -46,16 +46,16 @@ class HttpFetch:
         self._may_ask = may_ask
 
     def __call__(self, url: str, namespace: StorageInfo) -> Iterator[bytes]:
-        """The whole segment at `url`, piece by piece.
+        """Yield the whole segment at `url` in pieces.
 
         Raises:
-            JavaIOError: it does not come, or not whole.
+            JavaIOError: the segment cannot be fetched completely.
         """
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or parts.path != _PATH:
-            raise JavaIOError(f"a segment cannot be fetched from {url!r}: http://HOST:PORT{_PATH}?... is expected")
+            raise JavaIOError(f"a segment cannot be fetched from {url!r}, expected http://HOST:PORT{_PATH}?...")
         if not self._may_ask(parts.hostname or ""):
-            raise JavaIOError(f"a segment is not fetched from {parts.hostname!a}, which is none of the JournalNodes")
+            raise JavaIOError(f"a segment is not fetched from {parts.hostname!a}, which is not one of the JournalNodes")
         try:
             with ClusterSession() as session:
                 yield from self._pieces(session, url)
@@ -75,17 +75,17 @@ class HttpFetch:
 
     def _body(self, answer: requests.Response, url: str, hint: str) -> Iterator[bytes]:
         if answer.status_code != requests.codes.ok:
-            # what it says is not passed on: whoever asks for a recovery may not be allowed to read it
+            # the body is not passed on, because the caller may not be permitted to read it
             said = answer.raw.read(_SAID_BYTES, decode_content=False)
-            _LOG.warning("%s is answered with status %d: %a", url, answer.status_code, said.decode("utf-8", "replace"))
-            raise JavaIOError(f"{url} is answered with status {answer.status_code}", hint=hint)
+            _LOG.warning("%s answered with status %d: %a", url, answer.status_code, said.decode("utf-8", "replace"))
+            raise JavaIOError(f"{url} answered with status {answer.status_code}", hint=hint)
         length = answer.headers.get("Content-Length", "")
         if not length.isdecimal():
-            raise JavaIOError(f"{url} is answered without Content-Length, so what comes could be cut unseen")
+            raise JavaIOError(f"{url} answered without Content-Length, so a truncated response would go unnoticed")
         received = 0
         for piece in answer.iter_content(_CHUNK_BYTES):
             received += len(piece)
             self._pace(len(piece))
             yield piece
         if received != int(length):
-            raise JavaIOError(f"{url} broke off after {received} of {length} bytes")
+            raise JavaIOError(f"the response of {url} ended after {received} of {length} bytes")

@@ -26,24 +26,24 @@ from journal.segment_file import map_file
 from journal_node.disk import Disk
 
 DEFAULT_PERMISSION = 0o700  # dfs.journalnode.edits.dir.perm
-# epochs, the VERSION file and what was accepted of a recovery
-_MOST_BYTES = 64 * 1024
+# epochs, VERSION and records of accepted recoveries
+_MAX_BYTES = 64 * 1024
 
 
 def below(root: Path, *, permission: int = DEFAULT_PERMISSION) -> Callable[[str], Disk]:
-    """Where journals are kept: each one in the folder of its id below `root`, as Hadoop has it.
+    """Return folders of journals by id, each below `root` as in Hadoop.
 
     Args:
-        permission: mode of the directories that are made.
+        permission: mode of created directories.
     """
     return lambda journal_id: FileDisk(root / journal_id, permission=permission)
 
 
 class FileDisk:
-    """`Disk` on `root`, which need not exist yet. Nothing is read through a symbolic link: much of it is served.
+    """`Disk` on `root`, which need not exist yet. Symbolic links are not followed, because segments are served.
 
-    What is fetched from a peer comes in beside the writer's calls, so the file that is kept open has a lock: a
-    number written to a descriptor that was closed could end up in whichever file got that one next.
+    Segments fetched from a peer are written in parallel to the writer's calls. So the file that stays open has a lock:
+    otherwise a number could be written to a closed descriptor that another file has got.
     """
 
     def __init__(self, root: Path, *, permission: int = DEFAULT_PERMISSION) -> None:
@@ -58,7 +58,7 @@ class FileDisk:
         return str(self._root)
 
     def path(self, name: str) -> Path:
-        """Where `name` is in the file system."""
+        """Return the path of `name`."""
         return self._root / name
 
     def lock(self) -> None:
@@ -68,12 +68,10 @@ class FileDisk:
             self._lock = lock
 
     def unlock(self) -> None:
-        self._let_go("")
+        self._close_moved("")
         lock, self._lock = self._lock, None
         if lock is not None:
             lock.release()
-
-    # ---- looking -------------------------------------------------------------------------------------------
 
     def exists(self, name: str) -> bool:
         return self.path(name).exists()
@@ -89,7 +87,7 @@ class FileDisk:
 
     def read(self, name: str) -> bytes:
         with self._faults(name, "read"):
-            return read_regular(self.path(name), _MOST_BYTES, follow=False)
+            return read_regular(self.path(name), _MAX_BYTES, follow=False)
 
     def open(self, name: str) -> BinaryIO:
         return open_regular(self.path(name), follow=False)
@@ -97,10 +95,8 @@ class FileDisk:
     def content(self, name: str) -> AbstractContextManager[Buffer]:
         return map_file(self.path(name), follow=False)
 
-    # ---- changing ------------------------------------------------------------------------------------------
-
     def write(self, name: str, data: bytes) -> None:
-        self._let_go(name)
+        self._close_moved(name)
         write_atomically(self.path(name), data)
 
     def overwrite(self, name: str, data: bytes) -> None:
@@ -119,7 +115,7 @@ class FileDisk:
             fsync_file(self.path(name))
 
     def rename(self, source: str, target: str) -> None:
-        self._let_go(source, target)
+        self._close_moved(source, target)
         rename_durably(self.path(source), self.path(target))
 
     def link(self, source: str, target: str) -> None:
@@ -141,7 +137,7 @@ class FileDisk:
         fsync_directory(path.parent)
 
     def remove_tree(self, name: str) -> None:
-        self._let_go(name)
+        self._close_moved(name)
         path = self.path(name)
         if path.exists():
             shutil.rmtree(path)
@@ -150,8 +146,8 @@ class FileDisk:
     def _faults(self, name: str, done: str) -> AbstractContextManager[None]:
         return file_faults(self.path(name), f"cannot be {done}")
 
-    def _let_go(self, *names: str) -> None:
-        """The file that is kept open will not be the one of its name any more, where it is one of `names` or in it."""
+    def _close_moved(self, *names: str) -> None:
+        """Close the file that stays open if it is one of `names` or in one, because it is about to be moved."""
         with self._keeping:
             kept = "" if self._kept is None else self._kept[0]
             if any(name in ("", kept) or kept.startswith(f"{name}/") for name in names):
@@ -189,7 +185,7 @@ class FileOutput:
 
     def sync(self) -> None:
         if self._synced < self._written:
-            # The size counts as data here; times do not matter.
+            # fdatasync includes the size; times are irrelevant here.
             with file_faults(self._path, "cannot be synced"):
                 os.fdatasync(self._file.fileno())
             self._synced = self._written

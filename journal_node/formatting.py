@@ -1,4 +1,4 @@
-"""Formats the journals of a JournalNode that does not run, as its peers have them."""
+"""Formatting of journals while the JournalNode is stopped, from its peers."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _ASK_SECONDS = 20.0
 def format_journals(
     config: JournalNodeConfig, *, only: str | None = None, namespace: Callable[[str | None], StorageInfo] | None = None
 ) -> dict[str, str]:
-    """Format journal `only`, or all of the configuration; returns for each what was done, "" where it is formatted.
+    """Format journal `only`, or all of the configuration. Returns the result for each, "" if it was formatted before.
 
-    One whose files are damaged is set aside first.
+    Damaged files are set aside first.
 
     Args:
-        namespace: what a nameservice's journals are formatted for; None where the peers tell it.
+        namespace: returns the namespace of a nameservice's journals; None to ask the peers.
 
     Raises:
-        SelfFormatError: no such journal is configured, or its peers do not say enough.
-        StorageError: a folder cannot be used, or a running JournalNode has it.
+        SelfFormatError: no such journal is configured, or its peers report too little.
+        StorageError: a folder cannot be used, or a running JournalNode uses it.
     """
     chosen = [each for each in config.journals if only in (None, each.journal_id)]
     if not chosen:
         wanted = "qjournal: URI" if only is None else f"journal {only}"
-        hint = "Set dfs.namenode.shared.edits.dir as the NameNodes have it."
+        hint = "Set dfs.namenode.shared.edits.dir as on the NameNodes."
         raise SelfFormatError(f"dfs.namenode.shared.edits.dir names no {wanted}", hint=hint)
     node = JournalNode(JournalPlaces(config))
     try:
@@ -61,13 +61,13 @@ def _format(
 ) -> str:
     journal_id, peers = chosen.journal_id, peers_of(config, chosen)
     disk = JournalPlaces(config)(journal_id)
-    with _telling_folders():
+    with _folder_faults():
         is_damaged = bool(JournalStorage(disk).damage())
         journal = None if is_damaged else node.open_journal(journal_id)
     if journal is not None and journal.is_formatted:
         return ""
     known = None if namespace is None else namespace(chosen.nameservice)
-    with _telling_folders():
+    with _folder_faults():
         if journal is not None:
             format_from_peers(journal, peers, known)
             return "formatted"
@@ -76,20 +76,20 @@ def _format(
 
 
 @contextmanager
-def _telling_folders() -> Iterator[None]:
-    """Tell what is wrong with a folder as what it is: nobody else is asked."""
+def _folder_faults() -> Iterator[None]:
+    """Turn a failure of a folder into a StorageError."""
     try:
         yield
     except RemoteError as fault:
         hint = (
-            "A JournalNode that works there has the journal already: leave it alone. Move a damaged folder away first, "
-            "then take the journal over from the peers."
+            "A JournalNode that runs there has the journal already: change nothing. Move a damaged folder away "
+            "first, then format the journal from its peers."
         )
         raise StorageError(fault.text, hint=hint) from fault
     except StorageInUseError as fault:
         raise StorageError(
             fault.message,
-            hint="A JournalNode or a second `journalnode format` works there; try again when it does not.",
+            hint="A JournalNode or a second `journalnode format` works there; try again when it has ended.",
         ) from fault
     except OSError as fault:
         raise StorageError(
@@ -98,11 +98,11 @@ def _telling_folders() -> Iterator[None]:
 
 
 def namespace_of_namenode(configuration: Configuration, nameservice: str | None) -> StorageInfo:
-    """The namespace of a nameservice, from the first of its NameNodes that answers.
+    """Return the namespace of a nameservice, from the first of its NameNodes that answers.
 
     Raises:
-        SelfFormatError: none does; it names the fault of each.
-        ConfigurationError: nothing says where they are.
+        SelfFormatError: no answer; contains the fault of each NameNode.
+        ConfigurationError: their addresses are missing.
     """
     settings = configuration.with_defaults(DEFAULTS)
     namenodes = tuple(namenode_ids(settings, nameservice)) if nameservice else ()
@@ -119,6 +119,6 @@ def namespace_of_namenode(configuration: Configuration, nameservice: str | None)
                 hint = hint or error.hint
     raise SelfFormatError(
         f"no NameNode reports its namespace: {'; '.join(faults)}",
-        hint=f"{hint} Where the other JournalNodes are ours, or of Hadoop 3.5, `checkpointer journalnode format "
+        hint=f"{hint} If the other JournalNodes run the checkpointer or Hadoop 3.5, `checkpointer journalnode format "
         "--from-peers` needs no NameNode.",
     )

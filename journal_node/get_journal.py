@@ -24,7 +24,7 @@ _CHUNK_BYTES = 65536
 
 
 class ServedSegment(Protocol):
-    """A segment to send: its file's name, and the first `size` bytes of `content`, which is closed then."""
+    """A segment to send: its file name, and the first `size` bytes of `content`, which is closed afterwards."""
 
     @property
     def name(self) -> str: ...
@@ -37,7 +37,7 @@ class ServedSegment(Protocol):
 
 
 class JournalSource(Protocol):
-    """What the servlet asks of the JournalNode; methods are called from many threads and raise HdfsErrors."""
+    """Interface of the JournalNode for the servlet; methods are called from many threads and raise HdfsErrors."""
 
     def is_formatted(self, journal_id: str) -> bool: ...
 
@@ -47,7 +47,7 @@ class JournalSource(Protocol):
 
 
 def get_journal_blueprint(source: JournalSource, throttle: Throttle | None = None) -> Blueprint:
-    """The blueprint of /getJournal; `throttle` bounds all that is sent together."""
+    """Return the blueprint of /getJournal; `throttle` limits the total rate of all responses."""
     throttle = throttle or Throttle(UNLIMITED)
     blueprint = Blueprint("get_journal", __name__)
 
@@ -57,7 +57,7 @@ def get_journal_blueprint(source: JournalSource, throttle: Throttle | None = Non
         _check_namespace(source, asked)
         found = source.find_segment(asked.journal_id, asked.segment_txid, in_progress_ok=asked.in_progress_ok)
         if found is None:
-            raise NoSuchSegmentError(f"there is no segment here that begins with txid {asked.segment_txid}")
+            raise NoSuchSegmentError(f"no segment here begins with txid {asked.segment_txid}")
         return file_answer(found.content, found.name, found.size, chunk_size=_CHUNK_BYTES, throttle=throttle)
 
     blueprint.register_error_handler(Exception, _answer_fault)
@@ -77,7 +77,7 @@ def _check_namespace(source: JournalSource, asked: JournalRequest) -> None:
 
 
 def _answer_fault(fault: Exception) -> Response:
-    """What Hadoop's servlet does: any fault that is no refusal is 500."""
+    """Return the answer of Hadoop's servlet: status 500 for every fault that is not a refusal."""
     if isinstance(fault, ServletError):
         only_compared = isinstance(fault, NoSuchSegmentError) and request.args.get("segmentTxId") == str(NO_SEGMENT)
         level = logging.DEBUG if only_compared else logging.WARNING
@@ -88,6 +88,6 @@ def _answer_fault(fault: Exception) -> Response:
     if isinstance(fault, (HdfsError, OSError)):
         _LOG.error("%s failed: %s", request.full_path, told(fault))
         return sentence_response(HTTPStatus.INTERNAL_SERVER_ERROR, f"the segment cannot be sent: {told(fault)}")
-    _LOG.error("%s failed in an unexpected way", request.full_path, exc_info=fault)
-    sentence = "the request failed for a reason of this server's own, its log says more"
+    _LOG.error("%s failed unexpectedly", request.full_path, exc_info=fault)
+    sentence = "the request failed because of an internal error, see the server's log"
     return sentence_response(HTTPStatus.INTERNAL_SERVER_ERROR, sentence)

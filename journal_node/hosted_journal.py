@@ -1,9 +1,9 @@
-"""One journal of a JournalNode: the promises it makes and the segment it writes (Journal).
+"""One journal of a JournalNode: its promises and the segment that it writes (Journal).
 
-`rules` decides, and this makes the decision last: a promise and a writer's epoch are on disk before they count, a
-batch is written before it is acknowledged. Each is synced too, unless a majority is known to have it. A write that
-fails lets go of the open segment, so that no later batch can follow a hole. Calls of writers take the lock, readers
-do not.
+`rules` decides, and this module makes decisions durable: a promise and a writer's epoch are on disk before they take
+effect, a batch is written before it is acknowledged. Each is synced too, unless a majority is known to have it. A
+failed write closes the open segment, so that no later batch can follow a hole. Calls of writers take the lock, those of
+readers do not.
 """
 
 from __future__ import annotations
@@ -42,19 +42,20 @@ _SLOW_SYNC_SECONDS = 1.0
 
 
 class HostedJournal:
-    """The journal in the folder `disk`, for one writer at a time and any number of readers, who never wait for it.
+    """The journal in the folder `disk`, for one writer at a time and any number of readers, who never wait for the
+    writer.
 
-    Methods raise RemoteError where they refuse, OSError and JournalError where the folder fails.
+    Methods raise RemoteError for a refusal, OSError and JournalError for a failure of the folder.
 
     Args:
         journal_id: its name, for logs.
-        cache: keeps the newest transactions in memory; None where readers get none of those.
-        clock: seconds, for how long a sync takes.
-        wall_clock: seconds since 1970, for when a batch came.
+        cache: keeps the newest transactions in memory; None without a cache.
+        clock: seconds, for the duration of syncs.
+        wall_clock: seconds since 1970, for the time of batches.
 
     Attributes:
         highest: newest transaction on disk.
-        failure: what went wrong with the folder, until a batch is written again.
+        failure: error of the folder, until a batch is written again.
     """
 
     def __init__(
@@ -82,29 +83,27 @@ class HostedJournal:
         self._output: Output | None = None
 
     def open(self) -> None:
-        """Read what is there."""
+        """Read the folder."""
         self.storage.open()
         if self.storage.info is not None:
             self.reload()
 
     def close(self) -> None:
-        """Let go of the folder; the segment in progress stays as it is. Calls that come later are refused."""
+        """Release the folder; the segment in progress stays as it is. Later calls are refused."""
         with self.lock:
             self._closed = True
             self.abort()
             self.storage.close()
-
-    # ---- state ---------------------------------------------------------------------------------------------
 
     @property
     def is_formatted(self) -> bool:
         return self.storage.info is not None
 
     def require_formatted(self) -> StorageInfo:
-        """Its namespace.
+        """Return the namespace.
 
         Raises:
-            JournalNotFormattedError: there is none.
+            JournalNotFormattedError: the journal is not formatted.
         """
         self.require_open()
         info = self.storage.info
@@ -113,22 +112,22 @@ class HostedJournal:
         return info
 
     def require_open(self) -> None:
-        """Raises JavaIOError where the folder was let go of, for another process may have it by now."""
+        """Raise JavaIOError after `close`, because another process may use the folder."""
         if self._closed:
             raise JavaIOError(f"journal {self.journal_id} is closed")
 
     @property
     def open_segment(self) -> OpenSegment | None:
-        """The segment that is written now."""
+        """The segment that is being written."""
         return self._open
 
     @property
     def lag(self) -> int:
-        """Committed transactions that are not here."""
+        """Number of committed transactions that are missing here."""
         return max(0, self.epochs.committed - self.highest)
 
     def reload(self) -> None:
-        """Take epochs and the newest transaction from the folder, after it was changed as a whole."""
+        """Load epochs and the newest transaction after a change of the whole folder."""
         self.abort()
         self.epochs = self.storage.load_epochs()
         self.highest = 0
@@ -136,7 +135,7 @@ class HostedJournal:
         self.forget_cached()
 
     def _find_latest(self) -> int | None:
-        """First txid of the newest segment that holds a transaction; emptier ones are moved aside."""
+        """Return the first txid of the newest segment with a transaction; empty ones are moved aside."""
         for segment in reversed(self.storage.segments.listed()):
             end = self.end_of(segment)
             if end.last is None and not end.damage:
@@ -147,28 +146,28 @@ class HostedJournal:
         return None
 
     def end_of(self, segment: StoredSegment) -> SegmentEnd:
-        """How far it reaches; damage is logged."""
+        """Return the end of a segment, and log damage."""
         end = self.storage.segments.end_of(segment)
         if end.damage:
             _LOG.error("%s in %s is damaged: %s", segment.name, self.storage.location, end.damage)
         return end
 
     def abort(self) -> None:
-        """Let go of the open segment, which stays in progress."""
+        """Close the open segment, which stays in progress."""
         output, self._output, self._open = self._output, None, None
         if output is not None:
             output.close()
 
     def forget_cached(self) -> None:
-        """What is in memory need not be what a majority has: another writer has begun, or a copy was replaced."""
+        """Clear the cache, because another writer has begun or a copy was replaced."""
         if self.cache is not None:
             self.cache.clear()
 
     def admit(self, admission: Admission) -> None:
-        """Let an admission count, durably where it has to be; raises its refusal."""
+        """Clear the cache: another writer has begun, or a copy was replaced, so a majority may differ from it."""
         now, epochs = self.epochs, admission.epochs
         if epochs.promised != now.promised:
-            _LOG.info("%s: epoch %d is promised, after %d", self.journal_id, epochs.promised, now.promised)
+            _LOG.info("%s: epoch %d is promised after %d", self.journal_id, epochs.promised, now.promised)
             self.storage.save_promise(epochs.promised)
         self.epochs = replace(epochs, committed=now.committed)
         if epochs.committed != now.committed:
@@ -178,16 +177,14 @@ class HostedJournal:
             raise admission.refusal
 
     def check_vote(self) -> None:
-        """Refuse to tell what segments there are where those of before are unknown.
+        """Refuse to report segments while earlier ones are unknown.
 
         Raises:
             JavaIOError: this node formatted itself, and no segment was begun here since.
         """
         if self.storage.self_formatted:
-            problem = "was formatted from its peers and knows nothing of segments begun before"
-            raise JavaIOError(f"journal {self.journal_id} {problem}; it takes part once the next one begins")
-
-    # ---- a writer's calls ----------------------------------------------------------------------------------
+            problem = "was formatted from its peers and lacks segments begun before"
+            raise JavaIOError(f"journal {self.journal_id} {problem}; it participates from the next segment on")
 
     def new_epoch(self, namespace: StorageInfo, epoch: int) -> int | None:
         with self.lock:
@@ -220,7 +217,7 @@ class HostedJournal:
             self.require_formatted()
             self.admit(admit_write(self.epochs, request))
             if count == 0:
-                return  # it came for the sake of the committed txid
+                return  # the batch was sent for its committed txid
             check_size(count, len(records))
             verdict = check_batch(self._open, segment_txid, first_txid)
             if verdict.abort:
@@ -234,7 +231,7 @@ class HostedJournal:
             self.check(request)
 
     def end_writing(self, first: int) -> int | None:
-        """Close the segment that begins with `first`; its last txid, None where it is not the open one."""
+        """Close the segment that begins with `first`; returns its last txid, or None if it is not the open one."""
         segment = self._open
         if segment is None or segment.first != first:
             return None
@@ -248,7 +245,7 @@ class HostedJournal:
             self.storage.segments.purge(min_txid_to_keep, keep=open_first)
 
     def check(self, request: RequestInfo) -> None:
-        """Listen to a writer, or raise why not."""
+        """Accept a writer's call, or raise the refusal."""
         self.require_formatted()
         self.admit(admit(self.epochs, request))
 
@@ -257,17 +254,17 @@ class HostedJournal:
         if existing is None:
             return
         if not existing.in_progress:
-            raise IllegalStateError(f"{existing.name} is finalized already, no segment can begin with txid {txid}")
-        # A writer that stopped right after the start leaves START_LOG_SEGMENT alone, and was never ahead with it.
+            raise IllegalStateError(f"{existing.name} is finalized already, a segment cannot begin with txid {txid}")
+        # A writer that stopped right after the start leaves only START_LOG_SEGMENT, and was never ahead with it.
         end = self.end_of(existing)
         if end.damage or end.last != txid:
-            raise IllegalStateError(f"{existing.name} exists and holds not just transaction {txid}")
+            raise IllegalStateError(f"{existing.name} exists with other transactions than {txid}")
 
     def _append(self, first_txid: int, count: int, records: bytes) -> None:
         assert self._open is not None
         assert self._output is not None
         last = first_txid + count - 1
-        # What is committed is durable on a majority: this node is catching up, and need not slow that down.
+        # Committed transactions are durable on a majority: this node is catching up, and skips the sync.
         lagging = last <= self.epochs.committed
         began = self._clock()
         try:
@@ -277,7 +274,7 @@ class HostedJournal:
             raise
         seconds = self._clock() - began
         if seconds > _SLOW_SYNC_SECONDS:
-            _LOG.warning("%s: the sync of txid %d to %d took %.1f s", self.journal_id, first_txid, last, seconds)
+            _LOG.warning("%s: the sync of txids %d to %d took %.1f s", self.journal_id, first_txid, last, seconds)
         self.counters.add_batch(count, len(records), seconds, lagging=lagging, at=self._wall_clock())
         self.sync_times.add(seconds)
         self.highest, self.failure = last, ""

@@ -1,4 +1,4 @@
-"""The beans of a JournalNode, by which Hadoop's tools and dashboards know it (JournalNodeMXBean, JournalMetrics)."""
+"""The beans of a JournalNode for Hadoop's tools and dashboards (JournalNodeMXBean, JournalMetrics)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MEBI: Final = 1 << 20
 
 
 def journal_node_beans(facts: JournalNodeFacts) -> list[Bean]:
-    """JournalNodeInfo, JvmMetrics, the RPC server's, and one bean a journal."""
+    """Return JournalNodeInfo, JvmMetrics, the RPC server's bean, and one per journal."""
     rpc = [] if facts.rpc is None else [_rpc(facts.rpc)]
     return [_info(facts), _process(), *rpc, *map(_journal, facts.journals)]
 
@@ -27,7 +27,7 @@ def _mean(total: float, count: int) -> float:
 
 
 def _process() -> Bean:
-    """What dashboards of a JVM show, of this process; no attribute where Python has nothing of the kind."""
+    """Return the values of this process for dashboards of a JVM, without attributes that Python lacks."""
     resident, threads = resident_memory() / _MEBI, threading.active_count()
     attributes = {
         "tag.Context": "jvm",
@@ -42,7 +42,7 @@ def _process() -> Bean:
 
 
 def _rpc(facts: RpcFacts) -> Bean:
-    """RpcMetrics; times are means in milliseconds since the start, where Hadoop's are of the last interval."""
+    """Return RpcMetrics; times are means in milliseconds since the start, those of Hadoop since the last interval."""
     counts, name = facts.counts, f"RpcActivityForPort{facts.port}"
     attributes = {
         "tag.port": str(facts.port),
@@ -70,7 +70,7 @@ def _info(facts: JournalNodeFacts) -> Bean:
         "org.apache.hadoop.hdfs.qjournal.server.JournalNode",
         {
             "JournalsStatus": json.dumps(formatted, separators=(",", ":")),
-            # ours: why journals are not served
+            # not in Hadoop: why journals are not served
             "FailingJournals": json.dumps(dict(facts.failing), separators=(",", ":")),
             "HostAndPort": facts.address,
             "ClusterIds": sorted({info.cluster_id for info in known}),

@@ -1,4 +1,4 @@
-"""What a JournalNode tells of itself and its journals: one immutable value a question, for /status, /jmx, /metrics."""
+"""State of a JournalNode and its journals as immutable values, for /status, /jmx and /metrics."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from journal_node.hosted_journal import HostedJournal
 class JournalFacts:
     """A journal at one moment.
 
-    `info` is None while it is not formatted, `open_first` while nothing is written; `syncs` are by the seconds of the
-    window.
+    `info` is None while it is not formatted, `open_first` while no segment is open; `syncs` are by the window in
+    seconds.
     """
 
     journal_id: str
@@ -36,7 +36,7 @@ class JournalFacts:
 
 @dataclass(frozen=True, slots=True)
 class RpcFacts:
-    """An RPC server: its port, what it counted, connections that are open and calls that wait for a handler."""
+    """An RPC server: port, counts, open connections and calls that wait for a handler."""
 
     port: int
     counts: RpcCounts
@@ -46,9 +46,10 @@ class RpcFacts:
 
 @dataclass(frozen=True, slots=True)
 class JournalNodeFacts:
-    """The process: host:port of its RPC server, start in seconds since the epoch, what peers were refused by reason.
+    """The process: host:port of its RPC server, start in seconds since the epoch, counts of refused peers by reason.
 
-    `failing` says why journals are not served, or why their folder failed, by their id. `rpc` is None without a server.
+    `failing` has the reason of each journal that is not served or whose folder failed, by id. `rpc` is None without a
+    server.
     """
 
     address: str
@@ -61,7 +62,7 @@ class JournalNodeFacts:
 
 
 def journal_facts(journal: HostedJournal) -> JournalFacts:
-    """The journal as it is now; waits for no writer."""
+    """Return the current state of a journal, without waiting for its writer."""
     epochs, opened = journal.epochs, journal.open_segment
     return JournalFacts(
         journal_id=journal.journal_id,
@@ -79,7 +80,7 @@ def journal_facts(journal: HostedJournal) -> JournalFacts:
 
 
 def node_status(facts: JournalNodeFacts) -> Mapping[str, Any]:
-    """GET /status of a JournalNode."""
+    """Return the document of GET /status of a JournalNode."""
     return {
         "role": "journalnode",
         "address": facts.address,

@@ -16,7 +16,7 @@ _PREFIX = "hdfs_journalnode"
 
 _GAUGES: tuple[tuple[str, str, Callable[[JournalFacts], float | None]], ...] = (
     ("journal_formatted", "1 for a journal that is formatted.", lambda each: float(each.info is not None)),
-    ("promised_epoch", "Newest epoch that was promised to a writer.", lambda each: each.promised_epoch),
+    ("promised_epoch", "Newest epoch promised to a writer.", lambda each: each.promised_epoch),
     ("writer_epoch", "Epoch of the writer that began the last segment.", lambda each: each.writer_epoch),
     ("highest_txid", "Newest transaction on disk.", lambda each: each.highest_txid),
     ("committed_txid", "Newest transaction known to be on a majority.", lambda each: each.committed_txid),
@@ -41,18 +41,18 @@ _COUNTERS: tuple[tuple[str, str, Callable[[JournalFacts], float]], ...] = (
 
 
 def journal_metrics_blueprint(facts: Callable[[], JournalNodeFacts]) -> Blueprint:
-    """The blueprint of /metrics; `facts` is asked once a scrape, from any thread."""
+    """Return the blueprint of /metrics; `facts` is called once per scrape, from any thread."""
     return collector_blueprint(JournalNodeCollector(facts))
 
 
 class JournalNodeCollector(Collector):
-    """Turns the state of a JournalNode into metric families, with a label for the journal."""
+    """Collector of a JournalNode's metric families, with a label for the journal."""
 
     def __init__(self, facts: Callable[[], JournalNodeFacts]) -> None:
         self._facts = facts
 
     def describe(self) -> Iterator[Metric]:
-        """Names nothing ahead, so that registering asks for no state."""
+        """Return nothing, so that registering reads no state."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:

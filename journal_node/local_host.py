@@ -1,4 +1,4 @@
-"""Whether a host is this machine; nothing is sent to find out."""
+"""Detection of this machine's own addresses, without sending anything."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ANY_PORT = 9
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether all addresses of `host` are this machine's own; one that cannot be resolved has none here."""
+    """Whether all addresses of `host` belong to this machine; False if it cannot be resolved."""
     try:
         found = socket.getaddrinfo(host, _ANY_PORT, type=socket.SOCK_DGRAM)
         return all(_is_own(family, address) for family, _, _, _, address in found)
@@ -19,7 +19,7 @@ def is_this_machine(host: str) -> bool:
 
 
 def _is_own(family: socket.AddressFamily, address: tuple[Any, ...]) -> bool:
-    """Packets to an own address come from there; binding to it would tell nothing with ip_nonlocal_bind."""
+    """Whether packets to the address come from it; a bind would prove nothing with ip_nonlocal_bind."""
     if ip_address(address[0]).is_loopback:
         return True
     with socket.socket(family, socket.SOCK_DGRAM) as probe:

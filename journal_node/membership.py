@@ -1,4 +1,4 @@
-"""Which JournalNodes of a journal are the others."""
+"""The other JournalNodes of a journal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def others(nodes: Sequence[NodeAddress], own_port: int, is_local: Callable[[str], bool]) -> tuple[NodeAddress, ...]:
-    """`nodes` but for this one, which is on this host and has `own_port` (JournalNodeSyncer.getJournalAddrList)."""
+    """Return `nodes` without this one, which is on this host with `own_port` (JournalNodeSyncer.getJournalAddrList)."""
     found = tuple(node for node in nodes if node.port != own_port or not is_local(node.host))
     if len(found) == len(nodes):
         _LOG.warning("none of %s is this node, which listens on port %d", ", ".join(map(str, nodes)), own_port)

@@ -14,8 +14,8 @@ LAST_WRITER_EPOCH: Final = "last-writer-epoch"
 COMMITTED_TXID: Final = "committed-txid"
 PAXOS: Final = "current/paxos"
 EDITS_SYNC: Final = "edits.sync"
-DAMAGED: Final = "damaged"  # ours: what was set aside when the journal was formatted from its peers
-SELF_FORMATTED: Final = "current/self-formatted"  # ours: this node knows nothing of segments begun before
+DAMAGED: Final = "damaged"  # not in Hadoop: files set aside when the journal was formatted from its peers
+SELF_FORMATTED: Final = "current/self-formatted"  # not in Hadoop: this node lacks segments begun before
 
 _FINALIZED = re.compile(r"edits_[0-9]+-([0-9]+)")
 _IN_PROGRESS = re.compile(r"edits_inprogress_([0-9]+)(?:\..*)?")
@@ -30,7 +30,7 @@ def finalized(first: int, last: int) -> str:
 
 
 def download(first: int, epoch: int) -> str:
-    """What a recovery of `epoch` fetched from another node, until it takes the place of the own copy."""
+    """Return the name of a copy fetched by the recovery of `epoch`, until it replaces the own copy."""
     return f"{in_progress(first)}.epoch={epoch}"
 
 
@@ -39,7 +39,7 @@ def paxos(first: int) -> str:
 
 
 def synced(first: int, last: int) -> str:
-    """A finalized segment on its way from another node."""
+    """Return the name of a finalized segment that is being fetched from another node."""
     return f"{EDITS_SYNC}/{segment_name(first, last)}"
 
 

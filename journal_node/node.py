@@ -1,4 +1,4 @@
-"""A JournalNode: all its journals, each opened when it is first asked for (JournalNode, JournalNodeRpcServer)."""
+"""A JournalNode: all its journals, each opened by the first call for it (JournalNode, JournalNodeRpcServer)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Slot:
-    """A journal's place, which is filled by the first call that finds it well."""
+    """Place of a journal, filled by the first call that can open it."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     journal: HostedJournal | None = None
@@ -46,7 +46,7 @@ class _Slot:
 
     @property
     def is_needless(self) -> bool:
-        """Whether it holds nothing: anybody may ask for any name."""
+        """Whether the slot can be removed: a caller may name any journal."""
         if self.calls or self.kept or (self.journal is not None and self.journal.is_formatted):
             return False
         try:
@@ -56,18 +56,18 @@ class _Slot:
 
 
 class JournalNode:
-    """`QJournal` on journals of its own; any thread may call. Journals do not wait for each other.
+    """`QJournal` on local journals; thread-safe. Journals do not wait for each other.
 
-    What goes wrong with a journal's folder becomes a JavaIOError of the call, as in Hadoop.
+    A failure of a journal's folder becomes a JavaIOError of the call, as in Hadoop.
 
     Args:
         disks: the folder of a journal by its id, such as `file_disk.below(root)`.
-        fetch: gets segments from other nodes.
+        fetch: fetches segments from other nodes.
         is_here: whether a host is this machine.
-        cache_bytes: how much of the newest transactions each journal keeps in memory; None for nothing.
-        known: ids of the journals that are kept here in any case.
-        most: how many others there may be, None for any number.
-        format_not_empty: whether one that holds segments may be formatted.
+        cache_bytes: size of each journal's cache of newest transactions; None for none.
+        known: ids of the journals that are always accepted.
+        most: limit of other journals, None for no limit.
+        format_not_empty: whether a journal with segments may be formatted.
     """
 
     def __init__(
@@ -95,39 +95,39 @@ class JournalNode:
         self._from_url: str | None = None
 
     def announce(self, http_port: int, from_url: str) -> None:
-        """Tell callers from now on where segments are served."""
+        """Set the addresses of the segments, to be reported to callers."""
         self._http_port, self._from_url = http_port, from_url
 
     def close(self) -> None:
-        """Let go of all journals; further calls are refused. A second call does nothing."""
+        """Close all journals; further calls are refused. A second call does nothing."""
         with self._lock:
             self._closed = True
             slots = list(self._slots.values())
         for slot in slots:
-            # A call may be at opening the journal.
+            # A call may be opening the journal.
             with slot.lock:
                 journal = slot.journal
             if journal is not None:
                 journal.close()
 
     def journals(self) -> list[HostedJournal]:
-        """The journals that are open."""
+        """Return the open journals."""
         with self._lock:
             slots = list(self._slots.values())
         return [slot.journal for slot in slots if slot.journal is not None]
 
     def failures(self) -> dict[str, str]:
-        """Why journals that are kept here cannot be opened, or their folder failed at the last call, by their id."""
+        """Return why journals cannot be opened, or their folder failed at the last call, by id."""
         with self._lock:
             slots = list(self._slots.items())
         found = {name: slot.failure if slot.journal is None else _failure(slot.journal) for name, slot in slots}
         return {name: failure for name, failure in found.items() if failure}
 
     def open_journal(self, journal_id: str) -> HostedJournal:
-        """The journal of that id, formatted or not, which is known from now on.
+        """Return the journal of that id, formatted or not, and keep it.
 
         Raises:
-            RemoteError: its folder cannot be worked with, or the node is closed.
+            RemoteError: its folder cannot be used, or the node is closed.
         """
         with self._called(journal_id) as slot:
             slot.kept = True
@@ -135,7 +135,7 @@ class JournalNode:
 
     @contextmanager
     def _called(self, journal_id: str) -> Iterator[_Slot]:
-        """The place of a journal for one call; what was asked for in vain leaves none behind."""
+        """Yield the slot of a journal for one call; removes it afterwards if it is empty."""
         check_journal_id(journal_id)
         with self._lock:
             self._refuse_when_closed()
@@ -177,7 +177,7 @@ class JournalNode:
             raise JavaIOError("this JournalNode is stopping")
 
     def _refuse_unknown(self, journal_id: str) -> None:
-        """Each journal takes descriptors and room on the disk, so it is not for callers to say how many there are."""
+        """Refuse further journals at the limit, because each uses descriptors and disk space."""
         if self._most is None or journal_id in self._known or journal_id in self._slots:
             return
         if sum(each not in self._known for each in self._slots) >= self._most:
@@ -205,8 +205,6 @@ class JournalNode:
                 journal.failure = told(fault)
                 raise
 
-    # ---- whole journals ------------------------------------------------------------------------------------
-
     def is_formatted(self, journal_id: str) -> bool:
         with self._working(journal_id) as journal:
             return journal.is_formatted
@@ -221,15 +219,13 @@ class JournalNode:
             return JournalState(journal.epochs.promised, self._http_port, self._from_url)
 
     def get_storage_info(self, journal_id: str) -> StorageInfo:
-        """Its VERSION, for a node that formats itself (InterQJournalProtocol of 3.5)."""
+        """Return its VERSION, for a node that formats itself (InterQJournalProtocol of 3.5)."""
         with self._working(journal_id) as journal:
             return journal.require_formatted()
 
     def new_epoch(self, journal_id: str, namespace: StorageInfo, epoch: int) -> int | None:
         with self._working(journal_id) as journal:
             return journal.new_epoch(namespace, epoch)
-
-    # ---- a writer's calls ----------------------------------------------------------------------------------
 
     def start_log_segment(self, request: RequestInfo, txid: int, layout_version: int) -> None:
         with self._working(request.journal_id) as journal:
@@ -259,8 +255,6 @@ class JournalNode:
         with self._working(request.journal_id) as journal:
             recovery.accept_recovery(journal, request, state, from_url, self._fetch, self._is_own)
 
-    # ---- reading -------------------------------------------------------------------------------------------
-
     def get_edit_log_manifest(self, journal_id: str, since: int, *, in_progress_ok: bool) -> NodeManifest:
         with self._working(journal_id) as journal:
             manifest = reading.edit_log_manifest(journal, since, in_progress_ok=in_progress_ok)
@@ -271,11 +265,9 @@ class JournalNode:
             return reading.journaled_edits(journal, since, max_transactions)
 
     def find_segment(self, journal_id: str, first: int, *, in_progress_ok: bool) -> SegmentFile | None:
-        """The segment that begins with `first`, to send it; the caller closes its content."""
+        """Return the segment that begins with `first` for sending; the caller closes its content."""
         with self._working(journal_id) as journal:
             return reading.find_segment(journal, first, in_progress_ok=in_progress_ok)
-
-    # ---- upgrades ------------------------------------------------------------------------------------------
 
     def get_journal_ctime(self, journal_id: str) -> int:
         with self._working(journal_id) as journal:
@@ -309,7 +301,7 @@ class JournalNode:
 
 
 def _failure(journal: HostedJournal) -> str:
-    """Why the folder of an open journal failed, or lost its VERSION; "" where nothing is wrong."""
+    """Return why the folder of an open journal failed, or lost its VERSION; "" if neither."""
     if journal.failure or journal.is_formatted:
         return journal.failure
     with suppress(OSError):
@@ -333,7 +325,7 @@ def _replace_hint(journal_id: str) -> str:
 
 @contextmanager
 def _refusals(journal_id: str) -> Iterator[None]:
-    """Tell faults of a journal's folder as Hadoop does."""
+    """Report failures of a journal's folder as Hadoop does."""
     try:
         yield
     except RpcError:

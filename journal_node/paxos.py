@@ -1,13 +1,13 @@
-"""Recovery of a segment as a round of paxos: what a node tells, what it accepts, the record it keeps (Journal).
+"""Recovery of a segment as a round of paxos: reports, acceptance, and the record of it (Journal).
 
-A node tells what it holds (prepare), then takes the copy that was chosen (accept). The record in `paxos/FIRST` says
-which copy was accepted, and in which epoch; it is on disk before the node answers. The copy itself is fetched and
-checked before that, and put in place after it: a kill in between is made good by whoever looks next.
+A node reports its copy (prepare), then accepts the chosen copy (accept). The record in `paxos/FIRST` names the accepted
+copy and its epoch; it is on disk before the node answers. The copy itself is fetched and checked before that, and put
+in place after it; after a kill in between, the next access completes this step.
 
-What can never happen: a record of a later epoch gives way to an older one; a finalized copy becomes one of another
-length; a committed transaction goes. Each would undo what a majority has decided, so each is an assertion and not a
-refusal. The record goes when the segment is finalized, for its length is decided then, and when a segment of its txid
-starts over.
+What can never happen: an older record replaces one of a later epoch; a finalized copy changes its length; a committed
+transaction is removed. Each would undo the decision of a majority, so each is an assertion and not a refusal. The
+record is removed when the segment is finalized, because its length is then decided, and when a segment of its txid
+starts again.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from journal_node.rules import Epochs, check_range
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A recovery that was accepted here, and in which epoch (PersistedRecoveryPaxosData)."""
+    """An accepted recovery with its epoch (PersistedRecoveryPaxosData)."""
 
     segment: SegmentState
     epoch: int
 
 
 class Download(Enum):
-    """What a copy from another node is needed for, before a recovery is accepted."""
+    """Purpose of a copy from another node, before a recovery is accepted."""
 
-    NOTHING = "the own copy is the wanted one"
-    COMPARISON = "the own copy is as long as the wanted one, and may be another"
-    REPLACEMENT = "there is no own copy, or one of another length"
+    NOTHING = "the own copy is the chosen one"
+    COMPARISON = "the own copy is as long as the chosen one, but may differ"
+    REPLACEMENT = "the own copy is missing or has another length"
 
 
 def encode_accepted(accepted: Accepted) -> bytes:
-    """Content of `paxos/FIRST`: the delimited message, and the same as text for whoever looks into it."""
+    """Return the content of `paxos/FIRST`: the delimited message, and the same as text for human readers."""
     message = pb.PersistedRecoveryPaxosData(
         segmentState=segment_message(accepted.segment), acceptedInEpoch=unsigned(accepted.epoch, 64)
     )
@@ -51,10 +51,10 @@ def encode_accepted(accepted: Accepted) -> bytes:
 
 
 def decode_accepted(data: bytes, first_txid: int) -> Accepted:
-    """What `paxos/FIRST` says of the segment that begins with `first_txid`.
+    """Parse `paxos/FIRST` of the segment that begins with `first_txid`.
 
     Raises:
-        IllegalStateError: it is no such record, or one of another segment.
+        IllegalStateError: the record is invalid, or of another segment.
     """
     try:
         message = DelimitedReader(data).read(pb.PersistedRecoveryPaxosData)
@@ -62,21 +62,21 @@ def decode_accepted(data: bytes, first_txid: int) -> Accepted:
         raise IllegalStateError(f"the record of the recovery of segment {first_txid} is damaged: {fault}") from fault
     accepted = Accepted(segment_of(message.segmentState), signed(message.acceptedInEpoch, 64))
     if accepted.segment.first != first_txid:
-        problem = f"the record of the recovery of segment {first_txid} is about segment {accepted.segment.first}"
+        problem = f"the record of the recovery of segment {first_txid} is of segment {accepted.segment.first}"
         raise IllegalStateError(problem)
     return accepted
 
 
 def prepared(segment: SegmentState | None, accepted: Accepted | None, epochs: Epochs) -> PreparedRecovery:
-    """What a node tells whoever recovers; `segment` is its own copy (Journal.prepareRecovery).
+    """Return the report for a recovery; `segment` is the own copy (Journal.prepareRecovery).
 
     Raises:
-        AssertionRemoteError: the copy is not what was accepted.
+        AssertionRemoteError: the copy is not the accepted one.
     """
     if segment is not None and not segment.in_progress:
-        accepted = None  # another length is never decided once a segment is finalized
+        accepted = None  # the length of a finalized segment is final
     if accepted is not None and (segment is None or segment.last != accepted.segment.last):
-        found = "nothing of it" if segment is None else f"it up to txid {segment.last}"
+        found = "no copy" if segment is None else f"a copy up to txid {segment.last}"
         problem = (
             f"segment {accepted.segment.first} was accepted up to txid {accepted.segment.last}, this node has {found}"
         )
@@ -92,19 +92,20 @@ def prepared(segment: SegmentState | None, accepted: Accepted | None, epochs: Ep
 def wants_download(
     wanted: SegmentState, own: SegmentState | None, before: Accepted | None, epoch: int, committed: int
 ) -> Download:
-    """Whether a copy has to be fetched before `wanted` can be accepted in `epoch` (Journal.acceptRecovery).
+    """Return whether a copy has to be fetched before `wanted` can be accepted in `epoch` (Journal.acceptRecovery).
 
-    Stricter than Hadoop, which never compares: the transactions of a writer that reached this node alone have the
-    same txids as those that a later writer had a majority take.
+    Stricter than Hadoop, which never compares: a writer's transactions that reached only this node can have the same
+    txids
+    as a later writer's transactions on a majority.
 
     Args:
         own: this node's copy.
-        before: what was accepted of this segment earlier.
-        committed: newest transaction that is known to be on a majority.
+        before: earlier acceptance for this segment.
+        committed: newest transaction known to be on a majority.
 
     Raises:
-        IllegalArgumentRemoteError: `wanted` holds no transaction.
-        AssertionRemoteError: it would undo what has been decided.
+        IllegalArgumentRemoteError: `wanted` is empty.
+        AssertionRemoteError: it would undo a decision.
     """
     check_range(wanted.first, wanted.last)
     if before is not None and before.epoch > epoch:
@@ -117,7 +118,7 @@ def wants_download(
         known = not own.in_progress or own.last == own.first or before == Accepted(wanted, epoch)
         return Download.NOTHING if known else Download.COMPARISON
     if own.first <= committed <= own.last and not wanted.first <= committed <= wanted.last:
-        problem = f"segment {own.first} up to txid {own.last} cannot give way to one up to txid {wanted.last}"
+        problem = f"segment {own.first} up to txid {own.last} cannot be replaced by one up to txid {wanted.last}"
         raise AssertionRemoteError(f"{problem}: the committed txid {committed} would be lost")
     if not own.in_progress:
         problem = f"segment {own.first} is finalized up to txid {own.last}, it cannot become one up to {wanted.last}"

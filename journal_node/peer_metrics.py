@@ -1,7 +1,7 @@
 """The newest promise of another JournalNode, read from its metrics (JournalMetrics).
 
-Where `hadoop.security.authorization` is set, Hadoop's JournalNodes answer the call for it to NameNodes alone; their
-metrics are for everybody who may ask the web server.
+With `hadoop.security.authorization`, Hadoop's JournalNodes answer the RPC for it to NameNodes only. Their metrics are
+open to all callers of the web server.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from hadoop_rpc.errors import KerberosError, RpcError
 from hadoop_rpc.spnego import Spnego
 
 METRICS_AGE = 130.0
-"""Seconds for which Hadoop's metrics may keep an old value.
+"""Seconds for which Hadoop's metrics may have an old value.
 
-A value is up to one period old when it is cached for another: two periods (`*.period` of `hadoop-metrics2.properties`,
+A value can be one period old when it is cached for another: two periods (`*.period` of `hadoop-metrics2.properties`,
 10 s by default) of up to 60 s, and a margin. A value that is read too early would allow two writers in one epoch.
 """
 
@@ -28,12 +28,12 @@ _MAX_ANSWER = 1 << 20
 
 
 def promised_epoch(base: str, journal_id: str, *, timeout: float) -> int:
-    """Return the epoch that the node with its web server at `base` has promised itself to.
+    """Return the epoch that the node with its web server at `base` has promised.
 
     Raises:
         RpcError: it does not answer, refuses, or has no metrics of the journal.
     """
-    # Commands that ask no JournalNode start without it.
+    # Other commands start without it.
     import requests
 
     url = f"{base}/jmx?{urlencode({'qry': _BEAN + journal_id})}"
@@ -44,7 +44,7 @@ def promised_epoch(base: str, journal_id: str, *, timeout: float) -> int:
     except (requests.RequestException, OSError) as fault:
         raise RpcError(f"{url}: no answer: {network_reason(fault)}") from fault
     if status != HTTPStatus.OK:
-        raise RpcError(f"{url} is answered with HTTP {status}", hint=hint or _REFUSED_HINT)
+        raise RpcError(f"{url} answered with HTTP {status}", hint=hint or _REFUSED_HINT)
     epoch = _epoch(content)
     if epoch is None:
         raise RpcError(f"{url} has no {_ATTRIBUTE}")
@@ -52,14 +52,14 @@ def promised_epoch(base: str, journal_id: str, *, timeout: float) -> int:
 
 
 _REFUSED_HINT = (
-    "See hadoop.security.instrumentation.requires.admin there: with it, only dfs.cluster.administrators read metrics."
+    "Check hadoop.security.instrumentation.requires.admin there: with it, only dfs.cluster.administrators read metrics."
 )
 
 
 def _get(url: str, timeout: float) -> tuple[int, bytes, str]:
-    """Status, content and what to do about a login.
+    """Return status, content and the hint for a failed login.
 
-    Most clusters leave /jmx open, and its server without a principal.
+    Most clusters leave /jmx open, and its server has no principal.
     """
     from hadoop_common.cluster_session import ClusterSession
 
@@ -79,5 +79,5 @@ def _epoch(content: bytes) -> int | None:
         epoch = found["beans"][0][_ATTRIBUTE]
     except (ValueError, RecursionError, LookupError, TypeError):
         return None
-    # below 0 the journal was not formatted when the metrics were taken
+    # negative: the journal was not formatted when the metrics were taken
     return epoch if isinstance(epoch, int) and epoch >= 0 else None

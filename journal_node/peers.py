@@ -1,4 +1,4 @@
-"""The other JournalNodes of a journal, as one of them sees them."""
+"""The other JournalNodes of a journal, as seen by one of them."""
 
 from __future__ import annotations
 
@@ -22,35 +22,36 @@ T = TypeVar("T")
 
 
 class Peer(Protocol):
-    """Another node; every method raises RpcError where it does not answer, or refuses."""
+    """Another node; every method raises RpcError if it does not answer, or refuses."""
 
     @property
     def name(self) -> str: ...
 
     def manifest(self, journal_id: str) -> NodeManifest:
-        """The finalized segments it holds."""
+        """Return its finalized segments."""
 
     def segment_url(self, journal_id: str, first: int, namespace: StorageInfo, manifest: NodeManifest) -> str:
-        """Where it serves one of them."""
+        """Return the URL of one of them."""
 
     def storage_info(self, journal_id: str) -> StorageInfo:
-        """Which namespace its journal is of; NoSuchRpcMethodError or NoSuchProtocolError before Hadoop 3.5."""
+        """Return the namespace of its journal; NoSuchRpcMethodError or NoSuchProtocolError before Hadoop 3.5."""
 
     def promised_epoch(self, journal_id: str) -> int:
-        """The newest epoch it promised, up to the moment when the caller began to know it as a peer at least.
+        """Return its newest promised epoch, not older than the creation of this object.
 
-        JournalNotFormattedError where it has no such journal.
+        Raises:
+            JournalNotFormattedError: it has no such journal.
         """
 
 
 class RpcPeer:
-    """`Peer` over RPC, with a connection a call: calls are minutes apart.
+    """`Peer` over RPC, with a connection per call, because calls are minutes apart.
 
     Args:
-        user: whom it takes the caller for.
+        user: the user in the calls.
         timeout: seconds for each call.
         nameservice: of the journal, which a node of 3.x may need to find it.
-        clock, pause: seconds of a clock that only goes forward, and how to wait.
+        clock, pause: monotonic seconds, and a function that waits.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class RpcPeer:
         try:
             return self._ask(lambda peer: peer.get_edit_log_manifest(journal_id, 0, in_progress_ok=False))
         except NoSuchProtocolError:
-            # Hadoop 2: its nodes do not know each other, and answer what they would answer a NameNode.
+            # Hadoop 2: its nodes have no protocol of their own, and answer a NameNode's calls.
             with self._client() as client:
                 return client.get_edit_log_manifest(journal_id, 0, in_progress_ok=False)
 
@@ -97,14 +98,14 @@ class RpcPeer:
                 return self._epoch_in_metrics(journal_id, refusal)
 
     def _epoch_in_metrics(self, journal_id: str, refusal: NotAuthorizedError) -> int:
-        """The promise as a principal of JournalNodes may learn it; raises `refusal` where there is no other way."""
+        """Return the promise by the calls open to JournalNodes; raises `refusal` if there are none."""
         try:
             manifest = self._ask(lambda peer: peer.get_edit_log_manifest(journal_id, 0, in_progress_ok=False))
         except NoSuchProtocolError:
             raise refusal from None
         left = self._made_at + METRICS_AGE - self._clock()
         if left > 0:
-            # what this node promised before it was wiped is to be seen there
+            # the metrics have to contain promises made before this node was wiped
             _LOG.info("%s: the metrics of %s are read in %.0f s", journal_id, self.name, left)
             self._pause(left)
         return promised_epoch(http_base(self._address, manifest), journal_id, timeout=self._timeout)

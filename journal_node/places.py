@@ -1,4 +1,4 @@
-"""Where a JournalNode keeps a journal: by its nameservice, which the configuration or its writer tells."""
+"""Directories of a JournalNode's journals, by the nameservice from the configuration or the writer."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from journal_node.config import JournalNodeConfig
 from journal_node.disk import Disk
 from journal_node.file_disk import FileDisk
 
-# Anybody may tell of any journal.
-_MOST_HEARD = 1000
+# Any caller may name any journal.
+_MAX_REPORTED = 1000
 
 
 class JournalPlaces:
-    """The folder of a journal by its id (JournalNode.getLogDir); any thread may call."""
+    """The folder of a journal by its id (JournalNode.getLogDir); thread-safe."""
 
     def __init__(self, config: JournalNodeConfig) -> None:
         self._config = config
@@ -21,9 +21,9 @@ class JournalPlaces:
         self._nameservices = {each.journal_id: each.nameservice for each in config.journals}
 
     def heard(self, journal_id: str, nameservice: str) -> None:
-        """A caller told the nameservice of a journal; the configuration's word counts more."""
+        """Record the nameservice of a journal in a call; the configuration has precedence."""
         with self._lock:
-            if self._nameservices.get(journal_id) is None and len(self._nameservices) < _MOST_HEARD:
+            if self._nameservices.get(journal_id) is None and len(self._nameservices) < _MAX_REPORTED:
                 self._nameservices[journal_id] = nameservice
 
     def __call__(self, journal_id: str) -> Disk:

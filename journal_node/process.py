@@ -26,12 +26,12 @@ def run_journal_node(
     notifier: Notifier | None = None,
     heartbeat: float | None = None,
 ) -> None:
-    """Run a JournalNode until `control` says stop.
+    """Run a JournalNode until `control` stops it.
 
     Args:
         reload: reads the configuration at SIGHUP.
-        notifier: the service manager, told when calls are taken.
-        heartbeat: seconds between two signs of life to it; None where it wants none.
+        notifier: the service manager, notified when calls are accepted.
+        heartbeat: seconds between two watchdog messages; None for none.
 
     Raises:
         HdfsError: its directory or an address cannot be used.
@@ -58,9 +58,9 @@ def _reload(server: JournalNodeServer, reload: Callable[[], JournalNodeConfig]) 
         read = reload()
         changed = server.use_lists_of(read)
     except (HdfsError, OSError) as error:
-        fault = f"the configuration on disk is faulty, that of before stays in force: {told(error)}"
+        fault = f"the configuration on disk is faulty, the previous one still applies: {told(error)}"
         _LOG.error("%s", with_next(fault, "Correct it and reload again; a restart would fail."))
         return
-    _LOG.info("who may call was read anew: %s", ", ".join(changed) or "nothing changed")
+    _LOG.info("the access lists were reloaded: %s", ", ".join(changed) or "nothing changed")
     if server.needs_restart(read):
         _LOG.warning("other settings changed too and need a restart")

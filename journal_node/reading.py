@@ -1,4 +1,4 @@
-"""What readers get of a journal, without waiting for its writer (Journal, GetJournalEditServlet)."""
+"""Reads of a journal, without waiting for its writer (Journal, GetJournalEditServlet)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from journal_node.hosted_journal import HostedJournal
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """A segment that may be sent: its file's name, how many bytes of it, and where they come from."""
+    """A segment to send: its file name, the number of bytes, and their source."""
 
     name: str
     size: int
@@ -22,13 +22,13 @@ class SegmentFile:
 
 
 def edit_log_manifest(journal: HostedJournal, since: int, *, in_progress_ok: bool) -> EditLogManifest:
-    """Segments that hold `since` or begin behind it; of those in progress, what is durable."""
+    """Return the segments that contain `since` or begin after it; of those in progress, the durable part."""
     journal.require_formatted()
     committed = journal.epochs.committed
     try:
         logs = _logs(journal, in_progress_ok=in_progress_ok)
     except FileNotFoundError:
-        # One was renamed between the listing and a look into it.
+        # A segment was renamed between the listing and the read.
         logs = _logs(journal, in_progress_ok=in_progress_ok)
     return EditLogManifest(tuple(log for log in logs if log.last >= max(since, log.first)), committed)
 
@@ -47,28 +47,28 @@ def _logs(journal: HostedJournal, *, in_progress_ok: bool) -> list[RemoteEditLog
         elif segment == listed[-1]:
             logs.append(RemoteEditLog(segment.first, highest, in_progress=True))
         else:
-            # Its writer went on with another segment, and this node missed the end of this one.
+            # Its writer continued with another segment, and this node missed the end of this one.
             last = journal.storage.segments.end_of(segment).last
             logs.append(RemoteEditLog(segment.first, segment.first - 1 if last is None else last, in_progress=True))
     return logs
 
 
 def journaled_edits(journal: HostedJournal, since: int, max_transactions: int) -> JournaledEdits:
-    """Transactions from `since` on, from memory.
+    """Return transactions from `since` on, from memory.
 
     Raises:
-        JavaIOError: nothing is kept in memory.
-        NewerTxidError: `since` is beyond what comes next: this node lags.
-        EditsCacheMissError: it is not kept any more.
+        JavaIOError: the cache is disabled.
+        NewerTxidError: `since` is beyond the next transaction: this node lags.
+        EditsCacheMissError: it is no longer in the cache.
     """
     journal.require_formatted()
     if journal.cache is None:
-        raise JavaIOError("edits are not kept in memory here, set dfs.ha.tail-edits.in-progress to have them served")
+        raise JavaIOError("edits are not cached here, set dfs.ha.tail-edits.in-progress to cache them")
     highest = journal.highest
     if since > highest:
         journal.counters.rpc_empty_answers += 1
         if since > highest + 1:
-            raise NewerTxidError(f"the newest txid here is {highest}, {since} was asked for")
+            raise NewerTxidError(f"the newest txid here is {highest}, {since} was requested")
         return JournaledEdits(0, b"")
     try:
         edits = journal.cache.retrieve(since, min(max_transactions, highest - since + 1))
@@ -82,7 +82,7 @@ def journaled_edits(journal: HostedJournal, since: int, max_transactions: int) -
 
 
 def find_segment(journal: HostedJournal, first: int, *, in_progress_ok: bool) -> SegmentFile | None:
-    """The segment that begins with `first`; of the open one, its whole batches."""
+    """Return the segment that begins with `first`; of the open one, its whole batches."""
     journal.require_formatted()
     opened = journal.open_segment
     found = journal.storage.segments.open(first, in_progress_ok=in_progress_ok)

@@ -20,18 +20,18 @@ _LOG = logging.getLogger(__name__)
 
 
 class SegmentFetch(Protocol):
-    """Fetches a segment from another JournalNode."""
+    """Fetcher of segments from another JournalNode."""
 
     def __call__(self, url: str, namespace: StorageInfo) -> Iterator[bytes]:
-        """The whole file at `url`, piece by piece.
+        """Yield the whole file at `url` in pieces.
 
         Raises:
-            HdfsError: it does not come, or not whole.
+            HdfsError: the file cannot be fetched completely.
         """
 
 
 def prepare_recovery(journal: HostedJournal, request: RequestInfo, segment_txid: int) -> PreparedRecovery:
-    """Tell what is here of a segment; from now on only the caller may write."""
+    """Report the own copy of a segment; from now on only the caller may write."""
     with journal.lock:
         journal.require_formatted()
         journal.check_vote()
@@ -51,17 +51,18 @@ def accept_recovery(
     fetch: SegmentFetch,
     is_own: Callable[[str], bool],
 ) -> None:
-    """Take `wanted` for the segment; a copy that is missing or differs is fetched from `from_url`.
+    """Accept `wanted` for the segment; a missing or different copy is fetched from `from_url`.
 
-    What was fetched lies beside the own copy until the record of the acceptance is durable, and takes its place only
-    then: whenever this ends in between, either nothing was accepted, or `prepare_recovery` does the rest (HDFS-3955).
+    The fetched copy is stored separately until the record of the acceptance is durable, and replaces the own copy only
+    then. So after a kill, either nothing was accepted, or `prepare_recovery` completes it (HDFS-3955).
 
     Args:
-        is_own: whether a URL is one of this node, whose copy then is the wanted one.
+        is_own: whether a URL is of this node, whose copy then is the wanted one.
 
     Raises:
-        HdfsError: nothing is accepted. So it is too where only a comparison fails: a copy that nobody looked at may
-            hold what no majority ever took, and a node that refuses is no worse than one that is down.
+        HdfsError: nothing is accepted, even if only a comparison failed: an unchecked copy may have transactions that
+        were
+            never on a majority, and a refusal is no worse than a node that is down.
     """
     with journal.lock:
         journal.check(request)
@@ -74,7 +75,7 @@ def accept_recovery(
             download = Download.NOTHING
         replaces = False
         if download is not Download.NOTHING:
-            _LOG.info("%s: segment %s is fetched from %s, here is %s", journal.journal_id, wanted, from_url, own)
+            _LOG.info("%s: segment %s is fetched from %s, own copy: %s", journal.journal_id, wanted, from_url, own)
             chunks = fetch(from_url, journal.require_formatted())
             segments.receive(names.download(first, request.epoch), chunks, checked_end(first, wanted.last))
             replaces = download is Download.REPLACEMENT or not _is_needless(journal, wanted, request.epoch)
@@ -99,7 +100,7 @@ def finalize_log_segment(journal: HostedJournal, request: RequestInfo, first: in
         accepted = _accepted(journal, first)
         segment = segments.find(first)
         if segment is None:
-            raise JournalOutOfSyncError(f"there is no segment that begins with txid {first} to finalize")
+            raise JournalOutOfSyncError(f"cannot finalize segment {first}: it does not exist")
         if segment.in_progress:
             if written is None:
                 check_end(first, last, journal.end_of(segment).last or first - 1)
@@ -113,19 +114,19 @@ def finalize_log_segment(journal: HostedJournal, request: RequestInfo, first: in
 
 
 def checked_end(first: int, last: int) -> Callable[[Buffer], None]:
-    """A check that a file holds transactions `first` to `last`, undamaged; it raises JavaIOError."""
+    """Return a check that a file has intact transactions `first` to `last`; the check raises JavaIOError."""
 
     def check(content: Buffer) -> None:
         end = scan_end(content, first)
         if end.last != last or end.damage:
             found = end.damage or f"it ends with txid {end.last}"
-            raise JavaIOError(f"what was fetched is not segment {first} up to txid {last}: {found}")
+            raise JavaIOError(f"the fetched file is not segment {first} up to txid {last}: {found}")
 
     return check
 
 
 def _accepted(journal: HostedJournal, first: int) -> Accepted | None:
-    """What was accepted of a segment; a replacement that was interrupted is completed first."""
+    """Return the acceptance for a segment, after completing an interrupted replacement."""
     segments = journal.storage.segments
     accepted = segments.accepted(first)
     if accepted is not None and segments.put_in_place(first, accepted.epoch):
@@ -135,17 +136,17 @@ def _accepted(journal: HostedJournal, first: int) -> Accepted | None:
 
 
 def _is_needless(journal: HostedJournal, wanted: SegmentState, epoch: int) -> bool:
-    """Whether what was fetched holds the own copy's transactions; it is removed then."""
+    """Whether the fetched copy has the own copy's transactions; it is then removed."""
     segments = journal.storage.segments
     if not segments.same_as_fetched(wanted.first, wanted.last, epoch):
-        _LOG.warning("%s: the own copy of %s holds other transactions and is replaced", journal.journal_id, wanted)
+        _LOG.warning("%s: the own copy of %s has other transactions and is replaced", journal.journal_id, wanted)
         return False
     segments.drop_fetched(wanted.first, epoch)
     return True
 
 
 def _follow(journal: HostedJournal, own: SegmentState | None, wanted: SegmentState) -> None:
-    """After the copy was replaced: what is newest here, and what is in memory."""
+    """Update the newest txid and the cache after the copy was replaced."""
     if own is not None and own.first <= journal.highest <= own.last:
         journal.highest = wanted.last
     else:
@@ -154,7 +155,7 @@ def _follow(journal: HostedJournal, own: SegmentState | None, wanted: SegmentSta
 
 
 def _own_copy(journal: HostedJournal, first: int) -> SegmentState | None:
-    """What is here of a segment; a file without a transaction is moved aside (Journal.getSegmentInfo)."""
+    """Return the own copy of a segment; a file without a transaction is moved aside (Journal.getSegmentInfo)."""
     segment = journal.storage.segments.find(first)
     if segment is None:
         return None

@@ -1,17 +1,17 @@
-"""What a JournalNode lets a writer do: epochs, serial numbers, the open segment; nothing here does I/O (Journal).
+"""Decisions of a JournalNode about a writer's calls: epochs, serial numbers, the open segment; no I/O (Journal).
 
-A node holds three numbers against its writers, in `Epochs`.
+A node keeps three numbers about its writers, in `Epochs`.
 
-- `promised` only grows: a call of an older epoch is refused for ever. It is on disk before the promise is told. A
-  call of a newer one is a promise too, since a majority has granted that epoch.
-- `serial` counts the calls of an epoch up, so that one that was late, or came twice, is refused. It starts over with
-  each promise, and with each start of the process.
-- `writer`: the epoch that began the last segment. Transactions come from that one alone: a writer that was granted an
-  epoch and has not begun a segment here does not know what this node holds.
+- `promised` only grows: calls of an older epoch are refused forever. It is on disk before the promise is reported. A
+  call of a newer epoch is a promise too, because a majority has granted that epoch.
+- `serial` numbers the calls of an epoch, so that late and repeated calls are refused. It starts over with each promise,
+  and with each start of the process.
+- `writer`: the epoch that began the last segment. Only this epoch may send transactions: a writer with a granted epoch
+  that has not begun a segment here does not know this node's transactions.
 
-A segment is absent, open (this process writes it), in progress (a file that nobody writes) or finalized. It opens
-with startLogSegment, takes batches without a gap, and is let go of by a write that fails, by a batch of another
-segment, by a later epoch and by prepareRecovery. A finalized one never changes, it can only be removed.
+A segment is absent, open (this process writes it), in progress (a file that is not being written) or finalized.
+startLogSegment opens it, and it accepts batches without a gap. A failed write, a batch of another segment, a later
+epoch and prepareRecovery close it, still in progress. A finalized segment never changes; it can only be removed.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from hadoop_rpc.errors import IllegalArgumentRemoteError, JavaIOError, JournalOu
 from hadoop_rpc.qjournal_values import INVALID_TXID, RequestInfo
 
 _NO_SERIAL = -1
-# A node that was down meanwhile misses one epoch a failover; a larger step would leave none for the writers to come.
-_LARGEST_STEP = 1_000_000
-# An operation has an opcode, a txid and a checksum at least.
-_SMALLEST_OP = 13
-_LONGEST_ID = 255
-# of folders and of the names of management beans
-_NO_PART_OF_IDS = frozenset('/\\,=:*?"')
+# A node that was down misses one epoch per failover; a larger step would exhaust the epochs of later writers.
+_MAX_STEP = 1_000_000
+# An operation has at least an opcode, a txid and a checksum.
+_MIN_OP_SIZE = 13
+_MAX_ID_BYTES = 255
+# characters that folders or names of management beans cannot have
+_FORBIDDEN_IN_IDS = frozenset('/\\,=:*?"')
 
 
 @dataclass(frozen=True, slots=True)
 class Epochs:
-    """What a node has promised and seen.
+    """Promises and observations of a node.
 
     Attributes:
-        promised: no writer of an older epoch is listened to.
+        promised: writers of older epochs are refused.
         writer: epoch of the writer that began the last segment.
-        serial: of the last call of the promised epoch; not kept over a restart.
-        committed: newest transaction that is known to be on a majority, INVALID_TXID where none is.
+        serial: of the last call of the promised epoch; lost at a restart.
+        committed: newest transaction known to be on a majority, INVALID_TXID if unknown.
     """
 
     promised: int = 0
@@ -51,7 +51,7 @@ class Epochs:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What holds from a call on, even where the call is refused."""
+    """The state after a call, with the refusal of that call if it is refused."""
 
     epochs: Epochs
     refusal: RemoteError | None = None
@@ -59,7 +59,7 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class OpenSegment:
-    """The segment that is written: `next_txid` has to come now, `size` bytes hold all before it."""
+    """The segment being written: `next_txid` must come next; `size` bytes contain all earlier transactions."""
 
     first: int
     next_txid: int
@@ -69,22 +69,24 @@ class OpenSegment:
 
 @dataclass(frozen=True, slots=True)
 class BatchVerdict:
-    """Why a batch is refused, None where it is not; `abort` lets go of the open segment."""
+    """The decision about a batch: its refusal, or None; `abort` closes the open segment."""
 
     refusal: JournalOutOfSyncError | None = None
     abort: bool = False
 
 
 def check_journal_id(journal_id: str) -> None:
-    """Raises IllegalArgumentRemoteError for what can name no folder or bean (QuorumJournalManager.checkJournalId)."""
-    plain = journal_id.isprintable() and not journal_id.startswith(".") and not _NO_PART_OF_IDS & set(journal_id)
-    if not (plain and 0 < len(journal_id.encode()) <= _LONGEST_ID):
+    """Raise IllegalArgumentRemoteError for an impossible name of a folder or bean
+    (QuorumJournalManager.checkJournalId).
+    """
+    plain = journal_id.isprintable() and not journal_id.startswith(".") and not _FORBIDDEN_IN_IDS & set(journal_id)
+    if not (plain and 0 < len(journal_id.encode()) <= _MAX_ID_BYTES):
         problem = f"{journal_id[:80]!a} is not a journal id: a plain name without / and other marks is expected"
         raise IllegalArgumentRemoteError(problem)
 
 
 def check_namespace(own: StorageInfo, other: StorageInfo, location: str) -> None:
-    """Raises JavaIOError where a writer is of another namespace or cluster (JNStorage.checkConsistentNamespace)."""
+    """Raise JavaIOError for a writer of another namespace or cluster (JNStorage.checkConsistentNamespace)."""
     pairs = (("namespaceID", own.namespace_id, other.namespace_id), ("clusterID", own.cluster_id, other.cluster_id))
     for name, ours, theirs in pairs:
         if ours != theirs:
@@ -94,16 +96,16 @@ def check_namespace(own: StorageInfo, other: StorageInfo, location: str) -> None
 
 
 def promise(now: Epochs, epoch: int) -> Epochs:
-    """What holds once `epoch` is promised; raises JavaIOError where it is none that can be (Journal.newEpoch)."""
+    """Return the state after promising `epoch`; raises JavaIOError if it is impossible (Journal.newEpoch)."""
     if epoch <= now.promised:
-        raise JavaIOError(f"epoch {epoch} was proposed, which is not above the last promised epoch {now.promised}")
-    if epoch - now.promised > _LARGEST_STEP:
-        raise JavaIOError(f"epoch {epoch} is {epoch - now.promised} above {now.promised}, no writer gets so far ahead")
+        raise JavaIOError(f"the proposed epoch {epoch} is not above the last promised epoch {now.promised}")
+    if epoch - now.promised > _MAX_STEP:
+        raise JavaIOError(f"epoch {epoch} is {epoch - now.promised} above {now.promised}, which is impossible")
     return replace(now, promised=epoch, serial=_NO_SERIAL)
 
 
 def admit(now: Epochs, request: RequestInfo) -> Admission:
-    """Whether a call of a writer is listened to (Journal.checkRequest)."""
+    """Decide about a writer's call (Journal.checkRequest)."""
     if request.epoch < now.promised:
         problem = f"the IPC's epoch {request.epoch} is less than the last promised epoch {now.promised}"
         return Admission(now, JavaIOError(problem))
@@ -122,7 +124,7 @@ def admit(now: Epochs, request: RequestInfo) -> Admission:
 
 
 def admit_write(now: Epochs, request: RequestInfo) -> Admission:
-    """`admit`, for transactions: they come from who began the segment (Journal.checkWriteRequest)."""
+    """Decide about transactions, which only the writer that began the segment may send (Journal.checkWriteRequest)."""
     admission = admit(now, request)
     if admission.refusal is None and request.epoch != now.writer:
         problem = f"the IPC's epoch {request.epoch} is not the current writer epoch {now.writer}"
@@ -131,59 +133,59 @@ def admit_write(now: Epochs, request: RequestInfo) -> Admission:
 
 
 def check_size(count: int, size: int) -> None:
-    """Raises IllegalArgumentRemoteError where `size` bytes cannot hold so many transactions."""
-    if not _SMALLEST_OP * count <= size:
-        raise IllegalArgumentRemoteError(f"{size} bytes cannot hold {count} transactions")
+    """Raise IllegalArgumentRemoteError if `size` bytes are too few for so many transactions."""
+    if not _MIN_OP_SIZE * count <= size:
+        raise IllegalArgumentRemoteError(f"{size} bytes are too few for {count} transactions")
 
 
 def check_batch(segment: OpenSegment | None, segment_txid: int, first_txid: int) -> BatchVerdict:
-    """Whether transactions from `first_txid` on continue the open segment (Journal.journal)."""
+    """Decide whether transactions from `first_txid` on continue the open segment (Journal.journal)."""
     if segment is None:
-        return BatchVerdict(JournalOutOfSyncError(f"txid {first_txid} cannot be written, no segment is open"))
+        return BatchVerdict(JournalOutOfSyncError(f"txid {first_txid} cannot be written: no segment is open"))
     if segment.first != segment_txid:
-        # The end of one segment and the start of the next may both have been lost on the way.
+        # The end of one segment and the start of the next may both have been lost.
         problem = f"the writer is in segment {segment_txid}, but segment {segment.first} is open here"
         return BatchVerdict(JournalOutOfSyncError(problem), abort=True)
     if segment.next_txid != first_txid:
-        problem = f"txid {first_txid} cannot be written, {segment.next_txid} has to come next"
+        problem = f"txid {first_txid} cannot be written: {segment.next_txid} has to come next"
         return BatchVerdict(JournalOutOfSyncError(problem))
     return BatchVerdict()
 
 
 def check_start(txid: int, layout_version: int) -> None:
-    """Raises IllegalArgumentRemoteError where no segment can begin so; layout versions are negative."""
+    """Raise IllegalArgumentRemoteError for an impossible start of a segment; layout versions are negative."""
     if txid <= 0 or layout_version >= 0:
-        raise IllegalArgumentRemoteError(f"no segment begins with txid {txid} in layout {layout_version}")
+        raise IllegalArgumentRemoteError(f"a segment cannot begin with txid {txid} in layout {layout_version}")
 
 
 def check_range(first: int, last: int) -> None:
-    """Raises IllegalArgumentRemoteError where a segment could not hold transactions `first` to `last`."""
+    """Raise IllegalArgumentRemoteError for an impossible range of txids."""
     if not 0 < first <= last:
-        raise IllegalArgumentRemoteError(f"there is no segment of txid {first} to {last}")
+        raise IllegalArgumentRemoteError(f"a segment cannot have txids {first} to {last}")
 
 
 def check_end(first: int, last: int, found_last: int) -> None:
-    """Raises JournalOutOfSyncError where a segment does not end with the txid it is to be finalized at."""
+    """Raise JournalOutOfSyncError if a segment does not end with the txid of its finalization."""
     if found_last != last:
-        problem = f"segment {first} is to end with txid {last}, but it is written up to txid {found_last} here"
+        problem = f"segment {first} cannot end with txid {last}: it is written up to txid {found_last} here"
         raise JournalOutOfSyncError(problem)
 
 
 def may_finalize(first: int, epoch: int, accepted_in: int | None, writer: int, newest: int) -> None:
-    """Refuse to finalize a segment that is not open here, and may be what another writer left behind.
+    """Refuse to finalize a segment that is not open here, and may come from another writer.
 
-    Stricter than Hadoop, which asks for the right length alone. Its NameNode has every node finalize what a majority
-    accepted, also those that did not, and needs a majority of answers only.
+    Stricter than Hadoop, which only checks the length. Hadoop's NameNode tells every node to finalize the copy that a
+    majority accepted, also nodes that did not accept it, and needs only a majority of answers.
 
     Args:
         epoch: of the request.
-        accepted_in: epoch in which the recovery of the segment was accepted here, None where it was not.
-        writer: epoch of the writer that began a segment here last. What it finds in progress here lies before the
-            ones it begins, so the newest segment is its own: this node was restarted since it was written.
+        accepted_in: epoch in which the recovery of the segment was accepted here, None if it was not.
+        writer: epoch of the writer that began the last segment here. Segments in progress from earlier writers precede
+            its own, so the newest segment is its own: this node was restarted since it was written.
         newest: first txid of the newest segment here.
 
     Raises:
-        JournalOutOfSyncError: it is not known to be what is to be finalized.
+        JournalOutOfSyncError: the segment is not known to be the one to finalize.
     """
     if accepted_in != epoch and not (writer == epoch and first == newest):
-        raise JournalOutOfSyncError(f"segment {first} was not begun in epoch {epoch} here, nor its recovery accepted")
+        raise JournalOutOfSyncError(f"segment {first} was neither begun nor accepted in recovery here in epoch {epoch}")

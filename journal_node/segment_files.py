@@ -26,7 +26,7 @@ _TEMPORARY = ".tmp"
 
 @dataclass(frozen=True, slots=True)
 class StoredSegment:
-    """A segment file by its name: txids `first` to `last`, `last` None while it is in progress."""
+    """A segment file by its name: txids `first` to `last`; `last` is None while it is in progress."""
 
     name: str
     first: int
@@ -38,12 +38,13 @@ class StoredSegment:
 
 
 class SegmentFiles:
-    """Segment files in `current` of the folder `disk`. One thread at a time changes them, any may list and read.
+    """Segment files in `current` of the folder `disk`. One thread at a time changes them; listing and reading are
+    thread-safe.
 
-    Methods raise OSError, and RemoteError where what is found there forbids them.
+    Methods raise OSError, and RemoteError if the content of the folder forbids them.
 
     Attributes:
-        naming: held while names change, and while they are listed.
+        naming: lock held while names change or are listed.
     """
 
     def __init__(self, disk: Disk) -> None:
@@ -51,16 +52,16 @@ class SegmentFiles:
         self.naming = threading.Lock()
 
     def listed(self) -> list[StoredSegment]:
-        """Segments by their first txid; of one that is finalized, nothing that is in progress."""
+        """Return the segments by first txid, without in-progress copies of finalized ones."""
         with self.naming:
             return self._listed()
 
     def find(self, first: int) -> StoredSegment | None:
-        """The segment that begins with `first`; raises IllegalStateError where there are several."""
+        """Return the segment that begins with `first`; raises IllegalStateError if there are several."""
         return self._only(first, self.listed())
 
     def open(self, first: int, *, in_progress_ok: bool) -> tuple[StoredSegment, BinaryIO] | None:
-        """The segment that begins with `first`, to read; it may be renamed meanwhile."""
+        """Open the segment that begins with `first`; it may be renamed while it is read."""
         with self.naming:
             segment = self._only(first, self._listed())
             if segment is None or (segment.in_progress and not in_progress_ok):
@@ -81,19 +82,19 @@ class SegmentFiles:
         found = [segment for segment in segments if segment.first == first]
         if len(found) > 1:
             listed = ", ".join(segment.name for segment in found)
-            problem = f"{self._disk.location} holds several segments that begin with txid {first}: {listed}"
+            problem = f"{self._disk.location} has several segments that begin with txid {first}: {listed}"
             raise IllegalStateError(problem)
         return found[0] if found else None
 
     def end_of(self, segment: StoredSegment) -> SegmentEnd:
-        """Its last transaction; that of one in progress is looked for."""
+        """Return its last transaction; a segment in progress is scanned."""
         if segment.last is not None:
             return SegmentEnd(segment.last)
         with self._disk.content(segment.name) as content:
             return scan_end(content, segment.first)
 
     def start(self, first: int, layout_version: int) -> Output:
-        """`edits_inprogress_FIRST` with a header alone, durable; one of that name is replaced."""
+        """Create `edits_inprogress_FIRST` with only a header, durable; replaces an existing one."""
         name = names.in_progress(first)
         output = self._disk.create(name + _TEMPORARY)
         try:
@@ -105,7 +106,7 @@ class SegmentFiles:
         return output
 
     def finalize(self, first: int, last: int) -> None:
-        """Name a segment in progress by its end, once all of it is durable."""
+        """Name a segment in progress by its end, after making it durable."""
         target = names.finalized(first, last)
         if self._disk.exists(target):
             raise IllegalStateError(f"{target} exists already in {self._disk.location}")
@@ -113,14 +114,14 @@ class SegmentFiles:
         self._rename(names.in_progress(first), target)
 
     def set_aside(self, segment: StoredSegment, suffix: str) -> None:
-        """Rename a segment that does not count any more, as `.empty` or `.trash`."""
+        """Rename a segment that does not count any more, to `.empty` or `.trash`."""
         _LOG.warning("%s: %s becomes %s%s", self._disk.location, segment.name, segment.name, suffix)
         self._rename(segment.name, segment.name + suffix)
 
     def purge(self, min_txid_to_keep: int, *, keep: int | None) -> None:
-        """Remove what lies before `min_txid_to_keep`, but the segment in progress that begins with `keep`.
+        """Remove segments older than `min_txid_to_keep`, except the one in progress that begins with `keep`.
 
-        What cannot be removed is logged and stays.
+        Files that cannot be removed are logged and stay.
         """
         open_name = None if keep is None else names.in_progress(keep)
         doomed = [f"{names.CURRENT}/{name}" for name in self._disk.names(names.CURRENT)]
@@ -133,14 +134,12 @@ class SegmentFiles:
                 with self.naming:
                     self._disk.remove(name)
             except OSError as error:
-                _LOG.warning(
-                    "%s: %s is not needed any more and cannot be removed: %s", self._disk.location, name, error
-                )
+                _LOG.warning("%s: the obsolete %s cannot be removed: %s", self._disk.location, name, error)
 
     def move_in(self, source: str, first: int, last: int) -> bool:
-        """Take over a finalized segment that was fetched; whether it supersedes an own one in progress.
+        """Move in a finalized segment that was fetched; returns whether it replaces an own one in progress.
 
-        That one is set aside.
+        The replaced segment is set aside.
         """
         own = self.find(first)
         superseded = own is not None and own.in_progress
@@ -153,10 +152,8 @@ class SegmentFiles:
         with self.naming:
             self._disk.rename(source, target)
 
-    # ---- recovery of a segment -----------------------------------------------------------------------------
-
     def accepted(self, first: int) -> Accepted | None:
-        """The recovery that was accepted of the segment that begins with `first`."""
+        """Return the accepted recovery of the segment that begins with `first`."""
         name = names.paxos(first)
         return decode_accepted(self._disk.read(name), first) if self._disk.exists(name) else None
 
@@ -169,7 +166,7 @@ class SegmentFiles:
             self._disk.remove(names.paxos(first))
 
     def receive(self, target: str, chunks: Iterable[bytes], check: Callable[[Buffer], None]) -> None:
-        """Write what is fetched from another node to `target`, durable, once `check` of the whole raised nothing."""
+        """Write a file from another node to `target`, durable, after `check` has passed for the whole file."""
         output = self._disk.create(target + _TEMPORARY)
         try:
             for chunk in chunks:
@@ -185,23 +182,23 @@ class SegmentFiles:
         self._rename(target + _TEMPORARY, target)
 
     def sync(self, first: int) -> None:
-        """Make all of the segment that begins with `first` durable, whoever wrote it."""
+        """Make all of the segment that begins with `first` durable, whichever process wrote it."""
         segment = self.find(first)
         if segment is not None:
             self._disk.sync(segment.name)
 
     def same_as_fetched(self, first: int, last: int, epoch: int) -> bool:
-        """Whether the copy in progress and what the recovery of `epoch` fetched hold the same up to `last`."""
+        """Whether the copy in progress and the one fetched by the recovery of `epoch` are identical up to `last`."""
         own, fetched = names.in_progress(first), names.download(first, epoch)
         with self._disk.content(own) as one, self._disk.content(fetched) as other:
             return same_transactions(one, other, first, last)
 
     def drop_fetched(self, first: int, epoch: int) -> None:
-        """Remove what the recovery of `epoch` fetched."""
+        """Remove the copy fetched by the recovery of `epoch`."""
         self._disk.remove(names.download(first, epoch))
 
     def put_in_place(self, first: int, epoch: int) -> bool:
-        """Let what the recovery of `epoch` fetched take the place of the own copy, if it is still to do."""
+        """Replace the own copy by the one fetched by the recovery of `epoch`, if that is pending."""
         fetched = names.download(first, epoch)
         if not self._disk.exists(fetched):
             return False

@@ -1,4 +1,4 @@
-"""How far a segment in progress reaches; a JournalNode reads frames, not operations (scanEditLog)."""
+"""End of a segment in progress; a JournalNode reads frames, not operations (scanEditLog)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _HEADER = Struct(">ii")
 _TXID = Struct(">q")
 _NEVER_WRITTEN = -1  # a preallocated file of 0xFF
 _TXID_AT = 5
-_SMALLEST_FRAME = 17
+_MIN_FRAME = 17
 
 
 class SegmentEnd(NamedTuple):
-    """`last` whole transaction before the end or the first fault, None where there is none.
+    """Last complete transaction before the end or the first fault, None without any.
 
-    `damage` says what is wrong where whole transactions lie behind a fault; a torn end is none.
+    `damage` describes a fault that is followed by complete transactions; a torn end is not damage.
     """
 
     last: int | None
@@ -30,14 +30,14 @@ class SegmentEnd(NamedTuple):
 
 
 def scan_end(buffer: Buffer, first_txid: int) -> SegmentEnd:
-    """Find the end of a segment that begins with `first_txid`; its layout may be newer than ours."""
+    """Find the end of a segment that begins with `first_txid`; its layout may be newer than the known ones."""
     if len(buffer) < HEADER_SIZE:
         return SegmentEnd(None)
     layout_version, flags = _HEADER.unpack_from(buffer)
     if layout_version == _NEVER_WRITTEN:
         return SegmentEnd(None)
     if layout_version >= 0 or flags != 0:
-        return SegmentEnd(None, f"the header says layout version {layout_version} and {flags} flags")
+        return SegmentEnd(None, f"the header has layout version {layout_version} and {flags} flags")
     return _scan_frames(buffer, first_txid) if has_frames(layout_version) else _scan_operations(buffer, first_txid)
 
 
@@ -46,7 +46,7 @@ def _scan_frames(buffer: Buffer, first_txid: int) -> SegmentEnd:
     try:
         for frame in hop(buffer, HEADER_SIZE, len(buffer)):
             if frame.txid != expected:
-                raise CorruptOpError(f"txid {frame.txid} where {expected} was expected", offset=frame.start)
+                raise CorruptOpError(f"txid {frame.txid} instead of {expected}", offset=frame.start)
             check_frame(buffer, frame)
             expected, position = expected + 1, frame.end
     except CorruptOpError as fault:
@@ -59,16 +59,16 @@ def _before(expected: int, first_txid: int) -> int | None:
     return None if expected == first_txid else expected - 1
 
 
-def _frame_follows(buffer: Buffer, position: int, least_txid: int) -> bool:
-    """Whether a whole frame of txid `least_txid` or later starts at `position` or behind it."""
-    highest = least_txid + (len(buffer) - position) // _SMALLEST_FRAME + 1
-    low, high = _TXID.pack(least_txid), _TXID.pack(highest)
+def _frame_follows(buffer: Buffer, position: int, min_txid: int) -> bool:
+    """Whether a complete frame with txid `min_txid` or later starts at `position` or later."""
+    highest = min_txid + (len(buffer) - position) // _MIN_FRAME + 1
+    low, high = _TXID.pack(min_txid), _TXID.pack(highest)
     shared = bytes(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(low, high, strict=True)))
     for match in re.finditer(b"(?=" + re.escape(shared) + b")", buffer[position + _TXID_AT :]):
         start = position + match.start()
-        if start + _SMALLEST_FRAME > len(buffer):
+        if start + _MIN_FRAME > len(buffer):
             return False
-        if least_txid <= _TXID.unpack_from(buffer, start + _TXID_AT)[0] <= highest and _is_frame(buffer, start):
+        if min_txid <= _TXID.unpack_from(buffer, start + _TXID_AT)[0] <= highest and _is_frame(buffer, start):
             return True
     return False
 

@@ -1,4 +1,4 @@
-"""A new or wiped JournalNode takes the namespace of its journal from its peers (HDFS-16690)."""
+"""Formatting of a new or wiped JournalNode's journal from its peers (HDFS-16690)."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ from journal_node.upkeep import self_format
 _LOG = logging.getLogger(__name__)
 
 
-# a server that answers in this way runs
+# the server runs if it answers in this way
 _REFUSALS = (NotAuthorizedError, AccessControlError, AuthenticationRequiredError)
 _OLD_HINT = "JournalNodes before Hadoop 3.5 do not report it: use `checkpointer journalnode format --from-namenode`."
 
 
 class SelfFormatError(JournalError):
-    """The peers do not say enough for a journal to be formatted as theirs."""
+    """The peers report too little to format a journal."""
 
     exit_code: ClassVar[int] = EXIT_TRANSFER
     default_hint = "Start the other JournalNodes of the journal, then try again."
 
 
 def needed_answers(nodes: int) -> int:
-    """How many of the other nodes have to tell what they promised, of `nodes` in all.
+    """Return how many of the other nodes have to report their promises, of `nodes` in all.
 
-    Every majority that this node was part of then has one of them in it, so no promise of its own is forgotten.
+    Then every majority that this node was part of includes one of them, so its own earlier promises are known.
     """
     return nodes - (nodes // 2 + 1) + 1
 
 
 def format_from_peers(journal: HostedJournal, peers: Sequence[Peer], namespace: StorageInfo | None = None) -> None:
-    """Format `journal`, which is not, as its peers are, with the newest of their promises.
+    """Format the unformatted `journal` as its peers, with the newest of their promises.
 
-    Until a segment begins the node tells no writer what it holds, for it may have held more before it was wiped.
+    Until a segment begins, the node reports no segments to writers, because it may have had more before it was wiped.
 
     Args:
-        namespace: where it is known already, for peers before Hadoop 3.5 do not tell.
+        namespace: the namespace if known, because peers before Hadoop 3.5 do not report it.
 
     Raises:
-        SelfFormatError: too few peers answer, none is formatted, or they do not agree.
+        SelfFormatError: too few peers answer, none is formatted, or they contradict each other.
         RemoteError, OSError: the folder cannot be formatted.
     """
     self_format(journal, *_as_peers_have_it(journal.journal_id, peers, namespace))
@@ -66,13 +66,13 @@ def format_from_peers(journal: HostedJournal, peers: Sequence[Peer], namespace: 
 def replace_from_peers(
     journal_id: str, disk: Disk, peers: Sequence[Peer], namespace: StorageInfo | None = None
 ) -> str | None:
-    """Format a journal whose files are damaged as its peers are; where its files are now, None where it is not damaged.
+    """Format a damaged journal from its peers; returns the new place of its files, or None if it is not damaged.
 
-    Nothing is deleted: transactions that were acknowledged are on a majority of the nodes, of which those that have to
-    answer here hold some, and what this node held stays next to the journal.
+    Nothing is deleted: acknowledged transactions are on a majority of the nodes, and the nodes that have to answer here
+    include some of those. The files of this node stay next to the journal.
 
     Args:
-        disk: the folder of the journal, which is locked meanwhile.
+        disk: the folder of the journal, which is locked during the call.
 
     Raises:
         SelfFormatError: as `format_from_peers`; nothing was changed.
@@ -94,7 +94,7 @@ def replace_from_peers(
 
 
 def _as_peers_have_it(journal_id: str, peers: Sequence[Peer], namespace: StorageInfo | None) -> tuple[StorageInfo, int]:
-    """The namespace of a journal, and the newest epoch that one of the peers promised."""
+    """Return the namespace of a journal, and the newest epoch that a peer promised."""
     promises = _promises(journal_id, peers)
     if namespace is None:
         namespace = _namespace(journal_id, [peer for peer in peers if promises.get(peer.name) is not None])
@@ -104,7 +104,7 @@ def _as_peers_have_it(journal_id: str, peers: Sequence[Peer], namespace: Storage
 
 
 def _promises(journal_id: str, peers: Sequence[Peer]) -> dict[str, int | None]:
-    """The newest promise of each peer that answers, None where it has no such journal."""
+    """Return the newest promise of each peer that answers, None if it has no such journal."""
     found: dict[str, int | None] = {}
     missing: list[str] = []
     hint = ""
@@ -121,38 +121,38 @@ def _promises(journal_id: str, peers: Sequence[Peer]) -> dict[str, int | None]:
     needed = needed_answers(len(peers) + 1)
     if not peers or len(found) < needed:
         who = "; ".join(missing) or "none is configured"
-        problem = f"journal {journal_id}: {needed} of the other JournalNodes have to answer, {len(found)} do: {who}"
+        problem = f"journal {journal_id}: {needed} of the other JournalNodes have to answer, but {len(found)} do: {who}"
         raise SelfFormatError(problem, hint=hint)
     if all(epoch is None for epoch in found.values()):
         problem = f"journal {journal_id} is formatted on none of {', '.join(found)}"
         raise SelfFormatError(
             problem,
-            hint="See that their disks are mounted. Only where the journal is new, the NameNode formats it "
+            hint="Check that their disks are mounted. Only if the journal is new, format it from the NameNode "
             "(`hdfs namenode -initializeSharedEdits`).",
         )
     return found
 
 
 def _namespace(journal_id: str, peers: Sequence[Peer]) -> StorageInfo:
-    told: dict[str, StorageInfo] = {}
+    reported: dict[str, StorageInfo] = {}
     faults: list[RpcError] = []
     for peer in peers:
         try:
-            told[peer.name] = peer.storage_info(journal_id)
+            reported[peer.name] = peer.storage_info(journal_id)
         except (NoSuchRpcMethodError, NoSuchProtocolError):
             continue
         except RpcError as error:
             _LOG.warning("%s: %s does not report its namespace: %s", journal_id, peer.name, error)
             faults.append(error)
-    if not told:
+    if not reported:
         problem = f"journal {journal_id}: none of {', '.join(peer.name for peer in peers)} reports its namespace"
         hint = next((error.hint for error in faults if isinstance(error, _REFUSALS)), _OLD_HINT)
         raise SelfFormatError(problem, hint=hint)
-    if len({(info.namespace_id, info.cluster_id) for info in told.values()}) > 1:
-        listed = "; ".join(f"{name}: {info.colon_string()}" for name, info in told.items())
+    if len({(info.namespace_id, info.cluster_id) for info in reported.values()}) > 1:
+        listed = "; ".join(f"{name}: {info.colon_string()}" for name, info in reported.items())
         problem = f"journal {journal_id}: its JournalNodes are of several namespaces: {listed}"
         raise SelfFormatError(
             problem,
             hint="Check dfs.namenode.shared.edits.dir on each of them; move the journals that do not belong away.",
         )
-    return max(told.values(), key=lambda info: info.c_time)
+    return max(reported.values(), key=lambda info: info.c_time)

@@ -45,20 +45,20 @@ _STOP_SECONDS = 5.0
 
 
 def peers_of(config: JournalNodeConfig, journal: ConfiguredJournal) -> list[RpcPeer]:
-    """The other JournalNodes of a journal."""
+    """Return the other JournalNodes of a journal."""
     found = others(journal.nodes, config.rpc_port, is_local)
     return [RpcPeer(node, user=config.rpc_user, nameservice=journal.nameservice) for node in found]
 
 
 def _peers(config: JournalNodeConfig) -> AccessRules:
-    """From where segments may be fetched: from any host where no JournalNodes are configured."""
+    """Return the hosts to fetch segments from; any host if no JournalNodes are configured."""
     nodes = {node.host for journal in config.journals for node in journal.nodes}
     hosts = (nodes | set(config.access.hosts)) - {ANYBODY} if nodes else {ANYBODY}
     return AccessRules(tuple(sorted(hosts)))
 
 
 class JournalNodeServer:
-    """Serves the journals of `config`; a context manager that starts and stops."""
+    """Server of the journals of `config`; a context manager that starts and stops."""
 
     def __init__(self, config: JournalNodeConfig) -> None:
         self._config = config
@@ -108,7 +108,7 @@ class JournalNodeServer:
         self._started_at = time.time()
 
     def start(self) -> None:
-        """Take calls and serve segments; journals that are there already are opened before.
+        """Open existing journals, then accept calls and serve segments.
 
         Raises:
             StorageError: the directory of the journals cannot be used.
@@ -124,9 +124,9 @@ class JournalNodeServer:
         _LOG.info("JournalNode on %s:%d, segments at %s", *self.rpc_address, self._http.url)
 
     def stop(self) -> None:
-        """Take no more calls, end those that run, let go of the journals. A second call does nothing.
+        """Stop accepting calls, end running ones, close the journals. A second call does nothing.
 
-        Writers come first: they are to know at once that nothing is taken here any more.
+        The RPC server stops first, so that writers notice at once.
         """
         for sync in self._syncs:
             sync.stop()
@@ -159,10 +159,10 @@ class JournalNodeServer:
         return self._http.url
 
     def use_lists_of(self, read: JournalNodeConfig) -> list[str]:
-        """Let in whom `read` says from now on; a line for each list that is another one.
+        """Apply the access lists of `read`; returns a line for each changed list.
 
         Raises:
-            KerberosSetupError: logins could not be taken then; nothing changed.
+            KerberosSetupError: logins could not be accepted; nothing changed.
         """
         config = self._config.with_lists_of(read)
         changed = self._doors.take_over(config.access, None if config.kerberos is None else config.kerberos.server)
@@ -171,10 +171,8 @@ class JournalNodeServer:
         return changed
 
     def needs_restart(self, read: JournalNodeConfig) -> bool:
-        """Whether more than its lists is another one."""
+        """Whether more than the lists has changed."""
         return self._config.with_lists_of(read) != read
-
-    # ---- what it tells -------------------------------------------------------------------------------------
 
     def facts(self) -> JournalNodeFacts:
         host, port = self.rpc_address
@@ -192,7 +190,7 @@ class JournalNodeServer:
         return Health(True, "the JournalNode answers")
 
     def ready(self) -> Health:
-        """Whether all journals that were asked for can be worked with, and there is one."""
+        """Whether at least one journal is served, and all requested ones work."""
         failing = self.node.failures()
         if failing:
             return Health(False, "; ".join(f"journal {name}: {text}" for name, text in failing.items()))
@@ -200,8 +198,6 @@ class JournalNodeServer:
         if not formatted:
             return Health(False, "no journal is formatted here: a NameNode formats it, or `journalnode format`")
         return Health(True, f"{formatted} journals are served", {"journals": formatted})
-
-    # ---- parts ---------------------------------------------------------------------------------------------
 
     def _check_directories(self) -> None:
         for directory in {self._config.edits_directory, *self._config.edits_directories.values()}:
@@ -215,10 +211,10 @@ class JournalNodeServer:
                 raise _unusable(directory, "reading, writing and listing is not permitted")
 
     def _open_journals(self) -> None:
-        """Open the journals that are there; one that is damaged does not keep the others from being served.
+        """Open the existing journals; a damaged one does not prevent serving the others.
 
         Raises:
-            StorageError: another process works in the folder of one that is configured.
+            StorageError: another process uses the folder of a configured journal.
         """
         configured = {each.journal_id for each in self._config.journals}
         for journal_id in sorted(self._found_journals()):
@@ -226,12 +222,12 @@ class JournalNodeServer:
                 self.node.open_journal(journal_id)
             except RemoteError as fault:
                 if journal_id in configured and isinstance(fault.__cause__, StorageInUseError):
-                    hint = "Find out which process works in the folder of this journal: only one JournalNode may."
+                    hint = "Find out which process uses the folder of this journal: only one JournalNode may use it."
                     raise StorageError(fault.text, hint=hint) from fault
                 _LOG.error("journal %s is not served: %s", journal_id, fault.text)
 
     def _found_journals(self) -> set[str]:
-        """Ids of the journals that have a folder."""
+        """Return the ids of the journals that have a folder."""
         config = self._config
         found = {
             each.journal_id
@@ -253,7 +249,7 @@ class JournalNodeServer:
             assert interval is not None
             peers = peers_of(self._config, journal)
             if not peers:
-                _LOG.warning("%s: no other JournalNode is known, nothing is synced", journal.journal_id)
+                _LOG.warning("%s: no other JournalNode is known, so nothing is synced", journal.journal_id)
                 continue
             sync = SyncThread(
                 self.node,

@@ -1,4 +1,4 @@
-"""A journal's folder as a JournalNode works with it: VERSION, the numbers it keeps, and upgrades (JNStorage)."""
+"""A JournalNode's view of a journal's folder: VERSION, persistent numbers, and upgrades (JNStorage)."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _LONG = Struct(">q")
 
 
 class JournalStorage:
-    """Works in the folder `disk`. One thread at a time changes it; any may list and read segments meanwhile.
+    """Storage in the folder `disk`. One thread at a time changes it; listing and reading segments is thread-safe.
 
-    Methods raise OSError, and RemoteError where what is found there forbids them.
+    Methods raise OSError, and RemoteError if the content of the folder forbids them.
 
     Args:
-        now: the date that VERSION tells.
+        now: the date for VERSION.
 
     Attributes:
-        info: what VERSION says, None where the folder is not formatted.
+        info: content of VERSION, None if the folder is not formatted.
         segments: its segments.
     """
 
@@ -44,7 +44,7 @@ class JournalStorage:
         return self.disk.location
 
     def open(self) -> None:
-        """Lock the folder, deal with an interrupted upgrade and read VERSION; `info` is None without one."""
+        """Lock the folder, finish an interrupted upgrade and read VERSION; `info` is None without one."""
         self.disk.lock()
         upgrades.recover(self.disk)
         self.info = self._version(names.VERSION_FILE)
@@ -53,7 +53,7 @@ class JournalStorage:
         self.disk.unlock()
 
     def damage(self) -> str:
-        """Return why VERSION or a promise cannot be read, "" if they can, or while an upgrade is unfinished.
+        """Return why VERSION or a promise cannot be read; "" if they can, or while an upgrade is unfinished.
 
         An unfinished upgrade has no VERSION yet; `open` completes or undoes it.
         """
@@ -61,7 +61,7 @@ class JournalStorage:
             return ""
         current = self.disk.names(names.CURRENT)
         if VERSION not in current and any(name.startswith("edits") for name in current):
-            return f"{self.location}/{names.VERSION_FILE} is missing, but there are edits"
+            return f"{self.location}/{names.VERSION_FILE} is missing, but edits exist"
         try:
             self._version(names.VERSION_FILE)
             for name in (names.LAST_PROMISED_EPOCH, names.LAST_WRITER_EPOCH):
@@ -71,9 +71,9 @@ class JournalStorage:
         return ""
 
     def set_damaged_aside(self) -> tuple[str, int]:
-        """Move a damaged journal to a folder next to it, so that it can be formatted; where it is, and its promise.
+        """Move a damaged journal to a folder next to it, to format it again; returns that folder and the promise.
 
-        The promise is 0 where the file that tells it is the damaged one.
+        The promise is 0 if its file is the damaged one.
         """
         try:
             promised = self._number(f"{names.CURRENT}/{names.LAST_PROMISED_EPOCH}")
@@ -86,16 +86,14 @@ class JournalStorage:
         self.info = None
         return f"{self.location}/{target}", promised
 
-    # ---- formatting and upgrades ---------------------------------------------------------------------------
-
     def format(self, namespace: StorageInfo, *, force: bool, epochs: Epochs | None = None) -> None:
-        """Start over; without VERSION, which comes last, the folder does not count as formatted.
+        """Format the folder; it counts as formatted only after VERSION is written last.
 
         Args:
-            epochs: of a node that formats itself: what it knows of promises made before.
+            epochs: for a node that formats itself: known earlier promises.
 
         Raises:
-            InconsistentStorageError: there is something, and `force` is not set.
+            InconsistentStorageError: the folder is not empty, and `force` is not set.
         """
         disk = self.disk
         if not force and self._holds_data():
@@ -118,7 +116,7 @@ class JournalStorage:
             upgrades.pre_upgrade(self.disk)
 
     def upgrade(self, namespace: StorageInfo) -> None:
-        """End an upgrade; the promises are those of before, or newer ones."""
+        """End an upgrade; promises keep the newest of the earlier and current values."""
         assert self.info is not None
         before, now = self.load_epochs(upgrades.PREVIOUS_TMP), self.load_epochs()
         files = {
@@ -142,7 +140,7 @@ class JournalStorage:
         return upgrades.can_roll_back(found, previous, target_layout_version, self.location)
 
     def roll_back(self) -> None:
-        """Go back to before the upgrade, but for the promises; without one there is nothing to do."""
+        """Restore the state before the upgrade, but keep the promises; does nothing without one."""
         if not self.disk.exists(upgrades.PREVIOUS):
             return
         self.disk.write(f"{upgrades.PREVIOUS}/{names.LAST_PROMISED_EPOCH}", _decimal(self.load_epochs().promised))
@@ -150,10 +148,8 @@ class JournalStorage:
             upgrades.roll_back(self.disk)
         self.info = self._version(names.VERSION_FILE)
 
-    # ---- numbers -------------------------------------------------------------------------------------------
-
     def load_epochs(self, directory: str = names.CURRENT) -> Epochs:
-        """What is kept of promises and commits; what is missing has its default."""
+        """Return the stored promises and commits, with defaults for missing ones."""
         return Epochs(
             promised=self._number(f"{directory}/{names.LAST_PROMISED_EPOCH}"),
             writer=self._number(f"{directory}/{names.LAST_WRITER_EPOCH}"),
@@ -167,21 +163,19 @@ class JournalStorage:
         self.disk.write(f"{names.CURRENT}/{names.LAST_WRITER_EPOCH}", _decimal(epoch))
 
     def save_committed(self, txid: int) -> None:
-        """Not durable: a bound that may lag (BestEffortLongFile)."""
+        """Save the txid without sync: a bound that may lag (BestEffortLongFile)."""
         self.disk.overwrite(f"{names.CURRENT}/{names.COMMITTED_TXID}", _LONG.pack(txid))
 
     @property
     def self_formatted(self) -> bool:
-        """Whether no segment was begun here since this node formatted itself."""
+        """Whether this node formatted itself and no segment was begun here since."""
         return self.disk.exists(names.SELF_FORMATTED)
 
     def forget_self_formatted(self) -> None:
         self.disk.remove(names.SELF_FORMATTED)
 
-    # ---- small files ---------------------------------------------------------------------------------------
-
     def _holds_data(self) -> bool:
-        # Neither what a format leaves that was killed counts, nor what this node began by itself.
+        # Neither the remains of a killed format nor a self-formatted folder counts as data.
         found = self.disk.names(names.CURRENT)
         begun = VERSION in found and not self.self_formatted
         return begun or any(name.startswith("edits") for name in found)
@@ -208,7 +202,7 @@ class JournalStorage:
             return 0
         line = self.disk.read(name).split(b"\n")[0]
         if not line.isdigit():
-            raise JavaIOError(f"{self.location}/{name} does not hold a number: {line[:40]!r}")
+            raise JavaIOError(f"{self.location}/{name} is not a number: {line[:40]!r}")
         return int(line)
 
     def _committed(self, name: str) -> int:

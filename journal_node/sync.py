@@ -1,4 +1,4 @@
-"""Keeps a journal of this node as complete as its peers' (JournalNodeSyncer): one thread a journal."""
+"""Sync of this node's journal with its peers (JournalNodeSyncer): one thread per journal."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class SyncThread:
-    """Syncs journal `journal_id` of `node` with `peers` every `interval` seconds.
+    """Sync of journal `journal_id` of `node` with `peers` every `interval` seconds.
 
     Args:
-        may_format: whether the journal is formatted as the peers are where it is not.
+        may_format: whether an unformatted journal is formatted from its peers.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class SyncThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the segment that is being fetched."""
+        """Stop after the segment that is being fetched."""
         self._stopping.set()
 
     def join(self, seconds: float) -> None:
-        """Wait for the end, no longer than that."""
+        """Wait for the end, at most so many seconds."""
         self._thread.join(seconds)
 
     def _run(self) -> None:
@@ -61,21 +61,21 @@ class SyncThread:
             try:
                 self.round()
             except (HdfsError, OSError) as error:
-                # What stays wrong is worth one line, not one a round.
+                # Log a lasting fault once, not each round.
                 reason = told(error)
                 level = logging.DEBUG if reason == last else logging.WARNING
                 _LOG.log(level, "%s: no sync now: %s", self._journal_id, reason)
                 last = reason
             except Exception:
-                # Without this thread nothing that was missed would ever come, and nobody would say so.
+                # Without this thread, missed segments would never arrive, and no error would be logged.
                 _LOG.exception("%s: a fault of the JournalNode itself, the sync continues", self._journal_id)
             self._stopping.wait(self._interval)
 
     def round(self) -> int:
-        """One round: format if need be, then fetch what one peer has; returns how many segments that were.
+        """Run one round: format if necessary, then fetch from one peer; returns the number of fetched segments.
 
         Raises:
-            HdfsError, OSError: the journal cannot be worked with.
+            HdfsError, OSError: the journal cannot be used.
         """
         journal = self._node.open_journal(self._journal_id)
         if not journal.is_formatted and self._may_format:

@@ -1,19 +1,19 @@
-"""Fetches finalized segments that a node missed from its peers (JournalNodeSyncer).
+"""Fetching of finalized segments that a node missed, from its peers (JournalNodeSyncer).
 
-A segment is missing, then fetched to a folder of its own (checked as a whole, durable), then taken over under the
-journal's lock, or removed. The events are a round (`sync`, one peer in turn), the end of a fetch, and what the writer
-does meanwhile: it begins or finalizes segments, recovers, or formats the journal anew. A restart (`begin`) removes what
-was fetched and not taken over.
+A segment is missing, then fetched to a folder of its own (checked as a whole, durable), then moved in under the
+journal's lock, or removed. The events are a round (`sync`, one peer in turn), the end of a fetch, and calls of the
+writer in between, which begin, finalize or recover segments, or format the journal again. A restart (`begin`) removes
+fetched segments that were not moved in.
 
 What can never happen, and why:
 
-- A transaction that no majority has becomes one of this node: only segments up to the committed txid that the writer
-  told are asked for, and `take_over` looks at it again. Those have one content in every finalized copy.
-- What the writer has open is replaced: it is not missing when the round begins, nor taken over, under the lock that the
-  writer's calls hold. A copy in progress that nobody writes is set aside; one that was finalized meanwhile has the same
-  content.
-- A damaged or short segment gets a name that is served: the whole file is checked before it leaves its temporary name.
-- A slow peer holds up the writer: the lock is not held while a segment is fetched.
+- A transaction that was never on a majority becomes one of this node: only segments up to the committed txid are
+  requested, and `move_in_fetched` checks that again. Such segments have one content in every finalized copy.
+- The writer's open segment is replaced: it is neither missing when the round begins, nor moved in, because that needs
+  the lock that the writer's calls hold. An abandoned copy in progress is set aside; one that was finalized at the same
+  time has the same content.
+- A damaged or short segment gets a name that is served: the whole file is checked before its temporary name changes.
+- A slow peer delays the writer: the lock is not held while a segment is fetched.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ from journal_node.hosted_journal import HostedJournal
 from journal_node.peers import Peer
 from journal_node.recovery import SegmentFetch, checked_end
 from journal_node.segment_files import StoredSegment
-from journal_node.upkeep import take_over
+from journal_node.upkeep import move_in_fetched
 
 _LOG = logging.getLogger(__name__)
 
 
 class JournalSyncer:
-    """Syncs `journal` with one of `peers` at a time, in turn. For one thread."""
+    """Sync of `journal` with one of `peers` at a time, in turn; for one thread."""
 
     def __init__(self, journal: HostedJournal, peers: Sequence[Peer], fetch: SegmentFetch) -> None:
         self._journal = journal
         self._peers = peers
         self._fetch = fetch
         self._turn = 0
-        self._told: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Remove what an earlier life left half-fetched; raises OSError."""
+        """Remove partly fetched segments of an earlier run; raises OSError."""
         self._journal.storage.disk.remove_tree(names.EDITS_SYNC)
 
     def sync(self) -> int:
-        """Fetch what the next peer has and this node lacks; returns how many segments that were.
+        """Fetch segments of the next peer that this node lacks; returns their number.
 
-        What goes wrong is logged, and ends the round.
+        An error is logged, and ends the round.
         """
         if not self._peers or not self._journal.is_formatted:
             return 0
@@ -66,13 +66,13 @@ class JournalSyncer:
                     break
                 taken += 1
         except (HdfsError, OSError) as error:
-            # A peer that stays away is worth one line, not one a round.
+            # Log an absent peer once, not each round.
             reason = told(error)
-            level = logging.DEBUG if self._told.get(peer.name) == reason else logging.WARNING
+            level = logging.DEBUG if self._logged.get(peer.name) == reason else logging.WARNING
             _LOG.log(level, "%s: no sync with %s: %s", self._journal.journal_id, peer.name, reason)
-            self._told[peer.name] = reason
+            self._logged[peer.name] = reason
         else:
-            self._told.pop(peer.name, None)
+            self._logged.pop(peer.name, None)
         return taken
 
     def _missing(self, manifest: NodeManifest) -> list[RemoteEditLog]:
@@ -94,7 +94,7 @@ class JournalSyncer:
         journal.storage.disk.make_directory(names.EDITS_SYNC)
         segments = journal.storage.segments
         segments.receive(target, self._fetch(url, namespace), checked_end(log.first, log.last))
-        taken = take_over(journal, target, log.first, log.last)
+        taken = move_in_fetched(journal, target, log.first, log.last)
         if not taken:
             journal.storage.disk.remove(target)
         return taken
@@ -103,7 +103,7 @@ class JournalSyncer:
 def missing_segments(
     own: Sequence[StoredSegment], theirs: Sequence[RemoteEditLog], *, committed: int, open_first: int | None
 ) -> list[RemoteEditLog]:
-    """Finalized segments of a peer that are wholly committed and of which this node has nothing finalized.
+    """Return a peer's finalized segments that are completely committed and do not overlap finalized ones of this node.
 
     Args:
         open_first: first txid of the segment that is written here, which its writer will finalize.

@@ -1,15 +1,16 @@
 """Upgrade, rollback and their recovery in the folder of a journal (NNUpgradeUtil, Storage.analyzeStorage).
 
-What may stand beside `current`, and what `recover` makes of it after a kill:
+Possible names next to `current`, and the action of `recover` after a kill:
 
-    `previous`                                    an upgrade that may be rolled back or finalized; it stays.
-    `previous.tmp`, `current` without VERSION     an upgrade that was begun: undone.
+    `previous`                                    an upgrade that can be rolled back or finalized; it stays.
+    `previous.tmp`, `current` without VERSION     a begun upgrade: undone.
     `previous.tmp`, `current` with VERSION        an upgrade that lacks its last rename: completed.
-    `removed.tmp` and `previous`, no `current`    a rollback that was begun: undone.
-    `removed.tmp` and `current`                   a rollback that is done: `removed.tmp` goes.
+    `removed.tmp` and `previous`, no `current`    a begun rollback: undone.
+    `removed.tmp` and `current`                   a completed rollback: `removed.tmp` is removed.
     `finalized.tmp`                               a finalization: completed.
 
-A kill leaves nothing else, for each change begins or ends with a rename. Any other state is an error that names it.
+A kill leaves no other state, because each change begins or ends with a rename. Any other state is an error that names
+it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _FINALIZED_TMP: Final = "finalized.tmp"
 
 
 def recover(disk: Disk) -> None:
-    """Complete or undo what a kill interrupted (Storage.StorageDirectory.doRecover).
+    """Complete or undo an interrupted step (Storage.StorageDirectory.doRecover).
 
     Raises:
         InconsistentStorageError: the folder is in a state that no step leaves.
@@ -45,10 +46,10 @@ def recover(disk: Disk) -> None:
             raise _inconsistent(disk, f"{PREVIOUS} exists, but not {VERSION_FILE}")
         return
     found = leftovers[0]
-    _LOG.warning("%s: an upgrade, a rollback or its end was interrupted, %s is dealt with", disk.location, found)
+    _LOG.warning("%s: an upgrade, a rollback or its end was interrupted, recovering from %s", disk.location, found)
     if found == _REMOVED_TMP:
         if has_current == has_previous:
-            raise _inconsistent(disk, f"one of {VERSION_FILE} and {PREVIOUS} has to exist beside {found}")
+            raise _inconsistent(disk, f"one of {VERSION_FILE} and {PREVIOUS} has to exist with {found}")
         _undo_or_drop(disk, found, keep=not has_current)
         return
     if has_previous:
@@ -62,15 +63,15 @@ def recover(disk: Disk) -> None:
 
 
 def is_unfinished(disk: Disk) -> bool:
-    """Whether an upgrade, a rollback or a finalization goes on, or was interrupted so that `recover` has work."""
+    """Whether an upgrade, a rollback or a finalization is running, or was interrupted."""
     return bool(_leftovers(disk))
 
 
 def pre_upgrade(disk: Disk) -> None:
-    """Put `current` aside as `previous.tmp`, and begin a new one with the same segments."""
+    """Rename `current` to `previous.tmp`, and begin a new one with the same segments."""
     for name in (PREVIOUS, PREVIOUS_TMP):
         _require(not disk.exists(name), f"{name} exists already, finish or undo that upgrade first")
-    _require(disk.exists(CURRENT), f"there is no {CURRENT} to upgrade")
+    _require(disk.exists(CURRENT), f"{CURRENT} does not exist")
     disk.rename(CURRENT, PREVIOUS_TMP)
     disk.make_directory(CURRENT)
     for name in disk.names(PREVIOUS_TMP):
@@ -79,9 +80,9 @@ def pre_upgrade(disk: Disk) -> None:
 
 
 def upgrade(disk: Disk, files: dict[str, bytes], version: bytes) -> None:
-    """Make the new `current` count: `files` of it (by name) and its VERSION; the old one becomes `previous`."""
+    """Complete the new `current` with `files` (by name) and VERSION; the old one becomes `previous`."""
     _require(not disk.exists(PREVIOUS), f"{PREVIOUS} exists already")
-    _require(disk.exists(PREVIOUS_TMP), f"there is no {PREVIOUS_TMP}, the upgrade was not prepared")
+    _require(disk.exists(PREVIOUS_TMP), f"{PREVIOUS_TMP} does not exist, the upgrade was not prepared")
     disk.make_directory(PAXOS)
     for name, data in files.items():
         disk.write(f"{CURRENT}/{name}", data)
@@ -90,15 +91,15 @@ def upgrade(disk: Disk, files: dict[str, bytes], version: bytes) -> None:
 
 
 def finalize(disk: Disk) -> None:
-    """Give up the way back; without `previous` there is nothing to do."""
+    """Remove `previous`, if it exists."""
     if disk.exists(PREVIOUS):
-        _require(disk.exists(CURRENT), f"there is no {CURRENT}")
+        _require(disk.exists(CURRENT), f"{CURRENT} does not exist")
         disk.rename(PREVIOUS, _FINALIZED_TMP)
         disk.remove_tree(_FINALIZED_TMP)
 
 
 def can_roll_back(previous: StorageInfo, asked: StorageInfo, target_layout_version: int, location: str) -> bool:
-    """Whether the state before the upgrade is one that the release of `target_layout_version` can work with.
+    """Whether the release of `target_layout_version` can use the state before the upgrade.
 
     Raises:
         JavaIOError: it is of another layout.
@@ -112,7 +113,7 @@ def can_roll_back(previous: StorageInfo, asked: StorageInfo, target_layout_versi
 
 
 def check_same(own: StorageInfo, other: StorageInfo, location: str) -> None:
-    """Raises InconsistentStorageError where both name a namespace or cluster, and not the same."""
+    """Raise InconsistentStorageError if both name a namespace or cluster, and they differ."""
     pairs = (("namespaceID", own.namespace_id, other.namespace_id), ("clusterID", own.cluster_id, other.cluster_id))
     for name, ours, theirs in pairs:
         if ours and theirs and ours != theirs:
@@ -120,9 +121,9 @@ def check_same(own: StorageInfo, other: StorageInfo, location: str) -> None:
 
 
 def roll_back(disk: Disk) -> None:
-    """Put the state before the upgrade back in place."""
-    _require(not disk.exists(_REMOVED_TMP), f"{_REMOVED_TMP} exists already, restart to have it dealt with")
-    _require(disk.exists(CURRENT), f"there is no {CURRENT}")
+    """Restore the state before the upgrade."""
+    _require(not disk.exists(_REMOVED_TMP), f"{_REMOVED_TMP} exists already, restart this JournalNode to recover")
+    _require(disk.exists(CURRENT), f"{CURRENT} does not exist")
     disk.rename(CURRENT, _REMOVED_TMP)
     disk.rename(PREVIOUS, CURRENT)
     disk.remove_tree(_REMOVED_TMP)

@@ -1,4 +1,4 @@
-"""What changes a journal as a whole: formatting, upgrades, segments that are given up or taken over (Journal)."""
+"""Changes of a whole journal: formatting, upgrades, discarded and fetched segments (Journal)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _LOG = logging.getLogger(__name__)
 
 
 def format_journal(journal: HostedJournal, namespace: StorageInfo, *, force: bool, not_empty: bool = True) -> None:
-    """Begin an empty journal.
+    """Create an empty journal.
 
     Args:
-        not_empty: whether `force` counts where there are segments.
+        not_empty: whether `force` applies to a journal with segments.
 
     Raises:
-        InconsistentStorageError: there is one, and `force` is not set.
-        IllegalStateError: it holds segments, and `not_empty` is not set.
+        InconsistentStorageError: a journal exists, and `force` is not set.
+        IllegalStateError: it has segments, and `not_empty` is not set.
     """
     location = journal.storage.location
     with journal.lock:
@@ -31,7 +31,7 @@ def format_journal(journal: HostedJournal, namespace: StorageInfo, *, force: boo
             raise IllegalStateError("a journal cannot be formatted for the namespaceID 0")
         if not not_empty and (segments := journal.storage.segments.listed()):
             raise IllegalStateError(
-                f"journal {journal.journal_id} holds {counted(len(segments), 'segment')} and is not formatted: "
+                f"journal {journal.journal_id} has {counted(len(segments), 'segment')} and is not formatted: "
                 "set checkpointer.journalnode.format.not-empty on this node to allow it, or move its folder away"
             )
         _LOG.warning("%s: %s is formatted for %s", journal.journal_id, location, namespace.colon_string())
@@ -41,9 +41,9 @@ def format_journal(journal: HostedJournal, namespace: StorageInfo, *, force: boo
 
 
 def self_format(journal: HostedJournal, namespace: StorageInfo, promised: int) -> None:
-    """Begin an empty journal as peers have it, with the newest epoch that one of them promised.
+    """Create an empty journal as on its peers, with the newest epoch that one of them promised.
 
-    This node may have held transactions before: it tells nobody what segments there are until one begins.
+    This node may have had transactions before: it reports no segments until one begins.
     """
     location = journal.storage.location
     with journal.lock:
@@ -55,7 +55,7 @@ def self_format(journal: HostedJournal, namespace: StorageInfo, promised: int) -
 
 
 def discard_segments(journal: HostedJournal, first_txid: int) -> None:
-    """Set all segments from `first_txid` on aside; one that holds it and what is before is refused."""
+    """Set all segments from `first_txid` on aside; refuses if a segment also contains earlier transactions."""
     with journal.lock:
         journal.require_formatted()
         segments = journal.storage.segments
@@ -64,7 +64,7 @@ def discard_segments(journal: HostedJournal, first_txid: int) -> None:
             if segment.first >= first_txid:
                 doomed.append(segment)
             elif (journal.end_of(segment).last or INVALID_TXID) >= first_txid:
-                raise IllegalStateError(f"txid {first_txid} is within {segment.name}, which is not cut")
+                raise IllegalStateError(f"txid {first_txid} is within {segment.name}, which cannot be split")
         journal.abort()
         for segment in doomed:
             segments.set_aside(segment, ".trash")
@@ -72,8 +72,8 @@ def discard_segments(journal: HostedJournal, first_txid: int) -> None:
         journal.reload()
 
 
-def take_over(journal: HostedJournal, source: str, first: int, last: int) -> bool:
-    """Add a finalized segment that was fetched to `source`; False where it is not known to be committed, or open."""
+def move_in_fetched(journal: HostedJournal, source: str, first: int, last: int) -> bool:
+    """Move in a finalized segment that was fetched to `source`; False if it is not known to be committed, or open."""
     with journal.lock:
         journal.require_formatted()
         segment = journal.open_segment

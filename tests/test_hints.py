@@ -80,7 +80,7 @@ SAFE = {
     "second `journalnode format` works there": "says who has it",
     "format --from-peers`": "refuses a journal that is there",
     "format --from-namenode`": "the same",
-    "only where the journal is new": "its precondition",
+    "only if the journal is new": "its precondition",
     "for a new nameservice run": "its precondition; it refuses a znode that is there",
     "namenode-stub format": "the stub refuses a directory that is formatted",
     "has ended; only then remove it": "its precondition",

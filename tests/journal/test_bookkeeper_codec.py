@@ -319,7 +319,7 @@ def test_metadata_keep_what_others_wrote_or_are_not_changed() -> None:
         (text.replace(b"firstEntryId: 0", b"firstEntryId: 1"), "begin with"),
         (text.replace(b'  ensembleMember: "b:1"\n', b""), "without 2 bookies"),
         (text.replace(b"\t2", b"\t9"), "version 9"),
-        (text.replace(b"\t2", b"\tx"), "no number"),
+        (text.replace(b"\t2", b"\tx"), "not a number"),
         (text.replace(b"length: 0\n", b""), "missing"),
     ):
         with pytest.raises(LedgerMetadataError, match=problem):

@@ -145,7 +145,7 @@ def test_a_call_that_comes_through_after_the_end_changes_nothing(node: JournalNo
         lambda: journal.new_epoch(NAMESPACE, 2),
         lambda: upkeep.format_journal(journal, NAMESPACE, force=True),
         lambda: upkeep.self_format(journal, NAMESPACE, 1),
-        lambda: upkeep.take_over(journal, "edits.sync/x", 1, 2),
+        lambda: upkeep.move_in_fetched(journal, "edits.sync/x", 1, 2),
     ]
     for call in calls:
         with pytest.raises(JavaIOError, match="journal j1 is closed"):
@@ -269,7 +269,7 @@ def test_batches_out_of_order_are_refused(writer: Writer, disk: MemoryDisk) -> N
     with pytest.raises(JavaIOError, match="not the current writer epoch"):
         writer.write(1, 1, 1)
     writer.start(1)
-    with pytest.raises(JournalOutOfSyncError, match="txid 2 cannot be written, 1 has to come next"):
+    with pytest.raises(JournalOutOfSyncError, match="txid 2 cannot be written: 1 has to come next"):
         writer.write(1, 2, 2)
     writer.write(1, 1, 1)
     with pytest.raises(JournalOutOfSyncError, match="txid 1 cannot be written, 2"):
@@ -327,7 +327,7 @@ def test_a_start_lets_go_of_the_open_segment(node: JournalNode, writer: Writer) 
     writer.start(4)
     with pytest.raises(JournalOutOfSyncError):
         writer.write(1, 4, 4)
-    with pytest.raises(IllegalStateError, match="holds not just transaction 1"):
+    with pytest.raises(IllegalStateError, match="exists with other transactions than 1"):
         writer.start(1)
     assert logs(node) == [(1, 3, True)]
 
@@ -350,7 +350,7 @@ def test_no_segment_begins_over_another(writer: Writer) -> None:
 def test_a_segment_ends_where_it_was_written_to(node: JournalNode, writer: Writer) -> None:
     writer.start(1)
     writer.write(1, 1, 3)
-    with pytest.raises(JournalOutOfSyncError, match="end with txid 4, but it is written up to txid 3"):
+    with pytest.raises(JournalOutOfSyncError, match="end with txid 4: it is written up to txid 3"):
         writer.end(1, 4)
     with pytest.raises(JournalOutOfSyncError, match="no segment is open"):
         writer.write(1, 4, 4)
@@ -361,7 +361,7 @@ def test_a_segment_ends_where_it_was_written_to(node: JournalNode, writer: Write
     assert logs(node) == [(1, 3, False)]
     with pytest.raises(IllegalArgumentRemoteError, match="finalized with txid 3 already, not with 2"):
         writer.end(1, 2)
-    with pytest.raises(JournalOutOfSyncError, match="no segment that begins with txid 4"):
+    with pytest.raises(JournalOutOfSyncError, match="cannot finalize segment 4"):
         writer.end(4, 5)
 
 
@@ -540,7 +540,7 @@ def test_a_copy_that_cannot_be_compared_is_not_accepted(
     with pytest.raises(JavaIOError, match="cannot be reached"):
         writer.accept(1, 8, segment_at("b", 1))
     assert not disk.exists("current/paxos/1")
-    with pytest.raises(JournalOutOfSyncError, match="not begun in epoch 2 here, nor its recovery accepted"):
+    with pytest.raises(JournalOutOfSyncError, match="neither begun nor accepted in recovery here in epoch 2"):
         writer.end(1, 8)
     network.cut.clear()
     writer.accept(1, 8, segment_at("b", 1))
@@ -589,7 +589,7 @@ def test_what_an_older_writer_left_is_not_ended_unseen(node: JournalNode, writer
     writer.epoch = 2
     writer.start(9)
     writer.write(9, 9, 9)
-    with pytest.raises(JournalOutOfSyncError, match="not begun in epoch 2 here"):
+    with pytest.raises(JournalOutOfSyncError, match="here in epoch 2"):
         writer.end(1, 8)
     writer.end(9, 9)
     assert logs(node) == [(1, 8, True), (9, 9, False)]
@@ -612,7 +612,7 @@ def test_what_comes_has_to_be_the_segment(
     writer.write(1, 1, 3)
     before = dict(disk.files)
     for last in (7, 9):
-        with pytest.raises(JavaIOError, match="what was fetched is not segment 1"):
+        with pytest.raises(JavaIOError, match="the fetched file is not segment 1"):
             writer.accept(1, last, segment_at("b", 1))
     network.cut.add("b")
     with pytest.raises(JavaIOError, match="cannot be reached"):
@@ -869,8 +869,8 @@ def test_a_journal_that_cannot_be_opened_is_tried_again() -> None:
 @pytest.mark.parametrize(
     ("name", "data", "problem"),
     [
-        ("last-promised-epoch", b"", "does not hold a number"),
-        ("last-promised-epoch", b"x\n", "does not hold a number"),
+        ("last-promised-epoch", b"", "is not a number"),
+        ("last-promised-epoch", b"x\n", "is not a number"),
         ("committed-txid", b"123", "has 3 bytes"),
         ("VERSION", b"layoutVersion=-63\n", "storageType is missing"),
         (

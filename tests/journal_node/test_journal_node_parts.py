@@ -57,7 +57,7 @@ def test_whole_transactions_behind_damage_are_noticed(before: int, data: st.Data
 
 def test_a_gap_is_damage() -> None:
     assert scan_end(HEADER + batch(1, 3) + batch(5, 6), 1).last == 3
-    assert scan_end(HEADER + batch(1, 3) + batch(5, 6), 1).damage == "offset 59: txid 5 where 4 was expected"
+    assert scan_end(HEADER + batch(1, 3) + batch(5, 6), 1).damage == "offset 59: txid 5 instead of 4"
     assert scan_end(HEADER + batch(2, 3), 1).damage
 
 
@@ -104,7 +104,7 @@ def test_the_oldest_batches_give_way() -> None:
     for first in (1, 3, 5):
         cache.store(batch(first, first + 1), first, first + 1, LAYOUT)
     assert cache.retrieve(3, 9).count == 4
-    with pytest.raises(EditsCacheMissError, match="oldest txid in the cache is 3, 2 was asked for"):
+    with pytest.raises(EditsCacheMissError, match="oldest txid in the cache is 3, 2 was requested"):
         cache.retrieve(2, 9)
     with pytest.raises(EditsCacheMissError, match="began at txid 1, 0"):
         cache.retrieve(0, 9)

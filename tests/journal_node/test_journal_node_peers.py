@@ -180,7 +180,7 @@ def test_what_is_damaged_on_the_way_is_not_taken(
             yield chunk[:-1]
 
     assert JournalSyncer(journal_of(network), peers, damaged).sync() == 0
-    assert "what was fetched is not segment 1 up to txid 3" in caplog.text
+    assert "the fetched file is not segment 1 up to txid 3" in caplog.text
     assert stored(network) == []
     assert disk.names("edits.sync") == []
 
@@ -257,12 +257,12 @@ def test_a_node_that_formatted_itself_has_no_say_until_a_segment_begins(
         writer = Writer(network.node("a", disk), epoch=9)
         calls = (writer.begin, lambda writer=writer: writer.prepare(7))
         for call in calls:
-            with pytest.raises(JavaIOError, match="knows nothing of segments begun before"):
+            with pytest.raises(JavaIOError, match="lacks segments begun before"):
                 call()
         with pytest.raises(JournalOutOfSyncError):
             writer.end(7, 9)
     writer.accept(7, 9, segment_at("c", 7))
-    with pytest.raises(JavaIOError, match="knows nothing"):
+    with pytest.raises(JavaIOError, match="lacks segments"):
         writer.prepare(7)
     writer.start(10)
     writer.write(10, 10, 12)
@@ -285,7 +285,7 @@ def test_a_namenode_may_format_what_formatted_itself(
 def test_too_few_peers_are_not_enough(network: Network, disk: MemoryDisk, peers: list[MemoryPeer]) -> None:
     network.node("a", disk)
     network.cut.add("c")
-    with pytest.raises(SelfFormatError, match=r"2 of the other JournalNodes have to answer, 1 do: c \(c cannot"):
+    with pytest.raises(SelfFormatError, match=r"2 of the other JournalNodes have to answer, but 1 do: c \(c cannot"):
         format_from_peers(journal_of(network), peers)
     with pytest.raises(SelfFormatError, match="none is configured"):
         format_from_peers(journal_of(network), [])
@@ -357,7 +357,7 @@ def test_a_kill_while_a_node_formats_itself_leaves_none_or_one_that_has_no_say(
         format_from_peers(journal_of(network), peers)
         node = network.nodes["a"]
         assert node.get_journal_state(JOURNAL).last_promised_epoch == 4
-        with pytest.raises(JavaIOError, match="knows nothing"):
+        with pytest.raises(JavaIOError, match="lacks segments"):
             Writer(node, epoch=9).begin()
     assert at > 3
 

@@ -237,7 +237,7 @@ def test_a_copy_that_is_as_long_is_looked_at_unless_it_is_known() -> None:
 def test_a_segment_that_is_not_open_ends_where_it_is_the_writers_own_or_was_accepted(
     accepted_in: int | None, writer: int, newest: int, allowed: bool
 ) -> None:
-    with nullcontext() if allowed else pytest.raises(JournalOutOfSyncError, match="not begun in epoch 5"):
+    with nullcontext() if allowed else pytest.raises(JournalOutOfSyncError, match="here in epoch 5"):
         may_finalize(11, 5, accepted_in, writer, newest)
 
 
@@ -266,7 +266,7 @@ longs = st.integers(0, (1 << 63) - 1)
 def test_the_record_of_a_recovery_is_the_same_after_a_trip(first: int, last: int, epoch: int, open_: bool) -> None:
     accepted = Accepted(SegmentState(first, last, open_), epoch)
     assert decode_accepted(encode_accepted(accepted), first) == accepted
-    with pytest.raises(IllegalStateError, match="is about segment"):
+    with pytest.raises(IllegalStateError, match="is of segment"):
         decode_accepted(encode_accepted(accepted), first + 1)
 
 

@@ -156,7 +156,7 @@ def test_a_wiped_node_formats_itself_where_it_may(places: list[Place]) -> None:
         with running([wiped], places, **{"dfs.journalnode.enable.sync.format": "true"}), wiped.writer(2) as writer:
             wait_until("the format", lambda: writer.node.is_formatted(JOURNAL))
             assert writer.node.get_journal_state(JOURNAL).last_promised_epoch == 1
-            with pytest.raises(JavaIOError, match="knows nothing of segments begun before"):
+            with pytest.raises(JavaIOError, match="lacks segments begun before"):
                 writer.begin()
             writer.start(4)
             writer.write(4, 4, 5)
@@ -239,7 +239,7 @@ def test_a_journal_that_lost_its_version(formatted_pair: list[Place]) -> None:
     (place.current / "VERSION").unlink()
     with running([place], formatted_pair):
         ready = requests.get(f"{place.url}/health/ready", timeout=20)
-        assert (ready.status_code, "VERSION is missing, but there are edits" in ready.text) == (503, True)
+        assert (ready.status_code, "VERSION is missing, but edits exist" in ready.text) == (503, True)
         assert "Copy VERSION from another JournalNode" in ready.text
     done = run_cli("journalnode", "format", "--conf", conf_of(place, formatted_pair), "--from-peers")
     assert (done.code, "its damaged files are in" in done.out) == (0, True)
@@ -252,7 +252,7 @@ def test_a_damaged_journal_is_left_alone_while_too_few_peers_answer(places: list
     (place.current / "VERSION").write_bytes(b"")
     before = sorted(path.name for path in place.current.iterdir())
     few = run_cli("journalnode", "format", "--conf", conf_of(place, places), "--from-peers")
-    assert (few.code, "2 of the other JournalNodes have to answer, 0 do" in few.err) == (7, True)
+    assert (few.code, "2 of the other JournalNodes have to answer, but 0 do" in few.err) == (7, True)
     assert sorted(path.name for path in place.current.iterdir()) == before
     with StorageLock(place.current.parent):
         locked = run_cli("journalnode", "format", "--conf", conf_of(place, places), "--from-peers")
@@ -272,7 +272,7 @@ def test_format_names_what_is_missing(formatted_pair: list[Place], tmp_path: Pat
     assert (locked.code, "held by" in locked.err, "next: A JournalNode " in locked.err) == (6, True, True)
     lonely = [new, Place.new(tmp_path / "d"), Place.new(tmp_path / "e")]
     few = run_cli("journalnode", "format", "--conf", conf_of(new, lonely), "--from-peers")
-    assert (few.code, "2 of the other JournalNodes have to answer, 0 do" in few.err) == (7, True)
+    assert (few.code, "2 of the other JournalNodes have to answer, but 0 do" in few.err) == (7, True)
     assert not new.current.exists()
 
 

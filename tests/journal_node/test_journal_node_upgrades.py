@@ -81,7 +81,7 @@ def test_an_interrupted_upgrade_is_not_damage(disk: MemoryDisk) -> None:
 
 def test_an_upgrade_has_to_be_prepared(disk: MemoryDisk) -> None:
     node = node_on(disk)
-    with pytest.raises(IllegalStateError, match=r"no previous\.tmp"):
+    with pytest.raises(IllegalStateError, match=r"previous\.tmp does not exist"):
         node.do_upgrade(JOURNAL, NEWER)
     assert state(node) == (0, 2, 6, SEGMENTS)
 

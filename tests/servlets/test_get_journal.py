@@ -75,7 +75,7 @@ def test_a_segment_in_progress_as_far_as_it_is_durable(client: FlaskClient, aske
 @pytest.mark.parametrize(
     ("query", "status", "said"),
     [
-        ({"jid": JOURNAL, "segmentTxId": "5"}, 404, "no segment here that begins with txid 5"),
+        ({"jid": JOURNAL, "segmentTxId": "5"}, 404, "no segment here begins with txid 5"),
         ({"jid": JOURNAL, "segmentTxId": "5", "storageInfo": INFO}, 404, "txid 5"),
         ({"jid": JOURNAL, "segmentTxId": "1", "storageInfo": "-63:7:0:CID-x"}, 403, "another namespace than 7 in"),
         ({"jid": JOURNAL, "segmentTxId": "1", "storageInfo": "-63:980837346:0:CID-y"}, 403, "in cluster 'CID-y'"),
@@ -157,7 +157,8 @@ def test_a_segment_that_ends_while_it_is_sent_is_sent_whole(url: str, node: Jour
 
 
 @pytest.mark.parametrize(
-    ("query", "problem"), [("?jid=j1&segmentTxId=5", "status 404$"), ("/x", "is expected"), ("?jid=j1", "status 500")]
+    ("query", "problem"),
+    [("?jid=j1&segmentTxId=5", "status 404$"), ("/x", "expected http:"), ("?jid=j1", "status 500")],
 )
 def test_a_refusal_says_why(url: str, query: str, problem: str) -> None:
     with pytest.raises(JavaIOError, match=problem):
@@ -167,9 +168,9 @@ def test_a_refusal_says_why(url: str, query: str, problem: str) -> None:
 def test_who_cannot_be_reached_is_named() -> None:
     with pytest.raises(JavaIOError, match=r"http://127\.0\.0\.1:9/getJournal cannot be fetched"):
         fetched("http://127.0.0.1:9/getJournal", timeout=5.0)
-    with pytest.raises(JavaIOError, match="is expected"):
+    with pytest.raises(JavaIOError, match="expected http:"):
         fetched("file:///etc/passwd")
-    with pytest.raises(JavaIOError, match="none of the JournalNodes"):
+    with pytest.raises(JavaIOError, match="not one of the JournalNodes"):
         fetched("http://192.0.2.7/getJournal", may_ask=lambda host: host == "192.0.2.8")
 
 
