@@ -1,4 +1,4 @@
-"""The namespace during replay: an index over the base image plus a delta of what edits changed."""
+"""The namespace during replay: an index over the base image, and a delta of the changes by edits."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class CacheManager:
     """`fsimage.proto CacheManagerSection`.
 
     Args:
-        writes_expiry: whether a pool's maxRelativeExpiry goes into the image; Hadoop 2.7 loses it there.
+        writes_expiry: whether the image stores a pool's maxRelativeExpiry; images of Hadoop 2.7 do not.
     """
 
     def __init__(self, base: BaseImage, *, writes_expiry: bool) -> None:
@@ -35,19 +35,19 @@ class CacheManager:
         self._pools = {pool.poolName: pool for pool in pools}
         directives = (reader.read(pb.CacheDirectiveInfoProto) for _ in range(header.numDirectives))
         self._directives = {directive.id: directive for directive in directives}
-        # What pools have that no image of their release keeps: (maxRelativeExpiry, defaultReplication).
+        # Attributes of pools that images of their release lack: (maxRelativeExpiry, defaultReplication).
         self._unsaved: dict[str, tuple[int, int]] = {}
         reader.finish()
         self.changed = False
 
     def take_unsaved(self, before: CacheManager) -> None:
-        """Keep what no image has of pools, as another object that holds the same pools knows it."""
+        """Copy the attributes of pools that images lack from another manager of the same pools."""
         self._unsaved = {name: unsaved for name, unsaved in before._unsaved.items() if name in self._pools}
 
-    # ---- what there is -------------------------------------------------------------------------------------
+    # ---- queries -------------------------------------------------------------------------------------
 
     def pools(self) -> list[CachePoolInfo]:
-        """All pools by name, with all that edits said of them since the image."""
+        """Return all pools by name, with every attribute that edits set since the image."""
         return [self._whole(self._pools[name]) for name in sorted(self._pools)]
 
     def _whole(self, pool: pb.CachePoolInfoProto) -> CachePoolInfo:
@@ -59,7 +59,7 @@ class CacheManager:
         return CachePoolInfo(pool.poolName, pool.ownerName, pool.groupName, mode, limit, expiry, replication)
 
     def directives(self) -> list[CacheDirectiveInfo]:
-        """All directives by id."""
+        """Return all directives by id."""
         return [
             CacheDirectiveInfo(each.id, each.path, each.replication, each.pool, each.expiration.millis)
             for _, each in sorted(self._directives.items())
@@ -163,7 +163,8 @@ class CacheManager:
         found = java_path(path, hadoop3=self._writes_expiry)
         if not found.startswith("/"):
             raise NamespaceError(f"path {path!r} of a cache directive is not absolute")
-        # it becomes a `Path` again when it is saved, which a slash does not outlast that two dots left at its end
+        # Hadoop makes another `Path` of the result when it saves it: that removes a slash that two dots left at the
+        # end.
         return java_path(found, hadoop3=self._writes_expiry)
 
     def encode(self) -> bytes:

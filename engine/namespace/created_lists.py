@@ -1,4 +1,4 @@
-"""Created lists of snapshot diffs: who has a name that came after a snapshot, and what became of it."""
+"""Created lists of snapshot diffs: the inodes behind created names, and what happened to them."""
 
 from __future__ import annotations
 
@@ -16,37 +16,39 @@ from image_format.kernels.inode import DROPPED, SPECIAL
 
 
 def _look_on(node: Node) -> None:
-    """Diffs are combined only to look at them."""
+    """Do nothing: the diffs are combined only to be read."""
 
 
 class CreatedLists(Lineage):
-    """A created list holds inodes, an image only names: what goes wrong between the two.
+    """Created lists whose entries no longer match the tree: a NameNode's lists hold inodes, an image only names.
 
-    A *stray* left its directory past the diff that has it as created. A NameNode keeps it there under any name it
-    gets, until it trips over it; so do we. A stray that no longer exists is a *ghost*.
+    A *stray* left its directory without an entry in the diff that created it. A NameNode keeps it in the created list,
+    under each later name, until it fails on it; so does this class. A stray that was removed is a *ghost*.
     """
 
     def __init__(self, tree: Tree, snapshots: SnapshotManager) -> None:
         super().__init__(tree, snapshots)
-        # by the row of a stray: the directories that it left, and the diffs that have it
+        # By the row of a stray: the directories that it left, and the diffs whose created list has it.
         self._strays: dict[int, list[tuple[int, DirectoryDiff]]] = {}
-        # by the row of an inode that goes on elsewhere: the directories that it left plainly
+        # By the row of an inode that moved: the directories that it left without a reference.
         self._shared: dict[int, list[int]] = {}
 
     @property
     def may_be_inconsistent(self) -> bool:
-        """Whether `changes_since` may find fault with any directory."""
+        """Whether `changes_since` may raise for any directory."""
         return bool(self._strays) or bool(self._shared) or self.diffs.has_links
 
     def created_node(self, directory: int, diff: DirectoryDiff, name: bytes) -> Node | None:
-        """Who has a created name of a diff; None where nobody does."""
+        """Return the node behind a created name of a diff, None if there is none."""
         diffs = self.diffs.of_directory(directory)
         assert diffs is not None
         found = diffs.created_node(diff, name)
         return self.current_child(directory, name) if found is None else found
 
     def make_stray(self, directory: int, name: bytes, row: int) -> None:
-        """A child leaves unrecorded: a diff that has it as created goes on to do so, under any name it gets."""
+        """Mark a child as a stray: it leaves its directory unrecorded, and the diff that created it keeps it under any
+        name.
+        """
         diffs = self.diffs.of_directory(directory)
         for diff in [] if diffs is None else diffs.newest_first(name):
             if name in diff.created:
@@ -59,14 +61,14 @@ class CreatedLists(Lineage):
                 return
 
     def has_ghost(self, diff: DirectoryDiff, name: bytes) -> bool:
-        """Whether a ghost has a created name of a diff. A NameNode stops when another inode gets that name there."""
+        """Return whether a created name of a diff is a ghost's. A NameNode stops when another inode gets that name."""
         stray = diff.created.get(name)
         return stray is not None and bool(self._table.flags[stray] & DROPPED)
 
     def make_shared(self, directory: int, name: bytes, row: int) -> None:
-        """A child that the newest snapshot of its path does not have moves: a newer diff may keep it as deleted.
+        """Note a child that moves, but is not in the newest snapshot of its path: a newer diff may keep it as deleted.
 
-        That is so below a directory that was renamed out of a snapshot to a place with older ones only.
+        This happens below a directory that was renamed out of a snapshot to a place with only older snapshots.
         """
         diffs = self.diffs.of_directory(directory)
         last = None if diffs is None else diffs.last
@@ -75,7 +77,7 @@ class CreatedLists(Lineage):
             self._table.marks[row] |= SPECIAL
 
     def shared(self) -> Iterator[tuple[int, int, DirectoryDiff]]:
-        """(row, directory, diff) where a diff has an inode as deleted that moved elsewhere."""
+        """Yield (row, directory, diff) for each diff with a deleted inode that moved elsewhere."""
         for row in self._shared:
             for directory, diff in self._sharing(row, self._table.name(row)):
                 yield row, directory, diff
@@ -90,11 +92,11 @@ class CreatedLists(Lineage):
         return found
 
     def check_replaceable(self, row: int) -> None:
-        """Before an inode leaves its name to snapshots, look for the diff that has it as created.
+        """Check the diff that created an inode before the inode leaves its name to snapshots.
 
         Raises:
-            InconsistentNamespaceError: what the diff has is an older reference to it, or a link itself where its
-                directory has a reference, as `stops_at`.
+            InconsistentNamespaceError: the diff has an older reference to the inode, or a link itself while its
+            directory has a reference; as `stops_at`.
         """
         directory, name = int(self._table.parent[row]), self._table.name(row)
         if self._table.kind[row] == SYMLINK and self._references.hub(row) is not None:
@@ -109,7 +111,7 @@ class CreatedLists(Lineage):
                 return
 
     def rename(self, row: int, name: bytes) -> None:
-        """Give an unlinked inode another name, wherever it is known by it."""
+        """Rename an unlinked inode, in all lists that know it by its name."""
         old = self._table.name(row)
         for directory, diff in self._strays.get(row, ()):
             if diff.created.get(old) == row:
@@ -124,7 +126,7 @@ class CreatedLists(Lineage):
         self._tree.rename(row, name)
 
     def _rename_loaded_copies(self, directory: int, row: int, old: bytes, name: bytes) -> None:
-        """Copies that are the link itself get its new name."""
+        """Rename the copies of a link that are the link itself."""
         diffs = self.diffs.of_directory(directory)
         for diff in [] if diffs is None else diffs.items:
             copy = diff.deleted.get(old)
@@ -133,7 +135,7 @@ class CreatedLists(Lineage):
                 self._rename_deleted(directory, diff, old, name)
 
     def _rename_deleted(self, directory: int, diff: DirectoryDiff, old: bytes, name: bytes) -> None:
-        """A deleted entry gets another name, and so does the created entry that it resolves."""
+        """Rename a deleted entry, and the created entry that it resolves."""
         diffs = self.diffs.of_directory(directory)
         assert diffs is not None
         diff.deleted[name] = diff.deleted.pop(old)
@@ -145,18 +147,18 @@ class CreatedLists(Lineage):
                 break
 
     def forget_strays(self, row: int) -> None:
-        """The inode is gone: diffs that know it as created are written without it."""
+        """Mark the diffs that created a removed inode as changed: they are written without it."""
         for directory, _ in self._strays.get(row, ()):
             if self.diffs.get(directory) is not None:
                 self.diffs.touch(directory)
 
     def changes_since(self, directory: int, snapshot_id: int) -> DirectoryDiff:
-        """All that came and left since a snapshot, as one diff.
+        """Combine all changes since a snapshot into one diff.
 
-        What came and is not there, and what left and is there all the same, counts as never recorded.
+        Changes that contradict the present children count as never recorded.
 
         Raises:
-            InconsistentNamespaceError: there is such a name, as `stops_at`.
+            InconsistentNamespaceError: a created child is missing, or a deleted one exists; as `stops_at`.
         """
         since = DirectoryDiff(snapshot_id, 0)
         diffs = self.diffs.of_directory(directory)
@@ -172,10 +174,10 @@ class CreatedLists(Lineage):
         return since
 
     def stops_at(self, directory: int, name: bytes) -> None:
-        """A NameNode that replays the same edits stops at a name in the diffs of a directory.
+        """Report a name in the diffs of a directory at which a NameNode stops when it replays the same edits.
 
         Raises:
-            InconsistentNamespaceError: so do we, where nothing is to be healed.
+            InconsistentNamespaceError: the healing mode is not `HEAL`.
         """
         path = self.full_path(directory)
         what = f"the snapshot diffs of {path} are inconsistent with its children at {name!r}"
@@ -185,9 +187,9 @@ class CreatedLists(Lineage):
         self._tree.healing_log.continue_past(healed, InconsistentNamespaceError(what, hint=hint))
 
     def check_strays(self) -> None:
-        """Look at directories with strays as a NameNode does that counts what quotas are used after replay.
+        """Check directories with strays like a NameNode that computes quota usage after replay.
 
-        Hadoop 3's SecondaryNameNode does not count.
+        Hadoop 3's SecondaryNameNode does not compute quota usage.
 
         Raises:
             InconsistentNamespaceError: as `changes_since`.
@@ -201,9 +203,9 @@ class CreatedLists(Lineage):
                     self.changes_since(directory, snapshot_id)
 
     def check_moved(self, row: int, latest: int) -> None:
-        """Look at the directories of an inode that leaves its name to the newest snapshot.
+        """Check the directories below an inode that leaves its name to the newest snapshot.
 
-        Hadoop 2.7 counts what quotas it uses there.
+        Hadoop 2.7 computes quota usage there.
 
         Raises:
             InconsistentNamespaceError: as `changes_since`.
@@ -220,10 +222,10 @@ class CreatedLists(Lineage):
         return [directory for directory in left if self.diffs.get(directory) is not None]
 
     def counted_at(self, row: int, known: dict[int, set[int]]) -> set[int]:
-        """At which snapshots, and whether as it is now, an inode's quota usage is counted.
+        """Return the ids of the snapshots at which an inode's quota usage is counted; `CURRENT_STATE` for now.
 
         Args:
-            known: what was found out before.
+            known: results by row, which are reused and extended.
         """
         if row not in known:
             known[row] = {CURRENT_STATE} if row == ROOT_ROW else set()

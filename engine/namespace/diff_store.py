@@ -1,6 +1,6 @@
-"""The snapshot diffs of all inodes: read from the image where an edit touches them, the rest stays bytes.
+"""The snapshot diffs of all inodes: decoded where an edit touches them, copied as bytes otherwise.
 
-Of a directory that may mean its newest diff alone: most edits change nothing else, and there may be very many.
+Of a directory often only the newest diff is decoded: most edits change only that one, and there may be very many.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ from image_format.varint import encode_delimited
 
 _SECTION = "SNAPSHOT_DIFF"
 _UINT64 = (1 << 64) - 1
-# what `early` can hold, and no operation has a longer one
+# Longest name that `early` can hold; names in operations are never longer.
 _MAX_NAME = 0xFFFF
 _NAME_TAG = CreatedListEntry.name
 _SHORT_NAME = 0x7F - 2
-"""The longest name of which both lengths in an entry of a created list are a byte."""
+"""Longest name for which both lengths in a CreatedListEntry take one byte."""
 _TOGETHER = 1 << 10
-"""Created names that are encoded at a time."""
+"""Created names that are encoded in one piece."""
 
 Diffs = FileDiffs | DirectoryDiffs
 
 
 def _encode_created(name: bytes) -> bytes:
-    """A delimited CreatedListEntry, of which there may be many."""
+    """Encode a delimited CreatedListEntry; fast, since a list may have very many."""
     size = len(name)
     if size > _SHORT_NAME:
         return encode_delimited(pb.CreatedListEntry(name=name))
@@ -75,18 +75,19 @@ class DiffStore:
     """The SNAPSHOT_DIFF section by inode.
 
     Args:
-        base: the image below.
-        table, load, place: rows of inodes, the rows of inode ids, and where one is.
-        references: what deleted lists refer to.
-        snapshots: those there are.
-        child: gives the row of a directory's child of a name, None where it is not known.
+        base: the base image.
+        table: rows of inodes.
+         load: returns the rows of inode ids. place: notes the directory of a row.
+        references: references that deleted lists may hold.
+        snapshots: the snapshots of the namespace.
+        child: returns the row of a directory's child by name, None if the name was not looked up.
 
     Attributes:
-        has_links: whether a deleted list has, or had, a symlink.
-        directories_changed: how often a directory got its first diff or a newer one, lost its last, or had them read.
-        early: names in the diffs of the image, as far as they were read, by their directory's row; the value of one is
-            the id of the newest diff that has it, plus one.
-        lost: inodes that deleted lists as written name, but that are gone: symlinks, as Hadoop itself leaves them.
+        has_links: whether a deleted list has or had a symlink.
+        directories_changed: counts each time that a directory gets or loses a newest diff, or has its diffs read.
+        early: names in the diffs that were read from the image, grouped by the directory's row; the value is the id of
+            the newest diff that has the name, plus one.
+        lost: ids of removed inodes in the deleted lists that were written: symlinks, as Hadoop itself leaves them.
     """
 
     def __init__(
@@ -124,7 +125,9 @@ class DiffStore:
 
     @cached_property
     def owners(self) -> Ids:
-        """Ascending ids of the inodes of the base with diffs: a root without has an entry all the same."""
+        """Ascending ids of the inodes of the base with diffs; the root may have an entry without diffs, and is left out
+        then.
+        """
         history = self._base.history
         found = history.owners
         if ROOT_INODE_ID in found:
@@ -144,7 +147,7 @@ class DiffStore:
         return bool(self._dirty or self._removed)
 
     def get(self, row: int) -> Diffs | None:
-        """The diffs of an inode, maybe none yet; None for an inode that never had any."""
+        """Return the diffs of an inode, which may be empty; None for an inode that never had any."""
         return self._loaded[row] if row in self._loaded else self._look(row, whole=False)
 
     def read(self, row: int) -> None:
@@ -154,9 +157,9 @@ class DiffStore:
             _ = diffs.items
 
     def _look(self, row: int, *, whole: bool) -> Diffs | None:
-        """Read the diffs of an inode, `whole`, or as far as it takes."""
+        """Read the diffs of an inode: all of them if `whole`, else at least the newest."""
         if not self._base.history.owners.size:
-            # Not noted, so that `any` stays what it says.
+            # Not stored in `_loaded`, which `any` depends on.
             return None
         diffs = None
         if self._table.slot[row] >= 0:
@@ -176,7 +179,7 @@ class DiffStore:
 
     @staticmethod
     def _newest_with_names(diffs: Iterable[DirectoryDiff]) -> dict[bytes, int]:
-        """By name, the id of the newest of some diffs, oldest first, that has it, plus one."""
+        """Map names to the id of the newest diff that has the name, plus one; the diffs are given oldest first."""
         newest: dict[bytes, int] = {}
         for diff in diffs:
             if diff.snapshot_id <= LARGEST_ID:
@@ -185,13 +188,13 @@ class DiffStore:
         return newest
 
     def _note_names(self, row: int, newest: dict[bytes, int]) -> None:
-        """Names in the diffs that a directory has in the image go into `early`."""
+        """Add names in the diffs that a directory has in the image to `early`."""
         first = self.early.count
         self.early.add_all(list(newest), [row] * len(newest))
         self.early.items["row"][first : self.early.count] = list(newest.values())
 
     def note(self, row: int, snapshot_id: int) -> None:
-        """An inode got a diff of a snapshot, or for `NO_SNAPSHOT`, its last diff went."""
+        """Note that an inode got a diff of a snapshot, or for `NO_SNAPSHOT`, that it lost its last diff."""
         self._rows_at[snapshot_id].add(row)
         diffs = self._loaded.get(row)
         self._count(row)
@@ -208,7 +211,9 @@ class DiffStore:
         self.directories_changed += self._table.kind.item(row) != FILE
 
     def rows_at(self, snapshot_id: int) -> list[int]:
-        """Rows of the inodes with a diff of a snapshot, or for `NO_SNAPSHOT`, with none any more; less unread ones."""
+        """Return the rows of inodes with a diff of a snapshot, or for `NO_SNAPSHOT`, with no diffs any more; unread
+        ones excluded.
+        """
         found = []
         for row in self._rows_at[snapshot_id]:
             diffs = self._loaded.get(row)
@@ -220,19 +225,19 @@ class DiffStore:
         return found
 
     def unread_at(self, snapshot_id: int) -> list[int]:
-        """The same of inodes of the base image whose diffs nobody has read, by id."""
+        """Return the ids of such inodes of the base image whose diffs were not read."""
         if not self._base.history.owners.size:
             return []
         owners = self._unread.get(snapshot_id)
         if owners is None:
             owners = self._base.history.owners_at(snapshot_id).tolist()
         row_of = self._table.row_of
-        # whose diffs were read once stay so
+        # Diffs that were read once stay read.
         self._unread[snapshot_id] = [inode_id for inode_id in owners if not self._is_read(row_of.get(inode_id))]
         return self._unread[snapshot_id]
 
     def _is_read(self, row: int | None) -> bool:
-        """Whether all diffs of an inode were read."""
+        """Return whether all diffs of an inode were read."""
         diffs = self._loaded.get(row) if row is not None else None
         return row in self._loaded and (diffs is None or diffs.older is None)
 
@@ -247,7 +252,7 @@ class DiffStore:
         return diffs
 
     def directory(self, row: int) -> DirectoryDiffs:
-        """The diffs of a directory, to be changed."""
+        """Return the diffs of a directory, for a change."""
         diffs = self.of_directory(row)
         if diffs is None:
             diffs = self._loaded[row] = DirectoryDiffs()
@@ -257,7 +262,7 @@ class DiffStore:
         return diffs
 
     def file(self, row: int) -> FileDiffs:
-        """The diffs of a file, to be changed."""
+        """Return the diffs of a file, for a change."""
         diffs = self.of_file(row)
         if diffs is None:
             diffs = self._loaded[row] = FileDiffs()
@@ -266,7 +271,9 @@ class DiffStore:
         return diffs
 
     def to_keep(self, row: int) -> Diffs:
-        """The diffs of a file or directory, which change as a kernel noted; the row is as if they had."""
+        """Return the diffs of a file or directory, for a change that a kernel noted; the row already shows the
+        change.
+        """
         diffs = self._loaded.get(row)
         if diffs is None:
             diffs = self.get(row)
@@ -276,25 +283,25 @@ class DiffStore:
         return diffs
 
     def note_kept(self, row: int, snapshot_id: int) -> None:
-        """`note` of a diff that the row of the inode tells of already, as it may of later ones."""
+        """Note a diff that the row of the inode already shows; the row may also show later ones."""
         self._rows_at[snapshot_id].add(row)
 
     def to_create(self, row: int) -> dict[bytes, int | None]:
-        """The created names of a directory's newest diff, which gets more."""
+        """Return the created names of a directory's newest diff, for names to be added."""
         diffs = self._loaded[row]
         assert isinstance(diffs, DirectoryDiffs)
         self._dirty.add(row)
         return diffs.known[-1].created
 
     def delete(self, row: int, name: bytes, node: int | WithName) -> None:
-        """A child left a directory that has a newest diff."""
+        """Record in a directory's newest diff that a child left."""
         diffs = self._loaded[row]
         assert isinstance(diffs, DirectoryDiffs)
         diffs.known[-1].delete(name, node)
         self._dirty.add(row)
 
     def file_copy(self, diff: FileDiff) -> pb.INodeFile | None:
-        """Attributes of a file at a snapshot, to look at; None where they did not change since."""
+        """Return the attributes of a file at a snapshot, for reading only; None if they did not change since."""
         if not isinstance(diff.copy, RowCopy):
             return diff.copy
         message = pb.INodeFile()
@@ -302,7 +309,7 @@ class DiffStore:
         return message
 
     def directory_copy(self, diff: DirectoryDiff) -> pb.INodeDirectory | None:
-        """The same of a directory."""
+        """Return the attributes of a directory at a snapshot, like `file_copy`."""
         if isinstance(diff.copy, Snapshot):
             return diff.copy.directory
         if not isinstance(diff.copy, RowCopy):
@@ -315,25 +322,25 @@ class DiffStore:
         return row in self._loaded
 
     def references(self) -> Iterator[WithName | Hub]:
-        """What the deleted lists that were read refer to, by directory id."""
+        """Yield the references in the deleted lists that were read, by directory id."""
         found = {row: each for row, each in self._loaded.items() if isinstance(each, DirectoryDiffs)}
         for row in sorted(found, key=lambda row: int(self._table.id[row])):
-            # older ones that are not known have none
+            # Older diffs that are not known have none.
             for diff in found[row].known:
                 yield from filter(None, map(self.reference, diff.deleted.values()))
 
     def directories_read(self) -> list[int]:
-        """Rows of the directories whose diffs were read or made, in that order."""
+        """Return the rows of directories whose diffs were read or made, in that order."""
         return [row for row, diffs in self._loaded.items() if isinstance(diffs, DirectoryDiffs)]
 
     def known(self, row: int) -> list[DirectoryDiff]:
-        """Those of the diffs of such a directory that were."""
+        """Return the known diffs of such a directory."""
         diffs = self._loaded[row]
         assert isinstance(diffs, DirectoryDiffs)
         return diffs.known
 
     def reference(self, node: Node) -> WithName | Hub | None:
-        """The reference that a deleted entry is, None for an inode's own id."""
+        """Return the reference that a deleted entry is, None for an inode's own id."""
         if isinstance(node, LinkCopy) or self._table.flags[row_of(node)] & DROPPED:
             return None
         if isinstance(node, WithName):
@@ -342,12 +349,12 @@ class DiffStore:
         return None if hub is None or hub.dst_snapshot is None else hub
 
     def touch(self, row: int) -> None:
-        """The diffs of an inode change, if it still has any."""
+        """Mark the diffs of an inode as changed, if it has any."""
         if self._loaded.get(row) is not None:
             self._dirty.add(row)
 
     def remove(self, row: int) -> None:
-        """The inode has no diffs any more, or is gone itself."""
+        """Remove the diffs of an inode."""
         if self.get(row) is not None:
             self._loaded[row] = None
             self._count(row)
@@ -368,7 +375,7 @@ class DiffStore:
         return section
 
     def _reader(self, span: tuple[int, int]) -> MessageReader:
-        """Of the messages in a part of the section."""
+        """Return a reader of the messages in a part of the section."""
         return MessageReader(self._section()[: span[1]], self._place, span[0])
 
     def _decode(self, row: int, span: tuple[int, int], *, whole: bool) -> Diffs:
@@ -379,7 +386,7 @@ class DiffStore:
             raise self._damaged(f"inode {entry.inodeId} has diffs of another kind of inode", span[0])
         self._check_known(entry, row, span[0])
         if kind == FILE:
-            # Only a reader of the whole tree can tell whether the file is still there: nobody asked yet.
+            # Whether the file still exists is found out later: that takes a search in the tree.
             diffs = FileDiffs(current_deleted=None)
             newest_first = [self._file_diff(row, reader, span[0]) for _ in range(entry.numOfDiff)]
             diffs.known = newest_first[::-1]
@@ -394,23 +401,23 @@ class DiffStore:
         return DirectoryDiffs(newest, OlderDiffs(count, self._section().data[behind : span[1]], older))
 
     def _older_diffs(self, row: int, span: tuple[int, int], count: int, noted: dict[bytes, int]) -> list[DirectoryDiff]:
-        """So many diffs of a directory, behind its newest one, the names of which were noted."""
+        """Read the `count` diffs that follow a directory's newest one, the names of which are in `noted`."""
         diffs = self._directory_diffs(row, self._reader(span), count, span[0])
         found = {name: newest for name, newest in self._newest_with_names(diffs).items() if name not in noted}
         self._note_names(row, found)
         for name in found:
             child = self._child(row, name)
             if child is not None and child != NO_ROW and self._table.born.item(child) < 0:
-                # as far as was known
+                # `born` was right for the diffs known so far.
                 self._table.born[child] = 0
         for diff in diffs:
             self.note_kept(row, diff.snapshot_id)
         return diffs
 
     def _directory_diffs(self, row: int, reader: MessageReader, count: int, offset: int) -> list[DirectoryDiff]:
-        """So many diffs, oldest first; in the image the newest comes first."""
+        """Read `count` diffs and return them oldest first; in the image the newest comes first."""
         newest_first = [self._directory_diff(row, reader, offset) for _ in range(count)]
-        # all at once, for there may be many
+        # All at once: there may be many.
         gone = self._deleted_inodes(row, [i for _, message in newest_first for i in message.deletedINode], offset)
         for diff, message in newest_first:
             nodes = list(islice(gone, len(message.deletedINode)))
@@ -438,12 +445,12 @@ class DiffStore:
             copy=message.snapshotCopy if message.HasField("snapshotCopy") else None,
         )
         if blocks:
-            # A NameNode finds a diff's block among the file's, if it is there.
+            # Like a NameNode, take the file's own block of that id if it exists.
             diff.set_blocks([present.get(block.block_id, block) for block in blocks])
         return diff
 
     def _directory_diff(self, row: int, reader: MessageReader, offset: int) -> tuple[DirectoryDiff, pb.DirectoryDiff]:
-        """A diff that lacks its deleted entries yet, and the message that tells them."""
+        """Read a diff without its deleted entries; return it with the message that has them."""
         message = reader.read(pb.DirectoryDiff)
         self._check_known(message, row, offset)
         diff = DirectoryDiff(message.snapshotId, message.childrenSize, message.isSnapshotRoot)
@@ -471,14 +478,14 @@ class DiffStore:
             diff.deleted[name] = node
 
     def _default_type_quotas(self, copy: pb.INodeDirectory) -> None:
-        """Hadoop's loader gives a copy with other quotas a quota of 0 for every storage type that may have one."""
+        """Give a copy with other quotas a quota of 0 for every storage type, as Hadoop's loader does."""
         limited = copy.nsQuota != _UINT64 or copy.dsQuota != _UINT64
         if limited and not copy.HasField("typeQuotas"):
             for storage_type in self._storage_types:
                 copy.typeQuotas.quotas.add(storageType=storage_type, quota=0)
 
     def _deleted_inodes(self, row: int, inode_ids: Sequence[int], offset: int) -> Iterator[Node]:
-        """What deleted lists say of inodes that stand there by their own ids."""
+        """Yield the nodes of deleted entries that are inode ids."""
         rows = self._load_rows(inode_ids)
         if (rows != NO_ROW).all() and (self._table.kind[rows] == FILE).all():
             self._table.parent[rows] = row
@@ -498,7 +505,7 @@ class DiffStore:
         if self._table.kind[found] == DIRECTORY:
             self._place_row(found, row)
         else:
-            # A symlink that was changed may be elsewhere by now.
+            # A symlink that was changed may be elsewhere.
             self._table.parent[found] = row
         return found
 
@@ -508,18 +515,20 @@ class DiffStore:
         return self._removed | {int(self._table.id[row]) for row in self._dirty}
 
     def unchanged(self, owners: Iterable[int]) -> list[int]:
-        """`owners` and those whose diffs Hadoop would have loaded with other quotas, less those that are changed."""
+        """Return `owners` and the owners whose diffs Hadoop would load with other quotas, without those that
+        changed.
+        """
         return sorted({*owners, *self._base.history.quota_copy_owners().tolist()} - self._changed_ids())
 
     def gone_spans(self, patched: Iterable[int]) -> Iterator[tuple[int, int]]:
-        """(start, end) in SNAPSHOT_DIFF of the entries that are not copied, `patched` ones among them."""
+        """Yield (start, end) in SNAPSHOT_DIFF of the entries that are not copied, including the `patched` ones."""
         for inode_id in self._changed_ids().union(patched):
             span = self._base.history.diff_span(inode_id)
             if span[0] >= 0:
                 yield span
 
     def encode_patched(self, owners: Iterable[int], numbering: Numbering) -> Iterator[bytes]:
-        """Entries of directories that nobody changed, as Hadoop would have loaded them, with references renumbered."""
+        """Encode entries of unchanged directories as Hadoop would load them, with references renumbered."""
         section = self._base.section(_SECTION)
         for inode_id in owners:
             start, _ = self._base.history.diff_span(inode_id)
@@ -536,7 +545,7 @@ class DiffStore:
                     yield encode_delimited(reader.read(pb.CreatedListEntry))
 
     def encode_changed(self, numbering: Numbering) -> Iterator[bytes]:
-        """The entries that are not as they were, each with its diffs."""
+        """Encode the changed entries, each with its diffs."""
         for row in sorted(self._dirty, key=lambda row: int(self._table.id[row])):
             diffs = self._loaded[row]
             assert diffs is not None
@@ -552,7 +561,7 @@ class DiffStore:
                 for diff in reversed(diffs.known):
                     created = sorted(diff.created, key=name_key)
                     yield encode_delimited(self._directory_message(diff, len(created), numbering))
-                    # what takes them minds their number
+                    # Few large pieces: the consumer is slow for many small ones.
                     for start in range(0, len(created), _TOGETHER):
                         yield b"".join(map(_encode_created, created[start : start + _TOGETHER]))
                 if diffs.older is not None:
@@ -596,5 +605,5 @@ class DiffStore:
         return message
 
     def written_name(self, node: Node) -> bytes:
-        """What a loader will take for the name of a deleted entry: a copy of a link has the link's name of now."""
+        """Return the name that a loader takes for a deleted entry: a copy of a link has the link's present name."""
         return node.name if isinstance(node, WithName) else self._table.name(row_of(node))

@@ -1,4 +1,4 @@
-"""Snapshot diffs: the changes of one inode between snapshots, and the algebra over them."""
+"""Snapshot diffs: the changes of one inode between snapshots, and the operations that combine them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
 
 CURRENT_STATE = 2147483646
-"""Snapshot id that stands for the tree as it is now (Snapshot.CURRENT_STATE_ID)."""
+"""Snapshot id of the present state of the tree (Snapshot.CURRENT_STATE_ID)."""
 NO_SNAPSHOT = -1
 LARGEST_ID = (1 << 31) - 3
-"""The largest id of a snapshot that a row can hold."""
+"""Largest snapshot id that a row can hold."""
 _UINT64 = (1 << 64) - 1
 
 
@@ -27,10 +27,10 @@ _id_of = attrgetter("snapshot_id")
 
 @dataclass(slots=True, eq=False)
 class LinkCopy:
-    """A symlink as it was in a snapshot: a deleted entry with the id of a link that lives on elsewhere.
+    """A symlink as it was in a snapshot: a deleted entry with the id of a link that still exists elsewhere.
 
     Attributes:
-        loaded: it is no copy but the link itself, as a NameNode takes the entry when it loads an image.
+        loaded: it is the link itself and not a copy, as for a NameNode that loads the image.
     """
 
     row: int
@@ -39,14 +39,16 @@ class LinkCopy:
 
 
 _SEARCHES = 64
-"""For so many names the bytes of diffs are searched: reading them takes as long as a hundred searches."""
+"""Names for which the bytes of diffs are searched before the diffs are read: reading takes as long as a hundred
+searches.
+"""
 
 Node = int | WithName | LinkCopy
-"""What a directory or a deleted list holds: a row, or what an inode left in a snapshot."""
+"""An entry of a directory or deleted list: a row, or what an inode left in a snapshot."""
 
 
 def row_of(node: Node) -> int:
-    """Row of the inode that a node is or stands for."""
+    """Return the row of the inode that a node is or refers to."""
     return node if isinstance(node, int) else node.row
 
 
@@ -55,10 +57,10 @@ class FileDiff:
     """`fsimage.proto FileDiff`: a file at a snapshot.
 
     Attributes:
-        file_size: bytes it had.
-        name, copy: its attributes then, None where they did not change since; a `RowCopy` has the name, too.
-        blocks: its blocks then, None where they are those of the next diff that has some, or the present ones.
-        detached: ids in `blocks` that do not follow the file's own block of that id any more.
+        file_size: in bytes.
+        name, copy: its attributes at that time, None if they did not change since; a `RowCopy` has the name, too.
+        blocks: its blocks at that time; None if they are those of the next diff that has some, or the present ones.
+        detached: ids in `blocks` that no longer follow changes of the file's own block.
     """
 
     snapshot_id: int
@@ -69,9 +71,9 @@ class FileDiff:
     detached: set[int] = field(default_factory=set)
 
     def set_blocks(self, blocks: Sequence[Block]) -> None:
-        """Keep the blocks that hold the file's bytes of then, unless some are kept already (FileDiff.setBlocks).
+        """Keep the blocks that hold the file's bytes at that time, unless blocks are kept already (FileDiff.setBlocks).
 
-        An image may have blocks with the length NO_ACK, which Hadoop adds up like any other, in 64 bits.
+        An image may have blocks of length NO_ACK; Hadoop adds them up like others, in 64 bits.
         """
         if self.blocks is not None:
             return
@@ -90,12 +92,12 @@ class DirectoryDiff:
     """`fsimage.proto DirectoryDiff`: a directory at a snapshot.
 
     Attributes:
-        children_size: children it had when the diff was made.
-        is_root: the snapshot was taken of this very directory; then `name` and `copy` are the snapshot's.
-        name, copy: as those of `FileDiff`.
-        created: names that are there after but not at the snapshot. Who has one, the next diff or the directory
-            tells, unless it is a stray: then its row stands here.
-        deleted: what was there at the snapshot and is not after, by name.
+        children_size: number of children when the diff was made.
+        is_root: whether the snapshot is of this directory; then `name` and `copy` are the snapshot's.
+        name, copy: as in `FileDiff`.
+        created: names that were added after the snapshot. The value is the row of a stray; for other names it is None,
+            and the next diff or the directory has the inode.
+        deleted: nodes that existed at the snapshot and were removed after it, by name.
     """
 
     snapshot_id: int
@@ -110,7 +112,7 @@ class DirectoryDiff:
         self.created[name] = stray
 
     def delete(self, name: bytes, node: Node) -> Node | None:
-        """A child leaves; one that came after the snapshot leaves no trace and is returned."""
+        """Record that a child leaves. A child that came after the snapshot leaves no trace, and is returned."""
         if name in self.created:
             stray = self.created.pop(name)
             return node if stray is None else stray
@@ -118,7 +120,7 @@ class DirectoryDiff:
         return None
 
     def forget_stray(self, node: Node) -> list[bytes]:
-        """What is known as created under whatever name came after the snapshot, and left; the names are returned."""
+        """Drop a node from the created names, whatever its names are; return these names."""
         row = node if isinstance(node, int) else node.row
         names = [name for name, stray in self.created.items() if stray == row]
         for name in names:
@@ -128,11 +130,11 @@ class DirectoryDiff:
     def combine(
         self, later: DirectoryDiff, trashed: Callable[[Node], None], stops: Callable[[bytes], None] | None = None
     ) -> None:
-        """Take the changes of the next diff into this one (Diff.combinePosterior).
+        """Add the changes of the next diff to this one (Diff.combinePosterior).
 
         Args:
-            trashed: told of what came after this snapshot and left before the next.
-            stops: told of a name that leaves twice, at which a NameNode stops.
+            trashed: called with each node that came after this snapshot and left before the next.
+            stops: called with each name that leaves twice: a NameNode stops there.
         """
         if not later.deleted:
             self.created.update(later.created)
@@ -141,7 +143,7 @@ class DirectoryDiff:
         if any(self.created.values()) or any(later.created.values()):
             names = names | later.created.keys()
         else:
-            # There may be many. Without strays no name has to do with another.
+            # There may be many names. Without strays they are independent of each other.
             came = later.created.copy()
             for name in names:
                 came.pop(name, None)
@@ -151,7 +153,7 @@ class DirectoryDiff:
             if gone is None:
                 self.create(name, later.created[name])
             elif name not in later.created and name in self.deleted and name not in self.created:
-                # one of them came in between, under another name
+                # One of them came in between, under another name.
                 if stops is not None:
                     stops(name)
                 self.forget_stray(gone)
@@ -173,12 +175,12 @@ D = TypeVar("D", FileDiff, DirectoryDiff)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OlderDiffs(Generic[D]):
-    """Diffs that stand in the image, and that nobody looked at.
+    """Diffs in the image that were not read.
 
     Attributes:
-        count: how many there are.
-        records: their bytes, newest first.
-        read: gives them, oldest first.
+        count: number of diffs.
+        records: bytes of the diffs, newest first.
+        read: returns the diffs, oldest first.
     """
 
     count: int
@@ -191,8 +193,9 @@ class DiffList(Generic[D]):
     """Diffs of one inode, oldest first; `AbstractINodeDiffList`.
 
     Attributes:
-        known: those that were read or made.
-        older: the ones before them, which are plain (`kernels.history.older_diffs`); None where all are known.
+        known: diffs that were read or made.
+        older: the diffs before them, which hold no references or symlinks (`kernels.history.older_diffs`); None if all
+            are known.
     """
 
     known: list[D] = field(default_factory=list)
@@ -200,7 +203,7 @@ class DiffList(Generic[D]):
 
     @property
     def items(self) -> list[D]:
-        """All of them; they are read if need be."""
+        """All diffs; older ones are read if necessary."""
         if self.older is not None:
             older, self.older = self.older, None
             try:
@@ -211,9 +214,9 @@ class DiffList(Generic[D]):
         return self.known
 
     def _position(self, snapshot_id: int) -> tuple[int, bool]:
-        """(index among `known` of the first diff with at least this id, whether it is that very id)."""
+        """Return (index in `known` of the first diff with at least this id, whether it has exactly this id)."""
         known = self.known
-        # mostly it is the newest one that is asked for
+        # Most calls are for the newest one.
         if not known or known[-1].snapshot_id < snapshot_id:
             return len(known), False
         if known[-1].snapshot_id == snapshot_id and (len(known) == 1 or known[-2].snapshot_id < snapshot_id):
@@ -224,7 +227,7 @@ class DiffList(Generic[D]):
         return at, at < len(known) and known[at].snapshot_id == snapshot_id
 
     def _before(self, at: int) -> D | None:
-        """The diff before one of `known`, None before the first; it is read if need be."""
+        """Return the diff before one of `known`, None before the first; it is read if necessary."""
         if at:
             return self.known[at - 1]
         count = len(self.known)
@@ -245,32 +248,34 @@ class DiffList(Generic[D]):
         return self.known[-1].snapshot_id if self.known else CURRENT_STATE
 
     def add(self, diff: D) -> None:
-        """One of a newer snapshot."""
+        """Append a diff of a newer snapshot."""
         self.known.append(diff)
 
     def index_at(self, snapshot_id: int) -> int:
-        """Index in `items` of the diff that tells of a snapshot, behind the last where the present state does."""
+        """Return the index in `items` of the diff for a snapshot; the length of `items` if the present state
+        applies.
+        """
         count = len(self.items)
         return count if snapshot_id == CURRENT_STATE else self._position(snapshot_id)[0]
 
     def since(self, snapshot_id: int) -> list[D]:
-        """The diff that tells of a snapshot, and those after it; none where the present state does."""
+        """Return the diff for a snapshot and those after it; empty if the present state applies."""
         if snapshot_id == CURRENT_STATE:
             return []
         at, _ = self._position(snapshot_id)
         return self.known[at:]
 
     def at(self, snapshot_id: int) -> D | None:
-        """The diff that tells of a snapshot, None where the present state does."""
+        """Return the diff for a snapshot, None if the present state applies."""
         return next(iter(self.since(snapshot_id)), None)
 
     def of(self, snapshot_id: int) -> D | None:
-        """The diff of that very snapshot."""
+        """Return the diff with exactly this snapshot id."""
         at, exact = self._position(snapshot_id)
         return self.known[at] if exact else None
 
     def prior(self, snapshot_id: int, *, exclusive: bool = False) -> int:
-        """Id of the newest diff that is not after a snapshot, or before it; `NO_SNAPSHOT`."""
+        """Return the id of the newest diff up to a snapshot, or before it if `exclusive`; else `NO_SNAPSHOT`."""
         if snapshot_id == CURRENT_STATE:
             last = self.last_id
             return NO_SNAPSHOT if exclusive and last == CURRENT_STATE else last
@@ -281,7 +286,7 @@ class DiffList(Generic[D]):
         return NO_SNAPSHOT if before is None else before.snapshot_id
 
     def update_prior(self, snapshot_id: int, prior: int) -> int:
-        """The nearer of `prior` and the diff before a snapshot."""
+        """Return the newer of `prior` and the id of the diff before a snapshot."""
         own = self.prior(snapshot_id, exclusive=True)
         return own if own not in (CURRENT_STATE, NO_SNAPSHOT) and own > prior else prior
 
@@ -289,8 +294,8 @@ class DiffList(Generic[D]):
         """Delete the diff of a snapshot (AbstractINodeDiffList.deleteSnapshotDiff).
 
         Returns:
-            (removed, earlier): the diff taken out, None where it only got the id `prior`; and the diff that has to take
-            up its changes, None for the first. None where there is no such diff.
+            (removed, earlier): the removed diff, None if it only got the id `prior`; and the diff that must take over
+            its changes, None for the first diff. None if the snapshot has no diff.
         """
         at, exact = self._position(snapshot_id)
         if not exact:
@@ -310,24 +315,24 @@ class FileDiffs(DiffList[FileDiff]):
     """Diffs of a file.
 
     Attributes:
-        current_deleted: the file is only in snapshots; None where nobody asked yet.
+        current_deleted: whether the file exists only in snapshots; None if unknown.
     """
 
     current_deleted: bool | None = False
 
     def follow(self, block: Block) -> None:
-        """A block of the file has a new length or stamp; so have the diffs that share it."""
+        """Apply a new length or stamp of a block to the diffs that share it."""
         for diff in self.items:
             if diff.blocks and block.block_id not in diff.detached:
                 diff.blocks = [block if kept.block_id == block.block_id else kept for kept in diff.blocks]
 
     def newest_has(self, block_id: int) -> bool:
-        """Whether the newest block list that a snapshot has of the file has a block (isBlockInLatestSnapshot)."""
+        """Return whether the newest block list of the file in a snapshot has a block (isBlockInLatestSnapshot)."""
         newest = next((diff.blocks for diff in reversed(self.items) if diff.blocks), ())
         return any(kept.block_id == block_id for kept in newest)
 
     def detach(self, block_id: int) -> None:
-        """A block of the file became another object; the diffs keep what they have."""
+        """Detach a block that became another object: the diffs keep it as it is."""
         for diff in self.items:
             if diff.blocks and any(kept.block_id == block_id for kept in diff.blocks):
                 diff.detached.add(block_id)
@@ -340,7 +345,7 @@ class DirectoryDiffs(DiffList[DirectoryDiff]):
     _searches: int = 0
 
     def created_node(self, diff: DirectoryDiff, name: bytes) -> Node | None:
-        """Who has a created name of a diff; None where the directory as it is now has to tell."""
+        """Return the node behind a created name of a diff; None if it is a present child, if any."""
         stray = diff.created.get(name)
         if stray is not None:
             return stray
@@ -350,7 +355,7 @@ class DirectoryDiffs(DiffList[DirectoryDiff]):
         return None
 
     def newest_first(self, name: bytes) -> Iterator[DirectoryDiff]:
-        """The diffs, less older ones that are not known and cannot have a name as created."""
+        """Yield the diffs, newest first, without unread ones that cannot have a name as created."""
         yield from reversed(list(self.known))
         self._searches += self.older is not None
         if self.older is not None and (self._searches > _SEARCHES or name in bytes(self.older.records)):
