@@ -96,7 +96,7 @@ class CreatedLists(Lineage):
 
         Raises:
             InconsistentNamespaceError: the diff has an older reference to the inode, or a link itself while its
-            directory has a reference; as `stops_at`.
+                directory has a reference; as `stops_at`.
         """
         directory, name = int(self._table.parent[row]), self._table.name(row)
         if self._table.kind[row] == SYMLINK and self._references.hub(row) is not None:

@@ -39,9 +39,7 @@ class LinkCopy:
 
 
 _SEARCHES = 64
-"""Names for which the bytes of diffs are searched before the diffs are read: reading takes as long as a hundred
-searches.
-"""
+"""Names that are searched in the bytes of diffs before the diffs are read, which takes as long as 100 searches."""
 
 Node = int | WithName | LinkCopy
 """An entry of a directory or deleted list: a row, or what an inode left in a snapshot."""

@@ -17,7 +17,7 @@ _KIBI = 1024
 _SYSTEM_CELL_SIZE = 1024 * _KIBI
 REPLICATION_POLICY_ID = 0
 
-# (codec, data units, parity units) by id: SystemErasureCodingPolicies; the image writes only id and state of them.
+# (codec, data units, parity units) by id (SystemErasureCodingPolicies); the image has only id and state of these.
 _SYSTEM_SCHEMAS = {1: ("rs", 6, 3), 2: ("rs", 3, 2), 3: ("rs-legacy", 6, 3), 4: ("xor", 2, 1), 5: ("rs", 10, 4)}
 
 
@@ -40,17 +40,17 @@ class ErasureCodingPolicy(NamedTuple):
 
     @property
     def is_replication(self) -> bool:
-        """Whether it stands for no erasure coding."""
+        """Whether it means replication instead of erasure coding."""
         return self.id == REPLICATION_POLICY_ID
 
 
 def policy_name(codec: str, data_units: int, parity_units: int, cell_size: int) -> str:
-    """Hadoop's name of a policy, for example RS-6-3-1024k; the cell size is in bytes."""
+    """Return Hadoop's name of a policy, for example RS-6-3-1024k; the cell size is in bytes."""
     return f"{codec.upper()}-{data_units}-{parity_units}-{cell_size // _KIBI}k"
 
 
 class ErasureCodingPolicies:
-    """`fsimage.proto ErasureCodingSection`: every policy with its state."""
+    """Erasure coding policies with their states (`fsimage.proto ErasureCodingSection`)."""
 
     def __init__(self, base: BaseImage) -> None:
         reader = MessageReader(base.section(_SECTION), base.place(_SECTION))
@@ -64,7 +64,7 @@ class ErasureCodingPolicies:
         return policy_id in self._by_id
 
     def policies(self) -> list[ErasureCodingPolicy]:
-        """All policies, removed ones included, in the order of the section."""
+        """Return all policies, including removed ones, in the order of the section."""
         return [self._whole(policy) for policy in self._section.policies]
 
     def by_id(self, policy_id: int) -> ErasureCodingPolicy | None:
@@ -100,7 +100,7 @@ class ErasureCodingPolicies:
         return (schema.codecName, schema.dataUnits, schema.parityUnits, options, policy.cellSize)
 
     def add(self, op: AddErasureCodingPolicyOp) -> bool:
-        """Add a policy; False for one of a known name, or of a known schema and cell size."""
+        """Add a policy; return False if its name, or its schema and cell size, are known."""
         name = policy_name(op.codec_name, op.data_units, op.parity_units, op.cell_size)
         options = tuple(sorted(op.extra_options))
         shape = (op.codec_name, op.data_units, op.parity_units, options, op.cell_size)
@@ -123,7 +123,7 @@ class ErasureCodingPolicies:
         """Enable, disable or remove a policy; a removed one stays in the list.
 
         Raises:
-            NamespaceError: no policy of that name, or removal of one that is built in.
+            NamespaceError: the policy does not exist, or is built in and cannot be removed.
         """
         policy = next((p for p in self._section.policies if self._name(p) == name), None)
         if policy is None:

@@ -1,4 +1,4 @@
-"""What snapshots remember: diffs made where something changes that the latest snapshot still has."""
+"""Recording of snapshot diffs: a change of what the latest snapshot has is kept in a diff."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class History(CreatedLists):
     # ---- recording -----------------------------------------------------------------------------------------
 
     def record(self, row: int, *, with_blocks: bool = False) -> None:
-        """The inode at the end of a path is about to change: keep what the latest snapshot needs of it."""
+        """Before the inode at the end of a path changes, keep what the latest snapshot needs of it."""
         if self.active:
             self.record_in(row, self.latest(row), with_blocks=with_blocks)
         self._tree.touch(row)
@@ -50,11 +50,11 @@ class History(CreatedLists):
             file_diff.set_blocks(self._table.file_blocks(row))
 
     def keep(self, row: int, latest: int, amount: int, entry: np.void | None) -> None:
-        """`record_in` of what was so before kernels changed it; the row tells of the diff already.
+        """Record the state of an inode before kernels changed it; the row already shows the diff.
 
         Args:
-            amount: bytes of a file, or how many children more than in the base image a directory had.
-            entry: the row as it was; None where only the diff is wanted.
+            amount: size of a file in bytes, or the growth in children of a directory since the base image.
+            entry: the row before the change; None to make only the diff.
         """
         diffs = self.diffs.to_keep(row)
         last = diffs.last
@@ -74,14 +74,14 @@ class History(CreatedLists):
         directory, name = self.parent(row) if holder == NO_ROW else holder, self._table.name(row)
         diff = self.directory_diff(directory, latest)
         if name not in diff.created and name not in diff.deleted:
-            # An older diff that has the link as created keeps the link itself, not the copy.
+            # An older diff that created the link keeps the link itself, not the copy.
             self.make_stray(directory, name, row)
             diff.create(name)
             diff.deleted[name] = LinkCopy(row, name)
             self.diffs.has_links = True
 
     def directory_diff(self, row: int, latest: int) -> DirectoryDiff:
-        """The diff of a directory that takes changes since a snapshot, made if need be."""
+        """Return the diff of a directory for changes since a snapshot; make it if necessary."""
         diffs = self.diffs.directory(row)
         last = diffs.last
         if last is None or last.snapshot_id < latest:
@@ -103,7 +103,7 @@ class History(CreatedLists):
     # ---- changes of the tree -------------------------------------------------------------------------------
 
     def raise_mtime(self, directory: int, mtime: int, latest: int) -> None:
-        """A directory's modification time never goes back (INode.updateModificationTime)."""
+        """Raise the modification time of a directory, which never decreases (INode.updateModificationTime)."""
         if mtime > self._table.mtime[directory]:
             if self.active:
                 self.record_in(directory, latest)
@@ -114,7 +114,7 @@ class History(CreatedLists):
         """Make an inode the child `name` of a directory that has none of that name (INodeDirectory.addChild).
 
         Raises:
-            InconsistentNamespaceError: the created list has a ghost of that name, as `stops_at`.
+            InconsistentNamespaceError: a ghost has that name in the created list; as `stops_at`.
         """
         if self.in_latest(directory, latest):
             diff = self.directory_diff(directory, latest)
@@ -129,7 +129,7 @@ class History(CreatedLists):
         self.raise_mtime(directory, int(self._table.mtime[row]), latest)
 
     def remove_child(self, directory: int, name: bytes, node: int | WithName, latest: int) -> None:
-        """Take `node`, the child `name`, out of a directory (INodeDirectory.removeChild)."""
+        """Remove `node`, the child `name`, from a directory (INodeDirectory.removeChild)."""
         if self.in_latest(directory, latest):
             diff = self.directory_diff(directory, latest)
             diff.delete(name, node)
@@ -142,7 +142,7 @@ class History(CreatedLists):
         """Remove an inode from its directory, and its reference where no snapshot needs it there.
 
         Returns:
-            Whether it is known nowhere else: False where snapshots have it under other names.
+            Whether nothing else refers to it: False if snapshots have it under other names.
         """
         directory = int(self._table.parent[row])
         name = node.name if isinstance(node, WithName) else self._table.name(row)
@@ -157,11 +157,11 @@ class History(CreatedLists):
         return True
 
     def leave_name(self, row: int, directory: int, name: bytes, latest: int, moved_into: int) -> None:
-        """A file that the latest snapshot has moved elsewhere, and leaves it the name that it had.
+        """Leave the old name of a moved file to the latest snapshot, which has the file.
 
         Args:
-            latest: of the place that it left; the file has a diff of it.
-            moved_into: of the new place.
+            latest: newest snapshot of the place that the file left; the file has a diff of it.
+            moved_into: newest snapshot of the new place.
         """
         references = self._references
         if self._tree.hadoop3:
@@ -175,7 +175,7 @@ class History(CreatedLists):
     # ---- blocks --------------------------------------------------------------------------------------------
 
     def set_block(self, row: int, index: int, num_bytes: int, genstamp: int) -> None:
-        """A block of a file gets another length or stamp, in the diffs that share it as well."""
+        """Set length and generation stamp of a block, also in the diffs that share it."""
         self._table.set_block(row, index, num_bytes, genstamp)
         diffs = self.diffs.of_file(row) if self.active else None
         if diffs is not None and diffs.any:
@@ -183,20 +183,20 @@ class History(CreatedLists):
             diffs.follow(self._table.file_blocks(row)[index])
 
     def set_last_block_complete(self, row: int, *, complete: bool) -> None:
-        """Whether the last block of an open file is complete, as after an append that starts with a new block."""
+        """Set whether the last block of an open file is complete, as after an append that starts with a new block."""
         if complete:
             self._table.marks[row] |= LAST_COMPLETE
         else:
             self._table.marks[row] &= ~LAST_COMPLETE & 0xFF
 
     def convert_block(self, row: int, index: int) -> None:
-        """A block becomes one under construction, or complete: in Hadoop 2.7, another object."""
+        """Convert a block to one under construction, or to a complete one: in Hadoop 2.7, it becomes another object."""
         if not self.active or self._tree.hadoop3 or self._table.marks[row] & LAST_COMPLETE:
             return
         self.detach_block(row, index)
 
     def detach_block(self, row: int, index: int) -> None:
-        """A block becomes another object: the diffs of its file keep the block as it was."""
+        """Detach a block that becomes another object: the diffs of its file keep the block as it was."""
         diffs, blocks = self.diffs.of_file(row), self._table.file_blocks(row)
         if diffs is not None and -len(blocks) <= index < len(blocks):
             diffs.detach(blocks[index].block_id)

@@ -31,12 +31,18 @@ from image_format.varint import encode_delimited
 
 
 def is_covered(path: str, prefix: str) -> bool:
-    """Whether a lease's path goes with a path that is renamed or removed (LeaseManager.findLeaseWithPrefixPath)."""
+    """Return whether a rename or removal of `prefix` affects a lease's path (LeaseManager.findLeaseWithPrefixPath)."""
     return path.startswith(prefix) and (prefix.endswith("/") or path[len(prefix) :][:1] in ("", "/"))
 
 
 class LeasePaths:
-    """The paths; there are some only where clients send paths with slashes at the end or doubled ones."""
+    """Leases of Hadoop 2.7 whose paths are not those of their files.
+
+    A NameNode 2.7 keeps leases by path, as operations spell it (LeaseManager.sortedLeasesByPath), and edits these texts
+    at renames and closes. A path with a trailing slash becomes another path when a directory above is renamed, and an
+    invalid one where slashes meet. When an image is written, each path is resolved; a path that does not lead to an
+    open file is left out.
+    """
 
     def __init__(self) -> None:
         self._paths: set[str] = set()
@@ -51,20 +57,20 @@ class LeasePaths:
         self._paths.add(path)
 
     def remove_below(self, prefix: str) -> None:
-        """A file was closed, or something was removed."""
+        """Drop leases after a close or removal."""
         self._paths = {path for path in self._paths if not is_covered(path, prefix)}
 
     def rename(self, source: str, target: str) -> None:
-        """Something was renamed, by these spellings of its paths (LeaseManager.changeLease)."""
+        """Apply a rename, given by these spellings of its paths (LeaseManager.changeLease)."""
         self._paths = {target + path[len(source) :] if is_covered(path, source) else path for path in self._paths}
 
     def detach(self, path: str, source: str, target: str) -> None:
-        """A file whose lease has its plain path is renamed by spellings that may separate both."""
+        """Add the path of a plain lease after a rename by spellings that may separate it from its file."""
         self._paths.add(target + path[len(source) :] if is_covered(path, source) else path)
 
 
 def separates(source: str, target: str) -> bool:
-    """Whether a rename by these spellings may separate leases from their files."""
+    """Return whether a rename by these spellings may separate leases from their files."""
     return has_odd_slashes(source) or has_odd_slashes(target)
 
 
@@ -74,62 +80,63 @@ UnreadFiles = npt.NDArray[np.void]
 
 
 class OpenFileFinder(Protocol):
-    """A quick way to find and read many open files of a base image that nothing was changed on yet."""
+    """Fast search for many open files of an unchanged base image."""
 
     def find_open_files(self, section: npt.NDArray[np.uint8], spans: Rows, ids: Rows) -> tuple[Rows, UnreadFiles]:
-        """(numbers of entries that hold, their files), by ascending id; of others only the plain parser can tell.
+        """Return (numbers of valid entries, their files), by ascending id; the plain parser has to read the others.
 
         Args:
-            section: with the paths; spans: rows of (start, size), a negative size where kernels do not know the path.
-            ids: of the inodes that they ought to lead to.
+            section: the section with the paths. spans: rows of (start, size); the size is negative if kernels cannot
+                read the path.
+            ids: ids of the inodes at these paths.
         """
 
     def load_open_files(self, files: UnreadFiles) -> None:
-        """Give rows to as many of these files as kernels can read, which nothing happened to since they were found."""
+        """Give rows to those of these unchanged files that kernels can read."""
 
 
 _SECTION = "FILES_UNDERCONSTRUCTION"
 _MAX_ENTRY_OVERHEAD = 32
-"""Bytes of an entry beside its path."""
+"""Bytes of an entry besides its path."""
 
 
 class Leases:
-    """Inode ids of the files that hold a lease; who holds it stands in the file's own row.
+    """Files that hold a lease; the holder is in the file's own row.
 
-    An open file of the base gets its row when something asks for it. Where its entry was found to hold, that it is
-    leased is known by `Tree.leased_ids` before, and its path by the row of its directory. Where snapshots may be, all
-    have rows (`read_files`).
+    An open file of the base gets its row when it is first used. If its entry is valid, `Tree.leased_ids` has its id
+    before, and its path follows from the row of its directory. If snapshots may exist, all open files have rows
+    (`read_files`).
 
-    Hadoop 2.7's loader takes leases from the section, by path; `LeasePaths` has those that are not spelled plainly.
-    Hadoop 3's gives one to every file under construction, those that only snapshots have included, and does not look at
-    the section.
+    Hadoop 2.7's loader reads leases from the section, by path; `LeasePaths` has the paths with odd slashes. Hadoop 3's
+    loader ignores the section and gives a lease to every file under construction, including those that only snapshots
+    have.
 
     Args:
-        tree: leased files, or their directories, are looked up in it at once (`read`), so that paths are known later.
-        history: tells where files are that only snapshots have.
+        tree: `read` looks up leased files or their directories in it, so that their paths are known later.
+        history: returns paths of files that only snapshots have.
     """
 
     def __init__(self, tree: Tree, history: History) -> None:
         self._tree = tree
         self._history = history
-        # Hadoop 2.7: leased files that no path has led to, by inode id
+        # Hadoop 2.7: leased files that were not found at their paths, by inode id.
         self._unresolved: dict[int, pb.FileUnderConstructionEntry] = {}
         self._odd = LeasePaths()
         self.changed = False
-        # Hadoop 3: open files of the base that their paths in the section do not lead to
+        # Hadoop 3: open files of the base that are not at their paths in the section.
         self._detached: set[int] = set()
         self._all_read = False
         self._finder: OpenFileFinder | None = None
-        # read-only, as kernels are compiled for sections
+        # Read-only: kernels are compiled for read-only sections.
         self._section: npt.NDArray[np.uint8] = np.frombuffer(b"", np.uint8)
-        # open files that had no row when the section was read, by ascending id
+        # Open files that had no row when the section was read, by ascending id.
         self._found: UnreadFiles = np.zeros(0, UNREAD_DTYPE)
 
     def read(self, base: BaseImage, finder: OpenFileFinder | None = None) -> None:
-        """Start with the leases of an image that nothing was changed on yet.
+        """Read the leases of an unchanged image.
 
         Args:
-            finder: a quicker way than the plain parser and `Tree.find` for most of many files.
+            finder: finds most of many files faster than the plain parser and `Tree.find`.
 
         Raises:
             RecordError: the section is damaged.
@@ -165,14 +172,14 @@ class Leases:
         self._found, self._tree.leased_ids = files, np.ascontiguousarray(files["id"])
 
     def _unread(self) -> UnreadFiles:
-        """Leased files of the base that are still as they were, and where they were."""
+        """Return the leased files of the base that are unchanged and in place."""
         tree = self._tree
         unread = tree.table.row_of.get_all(tree.leased_ids) == UNKNOWN
         found: UnreadFiles = self._found[unread & ~tree.dropped[self._found["slot"]]]
         return found
 
     def read_files(self) -> None:
-        """Give a row to each leased file, before anything may happen to files that nobody reads: as in snapshots."""
+        """Give a row to each leased file, before operations such as snapshots may affect files that were not read."""
         self._all_read = True
         if self._finder is not None and self._found.size:
             self._finder.load_open_files(self._unread())
@@ -186,33 +193,33 @@ class Leases:
 
     @property
     def differ(self) -> bool:
-        """Whether the section is not as in the base image."""
+        """Whether the section differs from the base image."""
         return self.changed or bool(self._odd) or bool(self._tree.dropped[self._found["slot"]].any())
 
     @property
     def plain(self) -> bool:
-        """Whether the marks of the rows say all: there are no leases that no path has led to, or by other paths."""
+        """Whether the marks of rows are complete: all leases were found at plain paths."""
         return not self._unresolved and not self._detached and not self._odd
 
     def _leased(self) -> npt.NDArray[np.int64]:
-        """Rows with the mark."""
+        """Return the rows with the mark `LEASED`."""
         table = self._tree.table
         return np.flatnonzero(table.marks[: table.count] & LEASED)
 
     def _row_at(self, entry: pb.FileUnderConstructionEntry) -> int:
-        """Row of the inode if its path leads to it, else `NO_ROW`."""
+        """Return the row of an entry's inode if it is at the entry's path, else `NO_ROW`."""
         row = self._leads_to(entry.fullPath)
         return row if row != NO_ROW and int(self._tree.table.id[row]) == entry.inodeId else NO_ROW
 
     def _is_odd(self, path: str) -> bool:
-        """Whether a lease by this path is one of `LeasePaths`."""
+        """Return whether `LeasePaths` keeps a lease by this path."""
         return not self._tree.hadoop3 and has_odd_slashes(path)
 
     def add(self, row: int, path: str = "") -> None:
-        """A file gets a lease, if it has none.
+        """Add a lease to a file that has none.
 
         Args:
-            path: as the operation spells it; by default, the plain path of the file.
+            path: the spelling in the operation; by default, the plain path of the file.
         """
         self.changed = True
         if self._is_odd(path):
@@ -224,14 +231,14 @@ class Leases:
         self._tree.table.marks[row] |= LEASED
 
     def closed(self, row: int, path: str) -> None:
-        """A file was closed by this spelling of its path, which need not be the one that its lease has."""
+        """Handle the close of a file by this spelling of its path, which may differ from its lease's."""
         if self._odd:
             self._odd.remove_below(path)
         if not self._is_odd(path):
             self.remove(row)
 
     def removed(self, path: str) -> None:
-        """Something was removed, by this spelling of its path."""
+        """Handle a removal by this spelling of a path."""
         if self._odd:
             self._odd.remove_below(path)
 
@@ -244,7 +251,7 @@ class Leases:
             self.changed = True
 
     def rows_below(self, row: int) -> Iterator[int]:
-        """Rows of the leased files that are `row` or lie below it, or did so when a path last led to them."""
+        """Yield the rows of leased files at or below `row`, by the last known places of the files."""
         table = self._tree.table
         if table.kind[row] == FILE:
             if table.marks[row] & LEASED or int(table.id[row]) in self.unresolved():
@@ -257,16 +264,16 @@ class Leases:
                 yield leased
 
     def unresolved(self) -> set[int]:
-        """Ids of leased files that no path has led to."""
+        """Return the ids of leased files that were not found at their paths."""
         return self._detached.union(self._unresolved)
 
     @property
     def keeps_paths(self) -> bool:
-        """Whether entries count that no path has led to, so that `moved` has to be told the paths."""
+        """Whether entries without a found file exist, so that `moved` needs the paths."""
         return bool(self._unresolved)
 
     def respelled(self, row: int, source: str, target: str) -> None:
-        """Before a file or directory moves, by these spellings of its paths."""
+        """Prepare for the move of a file or directory by these spellings of its paths."""
         if self._tree.hadoop3:
             return
         if self._odd:
@@ -277,7 +284,7 @@ class Leases:
                 self._odd.detach(self._tree.path(leased), source, target)
 
     def moved(self, source: str, target: str) -> None:
-        """A file or directory moved: paths of leased files may differ."""
+        """Handle the move of a file or directory, which may change paths of leased files."""
         self.changed = self.changed or bool(self._unresolved or self._found.size or self._leased().size)
         for entry in self._unresolved.values():
             if entry.fullPath == source or entry.fullPath.startswith(source + "/"):
@@ -288,7 +295,7 @@ class Leases:
         rows, unread = self._leased(), self._unread()
         rows = rows[table.flags[rows] & DROPPED == 0]
         if not self._tree.hadoop3:
-            # closed by another path than that of its lease
+            # Closed by another path than that of its lease.
             rows = rows[table.flags[rows] & UNDER_CONSTRUCTION != 0]
         wanted = np.concatenate([rows, ~np.arange(unread.size)])
         wanted = wanted[np.argsort(np.concatenate([table.id[rows], unread["id"]]))]
@@ -297,10 +304,10 @@ class Leases:
         return b"".join([*self._encode_files(wanted, unread), *unresolved, *detached, *self._encode_odd()])
 
     def _encode_files(self, wanted: Rows, unread: UnreadFiles) -> Iterator[bytes]:
-        """Entries of live files; by a kernel from the first one to the last that it knows the path of.
+        """Encode entries of live files; a kernel encodes those whose paths it can build.
 
         Args:
-            wanted: rows, or inverted numbers of `unread`.
+            wanted: rows, or inverted indexes of `unread`.
         """
         table, known = self._tree.table, np.zeros(wanted.size, np.bool_)
         sizes = np.full(wanted.size, NO_PATH, np.int64)
@@ -320,7 +327,7 @@ class Leases:
 
     @property
     def _in_snapshots(self) -> bool:
-        """Whether only the history can tell the paths of files."""
+        """Whether only the history can build the paths of files."""
         return self._all_read and self._history.active
 
     def _encode_row(self, row: int) -> bytes:
@@ -344,7 +351,7 @@ class Leases:
                 yield self._encode(int(table.id[row]), path)
 
     def _leads_to(self, path: str) -> int:
-        """Row of the file at a path, `NO_ROW` where there is none."""
+        """Return the row of the file at a path, `NO_ROW` if it does not exist."""
         try:
             row = self._tree.find(path)
         except NamespaceError:

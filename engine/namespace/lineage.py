@@ -1,4 +1,4 @@
-"""Where an inode stands: which snapshots a path is in, and what a directory held at a snapshot."""
+"""Queries about snapshots: which snapshots a path is in, and what a directory held at a snapshot."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from image_format.kernels.inode import DROPPED
 
 
 class Lineage:
-    """Questions about a tree with snapshots; it changes neither.
+    """Queries on a tree with snapshots; they change neither.
 
-    In what follows, `latest` is the id of the newest snapshot that a path is in, as `latest` gives it.
+    In all methods, `latest` is the id of the newest snapshot that a path is in, as the method `latest` returns it.
 
     Args:
-        tree: the tree as it is now.
-        snapshots: the snapshots there are.
+        tree: the present tree.
+        snapshots: the existing snapshots.
 
     Attributes:
         diffs: the snapshot diffs of all inodes.
-        has_early_names: whether a name in snapshots went into a diff that is newer than its end.
+        has_early_names: whether a diff got a name whose last snapshot is older than the diff.
     """
 
     def __init__(self, tree: Tree, snapshots: SnapshotManager) -> None:
@@ -42,21 +42,21 @@ class Lineage:
 
     @property
     def active(self) -> bool:
-        """Whether there are snapshots, or traces of them."""
+        """Whether snapshots, diffs or references may exist."""
         return self._snapshots.any or self.diffs.any or self._references.any
 
     @property
     def may_have_files(self) -> bool:
-        """Whether there may be files in snapshots, now or once a snapshot is made."""
+        """Whether snapshots may have files, now or after the next snapshot."""
         if self._snapshots.any or any(self._snapshots.snapshottable_ids):
             return True
         return self.diffs.owners.size > 0 or self._references.any
 
     def lost_roots(self) -> list[tuple[int, DirectoryDiff]]:
-        """Directories with a diff that is of a snapshot's root where there is no such snapshot any more.
+        """Return directories that have the root diff of a snapshot which does not exist any more.
 
-        A NameNode that merges diffs may give the root's diff of one snapshot the id of another, which is of a directory
-        above; where that one is deleted while the directory is elsewhere, the diff stays.
+        A NameNode that merges diffs may give the root diff of one snapshot the id of another, of a directory above. If
+        that snapshot is deleted while the directory is elsewhere, the diff stays.
         """
         if not self._snapshots.any_gone:
             return []
@@ -69,11 +69,13 @@ class Lineage:
         ]
 
     def is_snapshottable(self, row: int) -> bool:
-        """Whether a directory may have snapshots; the root always counts as one."""
+        """Return whether a directory may have snapshots; the root always may."""
         return row == ROOT_ROW or self._snapshots.is_snapshottable(int(self._table.id[row]))
 
     def parent(self, row: int) -> int:
-        """Row of the directory an inode is in, `NO_ROW` for the root and for one that only snapshots have."""
+        """Return the row of the directory of an inode; `NO_ROW` for the root, and for an inode that only snapshots
+        have.
+        """
         if row == ROOT_ROW:
             return NO_ROW
         hub = self._references.hub(row)
@@ -82,10 +84,10 @@ class Lineage:
         return int(self._table.parent[row])
 
     def link_holder(self, row: int) -> int:
-        """Directory that a renamed symlink of the base is in, as a NameNode that loaded the image takes it.
+        """Return the directory of a renamed symlink of the base, as a NameNode that loaded the image sees it.
 
-        The link's record stands for its copies in deleted lists too, and the loader makes the last such list's
-        directory its parent; `NO_ROW` for any other inode.
+        The copies of the link in deleted lists have the same record, and the loader makes the directory of the last
+        such list its parent. The result is `NO_ROW` for any other inode.
         """
         if self._table.kind[row] != SYMLINK or self._table.slot[row] < 0 or self._references.hub(row) is None:
             return NO_ROW
@@ -96,27 +98,27 @@ class Lineage:
         return self._link_holders[row]
 
     def chain(self, row: int) -> list[int]:
-        """Rows from the root down to an inode."""
+        """Return the rows from the root down to an inode."""
         rows = [row]
         while (row := self.parent(row)) != NO_ROW:
             rows.append(row)
         return rows[::-1]
 
     def is_moved(self, row: int) -> bool:
-        """Whether an inode, or a directory above it, was renamed out of a snapshot."""
+        """Return whether an inode, or a directory above it, was renamed out of a snapshot."""
         return any(self._references.is_dst(above) for above in self.chain(row))
 
     def full_path(self, row: int) -> str:
-        """Path of an inode; of one that only snapshots have, as far up as it is known (INode.getFullPathName)."""
+        """Return the path of an inode; for one that only snapshots have, the known part (INode.getFullPathName)."""
         return b"/".join(self._table.name(above) for above in self.chain(row)).decode("utf-8", "replace")
 
     def load_detached(self, inode_id: int) -> int:
-        """Row of an inode of the base that may be only in snapshots, with what is above it."""
+        """Load an inode of the base that may be only in snapshots, and the inodes above it; return its row."""
         base = self._tree.base.history
         known = self._table.row_of.get(inode_id)
         if known is not None:
             if self._table.parent[known] == NO_ROW and self._references.hub(known) is not None:
-                # A name in a snapshot led to it, and nobody opened the directory that it is in by a reference.
+                # It was found by a name in a snapshot; the directory that refers to it was not opened.
                 above = base.chains(np.array([inode_id], np.int64))[0][:-1].tolist()
                 for directory in map(self.load_detached, above[-1:]):
                     if directory != NO_ROW:
@@ -130,8 +132,10 @@ class Lineage:
         return self._tree.load(inode_id)
 
     def rows_with_diffs(self, snapshot_id: int) -> list[int]:
-        """Rows of the inodes that the deletion of a snapshot may change by themselves: those with a diff of it, in
-        Hadoop 3 those that have no diffs any more, and snapshottable directories that never had any.
+        """Return the rows of inodes that the deletion of a snapshot may change directly.
+
+        These have a diff of the snapshot, or are snapshottable directories that never had diffs; in Hadoop 3, also
+        inodes without diffs any more.
         """
         wanted = [snapshot_id, NO_SNAPSHOT] if self._tree.hadoop3 else [snapshot_id]
         unread = [inode_id for each in wanted for inode_id in self.diffs.unread_at(each)]
@@ -143,7 +147,9 @@ class Lineage:
         return [row for each in wanted for row in self.diffs.rows_at(each)] + roots
 
     def _roots_without_diffs(self) -> list[int]:
-        """Rows of the snapshottable directories that never had diffs; with one they are none for good."""
+        """Return the rows of snapshottable directories that never had diffs; one that gets diffs is left out for
+        good.
+        """
         if self._bare_roots_of != self._snapshots.roots_changed:
             rows = map(self.load_detached, self._snapshots.snapshottable_ids)
             self._bare_roots = [row for row in rows if row != NO_ROW]
@@ -155,7 +161,7 @@ class Lineage:
         return self._bare_roots
 
     def latest(self, row: int) -> int:
-        """Newest snapshot that the path of an existing inode is in (INodesInPath.resolve)."""
+        """Return the newest snapshot that the path of an existing inode is in (INodesInPath.resolve)."""
         if not self.active:
             return CURRENT_STATE
         *above, last = self.chain(row)
@@ -165,7 +171,7 @@ class Lineage:
         return found
 
     def latest_below(self, directory: int) -> int:
-        """Newest snapshot that the path of a new child of a directory is in."""
+        """Return the newest snapshot that the path of a new child of a directory is in."""
         return self._latest_above(self.chain(directory)) if self.active else CURRENT_STATE
 
     def _latest_above(self, rows: list[int]) -> int:
@@ -175,7 +181,7 @@ class Lineage:
             if hub is None or hub.dst_snapshot is None:
                 found = self._newer(found, row)
             elif found == CURRENT_STATE or (hub.dst_snapshot != CURRENT_STATE and hub.dst_snapshot >= found):
-                # The place it was moved to has no newer snapshot: changes belong to where it came from.
+                # The new place has no newer snapshot: changes belong to the old place.
                 found = self._last_id(row)
         return found
 
@@ -190,7 +196,7 @@ class Lineage:
         return CURRENT_STATE if diffs is None else diffs.last_id
 
     def in_latest(self, row: int, latest: int) -> bool:
-        """Whether the latest snapshot has this inode (INode.isInLatestSnapshot of the inode itself)."""
+        """Return whether the latest snapshot has this inode (INode.isInLatestSnapshot of the inode itself)."""
         if latest in (CURRENT_STATE, NO_SNAPSHOT):
             return False
         while row != ROOT_ROW:
@@ -200,7 +206,7 @@ class Lineage:
                 return True
             self._find_born(directory, row)
             found = self.child_at(directory, self._table.name(row), latest)
-            # What leads to a renamed link in its directory is a reference, and no link.
+            # The entry of a renamed link in its directory is a reference, not the link.
             is_link = isinstance(found, LinkCopy) and found.loaded and found.row == row
             if not (is_link if moved else found == row):
                 return False
@@ -208,7 +214,7 @@ class Lineage:
         return True
 
     def _find_born(self, directory: int, row: int) -> None:
-        """Note when a child of a directory came, see `INODE_DTYPE`."""
+        """Set `born` of a child of a directory, see `INODE_DTYPE`."""
         if self._table.born.item(row) == 0:
             name, diffs = self._table.name(row), self.diffs.of_directory(directory)
             known = [] if diffs is None else diffs.newest_first(name)
@@ -216,7 +222,7 @@ class Lineage:
             self._table.born[row] = born
 
     def node_in_latest(self, node: int | WithName, latest: int) -> bool:
-        """The same of what stands in a directory: a plain inode, or a reference to one."""
+        """Return the same for an entry of a directory: an inode, or a reference to one."""
         if latest in (CURRENT_STATE, NO_SNAPSHOT):
             return False
         if isinstance(node, WithName):
@@ -232,7 +238,7 @@ class Lineage:
         return found == node if isinstance(node, int) else found is node
 
     def in_current_state(self, row: int) -> bool:
-        """Whether a path leads to the inode now (INode.isInCurrentState)."""
+        """Return whether a path leads to the inode now (INode.isInCurrentState)."""
         while row != ROOT_ROW:
             directory = self.parent(row)
             if directory == NO_ROW or self._tree.child(directory, self._table.name(row)) != row:
@@ -241,16 +247,18 @@ class Lineage:
         return True
 
     def is_current_deleted(self, row: int) -> bool:
-        """Whether a file with diffs is only in snapshots."""
+        """Return whether a file with diffs exists only in snapshots."""
         diffs = self.diffs.of_file(row)
         assert diffs is not None
         if diffs.current_deleted is None:
-            # Hadoop 2.7 does not find out when it loads an image, and goes on as if the file were there.
+            # Hadoop 2.7 does not check this when it loads an image, and continues as if the file existed.
             diffs.current_deleted = self._tree.hadoop3 and not self._tree.was_in_current_state(row)
         return diffs.current_deleted
 
     def prior_of_directory(self, row: int, snapshot_id: int) -> int:
-        """Newest snapshot before one, of a directory and those above it (Snapshot.findLatestSnapshot)."""
+        """Return the newest snapshot of a directory and those above it, before a given one
+        (Snapshot.findLatestSnapshot).
+        """
         found = NO_SNAPSHOT
         while row != NO_ROW:
             diffs = self.diffs.get(row)
@@ -260,7 +268,7 @@ class Lineage:
         return found
 
     def child_at(self, directory: int, name: bytes, snapshot_id: int) -> Node | None:
-        """The child of a name at a snapshot, or now."""
+        """Return the child of a name at a snapshot, or now."""
         diffs = self.diffs.of_directory(directory)
         if diffs is not None:
             for diff in diffs.since(snapshot_id):
@@ -271,7 +279,7 @@ class Lineage:
         return self.current_child(directory, name)
 
     def has_child_at(self, directory: int, name: bytes, node: Node, snapshot_id: int) -> bool:
-        """Whether `child_at` gives a node that the directory has, or had."""
+        """Return whether `child_at` would return `node`, which the directory has or had."""
         diffs = self.diffs.of_directory(directory)
         if diffs is not None:
             for diff in diffs.since(snapshot_id):
@@ -282,14 +290,16 @@ class Lineage:
         return self._is_plain_child(directory, node) or self.same_node(self.current_child(directory, name), node)
 
     def _is_plain_child(self, directory: int, node: Node) -> bool:
-        """Whether it is known without a look at the names that a directory has a file with diffs; mostly it is."""
+        """Return whether a directory is known to have a node, a file with diffs, without a search by name; mostly it
+        is.
+        """
         if not isinstance(node, int) or self._table.kind.item(node) != FILE or self._references.hub(node) is not None:
             return False
         diffs = self.diffs.of_file(node)
         return diffs is not None and diffs.current_deleted is False and self._table.parent.item(node) == directory
 
     def current_child(self, directory: int, name: bytes) -> Node | None:
-        """What a directory has under a name now."""
+        """Return the present entry of a directory by name."""
         misplaced = self._tree.misplaced(directory).get(name)
         if misplaced is not None:
             return misplaced

@@ -1,4 +1,4 @@
-"""Which row a directory has under a name, as far as anybody asked, in a table that kernels share."""
+"""Children by directory and name, as far as they were looked up, in a table that kernels share."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _NO_LINKS = np.zeros(0, LINK_DTYPE)
 
 
 class ChangedNames(NamedTuple):
-    """Names that are not as in the base image, by directory.
+    """Names that differ from the base image, by directory.
 
     Attributes:
-        directories: rows of the directories with such names, ascending.
-        bounds: where each directory's names start in the following, one more.
+        directories: rows of the directories with changed names, ascending.
+        bounds: start of each directory's names in the next two arrays, and the end.
         spans: rows of (offset in `InodeTable.names`, size) of the names.
-        holders: row that has each name now, `NO_ROW` where none has.
+        holders: row that has each name now, `NO_ROW` for a removed name.
     """
 
     directories: Rows
@@ -40,11 +40,11 @@ class ChangedNames(NamedTuple):
 class ChildLinks:
     """Children of touched directories by name; see `Tree`.
 
-    A directory's links are chained from the column `first_link` of its row. Names lie in the arena of the inode
-    table. A link is never taken out: a name that is gone has `NO_ROW`.
+    The links of a directory form a chain that starts at the column `first_link` of its row. Names lie in the arena of
+    the inode table. Links are never removed: a removed name has `NO_ROW`.
 
     Attributes:
-        links: `LINK_DTYPE`, the first `count` of which are in use.
+        links: array of `LINK_DTYPE`; the first `count` items are used.
         slots: see `kernels.tables.find_link`.
     """
 
@@ -54,7 +54,7 @@ class ChildLinks:
         self._bind(self._links.array)
         self.slots: npt.NDArray[np.int64] = table.allocator.zeros(2 * _FIRST_SIZE, np.int64)
         self.count = 0
-        # a link keeps its number; to call a kernel takes longer than all else
+        # A link keeps its number; the cache saves the call of a kernel, which takes longest.
         self._numbers: dict[tuple[int, bytes], int] = {}
 
     def _bind(self, links: npt.NDArray[Any]) -> None:
@@ -62,15 +62,17 @@ class ChildLinks:
         self._holders: npt.NDArray[np.int64] = links["row"]
 
     def get(self, directory: int, name: bytes) -> int | None:
-        """Row of the child, `NO_ROW` where the directory has none; None where nobody has asked yet."""
+        """Return the row of a child; `NO_ROW` if the directory has no such child, None if the name was not looked
+        up.
+        """
         number = self._find(directory, name)
         return None if number < 0 else self._holders.item(number)
 
     def set(self, directory: int, name: bytes, row: int, *, changed: bool = False) -> None:
-        """A directory has `row` under a name, or `NO_ROW`; once `changed`, a name stays so.
+        """Set the row that a directory has under a name, or `NO_ROW`; a name stays `changed` once it is.
 
         Raises:
-            ValueError: the name is longer than any operation can say.
+            ValueError: the name is longer than any name in an operation.
         """
         if len(name) > _MAX_NAME:
             if row == NO_ROW:
@@ -84,7 +86,7 @@ class ChildLinks:
         link["changed"] |= changed
 
     def items(self, directory: int) -> Iterator[tuple[bytes, int]]:
-        """(name, row or `NO_ROW`) of every link of a directory, in the order in which they were made."""
+        """Yield (name, row or `NO_ROW`) of every link of a directory, in the order of their creation."""
         found = []
         number = int(self._table.rows["first_link"][directory]) - 1
         while number >= 0:
@@ -94,7 +96,7 @@ class ChildLinks:
         yield from reversed(found)
 
     def rows(self, directory: int) -> Iterator[int]:
-        """Rows of the children that a directory has by its links, in no order."""
+        """Yield the rows of children that the links of a directory have, in no order."""
         following = self.links["next"]
         number = self._table.rows["first_link"].item(directory)
         while number:
@@ -104,7 +106,7 @@ class ChildLinks:
             number = following.item(number - 1)
 
     def reserve(self, more: int) -> None:
-        """Make room for so many more links."""
+        """Reserve space for `more` links."""
         needed = self.count + more
         if needed > self.links.size:
             self._bind(_NO_LINKS)
@@ -115,20 +117,20 @@ class ChildLinks:
         self.reserve_slots(more)
 
     def reserve_slots(self, more: int) -> None:
-        """Make room for so many more links in the hash table alone."""
+        """Reserve space for `more` links in the hash table only."""
         needed = self.count + more
         size = self.slots.size
         while needed * 4 > size * 3:
             size *= 2
         if size != self.slots.size:
             slots = self._table.allocator.zeros(size, np.int64)
-            # Pages come faster in their order than as hashes want them.
+            # Touching the pages in order is faster than in the order of hashes.
             slots.fill(0)
             move_links(self.slots, slots)
             self.slots = slots
 
     def changes(self) -> ChangedNames:
-        """All changed names of directories that are still there."""
+        """Return all changed names of directories that still exist."""
         table, links = self._table, self.links[: self.count]
         wanted = np.flatnonzero((links["changed"] != 0) & (table.flags[links["directory"]] & DROPPED == 0))
         wanted = wanted[np.argsort(links["directory"][wanted], kind="stable")]
@@ -142,7 +144,7 @@ class ChildLinks:
         )
 
     def lost(self) -> list[tuple[int, int]]:
-        """(directory, row) of the children that are gone, in directories that are there."""
+        """Return (directory, row) of removed inodes that existing directories still have as children."""
         links, flags = self.links[: self.count], self._table.flags
         held = links["row"] != NO_ROW
         gone = held & (flags[np.where(held, links["row"], 0)] & DROPPED != 0)

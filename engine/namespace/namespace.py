@@ -1,4 +1,4 @@
-"""The whole namespace that edits are replayed onto: tree, leases, counters and the small managers."""
+"""The whole namespace that edits are replayed onto: tree, leases, counters and the managers of small sections."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ _OLDER_IMAGE = (
 
 
 class Namespace:
-    """State of the file system at one txid: what the base image says, and the delta of the edits after it.
+    """State of the file system at one txid: the base image, and the delta of the edits after it.
 
     Args:
-        base: the image; stays untouched.
-        strings: its string table; names that edits bring are appended.
-        rules: the cluster's own settings, as far as replay goes by them.
-        allocator: for its large arrays; None for one without a limit.
-        finder: gives a quick way to find and read many open files of the base image, where there is one.
+        base: the image, which is not changed.
+        strings: its string table; new names in edits are appended.
+        rules: the cluster's own settings that affect replay.
+        allocator: of its large arrays; None for an allocator without a limit.
+        finder: returns a fast reader of many open files of the base image, if there is one.
 
     Attributes:
-        hadoop3: whether Hadoop 3's replay rules hold: layout version -64 and newer.
-        last_txid: the newest transaction in it.
-        heals: what did not fit together, and is healed.
-        compiled: what compiled replay keeps of it.
-        ignored: how many operations were replayed without an effect, see `ignore`.
+        hadoop3: whether Hadoop 3's replay rules apply: layout version -64 and newer.
+        last_txid: newest applied transaction.
+        healing_log: the inconsistencies that are healed.
+        compiled: state of compiled replay for this namespace.
+        ignored: number of operations that were replayed without an effect, see `ignore`.
         upgrade_started: whether replayed edits started a rolling upgrade that they did not finalize.
         upgrade_seen: whether replayed edits started or finalized one.
 
@@ -114,25 +114,25 @@ class Namespace:
         self.info.transactionId = txid
 
     def ignore(self) -> None:
-        """Count an operation that changes nothing, as on a NameNode: what it names is missing, is so already, or cannot
-        change. docs/opcodes.md lists when.
+        """Count an operation that has no effect, as on a NameNode: its object is missing, already in that state, or
+        cannot change. docs/opcodes.md lists the cases.
         """
         self.ignored += 1
 
     def require(self, feature: LayoutVersion, what: str) -> None:
-        """Raise UnsupportedNamespaceError where only images of newer layouts have a place for `what`."""
+        """Raise UnsupportedNamespaceError if only images of newer layouts can store `what`."""
         layout = self.base.layout_version
         if not supports(feature, layout):
             problem = f"{what} has no place in an image of layout version {layout}, only from {feature.value} on"
             raise UnsupportedNamespaceError(problem, hint=_OLDER_IMAGE)
 
-    # ---- look-up that must succeed -------------------------------------------------------------------------
+    # ---- required look-up -------------------------------------------------------------------------
 
     def existing(self, path: str) -> int:
-        """Row of the inode at `path`.
+        """Return the row of the inode at `path`.
 
         Raises:
-            NamespaceError: there is none; and as `existing_or_none`.
+            NamespaceError: it does not exist; and as `existing_or_none`.
         """
         row = self.existing_or_none(path)
         if row == NO_ROW:
@@ -140,11 +140,11 @@ class Namespace:
         return row
 
     def existing_or_none(self, path: str) -> int:
-        """Row of the inode at `path`, `NO_ROW` where there is none.
+        """Return the row of the inode at `path`, `NO_ROW` if it does not exist.
 
         Raises:
-            NamespaceError: it is a symbolic link, which no more than renames, DELETE, MKDIR and SYMLINK take as it is;
-                and as `Tree.resolve`.
+            NamespaceError: it is a symbolic link, which only renames, DELETE, MKDIR and SYMLINK accept; and as
+                `Tree.resolve`.
         """
         row = self.tree.find(path)
         if row != NO_ROW and self.table.kind[row] == SYMLINK:
@@ -152,7 +152,7 @@ class Namespace:
         return row
 
     def directory(self, path: str) -> int:
-        """Row of the directory at `path`; raises NamespaceError where it is none."""
+        """Return the row of the directory at `path`; raise NamespaceError if it is not a directory."""
         return self._checked_directory(path, self.existing(path))
 
     def _checked_directory(self, path: str, row: int) -> int:
@@ -161,7 +161,7 @@ class Namespace:
         return row
 
     def snapshot_root(self, path: str) -> int:
-        """`directory` of a snapshot's operation; later releases of Hadoop 3 know `/.reserved/...` there
+        """Return the directory of an operation on snapshots, where later releases of Hadoop 3 accept `/.reserved/...`
         (FSDirectory.unprotectedResolvePath).
         """
         if not supports(LayoutVersion.EXPANDED_STRING_TABLE, self.base.layout_version):
@@ -173,7 +173,7 @@ class Namespace:
         return self._checked_directory(path, row)
 
     def file(self, path: str) -> int:
-        """Row of the file at `path`; raises NamespaceError where it is none."""
+        """Return the row of the file at `path`; raise NamespaceError if it is not a file."""
         row = self.existing(path)
         if self.table.kind[row] != FILE:
             raise NamespaceError(f"{path} is not a file")
@@ -182,7 +182,7 @@ class Namespace:
     # ---- names ---------------------------------------------------------------------------------------------
 
     def permission(self, status: PermissionStatus) -> int:
-        """User, group and mode packed as the image stores them."""
+        """Return user, group and mode packed as the image stores them."""
         packed = self._permissions.get(status)
         if packed is None:
             user = self.strings.serial(encodable(status.user), StringKind.USER)
@@ -196,17 +196,22 @@ class Namespace:
         self.last_inode_id = max(self.last_inode_id, inode_id)
 
     def set_generation_stamp(self, genstamp: int) -> None:
-        """SET_GENSTAMP_V2: Hadoop 3.4 keeps it aside until a block uses it or the NameNode becomes active."""
+        """Apply SET_GENSTAMP_V2; Hadoop 3.4 applies it only when a block uses it or the NameNode becomes active."""
         if not self.hadoop3:
             self.info.genstampV2 = genstamp
 
     def see_generation_stamp(self, genstamp: int) -> None:
-        """A block of an op has this stamp; only Hadoop 3.4 moves its counter for that."""
+        """Note the stamp of a block in an operation; only Hadoop 3.4 raises its counter to it."""
         if self.hadoop3 and genstamp > self.info.genstampV2:
             self.info.genstampV2 = genstamp
 
     def allocate_block_id(self, block_id: int) -> None:
-        """Raises NamespaceError where a block id goes back, UnsupportedNamespaceError for a striped one before -64."""
+        """Raise the counter of block ids.
+
+        Raises:
+            NamespaceError: the id is below the counter.
+            UnsupportedNamespaceError: it is the id of a striped block, and the layout is older than -64.
+        """
         if block_id < 0:
             self.require(LayoutVersion.ERASURE_CODING, "a striped block")
         if block_id >= 0:
@@ -224,13 +229,13 @@ class Namespace:
     # ---- healing -------------------------------------------------------------------------------------------
 
     def heal_snapshots(self, *, suspicious: bool = False) -> None:
-        """Before it is written: heal what in snapshots does not fit together, so that a NameNode loads the image.
+        """Heal inconsistent snapshots before an image is written, so that a NameNode loads it.
 
         Args:
-            suspicious: look, even if nothing was met that may lead to it.
+            suspicious: check also without a sign of an inconsistency.
 
         Raises:
-            InconsistentNamespaceError: nothing is to be healed, but something has to be.
+            InconsistentNamespaceError: something is inconsistent, and the healing mode is `STRICT`.
         """
         if self.healing_log.mode is HealingMode.AS_HADOOP:
             return
@@ -241,10 +246,11 @@ class Namespace:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether an image of it has to be verified before it counts.
+        """Whether an image of it must be verified before it is used.
 
-        That is so where something was healed, and where a directory has a name of a snapshot after its end, as a
-        child or in a newer diff: the names of the directories above may end later, and no NameNode loads that.
+        This is the case if something was healed, or if a directory still has a name in snapshots after its last
+        snapshot, as a child or in a newer diff. Names of directories above may last longer, and a NameNode cannot load
+        such an image.
         """
         if self.healing_log.mode is HealingMode.AS_HADOOP:
             return False
@@ -258,26 +264,26 @@ class Namespace:
     # ---- removal -------------------------------------------------------------------------------------------
 
     def forget(self, row: int) -> None:
-        """An inode is gone for good: so are its lease and its snapshottable mark."""
+        """Forget a removed inode: its lease, its snapshottable mark and its strays."""
         inode_id = int(self.table.id[row])
         self.leases.remove(row)
         self.snapshots.forget(inode_id)
         self.history.forget_strays(row)
 
     def open_below(self, row: int) -> list[int]:
-        """Rows of the leased files whose leases go with a path, as Hadoop 2.7 knows them by their paths."""
+        """Return the rows of leased files below an inode; empty for Hadoop 3, which does not keep leases by path."""
         return [] if self.hadoop3 or not self.history.active else list(self.leases.rows_below(row))
 
     def close(self, row: int) -> None:
-        """An open file loses its lease."""
+        """Remove the lease of an open file."""
         self.leases.remove(row)
 
     def remove(self, row: int, latest: int, *, was_dst: bool) -> None:
-        """Drop an unlinked inode and all below it, less what snapshots need.
+        """Drop an unlinked inode and everything below it, except for what snapshots need.
 
         Args:
             latest: newest snapshot that its path was in.
-            was_dst: whether it stood in its directory by a reference.
+            was_dst: whether its directory had it by a reference.
         """
         reclaim = Reclaimer(self.tree, self.history, gone=self.forget, closed=self.close if self.hadoop3 else _leave)
         if self.history.node_in_latest(row, latest):
@@ -288,7 +294,7 @@ class Namespace:
             reclaim.destroy_inode(row)
 
     def apply_notes(self, notes: KernelNotes, copies: npt.NDArray[Any]) -> None:
-        """Apply to the snapshot diffs what kernels noted; see `noted`."""
+        """Apply the notes of kernels to the snapshot diffs; see `noted`."""
         if notes:
             apply_notes(self.table, self.history, self._reclaim_noted, notes, copies)
 
@@ -302,7 +308,7 @@ class Namespace:
         reclaim.remove_snapshot(row, self.history.prior_of_directory(row, snapshot_id))
 
     def snapshottable_below(self, row: int) -> list[int]:
-        """Rows of the snapshottable directories that are `row` or lie below it."""
+        """Return the rows of snapshottable directories at or below `row`."""
         if self.table.kind[row] != DIRECTORY:
             return []
         ids = list(self.snapshots.snapshottable_ids)
@@ -311,7 +317,7 @@ class Namespace:
         return [found for found in self.tree.locate(ids) if self.tree.is_ancestor(row, found)]
 
     def check_no_snapshots(self, row: int) -> list[int]:
-        """`snapshottable_below`; raises NamespaceError where one of them has snapshots."""
+        """Return `snapshottable_below(row)`; raise NamespaceError if one of these directories has snapshots."""
         rows = self.snapshottable_below(row)
         for found in rows:
             if self.snapshots.has_snapshots(int(self.table.id[found])):
@@ -320,4 +326,4 @@ class Namespace:
 
 
 def _leave(row: int) -> None:
-    """Nothing to do for an open file."""
+    """Do nothing for an open file."""

@@ -1,8 +1,8 @@
-"""What kernels noted for snapshots: changes of diffs that they leave to Python, in the order in which they came.
+"""Notes of kernels: changes of snapshot diffs that they leave to Python, in the order of the operations.
 
-A kernel changes rows and links at once, as if there were no snapshots, and notes what `History` would have done to the
-diffs. Python does not read diffs while kernels run; `apply_notes` brings the diffs up to date afterwards. Kernels read
-their state from the rows: `newest`, `born` and the mark `COPIED` are always as if all notes were applied.
+A kernel changes rows and links at once, as if there were no snapshots, and notes what `History` would do to the diffs.
+Python does not read diffs while kernels run; `apply_notes` brings the diffs up to date afterwards. Kernels read their
+state from the rows: `newest`, `born` and the mark `COPIED` are always as if all notes were applied.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from engine.namespace.reclaim_files import FileReclaimer
 from image_format.inode_table import InodeTable
 
 KEEP, CREATE, LEAVE, DELETE, MOVE = range(5)
-"""What happened: an inode is as it was at a snapshot no more; a name came to a directory, or left it; a file that a
-snapshot has was deleted, or moved elsewhere."""
+"""Kinds of notes: the first change of an inode since a snapshot; a name added to or removed from a directory; deletion
+or move of a file that a snapshot has.
+"""
 
 NOTE_DTYPE = np.dtype(
     [
@@ -43,22 +44,22 @@ def apply_notes(
     """Apply notes to the diffs.
 
     Args:
-        reclaim: cuts the blocks of deleted files that no snapshot needs.
-        notes: items of `NOTE_DTYPE`.
-        copies: the rows that they refer to.
+        reclaim: truncates blocks of deleted files that snapshots do not need.
+        notes: values of `NOTE_DTYPE`.
+        copies: the rows that notes refer to.
     """
-    # Each name is needed as bytes; a view of the arena gives them quicker than an array does.
+    # A view of the arena returns names as bytes faster than an array.
     names, diffs = table.names.data, history.diffs
     created: dict[int, dict[bytes, int | None]] = {}
     for kind, row, directory, offset, length, latest, amount, kept in notes:
         if kind == KEEP:
-            # what its newest diff was until now
+            # The cached diff is no longer the newest.
             created.pop(row, None)
             history.keep(row, latest - 1, amount, None if kept < 0 else copies[kept])
             continue
         name = bytes(names[offset : offset + length])
         if kind == CREATE:
-            # A few directories get many names.
+            # Mostly few directories get many names.
             if directory not in created:
                 created[directory] = diffs.to_create(directory)
             created[directory][name] = None

@@ -1,11 +1,10 @@
-"""Paths of operations, split as the NameNode that replays them splits them; what a name must not be.
+"""Paths of operations, split as the replaying NameNode splits them, and names that are not allowed.
 
-    2.7     INode.getPathNames: slashes at the end are dropped, a doubled one leaves an empty component, which names
-            no inode.
+    2.7     INode.getPathNames: trailing slashes are dropped; a doubled one leaves an empty component,
     3.x     DFSUtilClient.bytes2byteArray: doubled slashes count as one.
 
-Both refuse a path that is not absolute, and take `.` and `..` for names. `Tree` follows the components. A NameNode
-reads `/.reserved/...` in calls of clients, and at replay only in operations on snapshots (`resolve_reserved`).
+Both refuse relative paths and treat `.` and `..` as names. `Tree` follows the components. A NameNode resolves
+`/.reserved/...` in calls of clients; during replay only in operations on snapshots (`resolve_reserved`).
 """
 
 from __future__ import annotations
@@ -26,27 +25,27 @@ _MAX_ID = (1 << 63) - 1
 
 
 def encode_name(name: str) -> bytes:
-    """A path component as an inode name: UTF-8, a lone surrogate becomes '?' as in Java."""
+    """Encode a path component as an inode name: UTF-8; a lone surrogate becomes '?' as in Java."""
     return name.encode("utf-8", "replace")
 
 
 def encodable(text: str) -> str:
-    """`text` as a NameNode writes it into an image: a lone surrogate becomes '?'."""
+    """Return `text` as a NameNode writes it into an image: a lone surrogate becomes '?'."""
     return text.encode("utf-8", "replace").decode()
 
 
 def has_odd_slashes(path: str) -> bool:
-    """Whether a path has doubled slashes, or one at its end, as the root's has."""
+    """Return whether a path has doubled slashes or ends with a slash; true for the root's path."""
     return path.endswith("/") or "//" in path
 
 
 def is_plain(path: str) -> bool:
-    """Whether a path, not the root's, has no component that needs a second look."""
+    """Return whether a path is absolute, not the root's, and has no empty or `.snapshot` component."""
     return path[:1] == "/" and not has_odd_slashes(path) and "/.snapshot" not in path
 
 
 def split_path(path: str, *, hadoop3: bool) -> list[bytes]:
-    """Components of a path behind the root, which has none itself.
+    """Split a path into the components below the root.
 
     Raises:
         NamespaceError: the path is not absolute.
@@ -58,23 +57,24 @@ def split_path(path: str, *, hadoop3: bool) -> list[bytes]:
 
 
 def join_names(names: Iterable[bytes]) -> str:
-    """The plain path of components (INodesInPath.getPath)."""
+    """Join components to a path (INodesInPath.getPath)."""
     return "/" + b"/".join(names).decode("utf-8", "replace")
 
 
 def lies_below(path: str, above: str) -> bool:
-    """Whether a NameNode takes a rename's destination to be below its source: it compares texts, so that a slash at
-    the end of `above` hides that it is (FSDirRenameOp.validateDestination).
+    """Return whether a NameNode considers a rename's destination to be below its source.
+
+    It compares texts, so a trailing slash of `above` hides the relation (FSDirRenameOp.validateDestination).
     """
     return path.startswith(above) and path[len(above) :].startswith("/")
 
 
 def java_path(path: str, *, hadoop3: bool) -> str:
-    """What `new Path(path).toUri().getPath()` is in Hadoop: `.` and `..` are resolved, and what follows two slashes at
-    the start is a host.
+    """Return `new Path(path).toUri().getPath()` of Hadoop: `.` and `..` are resolved, and two leading slashes are
+    followed by a host.
 
     Raises:
-        NamespaceError: there is no such `Path`.
+        NamespaceError: Hadoop's `Path` refuses the text.
     """
     if not path:
         raise NamespaceError("a path is empty")
@@ -90,7 +90,7 @@ def java_path(path: str, *, hadoop3: bool) -> str:
 
 
 def _without_dots(path: str) -> str:
-    """java.net.URI.normalize: a component is kept with the slash behind it, if any."""
+    """Resolve `.` and `..` like java.net.URI.normalize; a component keeps the slash after it."""
     if "//" not in path and not {".", ".."} & set(path.split("/")):
         return path
     kept: list[str] = []
@@ -104,7 +104,7 @@ def _without_dots(path: str) -> str:
 
 
 def name_for_rename(path: str) -> str:
-    """Name under which 2.7 moves the source of RENAME_OLD into a directory: `new Path(path).getName()`."""
+    """Return the name under which 2.7 moves the source of RENAME_OLD into a directory: `new Path(path).getName()`."""
     return java_path(path, hadoop3=False).rpartition("/")[2]
 
 
@@ -115,15 +115,15 @@ def check_new_name(name: bytes, *, in_root: bool) -> None:
 
 
 def resolve_reserved(names: Sequence[bytes], path_of: Callable[[int], list[bytes] | None]) -> list[bytes]:
-    """Components of what `/.reserved/raw/...` and `/.reserved/.inodes/ID/...` name, others as they are.
+    """Resolve `/.reserved/raw/...` and `/.reserved/.inodes/ID/...` to components; return others unchanged.
 
     FSDirectory.resolveComponents.
 
     Args:
-        path_of: components of the path of an inode, None where there is no inode of that id.
+        path_of: returns the components of the path of an inode id, None if the inode does not exist.
 
     Raises:
-        NamespaceError: there is no such inode.
+        NamespaceError: the inode does not exist.
     """
     if len(names) < 2 or names[0] != RESERVED_NAME:
         return list(names)
@@ -140,8 +140,8 @@ def resolve_reserved(names: Sequence[bytes], path_of: Callable[[int], list[bytes
 
 
 def _inode_id(name: bytes) -> int:
-    """The number that a component is to Java's Long.parseLong."""
+    """Parse a component like Java's Long.parseLong."""
     text = name.decode("utf-8", "replace")
     if not _DIGITS.fullmatch(text) or abs(int(text)) > _MAX_ID:
-        raise NamespaceError(f"{text!r} is no inode id")
+        raise NamespaceError(f"{text!r} is not an inode id")
     return int(text)

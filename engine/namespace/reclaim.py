@@ -25,14 +25,14 @@ from image_format.kernels.inode import DROPPED
 from image_format.name_order import name_key
 
 Ways = dict[int, list[int | WithName]]
-"""By row of a directory: what it has or had on the ways."""
+"""By row of a directory: its present and former entries on the paths."""
 
 
 def find_ways(tree: Tree, root: int, rows: list[int]) -> Ways | None:
-    """Ways from `root`, whose snapshot is deleted, to `rows`: all that is not on them stays as it is.
+    """Find the paths from `root`, whose snapshot is deleted, to `rows`; nothing off these paths changes.
 
     Returns:
-        None where the ways are not known.
+        None if the paths are not known.
     """
     references, parents = tree.references, tree.table.parent
     waiting = list(rows)
@@ -41,7 +41,7 @@ def find_ways(tree: Tree, root: int, rows: list[int]) -> Ways | None:
     while waiting:
         row = waiting.pop()
         if row in (ROOT_ROW, root):
-            # what is above is not looked at
+            # Directories above are not needed.
             continue
         hub = references.hub(row)
         places: list[tuple[int, int | WithName]] = [(parents.item(row), row)]
@@ -58,10 +58,11 @@ def find_ways(tree: Tree, root: int, rows: list[int]) -> Ways | None:
 
 
 class Reclaimer(FileReclaimer):
-    """One deletion: of a path, or of a snapshot.
+    """Deletion of a path or of a snapshot.
 
-    The methods follow INode.cleanSubtree ("what between `prior` and `snapshot` nobody needs") and
-    INode.destroyAndCollectBlocks ("gone, whatever refers to it"), for each kind of inode and of reference.
+    The methods `clean...` follow INode.cleanSubtree: drop what only snapshots between `prior` and `snapshot` need. The
+    methods `destroy...` follow INode.destroyAndCollectBlocks: drop an inode whatever refers to it. There is one for
+    each kind of inode and of reference.
     """
 
     _ways: Ways | None = None
@@ -70,14 +71,14 @@ class Reclaimer(FileReclaimer):
     def remove_snapshot(self, row: int, prior: int) -> None:
         """Drop what only the deleted snapshot of a directory needs."""
         self._wanted_in = {}
-        # A NameNode may trip over something beside the ways.
+        # A NameNode may stop at something off the paths.
         if not self._history.may_be_inconsistent:
             flags = self._table.flags
             rows = [at for at in self._history.rows_with_diffs(self._deleted_snapshot) if not flags.item(at) & DROPPED]
             self._ways = find_ways(self._tree, row, rows)
         self.clean_inode(row, self._deleted_snapshot, prior)
 
-    # ---- what is there -------------------------------------------------------------------------------------
+    # ---- queries -------------------------------------------------------------------------------------
 
     def _id(self, node: Node) -> int:
         return int(self._table.id[row_of(node)])
@@ -87,7 +88,9 @@ class Reclaimer(FileReclaimer):
         return {row_of(node) for node in nodes}
 
     def _children_at(self, directory: int, snapshot_id: int) -> list[Node]:
-        """What a directory held at a snapshot, in name order, as far as snapshots or edits ever touched it."""
+        """Return the entries of a directory at a snapshot, in name order, as far as snapshots or edits ever touched
+        them.
+        """
         names: dict[bytes, Node] = dict(self._tree.marked_children(directory))
         names.update(self._tree.misplaced(directory))
         diffs = self._diffs.of_directory(directory)
@@ -99,7 +102,7 @@ class Reclaimer(FileReclaimer):
         return [names[name] for name in sorted(names, key=name_key)]
 
     def _prior_of(self, hub: Hub, named: WithName | None) -> int:
-        """Newest snapshot of an inode under one of its names (INodeReference.getPriorSnapshot)."""
+        """Return the newest snapshot of an inode under one of its names (INodeReference.getPriorSnapshot)."""
         diffs = self._diffs.get(hub.row)
         return NO_SNAPSHOT if named is None or diffs is None else diffs.prior(named.last_snapshot)
 
@@ -111,7 +114,7 @@ class Reclaimer(FileReclaimer):
     # ---- destroy -------------------------------------------------------------------------------------------
 
     def destroy(self, node: Node) -> None:
-        """What stands in a directory or in a deleted list goes for good."""
+        """Destroy an entry of a directory or of a deleted list."""
         if isinstance(node, WithName):
             self._destroy_name(node)
         elif isinstance(node, LinkCopy):
@@ -122,7 +125,7 @@ class Reclaimer(FileReclaimer):
             self.destroy_inode(node)
 
     def _destroy_link_copy(self, copy: LinkCopy) -> None:
-        """A NameNode forgets the inode of the link, whoever leads to it."""
+        """Destroy a copy of a link: a NameNode forgets the inode of the link, even if other entries lead to it."""
         row = copy.row
         if not self._references.is_dst(row) and not self._history.in_current_state(row):
             self.destroy_inode(row)
@@ -135,7 +138,7 @@ class Reclaimer(FileReclaimer):
             )
 
     def destroy_inode(self, row: int) -> None:
-        """An inode goes, with all that only it holds."""
+        """Destroy an inode with everything below it."""
         if self._table.flags[row] & DROPPED:
             return
         if self._table.kind[row] == DIRECTORY:
@@ -158,7 +161,7 @@ class Reclaimer(FileReclaimer):
         diff.deleted.clear()
 
     def _destroy_created(self, directory: int, diff: DirectoryDiff) -> None:
-        """What came after a diff's snapshot goes (ChildrenDiff.destroyCreatedList)."""
+        """Destroy what was created after a diff's snapshot (ChildrenDiff.destroyCreatedList)."""
         for name in sorted(diff.created, key=name_key):
             node = self._history.created_node(directory, diff, name)
             if node is None:
@@ -186,7 +189,7 @@ class Reclaimer(FileReclaimer):
             self.clean_inode(named.row, snapshot, prior)
 
     def destroy_dst(self, row: int) -> None:
-        """The place an inode was moved to goes; snapshots may still know it under older names."""
+        """Destroy the present place of a moved inode; snapshots may still have the inode under older names."""
         hub = self._hub(row)
         self._references.remove_dst(hub)
         if hub.count <= 0:
@@ -207,7 +210,7 @@ class Reclaimer(FileReclaimer):
             self._destroy_dst_subtree(row, snapshot, prior)
 
     def _destroy_dst_subtree(self, node: Node, snapshot: int, prior: int) -> None:
-        """DirectoryWithSnapshotFeature.destroyDstSubtree."""
+        """Follow DirectoryWithSnapshotFeature.destroyDstSubtree."""
         if isinstance(node, WithName) and snapshot != CURRENT_STATE:
             self.clean(node, snapshot, prior)
             return
@@ -233,10 +236,10 @@ class Reclaimer(FileReclaimer):
                     self._destroy_dst_subtree(child, snapshot, prior)
 
     def _stops_at(self, row: int, what: str) -> None:
-        """A NameNode that replays the same edits stops at an inode, of which nothing goes then.
+        """Report an inode at which a NameNode stops when it replays the same edits; nothing of it is dropped.
 
         Raises:
-            InconsistentNamespaceError: so do we, where nothing is to be healed.
+            InconsistentNamespaceError: the healing mode is not `HEAL`.
         """
         text = f"the inode {what}; a NameNode stops when it replays these edits"
         healed = HealedFault("diff-deleted", "SNAPSHOT_DIFF", self._id(row), self._history.full_path(row), text)
@@ -246,7 +249,7 @@ class Reclaimer(FileReclaimer):
     # ---- clean ---------------------------------------------------------------------------------------------
 
     def clean(self, node: Node, snapshot: int, prior: int) -> None:
-        """What stands in a directory loses what only `snapshot` needs; see the class."""
+        """Drop what only `snapshot` needs of an entry of a directory; see the class."""
         if isinstance(node, LinkCopy) or self._table.flags.item(row_of(node)) & DROPPED:
             return
         if isinstance(node, int) and not self._references.is_dst(node):
@@ -269,7 +272,7 @@ class Reclaimer(FileReclaimer):
             self.clean_inode(hub.row, snapshot, prior)
 
     def clean_inode(self, row: int, snapshot: int, prior: int) -> None:
-        """`clean` of an inode itself, whatever refers to it."""
+        """Drop what only `snapshot` needs of an inode, whatever refers to it."""
         kind = self._table.kind.item(row)
         if kind == FILE:
             self.clean_file(row, snapshot, prior)
@@ -281,7 +284,7 @@ class Reclaimer(FileReclaimer):
     # ---- directories ---------------------------------------------------------------------------------------
 
     def _take_out(self, row: int, diffs: DirectoryDiffs, snapshot: int, prior: int) -> DirectoryDiff | None:
-        """Delete the diff of a snapshot, which is returned; the one before takes up its changes."""
+        """Delete and return the diff of a snapshot; the diff before takes over its changes."""
         self._diffs.touch(row)
         removed, earlier = diffs.take_out(snapshot, prior) or (None, None)
         self._diffs.note(row, prior if diffs.any else NO_SNAPSHOT)
@@ -329,7 +332,7 @@ class Reclaimer(FileReclaimer):
         for child in children:
             if row_of(child) in excluded:
                 continue
-            # most are files in plain places
+            # Most are files without references.
             if isinstance(child, int) and kinds.item(child) == FILE and references.hub(child) is None:
                 if not flags.item(child) & DROPPED:
                     self.clean_file(child, snapshot, prior)
@@ -337,10 +340,10 @@ class Reclaimer(FileReclaimer):
                 self.clean(child, snapshot, prior)
 
     def _wanted(self, row: int, snapshot: int) -> list[tuple[bytes, Node]] | None:
-        """(name, node) of what in a directory the deletion of a snapshot may change, in name order.
+        """Return (name, node) of the entries that the deletion of a snapshot may change, in name order.
 
         Returns:
-            None where that is not known.
+            None if unknown.
         """
         if self._ways is None or snapshot != self._deleted_snapshot:
             return None
@@ -350,7 +353,7 @@ class Reclaimer(FileReclaimer):
         return self._wanted_in[row]
 
     def _clean_snapshot(self, row: int, diffs: DirectoryDiffs, snapshot: int, prior: int) -> None:
-        """DirectoryWithSnapshotFeature.cleanDirectory of a snapshot."""
+        """Follow DirectoryWithSnapshotFeature.cleanDirectory for a snapshot."""
         wanted = self._wanted(row, snapshot)
         if wanted is not None and self._references.hub(row) is None:
             self._clean_wanted(row, diffs, snapshot, prior, wanted)
@@ -386,7 +389,7 @@ class Reclaimer(FileReclaimer):
     def _clean_wanted(
         self, row: int, diffs: DirectoryDiffs, snapshot: int, prior: int, wanted: list[tuple[bytes, Node]]
     ) -> None:
-        """`_clean_snapshot` that looks at nothing but what it may change."""
+        """Do the same as `_clean_snapshot`, only for the entries that may change."""
         if prior == NO_SNAPSHOT:
             self._take_out(row, diffs, snapshot, prior)
             self._clean_children(row, snapshot, prior, set())
@@ -419,7 +422,7 @@ class Reclaimer(FileReclaimer):
         return [node for node in nodes if node is not None]
 
     def _other_names(self, diff: DirectoryDiff | None) -> list[bytes]:
-        """All names of the inodes in a deleted list that were renamed out of snapshots."""
+        """Return all names of inodes in a deleted list that were renamed out of snapshots."""
         found = []
         for node in () if diff is None else diff.deleted.values():
             row = row_of(node)
@@ -436,7 +439,7 @@ class Reclaimer(FileReclaimer):
         return [node for node in nodes if node is not None]
 
     def _is_forsaken(self, row: int, diffs: DirectoryDiffs, prior: int) -> bool:
-        """Hadoop 3: whether a directory is left in one snapshot only, under a name it had once."""
+        """Return whether, in Hadoop 3, a directory exists only in one snapshot, under a former name."""
         hub = self._references.hub(row)
         return (
             self._tree.hadoop3
@@ -447,7 +450,7 @@ class Reclaimer(FileReclaimer):
         )
 
     def _clean_deleted(self, start: Node, after: int, prior: int) -> None:
-        """DirectoryWithSnapshotFeature.cleanDeletedINode."""
+        """Follow DirectoryWithSnapshotFeature.cleanDeletedINode."""
         queue: deque[tuple[Node, bool]] = deque([(start, False)])
         while queue:
             node, as_inode = queue.popleft()
@@ -470,7 +473,7 @@ class Reclaimer(FileReclaimer):
                 queue.extend((child, False) for child in self._kept_children(row, prior))
 
     def _kept_children(self, row: int, prior: int) -> list[Node]:
-        """Children of a deleted directory that `prior` still has, after what came later is gone."""
+        """Destroy what came after `prior` into a deleted directory; return the children that `prior` still has."""
         diffs = self._diffs.of_directory(row)
         at_prior = None if diffs is None else diffs.of(prior)
         if at_prior is not None:

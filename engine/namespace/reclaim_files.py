@@ -1,4 +1,4 @@
-"""Deletion with snapshots, of files: which blocks and diffs nobody needs any more."""
+"""Deletion of files with snapshots: which blocks and diffs are no longer needed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class FileReclaimer(ABC):
 
     Args:
         tree, history: the namespace.
-        gone: told of each inode that is gone for good.
-        closed: told of each open file that no path leads to any more, but snapshots do.
-        deleted_snapshot: the snapshot to be deleted, `CURRENT_STATE` for a path.
+        gone: called with the row of each removed inode.
+        closed: called with the row of each open file that only snapshots still have.
+        deleted_snapshot: the snapshot to delete, `CURRENT_STATE` for a path.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class FileReclaimer(ABC):
 
     @abstractmethod
     def destroy_inode(self, row: int) -> None:
-        """An inode goes, with all that only it holds."""
+        """Destroy an inode with everything below it."""
 
     def clean_file(self, row: int, snapshot: int, prior: int) -> None:
-        """INodeFile.cleanSubtree."""
+        """Follow INodeFile.cleanSubtree."""
         diffs = self._diffs.of_file(row)
         if diffs is None:
             if snapshot == CURRENT_STATE and prior == NO_SNAPSHOT:
@@ -72,7 +72,9 @@ class FileReclaimer(ABC):
             self._diffs.remove(row)
 
     def delete_kept(self, row: int) -> None:
-        """A file that the latest snapshot has, and a diff of it, is in no directory any more; it holds no lease."""
+        """Handle the removal of a file without a lease from its directory; the latest snapshot has the file and a diff
+        of it.
+        """
         diffs = self._diffs.of_file(row)
         assert diffs is not None
         diffs.current_deleted = True
@@ -89,7 +91,7 @@ class FileReclaimer(ABC):
             self._table.truncate_blocks(row, count)
 
     def _keep_needed_blocks(self, row: int, diffs: FileDiffs) -> None:
-        """FileWithSnapshotFeature.collectBlocksAndClear."""
+        """Follow FileWithSnapshotFeature.collectBlocksAndClear."""
         deleted = self._history.is_current_deleted(row)
         last = diffs.last
         if deleted and last is None:
@@ -113,7 +115,7 @@ class FileReclaimer(ABC):
         self._cut_blocks(row, kept)
 
     def take_out_of_file(self, row: int, diffs: FileDiffs, snapshot: int, prior: int) -> None:
-        """Delete the diff of a snapshot; the one before takes up its blocks."""
+        """Delete the diff of a snapshot; the diff before takes over its blocks."""
         self._diffs.touch(row)
         taken = diffs.take_out(snapshot, prior)
         if taken is None:

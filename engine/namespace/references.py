@@ -1,8 +1,8 @@
-"""References: what stands where an inode was, and where it is now, once it was renamed out of a snapshot.
+"""References: the entries at the old and new places of an inode that was renamed out of a snapshot.
 
-As in Hadoop, one hub for each such inode counts the names it has in snapshots (WithName) and the place it has
-now (DstReference). A DstReference has no object here: the hub holds what it says, and the inode's own row stands
-for it in children and in deleted lists.
+As in Hadoop, one hub for each such inode counts its names in snapshots (WithName) and its present place (DstReference).
+A DstReference has no object here: the hub has its fields, and the inode's own row represents it in children and in
+deleted lists.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ NEW = -1
 
 @dataclass(slots=True, eq=False)
 class WithName:
-    """A name that an inode has in snapshots up to one (`INodeReference` with a name).
+    """Name of an inode in snapshots, up to a last one (`INodeReference` with a name).
 
     Attributes:
         row: the inode.
-        name: what it was called there.
-        last_snapshot: id of the newest snapshot in which it is there.
-        parent: row of the directory in whose diffs it is deleted.
-        number: of its record in the base image, or `NEW`.
+        name: its name there.
+        last_snapshot: id of the newest snapshot that has it under this name.
+        parent: row of the directory whose diffs have it as deleted.
+        number: number of its record in the base image, or `NEW`.
     """
 
     row: int
@@ -47,10 +47,10 @@ class Hub:
     """All references to one inode (INodeReference.WithCount).
 
     Attributes:
-        with_names: by `last_snapshot`.
-        dst_snapshot: newest snapshot of the place it was moved to, at that time; None where it has no place now.
-        dst_number: as `WithName.number`.
-        dst_unknown: the record of its present place has fields that this version does not know.
+        with_names: names in snapshots, ordered by `last_snapshot`.
+        dst_snapshot: newest snapshot of its present place when it was moved there; None if it has no present place.
+        dst_number: number of the record of its present place, as `WithName.number`.
+        dst_unknown: whether that record has fields that this version does not know.
     """
 
     row: int
@@ -64,20 +64,20 @@ class Hub:
         return len(self.with_names) + (self.dst_snapshot is not None)
 
     def before(self, with_name: WithName) -> WithName | None:
-        """The name before a given one, which may be gone already."""
+        """Return the name before a given one, which may be removed already."""
         older = [other for other in self.with_names if other.last_snapshot < with_name.last_snapshot]
         return older[-1] if older else None
 
 
 @dataclass(frozen=True, slots=True)
 class Numbering:
-    """Where the references lie in the image being written.
+    """Numbers of the references in the image that is written.
 
     Attributes:
         data: the INODE_REFERENCE section.
-        moved: old number to new number of records that filled a gap.
+        moved: new numbers of records that filled a gap, by old number.
         assigned: numbers of the references that the base image does not have.
-        count: how many there are.
+        count: number of references.
     """
 
     data: bytes
@@ -86,27 +86,27 @@ class Numbering:
     count: int
 
     def of(self, reference: WithName | Hub) -> int:
-        """Number of a name in snapshots, or of the present place of a hub's inode."""
+        """Return the number of a name in snapshots, or of the present place of a hub's inode."""
         number = _number(reference)
         return self.assigned[reference] if number == NEW else self.moved.get(number, number)
 
 
 def _number(reference: WithName | Hub) -> int:
-    """Number in the base image of a name in snapshots, or of the present place of a hub's inode."""
+    """Return the number in the base image of a name in snapshots, or of the present place of a hub's inode."""
     return reference.dst_number if isinstance(reference, Hub) else reference.number
 
 
 class References:
-    """The references of the base image as far as somebody met them, and the new ones.
+    """The references of the base image that were looked up, and new ones.
 
     Args:
         base: index over INODE_REFERENCE.
         table: rows of inodes.
-        load: gives the row of an inode id.
-        place: takes the row of an inode and that of the directory that has it.
+        load: returns the row of an inode id.
+        place: notes the directory of an inode, both as rows.
 
     Attributes:
-        changed: whether any came or went.
+        changed: whether a reference was added or removed.
     """
 
     def __init__(
@@ -123,11 +123,11 @@ class References:
 
     @property
     def any(self) -> bool:
-        """Whether there may be references."""
+        """Whether references may exist."""
         return self._in_base or bool(self._hubs)
 
     def hub(self, row: int) -> Hub | None:
-        """The hub of an inode that was renamed out of a snapshot, None for any other."""
+        """Return the hub of an inode that was renamed out of a snapshot, None for other inodes."""
         hub = self._hubs.get(row)
         if hub is not None or not self._in_base or row in self._hubs or self._table.slot.item(row) < 0:
             return hub
@@ -145,15 +145,15 @@ class References:
         return hub
 
     def is_dst(self, row: int) -> bool:
-        """Whether the inode stands in its directory by a DstReference."""
+        """Return whether the directory of an inode has it by a DstReference."""
         hub = self.hub(row)
         return hub is not None and hub.dst_snapshot is not None
 
     def check_known(self, row: int) -> None:
-        """Before an inode is moved, look whether the record of its place can be rebuilt.
+        """Check before a move that the record of an inode's place can be rebuilt.
 
         Raises:
-            UnsupportedNamespaceError: it has fields that this version does not know.
+            UnsupportedNamespaceError: the record has fields that this version does not know.
         """
         hub = self.hub(row)
         if hub is not None and hub.dst_number != NEW and hub.dst_unknown:
@@ -163,15 +163,15 @@ class References:
             )
 
     def resolve(self, number: int, parent: int) -> int | WithName:
-        """What a record number of the base image stands for in a directory: the row, or a name in snapshots.
+        """Return the node for a record number of the base image in a directory: a row, or a name in snapshots.
 
         Raises:
-            RecordError: there is no such record, or its inode is in two places.
-            InconsistentNamespaceError: its inode is gone.
+            RecordError: the record does not exist, or its inode is in two places.
+            InconsistentNamespaceError: its inode does not exist.
         """
         row = self._load(self._base.reference(number).referredId)
         if row == NO_ROW or self.hub(row) is None:
-            raise InconsistentNamespaceError(f"reference {number} leads to an inode that is gone")
+            raise InconsistentNamespaceError(f"reference {number} leads to an inode that does not exist")
         named = self._named.get(number)
         if named is None:
             self._place(row, parent)
@@ -180,10 +180,10 @@ class References:
         return named
 
     def add_name(self, row: int, name: bytes, last_snapshot: int, parent: int) -> WithName:
-        """The inode leaves this name to snapshots; its present place is forgotten.
+        """Leave a name of an inode to snapshots, and forget its present place.
 
         Raises:
-            InconsistentNamespaceError: it has another name in the same snapshot.
+            InconsistentNamespaceError: the inode has another name in the same snapshot.
         """
         hub = self._hub_of(row)
         if any(other.last_snapshot == last_snapshot for other in hub.with_names):
@@ -198,7 +198,7 @@ class References:
         return named
 
     def name_in_snapshot(self, row: int, name: bytes, last_snapshot: int, parent: int) -> WithName | None:
-        """A name that an inode has in snapshots, its present place being as it is; None where it has another there."""
+        """Add a name in snapshots, and keep the present place; return None if the inode has another name there."""
         hub = self._hub_of(row)
         if any(other.last_snapshot == last_snapshot for other in hub.with_names):
             return None
@@ -207,7 +207,7 @@ class References:
         return named
 
     def keep_name(self, named: WithName) -> None:
-        """A name in snapshots counts again, if it was forgotten."""
+        """Restore a name in snapshots that was forgotten."""
         hub = self._hub_of(named.row)
         if named not in hub.with_names:
             named.number = NEW
@@ -215,7 +215,7 @@ class References:
             self.changed = True
 
     def refer(self, row: int, snapshot: int) -> None:
-        """An inode that stands plainly in its directory does so by a reference; see `set_dst`."""
+        """Make the entry of an inode in its directory a reference; see `set_dst`."""
         self.set_dst(self._hub_of(row), snapshot)
 
     def _hub_of(self, row: int) -> Hub:
@@ -227,7 +227,7 @@ class References:
         return hub
 
     def set_dst(self, hub: Hub, snapshot: int) -> None:
-        """The inode has a new place."""
+        """Give the inode a new place."""
         self.remove_dst(hub)
         hub.dst_snapshot = snapshot
         self.changed = True
@@ -244,7 +244,7 @@ class References:
             self.changed = True
 
     def forget(self, row: int) -> None:
-        """The inode is gone, and all references to it with it."""
+        """Remove all references to a removed inode."""
         hub = self.hub(row)
         if hub is not None:
             self.remove_dst(hub)
@@ -254,13 +254,14 @@ class References:
     # ---- writing -------------------------------------------------------------------------------------------
 
     def number(self, held: Iterable[WithName | Hub], knows: Callable[[int], bool]) -> Numbering:
-        """Give every reference a number from 0 on without a gap, with few changes to those of the base image.
+        """Number all references from 0 on without a gap, with few changes to the numbers of the base image.
 
-        New references fill the gaps first; then the last records move into those that are left.
+        New references fill the gaps first; then the last records move into the remaining gaps.
 
         Args:
-            held: the references that children and deleted lists hold, as far as somebody read these.
-            knows: whether `held` has all that is left of a holder in the base image: see `BaseHistory.holders`.
+            held: the references in children and deleted lists that were read.
+            knows: returns whether `held` has all references that remain of a holder in the base image, see
+                `BaseHistory.holders`.
 
         Raises:
             InconsistentNamespaceError: a reference is in two places.

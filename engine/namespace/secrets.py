@@ -16,7 +16,9 @@ _SIGN = 1 << 31
 
 
 class SecretManager:
-    """`fsimage.proto SecretManagerSection`; times in milliseconds since the epoch."""
+    """Delegation tokens and master keys (`fsimage.proto SecretManagerSection`); times in milliseconds since the
+    epoch.
+    """
 
     def __init__(self, base: BaseImage) -> None:
         reader = MessageReader(base.section(_SECTION), base.place(_SECTION))
@@ -34,7 +36,7 @@ class SecretManager:
         """Add or replace a key.
 
         Raises:
-            NamespaceError: tokens could not be loaded with it.
+            NamespaceError: the key has no material, so its tokens could not be loaded.
         """
         if not key.key and any(token.masterKeyId == key.key_id & _UINT32 for token in self._tokens.values()):
             raise NamespaceError(f"master key {key.key_id} has no key material, and tokens need it")
@@ -46,7 +48,7 @@ class SecretManager:
         self.changed = True
 
     def add_token(self, ident: DelegationTokenIdent, renew_date: int) -> bool:
-        """Add a token; False where its master key is unknown, for a NameNode does not take it then.
+        """Add a token; return False if its master key is unknown: a NameNode ignores the token then.
 
         Raises:
             NamespaceError: the token exists, or its key has no material.
@@ -65,7 +67,7 @@ class SecretManager:
         return True
 
     def renew_token(self, ident: DelegationTokenIdent, renew_date: int) -> bool:
-        """Give a token another date; False where there is no such token."""
+        """Set the expiry date of a token; return False if the token does not exist."""
         token = self._tokens.get(_identity(_token(ident, renew_date)))
         if token is None:
             return False
@@ -74,7 +76,7 @@ class SecretManager:
         return True
 
     def cancel_token(self, ident: DelegationTokenIdent) -> bool:
-        """Remove a token; False where there is no such token."""
+        """Remove a token; return False if it does not exist."""
         if self._tokens.pop(_identity(_token(ident, 0)), None) is None:
             return False
         self.changed = True
@@ -88,12 +90,12 @@ class SecretManager:
 
 
 def _larger(one: int, other: int) -> int:
-    """The larger of two numbers that are signed in a NameNode, and not in the image."""
+    """Return the larger of two numbers, which a NameNode reads as signed although the image has them unsigned."""
     return max(one, other, key=lambda number: number - ((number & _SIGN) << 1))
 
 
 def _identity(token: pb.PersistToken) -> tuple[object, ...]:
-    """What makes two tokens the same (AbstractDelegationTokenIdentifier.equals)."""
+    """Return the fields that identify a token (AbstractDelegationTokenIdentifier.equals)."""
     return (
         token.owner,
         token.renewer,

@@ -1,9 +1,9 @@
-"""Healing before an image is written: what in snapshots does not fit together, made to fit in the smallest way.
+"""Healing of inconsistent snapshots before an image is written, with the smallest possible changes.
 
-Hadoop's copies of symlinks in snapshots share the id of the link, and a NameNode forgets the link's inode while a
-snapshot, or a directory, still leads to it. Such inodes get their records back, and where snapshots have a link under
-other names it gets references, as every other renamed inode has. Only directories whose diffs somebody read are looked
-at: no other can have come out of step.
+Hadoop's copies of symlinks in snapshots share the id of the link. A NameNode may forget the link's inode while a
+snapshot or a directory still leads to it. Such inodes get their records back. A link with other names in snapshots gets
+references, like every other renamed inode. Only directories whose diffs were read are checked: others cannot have
+become inconsistent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DIFFS, _CHILDREN, _INODES, _REFERENCES = "SNAPSHOT_DIFF", "INODE_DIR", "INODE",
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _DeletedEntry:
-    """An entry of a deleted list: `directory`'s diff has `node` under `name`."""
+    """Entry of a deleted list: a diff of `directory` has `node` under `name`."""
 
     directory: int
     diff: DirectoryDiff
@@ -34,7 +34,7 @@ class _DeletedEntry:
 
 
 class SnapshotHealer:
-    """One pass over the directories whose diffs were read, and over the names that changed.
+    """Healing in one pass over directories whose diffs were read, and over changed names.
 
     Args:
         tree, history: what is healed; what was healed goes to `tree.heals`.
@@ -48,7 +48,7 @@ class SnapshotHealer:
         """Heal.
 
         Raises:
-            InconsistentNamespaceError: nothing is to be healed.
+            InconsistentNamespaceError: the healing mode is `STRICT`.
         """
         for directory in self._directories():
             self._diffs.read(directory)
@@ -64,7 +64,7 @@ class SnapshotHealer:
         for directory in self._directories():
             self._settle_directory(directory)
 
-    # ---- what there is -------------------------------------------------------------------------------------
+    # ---- queries -------------------------------------------------------------------------------------
 
     def _id(self, row: int) -> int:
         return int(self._table.id[row])
@@ -73,7 +73,7 @@ class SnapshotHealer:
         return bool(self._table.flags[row] & DROPPED)
 
     def _directories(self) -> list[int]:
-        """Rows of the directories that are there, and whose diffs were read, by id."""
+        """Return the rows of existing directories whose diffs were read, by id."""
         return sorted((row for row in self._diffs.directories_read() if not self._is_gone(row)), key=self._id)
 
     def _diffs_of(self, directory: int) -> DirectoryDiffs:
@@ -82,7 +82,7 @@ class SnapshotHealer:
         return diffs
 
     def _uses(self) -> dict[int, list[_DeletedEntry]]:
-        """By row, the entries of deleted lists that lead to inodes which are gone."""
+        """Return, by row, the entries of deleted lists that lead to removed inodes."""
         found: dict[int, list[_DeletedEntry]] = {}
         for directory in self._directories():
             for diff in self._diffs_of(directory).items:
@@ -99,20 +99,22 @@ class SnapshotHealer:
         above = self._history.full_path(directory)
         return f"{above}/{name.decode('utf-8', 'replace')}"
 
-    # ---- diffs of snapshots that are gone ------------------------------------------------------------------
+    # ---- diffs of removed snapshots ------------------------------------------------------------------
 
     def _make_plain_diffs(self) -> None:
-        """A root's diff takes its attributes from the snapshot: without that one it has them itself."""
+        """Convert root diffs of removed snapshots: a root diff has its attributes in the snapshot, others have their
+        own.
+        """
         for directory, diff in self._history.lost_roots():
             text = f"the diff of snapshot {diff.snapshot_id}, which does not exist, was its root's: made a plain one"
             self._note("diff-root", _DIFFS, directory, self._history.full_path(directory), text)
             diff.is_root, diff.name = False, self._table.name(directory)
             self._diffs.touch(directory)
 
-    # ---- inodes that are gone, but led to ------------------------------------------------------------------
+    # ---- removed inodes with entries ------------------------------------------------------------------
 
     def _read_lists_of_lost_links(self) -> None:
-        """A link of the base that is gone may be in the diffs of a directory that nobody read."""
+        """Read the diffs of directories that may have removed links of the base in deleted lists."""
         flags, kinds = self._table.flags[: self._table.count], self._table.kind[: self._table.count]
         rows = np.flatnonzero((flags & DROPPED != 0) & (kinds == SYMLINK) & (self._table.slot[: flags.size] >= 0))
         for deleter in np.unique(self._tree.base.history.deleters(self._table.id[rows].astype(np.int64))).tolist():
@@ -121,7 +123,9 @@ class SnapshotHealer:
                 self._diffs.read(row)
 
     def _revive_children(self) -> None:
-        """Children that are gone: links and files get their records back, a directory's name goes."""
+        """Restore the records of removed links and files that are children; drop removed directories from the
+        children.
+        """
         for directory, row in self._tree.links.lost():
             name = self._table.name(row)
             path = self._path(directory, name)
@@ -141,17 +145,17 @@ class SnapshotHealer:
         self._table.parent[row] = directory
         self._table.flags[row] |= DIRTY
 
-    # ---- inodes that only deleted lists have ---------------------------------------------------------------
+    # ---- removed inodes in deleted lists ---------------------------------------------------------------
 
     def _came_and_left(self, use: _DeletedEntry) -> bool:
-        """Whether one diff has a link both as created and as deleted, under another name: it is to have neither."""
+        """Drop a link that one diff has as created and, under another name, as deleted; return whether it was so."""
         names = [] if isinstance(use.node, WithName) else use.diff.forget_stray(use.node)
         if names:
             self._drop(use, "diff-created", "a link that came and left between two snapshots was dropped")
         return bool(names)
 
     def _settle_inode(self, row: int, uses: list[_DeletedEntry]) -> None:
-        """An inode that is gone, and the deleted lists that have it."""
+        """Heal the deleted lists that have a removed inode."""
         if self._table.kind[row] == DIRECTORY:
             for use in uses:
                 self._drop(use, "diff-deleted", "a deleted directory that is gone was dropped")
@@ -169,7 +173,7 @@ class SnapshotHealer:
             self._keep_by_name(row, use)
 
     def _take_back_name(self, row: int, use: _DeletedEntry) -> None:
-        """An older diff that has a link as created followed it to its later names; the snapshot knows the first."""
+        """Restore the first name of a link in the older diff that created it: that diff followed the later names."""
         items = self._diffs_of(use.directory).items
         for diff in reversed(items[: items.index(use.diff)]):
             followed = [name for name, stray in diff.created.items() if stray == row]
@@ -181,7 +185,7 @@ class SnapshotHealer:
                 return
 
     def _keep_plainly(self, row: int, uses: list[_DeletedEntry]) -> None:
-        """An inode is in deleted lists only, under one name; copies of a link share its record."""
+        """Keep an inode in deleted lists under one name, without references; copies of a link share its record."""
         if self._table.name(row) != uses[0].name:
             self._table.set_name(row, uses[0].name)
         self._references.forget(row)
@@ -190,7 +194,7 @@ class SnapshotHealer:
             self._diffs.touch(use.directory)
 
     def _keep_by_name(self, row: int, use: _DeletedEntry) -> None:
-        """A deleted entry leads to an inode by a reference of its own."""
+        """Make a deleted entry a reference to its inode."""
         if isinstance(use.node, WithName):
             named: WithName | None = use.node
             self._references.keep_name(use.node)
@@ -203,7 +207,7 @@ class SnapshotHealer:
         self._diffs.touch(use.directory)
 
     def _refer_to_child(self, row: int) -> None:
-        """A plain child stands in its directory by a reference from now on."""
+        """Make a plain child of a directory a reference."""
         directory = int(self._table.parent[row])
         self._references.refer(row, self._history.latest_below(directory))
         self._tree.links.set(directory, self._table.name(row), row, changed=True)
@@ -214,10 +218,12 @@ class SnapshotHealer:
         del use.diff.deleted[use.name]
         self._diffs.touch(use.directory)
 
-    # ---- inodes that deleted lists have, and that are elsewhere as well ---------------------------------------
+    # ---- inodes in deleted lists and elsewhere ---------------------------------------
 
     def _part_shared(self) -> None:
-        """An inode that moved within a directory never left it; one that is elsewhere gets references."""
+        """Drop deleted entries of inodes that moved within a directory; give references to inodes that are
+        elsewhere.
+        """
         for row, directory, diff in list(self._history.shared()):
             if self._is_gone(row) or self._is_gone(directory):
                 continue
@@ -238,8 +244,9 @@ class SnapshotHealer:
             self._keep_by_name(row, use)
 
     def _drop_counted_copies(self) -> None:
-        """An image has a link and its copies in snapshots as one inode, which a NameNode that counts the quota usage of
-        a snapshot does not take for created and deleted at once.
+        """Drop copies of links that a NameNode rejects when it computes the quota usage of a snapshot.
+
+        An image has a link and its copies as one inode, which must not be created and deleted at once.
         """
         counted: dict[int, set[int]] = {}
         for directory in self._directories():
@@ -256,18 +263,18 @@ class SnapshotHealer:
                     del diff.created[name]
 
     def _is_one_link(self, directory: int, diff: DirectoryDiff, name: bytes) -> bool:
-        """Whether a name leads to one link, as an image has it, before and after a diff."""
+        """Return whether a name is the same link before and after a diff, as an image has it."""
         copy, created = diff.deleted[name], self._history.created_node(directory, diff, name)
         if created is None or isinstance(copy, WithName) or isinstance(created, WithName):
             return False
         row = row_of(copy)
-        # By a reference one of them is something else.
+        # With a reference, one of them is a different node.
         return row == row_of(created) and self._table.kind[row] == SYMLINK and not self._references.is_dst(row)
 
     # ---- references in two places --------------------------------------------------------------------------
 
     def _keep_one_place(self) -> None:
-        """A reference counts where it is a child first, else where it is at home, else where it is found first."""
+        """Keep each reference in one place: as a child, else in its own directory, else where it is found first."""
         marks, flags = self._table.marks[: self._table.count], self._table.flags[: self._table.count]
         rows = np.flatnonzero((marks & OPENED != 0) & (flags & DROPPED == 0))
         seen: set[WithName | Hub] = set()
@@ -298,7 +305,7 @@ class SnapshotHealer:
     # ---- lists of one directory ----------------------------------------------------------------------------
 
     def _settle_directory(self, directory: int) -> None:
-        """Created names have to be found, and deleted ones to differ, as a NameNode reads the image."""
+        """Make created names resolvable and deleted names unique, as a NameNode requires of an image."""
         diffs = self._diffs_of(directory)
         if self._unresolved(directory, diffs) or self._has_twins(diffs):
             self._name_copies(directory, diffs)
@@ -320,7 +327,7 @@ class SnapshotHealer:
                 taken.add(written)
 
     def _unresolved(self, directory: int, diffs: DirectoryDiffs) -> list[tuple[DirectoryDiff, bytes]]:
-        """Created names of diffs that neither the directory nor a later diff has."""
+        """Return created names of diffs that neither the directory nor a later diff has."""
         known: set[bytes] = set()
         found = []
         for diff in reversed(diffs.items):
@@ -336,7 +343,7 @@ class SnapshotHealer:
         )
 
     def _name_copies(self, directory: int, diffs: DirectoryDiffs) -> None:
-        """Copies of links whose names have changed since get the old ones back, by references."""
+        """Give copies of renamed links their old names, by references."""
         for diff in diffs.items:
             for name, node in list(diff.deleted.items()):
                 if not isinstance(node, LinkCopy) or self._table.name(node.row) == name:

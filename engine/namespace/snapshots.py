@@ -1,4 +1,4 @@
-"""The snapshots there are: the SNAPSHOT section, by snapshottable directory."""
+"""Snapshots by snapshottable directory: the SNAPSHOT section."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ _SECTION = "SNAPSHOT"
 
 
 class Snapshot:
-    """A snapshot of a directory, and with it the directory as it was then (`fsimage.proto SnapshotSection.Snapshot`).
+    """A snapshot of a directory with the directory's attributes at that time (`fsimage.proto
+    SnapshotSection.Snapshot`).
 
     Args:
-        attributes: makes those of the directory, when somebody looks at them; many a snapshot does not live that long.
-        record: the record of one that the image has.
+        attributes: makes the attributes of the directory on first use; many snapshots are deleted before.
+        record: its record, if the image has it.
     """
 
     __slots__ = ("_attributes", "_directory", "_record", "id", "name", "root_id")
@@ -45,13 +46,13 @@ class Snapshot:
 
     @classmethod
     def of(cls, record: pb.Snapshot) -> Snapshot:
-        """The one of a record."""
+        """Return the snapshot of a record."""
         root = record.root
         return cls(record.snapshotId, root.id, root.name, lambda: root.directory, record)
 
     @property
     def directory(self) -> pb.INodeDirectory:
-        """Attributes of the directory, which may be changed."""
+        """Attributes of the directory; the caller may change them."""
         if self._directory is None:
             self._directory = self._attributes()
         return self._directory
@@ -59,11 +60,11 @@ class Snapshot:
     @property
     def is_known(self) -> bool:
         """Whether this version knows all fields of the record."""
-        # those that replay made have none
+        # Snapshots made by replay have no record.
         return self._record is None or not has_unknown_fields(self._record)
 
     def to_record(self) -> pb.Snapshot:
-        """Its record."""
+        """Return the record of the snapshot."""
         if self._record is None:
             root = pb.INode(type=pb.INode.DIRECTORY, id=self.root_id, directory=self.directory)
             self._record = pb.Snapshot(snapshotId=self.id, root=root)
@@ -73,12 +74,12 @@ class Snapshot:
 
 
 class SnapshotManager:
-    """`fsimage.proto SnapshotSection` and its Snapshot records.
+    """The SNAPSHOT section with its records (`fsimage.proto SnapshotSection`, Hadoop's SnapshotManager).
 
     Attributes:
-        base_ids: of the snapshots that the image has, ascending.
-        changed: whether the section is not as it was.
-        roots_changed: how often a directory became snapshottable, or was so no more.
+        base_ids: ids of the snapshots in the image, ascending.
+        changed: whether the section differs from the image's.
+        roots_changed: number of changes of snapshottable directories.
 
     Raises:
         RecordError: the section is damaged.
@@ -106,7 +107,7 @@ class SnapshotManager:
         self._gone: dict[int, Snapshot] = {}
 
     def _default_namespace_quota(self, root: pb.INodeDirectory) -> None:
-        """As `Tree` does for directories: Hadoop's loader sets it beside storage type quotas alone."""
+        """Set the namespace quota that Hadoop's loader gives to a directory with only storage type quotas."""
         if root.typeQuotas.quotas and root.nsQuota >> 63 and root.dsQuota >> 63:
             root.nsQuota = MAX_QUOTA
             self.changed = True
@@ -134,9 +135,9 @@ class SnapshotManager:
         return snapshot_id in self._by_id
 
     def get(self, snapshot_id: int) -> Snapshot:
-        """The snapshot of an id; raises NamespaceError without one.
+        """Return the snapshot of an id; raise NamespaceError if there never was one.
 
-        A deleted snapshot counts: diffs of the image that nobody read yet may be of its root.
+        Deleted snapshots count, because unread diffs of the image may belong to their roots.
         """
         snapshot = self._by_id.get(snapshot_id) or self._gone.get(snapshot_id)
         if snapshot is None:
@@ -144,7 +145,7 @@ class SnapshotManager:
         return snapshot
 
     def find(self, directory_id: int, name: bytes) -> Snapshot:
-        """Raises NamespaceError where the directory has no snapshot of that name."""
+        """Return a snapshot of a directory by name; raise NamespaceError if it does not exist."""
         self.check_snapshottable(directory_id)
         snapshot = self._of.get(directory_id, {}).get(name)
         if snapshot is None:
@@ -152,21 +153,20 @@ class SnapshotManager:
         return snapshot
 
     def has(self, directory_id: int, name: bytes) -> bool:
-        """Whether a directory has a snapshot of that name; raises NamespaceError where it is not snapshottable."""
+        """Return whether a directory has a snapshot of that name; raise NamespaceError if it is not snapshottable."""
         self.check_snapshottable(directory_id)
         return name in self._of.get(directory_id, {})
 
     def check_snapshottable(self, directory_id: int) -> None:
         """Raise NamespaceError for a directory that operations on snapshots do not accept.
 
-        They accept the root at any time: until it is made snapshottable, it has room for 0 snapshots
-        (FSDirectory.createRoot).
+        They always accept the root: until it is made snapshottable, it can have 0 snapshots (FSDirectory.createRoot).
         """
         if directory_id not in self._snapshottable and directory_id != ROOT_INODE_ID:
             raise NamespaceError(f"directory {directory_id} is not snapshottable")
 
     def allow(self, directory_id: int) -> bool:
-        """Make a directory snapshottable; False where it is so already."""
+        """Make a directory snapshottable; return False if it is already."""
         if directory_id in self._snapshottable:
             return False
         self._snapshottable[directory_id] = None
@@ -175,13 +175,13 @@ class SnapshotManager:
         return True
 
     def disallow(self, directory_id: int) -> None:
-        """Raises NamespaceError where the directory still has snapshots."""
+        """Make a directory not snapshottable; raise NamespaceError if it still has snapshots."""
         if self.has_snapshots(directory_id):
             raise NamespaceError(f"directory {directory_id} still has snapshots")
         self.forget(directory_id)
 
     def forget(self, directory_id: int) -> None:
-        """The directory is gone, or not snapshottable any more."""
+        """Remove a directory from the snapshottable ones, because it is removed or not snapshottable any more."""
         if directory_id in self._snapshottable:
             del self._snapshottable[directory_id]
             self.roots_changed += 1
@@ -189,11 +189,11 @@ class SnapshotManager:
 
     @property
     def next_id(self) -> int:
-        """Id of the next snapshot that is made."""
+        """Id of the next snapshot."""
         return self._header.snapshotCounter
 
     def create(self, directory_id: int, name: bytes, attributes: Callable[[], pb.INodeDirectory]) -> Snapshot:
-        """A new snapshot of a directory.
+        """Make a snapshot of a directory.
 
         Args:
             attributes: see `Snapshot`.
@@ -219,7 +219,7 @@ class SnapshotManager:
         self.changed = True
 
     def rename(self, snapshot: Snapshot, name: bytes) -> None:
-        """Raises NamespaceError where the directory has a snapshot of that name."""
+        """Rename a snapshot; raise NamespaceError if the directory has a snapshot of that name."""
         siblings = self._of[snapshot.root_id]
         if name in siblings:
             raise NamespaceError(
@@ -232,14 +232,14 @@ class SnapshotManager:
         self.changed = True
 
     def check_writable(self, snapshot: Snapshot) -> None:
-        """Raises UnsupportedNamespaceError where the record has fields that this version does not know."""
+        """Raise UnsupportedNamespaceError if the record has fields that this version does not know."""
         if not snapshot.is_known:
             raise UnsupportedNamespaceError(
                 f"snapshot {snapshot.id} ({self._file}, section {_SECTION}) has fields this version does not know"
             )
 
     def encode(self) -> bytes:
-        """The SNAPSHOT section."""
+        """Encode the SNAPSHOT section."""
         self._header.snapshottableDir[:] = self._snapshottable
         self._header.numSnapshots = len(self._by_id)
         ordered = [

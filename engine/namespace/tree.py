@@ -1,4 +1,4 @@
-"""The directory tree of the delta: look-up, insertion and removal over an untouched base image."""
+"""The directory tree of the delta: look-up, insertion and removal over an unchanged base image."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _MAX_INODE_ID = (1 << 63) - 1
 
 
 class ResolvedPath(NamedTuple):
-    """Where a path leads.
+    """Target of a path.
 
     Attributes:
-        row: of the inode there, `NO_ROW` where there is none.
-        parent: row of what the component before the last one leads to, which need not be a directory; `NO_ROW` where
-            that is nothing, and for the root.
+        row: row of the inode at the path, `NO_ROW` if it does not exist.
+        parent: row of the inode at the path without its last component, which need not be a directory; `NO_ROW` if it
+            does not exist, and for the root.
         name: the last component, empty for the root.
     """
 
@@ -42,23 +42,22 @@ class ResolvedPath(NamedTuple):
 
 
 class Tree:
-    """Inodes by path and by id: rows of touched inodes, and for each touched directory the names looked up in it.
+    """Inodes by path and by id: rows of touched inodes, and the names that were looked up in each touched directory.
 
-    `links` has the row of a child by its directory's row and its name, `NO_ROW` where the directory has no child of
-    that name any more (or never had). A name that is not there is still as the base image says. Children that a
-    directory has by reference are there from the moment it is opened.
+    `links` has the row of a child by its directory's row and its name, `NO_ROW` for a missing or removed child. A name
+    without a link is still as in the base image. Children by reference get their links when their directory is opened.
 
     Args:
-        base: the image below.
+        base: the base image.
         table: rows of the inodes touched so far; row 0 becomes the root.
-        hadoop3: whether Hadoop 3's rules hold.
-        is_snapshottable: tells by its inode id whether a directory is.
-        heals: takes what does not fit together and is healed.
+        hadoop3: whether Hadoop 3's rules apply.
+        is_snapshottable: returns whether a directory is snapshottable, by its inode id.
+        healing_log: collects the inconsistencies that are healed.
 
     Attributes:
-        references: what inodes renamed out of snapshots left, and how they stand in their directories.
+        references: the references of inodes that were renamed out of snapshots.
         leased_ids: ascending ids of open files of the base that get the mark `LEASED` when they are read.
-        moved: how many directories have lost their places.
+        moved: number of directories that were moved or removed.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class Tree:
         self.links = ChildLinks(table)
         self.dropped: npt.NDArray[np.bool_] = table.allocator.zeros(base.slot_count, np.bool_)
         self.inode_count = base.slot_count
-        # names in snapshots that Hadoop 2.7 left among the children when it took a rename back
+        # Names in snapshots that Hadoop 2.7 left among the children when it undid a rename.
         self._misplaced: dict[int, dict[bytes, WithName]] = {}
         self._watched: list[int] = []
         self._unmapped: set[int] = set()
@@ -96,7 +95,7 @@ class Tree:
     # ---- look-up -------------------------------------------------------------------------------------------
 
     def load(self, inode_id: int) -> int:
-        """Row of an inode of the base image, decoded if need be; NO_ROW for one the image does not have (now)."""
+        """Return the row of an inode of the base image, decoded if necessary; NO_ROW if it does not exist."""
         row = self.table.row_of.get(inode_id)
         if row is not None:
             return row
@@ -111,7 +110,7 @@ class Tree:
         return row
 
     def load_all(self, inode_ids: Iterable[int]) -> Ids:
-        """`load` of each, with one look at all that were not read before."""
+        """Load several inodes like `load`, all unread ones at once; return their rows."""
         wanted = np.array([i if i <= _MAX_INODE_ID else 0 for i in inode_ids], np.int64)
         unread = np.array(list(dict.fromkeys(wanted[self.table.row_of.get_all(wanted) == UNKNOWN].tolist())), np.int64)
         slots = self.base.slots_of(unread)
@@ -131,7 +130,9 @@ class Tree:
         return np.where(rows == UNKNOWN, NO_ROW, rows)
 
     def mark_special(self, inode_ids: Ids) -> None:
-        """Rows of these inodes of the base, whose ids ascend, get the mark `SPECIAL`, at once or when they are read."""
+        """Give the mark `SPECIAL` to the rows of these inodes of the base, now or when they are read; the ids
+        ascend.
+        """
         self._special_ids = inode_ids
         for row in range(self.table.count):
             self._mark_special(row)
@@ -141,20 +142,18 @@ class Tree:
             self.table.marks[row] |= SPECIAL
 
     def watch(self, inode_ids: Iterable[int]) -> None:
-        """These inodes of the base are not to be passed over unread where a directory above them is dropped."""
+        """Make `marked_children` read these inodes of the base before a directory above them is dropped."""
         self._watched.extend(inode_ids)
 
     def was_in_current_state(self, row: int) -> bool:
-        """Whether a path leads to an inode of the base in the base image; True for a new one."""
+        """Return whether a path leads to an inode in the base image; True for a new inode."""
         slot = int(self.table.slot[row])
         if slot < 0:
             return True
         return self.base.history.is_reached(ROOT_INODE_ID, int(self.table.id[row]))
 
     def unread_quota_directories(self) -> InodeTable:
-        """Directories nobody read whose records are not as Hadoop would have loaded them, as dirty rows of a table
-        of their own: here they would have no place.
-        """
+        """Return unread directories whose records differ from what Hadoop loads, as dirty rows of a separate table."""
         table = InodeTable(self.base.layout_version, self.base.place("INODE"), self.table.allocator)
         for inode_id in self.base.type_quota_ids.tolist():
             slot = self.base.slot(inode_id)
@@ -164,15 +163,15 @@ class Tree:
         return table
 
     def row(self, inode_id: int) -> int:
-        """Row of a live inode that a path has led to before, `NO_ROW` otherwise."""
+        """Return the row of a live inode that was read before, `NO_ROW` otherwise."""
         row = self.table.row_of.get(inode_id)
         return NO_ROW if row is None or self.table.flags[row] & DROPPED else row
 
     def child(self, directory: int, name: bytes) -> int:
-        """Row of the child called `name`, `NO_ROW` where there is none.
+        """Return the row of the child called `name`, `NO_ROW` if it does not exist.
 
         Raises:
-            UnsupportedNamespaceError: what the image has under that name is no child.
+            UnsupportedNamespaceError: the image has a name of a snapshot there.
         """
         self.open_directory(directory)
         row = self.links.get(directory, name)
@@ -192,10 +191,10 @@ class Tree:
         return row
 
     def place(self, row: int, directory: int) -> None:
-        """Note where the image has an inode.
+        """Note in which directory the image has an inode.
 
         Raises:
-            RecordError: it has it elsewhere too, or a directory below itself.
+            RecordError: the inode is also elsewhere, or a directory is below itself.
         """
         held = NO_ROW if row == NO_ROW else int(self.table.parent[row])
         loops = self.table.kind[row] == DIRECTORY and self.is_ancestor(row, directory)
@@ -205,11 +204,11 @@ class Tree:
         self.table.parent[row] = directory
 
     def is_open(self, directory: int) -> bool:
-        """Whether anybody has looked into a directory."""
+        """Return whether a directory was opened."""
         return bool(self.table.marks[directory] & OPENED)
 
     def open_directory(self, directory: int) -> None:
-        """Before its links are looked at: find the children that a directory has by reference."""
+        """Find the children by reference of a directory, before its links are read."""
         if self.is_open(directory):
             return
         self.table.marks[directory] |= OPENED
@@ -223,15 +222,15 @@ class Tree:
                 self._misplaced.setdefault(directory, {})[node.name] = node
 
     def find(self, path: str) -> int:
-        """Row of the inode at an absolute path, `NO_ROW` where there is none; raises as `resolve`."""
+        """Return the row of the inode at an absolute path, `NO_ROW` if it does not exist; raise as `resolve`."""
         return self.resolve(path).row
 
     def resolve(self, path: str) -> ResolvedPath:
-        """Where a path leads, as the NameNode reads it that replays an operation (INodesInPath.resolve).
+        """Resolve a path as a NameNode does during replay (INodesInPath.resolve).
 
         Raises:
-            NamespaceError: it is not absolute, leads through a symbolic link or, in Hadoop 3, a file, or into a
-                snapshot.
+            NamespaceError: the path is relative, or leads through a symbolic link, into a snapshot, or (in Hadoop 3)
+                through a file.
         """
         if not is_plain(path):
             return self.follow(split_path(path, hadoop3=self.hadoop3))
@@ -240,7 +239,7 @@ class Tree:
         return ResolvedPath(NO_ROW if parent == NO_ROW else self._step(parent, name), parent, name)
 
     def follow(self, names: Sequence[bytes]) -> ResolvedPath:
-        """`resolve` of a path that is given by its components."""
+        """Resolve a path that is given by its components."""
         row, parent = ROOT_ROW, NO_ROW
         for name in names:
             parent = row
@@ -249,7 +248,7 @@ class Tree:
         return ResolvedPath(row, parent, names[-1] if names else b"")
 
     def _step(self, row: int, name: bytes) -> int:
-        """Row that a component leads to from an inode, which only a directory lets a path go through."""
+        """Return the row of a component below an inode; a path can continue only below a directory."""
         if self.table.kind[row] != DIRECTORY:
             if self.hadoop3 or self.table.kind[row] == SYMLINK:
                 raise NamespaceError(f"{self.path(row)} is not a directory")
@@ -259,7 +258,7 @@ class Tree:
         return self.child(row, name)
 
     def _directory(self, path: str) -> int:
-        """Row of what a plain path leads to, or the empty path of the root; most often a directory."""
+        """Return the row at a plain path, mostly a directory; the empty path means the root."""
         row = self._directory_cache.get(path)
         if row is None:
             head, _, last = path.rpartition("/")
@@ -268,20 +267,20 @@ class Tree:
                 row = self.follow(split_path(path or "/", hadoop3=self.hadoop3)).row
             else:
                 row = self._step(above, encode_name(last))
-            # Absent paths and files are not cached: making a directory there would have to find and forget them.
+            # Missing paths and files are not cached, so a new directory invalidates nothing.
             if row != NO_ROW and self.table.kind[row] == DIRECTORY:
                 self._directory_cache[path] = row
         return row
 
     def forget_paths(self) -> None:
-        """Directories have moved, or are gone."""
+        """Clear the cache of paths, after directories were moved or removed."""
         self._directory_cache.clear()
 
     def find_parent(self, path: str) -> tuple[int, bytes]:
-        """(row of the directory that holds or would hold `path`, local name).
+        """Return (row of the directory of `path`, local name).
 
         Raises:
-            NamespaceError: as `resolve`; or that directory does not exist, or is none.
+            NamespaceError: as `resolve`; or the directory does not exist, or is not a directory.
         """
         place = self.resolve(path)
         if place.row == ROOT_ROW:
@@ -291,7 +290,7 @@ class Tree:
         return place.parent, place.name
 
     def last_existing(self, path: str) -> tuple[int, bytes]:
-        """(row of the last inode on the way that exists, last component), as SYMLINK goes by.
+        """Return (row of the last existing inode on the path, last component), which SYMLINK uses.
 
         Raises:
             NamespaceError: as `resolve`; or the path is the root's.
@@ -308,16 +307,16 @@ class Tree:
         return row, names[-1]
 
     def check_new_name(self, directory: int, name: bytes) -> None:
-        """Raise NamespaceError for a name that no inode may get in a directory."""
+        """Raise NamespaceError for a name that is not allowed in a directory."""
         check_new_name(name, in_root=directory == ROOT_ROW)
 
     def names(self, inode_id: int) -> list[bytes] | None:
-        """Components of the path of a live inode; None where there is no such inode."""
+        """Return the components of the path of an inode; None if it does not exist."""
         rows = self.locate([inode_id])
         return self._names(rows[0]) if rows else None
 
     def is_gone(self, inode_id: int) -> bool:
-        """Whether there is no such inode, or no more."""
+        """Return whether an inode does not exist, or was removed."""
         row = self.table.row_of.get(inode_id)
         if row is not None:
             return bool(self.table.flags[row] & DROPPED)
@@ -325,7 +324,7 @@ class Tree:
         return slot < 0 or bool(self.dropped[slot])
 
     def path(self, row: int) -> str:
-        """Absolute path of a live inode; of one that only snapshots have, as far as it goes."""
+        """Return the absolute path of an inode; for one that only snapshots have, the known part."""
         return join_names(self._names(row))
 
     def _names(self, row: int) -> list[bytes]:
@@ -336,37 +335,38 @@ class Tree:
         return names[::-1]
 
     def is_ancestor(self, ancestor: int, row: int) -> bool:
-        """Whether `row` is `ancestor` or lies below it."""
+        """Return whether `row` is `ancestor` or lies below it."""
         while row not in (ancestor, ROOT_ROW, NO_ROW):
             row = int(self.table.parent[row])
         return row == ancestor
 
     def children(self, directory: int) -> Iterator[tuple[bytes, int]]:
-        """(name, row) of every child, in no order; loads all of them."""
+        """Yield (name, row) of every child, in no order; loads all children."""
         yield from self._children(directory, None)
 
     def misplaced(self, directory: int) -> dict[bytes, WithName]:
-        """Names in snapshots that the image has among the children of a directory."""
+        """Return names in snapshots that the image has among the children of a directory."""
         self.open_directory(directory)
         return self._misplaced.get(directory, {})
 
     def drop_misplaced(self, directory: int, name: bytes) -> None:
-        """A directory loses one of its `misplaced` names."""
+        """Remove one of the `misplaced` names of a directory."""
         del self._misplaced[directory][name]
         self._set_entry(directory, name, NO_ROW)
-        # which knew of no child
+        # `_set_entry` counted a child that never existed.
         self.table.rows["growth"][directory] -= 1
 
     def marked_children(self, directory: int) -> Iterator[tuple[bytes, int]]:
-        """`children`, but of those in the base image that were never read only what `watch` asked for, what has
-        diffs or holds references, and the directories above such ones.
+        """Yield (name, row) of children, without unread ones of the base image that nothing refers to.
+
+        Unread ones are included if they, or inodes below them, are watched (`watch`), have diffs or hold references.
         """
         yield from self._children(directory, self.way_marks())
 
     def locate(self, inode_ids: list[int]) -> list[int]:
-        """Rows of live inodes, most of them directories of the base image; leaves out those that are gone.
+        """Return the rows of live inodes, mostly directories of the base image; removed ones are left out.
 
-        An inode of the base that no path has led to is loaded with the directories above it.
+        An unread inode of the base is loaded with the directories above it.
         """
         unread = np.array([i for i in inode_ids if i not in self.table.row_of], np.int64)
         for chain in self.base.history.chains(unread):
@@ -375,7 +375,7 @@ class Tree:
                 known = inode_id in self.table.row_of
                 row = self.load(inode_id)
                 if not known and row != NO_ROW and above != NO_ROW:
-                    # Nobody touched it, so it is still where the image has it.
+                    # It is untouched, so it is still where the image has it.
                     self.table.parent[row] = above
                     self.open_directory(above)
                     self.links.set(above, self.table.name(row), row)
@@ -400,11 +400,11 @@ class Tree:
         return np.array([child for child in children.tolist() if child not in row_of], np.int64)
 
     def way_marks(self) -> npt.NDArray[np.bool_]:
-        """By slot of the base image: what `marked_children` reads, and the directories above such inodes."""
+        """Return by slot of the base image which inodes `marked_children` reads, directories above included."""
         if self._marks is None:
             history = self.base.history
             wanted = np.union1d(history.owners, np.array(self._watched, np.int64))
-            # Every NameNode writes an entry for the root, which is above all and below nothing.
+            # Every NameNode writes an entry for the root.
             wanted = wanted[wanted != ROOT_INODE_ID]
             if wanted.size or history.reference_count:
                 self._marks = history.on_the_way_to(wanted)
@@ -413,7 +413,7 @@ class Tree:
         return self._marks
 
     def references_in(self, directory: int) -> list[WithName | Hub]:
-        """References that a directory has as children, by id."""
+        """Return the references that a directory has as children, by id."""
         self.open_directory(directory)
         hubs = map(self.references.hub, self.links.rows(directory))
         known = [hub for hub in hubs if hub is not None and hub.dst_snapshot is not None]
@@ -423,7 +423,9 @@ class Tree:
         ]
 
     def child_count(self, directory: int, growth: int | None = None) -> int:
-        """How many children a directory has, or had when it had so many more than in the base image."""
+        """Return the number of children of a directory, or the former number if `growth` since the base image is
+        given.
+        """
         count = int(self.table.rows["growth"][directory]) if growth is None else growth
         if self.table.slot[directory] >= 0:
             count += self.base.child_count(int(self.table.id[directory]))
@@ -432,10 +434,10 @@ class Tree:
     # ---- change --------------------------------------------------------------------------------------------
 
     def check_known(self, row: int) -> None:
-        """Before a row is written or copied.
+        """Check a row before it is written or copied.
 
         Raises:
-            UnsupportedNamespaceError: its record has fields this version does not know, which would be lost.
+            UnsupportedNamespaceError: its record has fields that this version does not know; they would be lost.
         """
         if self.table.flags[row] & UNKNOWN_FIELDS:
             offset = self.base.inode_offset(int(self.table.slot[row]))
@@ -445,7 +447,7 @@ class Tree:
             )
 
     def touch(self, row: int) -> None:
-        """Mark a row as changed; raises as `check_known`."""
+        """Mark a row as changed; raise as `check_known`."""
         self.check_known(row)
         self.table.flags[row] |= DIRTY
 
@@ -461,15 +463,15 @@ class Tree:
         self.links.set(directory, name, row, changed=True)
 
     def insert(self, directory: int, name: bytes, row: int) -> None:
-        """Make `row` the child `name`, which the directory must not have."""
+        """Make `row` the child `name`, which must not exist."""
         self._set_entry(directory, name, row)
         self.table.parent[row] = directory
 
     def add(self, directory: int, name: bytes, inode_id: int, kind: int) -> int:
-        """A new inode that is not in the tree yet; `insert` puts it there once its times are set.
+        """Add an inode that is not in the tree yet; `insert` puts it there once its times are set.
 
         Raises:
-            NamespaceError: the id is taken, or none that an inode below the root may have.
+            NamespaceError: the id is in use or reserved.
         """
         if inode_id <= ROOT_INODE_ID:
             raise NamespaceError(f"inode id {inode_id} of {self.path(directory)}/{name!r} is reserved")
@@ -479,7 +481,7 @@ class Tree:
         return self.table.add(inode_id, kind, name)
 
     def unlink(self, directory: int, name: bytes) -> None:
-        """Take a child out of its directory; the inode itself stays."""
+        """Remove a child from its directory; the inode itself stays."""
         row = self.child(directory, name)
         self._set_entry(directory, name, NO_ROW)
         if row != NO_ROW and self.table.kind[row] == DIRECTORY:
@@ -488,7 +490,7 @@ class Tree:
             self._directory_cache.clear()
 
     def rename(self, row: int, name: bytes) -> None:
-        """Give an unlinked inode another name."""
+        """Rename an unlinked inode."""
         if self.table.name(row) != name:
             self.touch(row)
             self.table.set_name(row, name)
@@ -496,7 +498,7 @@ class Tree:
     # ---- removal -------------------------------------------------------------------------------------------
 
     def drop(self, row: int) -> None:
-        """An inode is gone for good; what was below it has to go before, but see `drop_untouched`."""
+        """Remove an inode for good; everything below it must be removed before, see also `drop_untouched`."""
         slot = int(self.table.slot[row])
         self.table.flags[row] |= DROPPED
         self.inode_count -= row not in self._unmapped
@@ -506,7 +508,7 @@ class Tree:
             self.base.forget_directory(int(self.table.id[row]))
 
     def unmap(self, row: int) -> None:
-        """An inode has no record in the new image any more, whoever leads to it, as it may happen in Hadoop."""
+        """Leave an inode out of the new image although entries lead to it, as Hadoop may do."""
         slot = int(self.table.slot[row])
         if self.table.flags[row] & DROPPED or row in self._unmapped:
             return
@@ -517,7 +519,7 @@ class Tree:
             self.dropped[slot] = True
 
     def revive(self, row: int) -> None:
-        """An inode was dropped, but something still leads to it: it gets its record back."""
+        """Restore the record of a dropped inode that entries still lead to."""
         slot = int(self.table.slot[row])
         self.table.flags[row] &= ~DROPPED & 0xFF
         self.inode_count += 1
@@ -525,9 +527,9 @@ class Tree:
             self.dropped[slot] = False
 
     def drop_untouched(self, directory: int) -> None:
-        """Drop the children in the base image that were never read, and all below them.
+        """Drop the unread children in the base image, and everything below them.
 
-        `marked_children` has been read before, so there is nothing among them that anybody else refers to.
+        `marked_children` was read before, so nothing else refers to these inodes.
         """
         if self.table.slot[directory] < 0:
             return
@@ -538,7 +540,7 @@ class Tree:
             self.base.forget_directory(inode_id)
 
     def _drop_unread(self, inode_ids: Ids) -> list[int]:
-        """Drop inodes of the base; returns those with children, which are still there."""
+        """Drop inodes of the base; return those with children, which are not dropped yet."""
         slots = self.base.slots_of(inode_ids)
         inode_ids = inode_ids[~self.dropped[slots]]
         self.inode_count -= inode_ids.size
@@ -547,7 +549,7 @@ class Tree:
 
 
 def _default_namespace_quota(table: InodeTable, row: int) -> None:
-    """Hadoop's loader gives a directory that has only storage type quotas the largest namespace quota."""
+    """Give a directory with only storage type quotas the largest namespace quota, as Hadoop's loader does."""
     limited = table.kind[row] == DIRECTORY and bool(table.feature(row).type_quotas)
     if limited and table.ns_quota[row] < 0 and table.ds_quota[row] < 0 and not table.flags[row] & UNKNOWN_FIELDS:
         table.ns_quota[row] = MAX_QUOTA
