@@ -86,8 +86,8 @@ class OpenFileFinder(Protocol):
         """Return (numbers of valid entries, their files), by ascending id; the plain parser has to read the others.
 
         Args:
-            section: the section with the paths. spans: rows of (start, size); the size is negative if kernels cannot
-                read the path.
+            section: the section with the paths.
+            spans: rows of (start, size); the size is negative if kernels cannot read the path.
             ids: ids of the inodes at these paths.
         """
 

@@ -17,7 +17,7 @@ _RECURSION_LIMIT = 20_000
 
 
 class FileReclaimer(ABC):
-    """What a deletion does to files; see `Reclaim`.
+    """Effects of a deletion on files; see `Reclaimer`.
 
     Args:
         tree, history: the namespace.

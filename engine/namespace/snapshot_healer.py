@@ -37,7 +37,7 @@ class SnapshotHealer:
     """Healing in one pass over directories whose diffs were read, and over changed names.
 
     Args:
-        tree, history: what is healed; what was healed goes to `tree.heals`.
+        tree, history: the namespace to heal; changes are added to `tree.healing_log`.
     """
 
     def __init__(self, tree: Tree, history: History) -> None:

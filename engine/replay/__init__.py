@@ -1,7 +1,7 @@
-"""Replay: what each edit does to the namespace, one function per opcode.
+"""Replay: the effect of each edit on the namespace, with one function per opcode.
 
-`table` says which function and which kernel an operation has. `registry` applies one operation plainly. `compiled`
-runs the kernels over a segment. `replayer` puts the two together and keeps the order of txids.
+`table` lists the function and the kernel of each operation. `registry` applies one operation plainly. `compiled` runs
+the kernels over a segment. `replayer` combines the two and checks the order of txids.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ACLs on rows: the extended entries stand in the feature, the rest in the mode bits (AclStorage)."""
+"""ACLs of rows: the feature has the extended entries, the mode bits have the others (AclStorage)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _set_mode_bits(namespace: Namespace, row: int, user: int, group: int, other:
 
 
 def _store(namespace: Namespace, row: int, access: Sequence[AclBits], default: Sequence[AclBits]) -> None:
-    """Set mode bits from the complete access entries, and keep what they cannot hold as the feature."""
+    """Set the mode bits from the complete access entries, and the feature from the other entries."""
     if len(access) < _MINIMAL:
         raise NamespaceError(f"an ACL of {namespace.tree.path(row)} lacks entries for owner, group or other")
     if default and namespace.table.kind[row] != DIRECTORY:
@@ -44,20 +44,20 @@ def _bits(namespace: Namespace, entry: AclEntry) -> AclBits:
 
 
 def set_acl(namespace: Namespace, row: int, entries: Sequence[AclEntry]) -> None:
-    """Replace the ACL by the complete list `entries`, which stands in Hadoop's order."""
+    """Replace the ACL by the complete list `entries`, in Hadoop's order."""
     bits = [_bits(namespace, entry) for entry in entries]
     access, default = (bits, []) if len(bits) == _MINIMAL else _by_scope(bits)
     _store(namespace, row, access, default)
 
 
 def _by_scope(entries: Sequence[AclBits]) -> tuple[Sequence[AclBits], Sequence[AclBits]]:
-    """Access and default entries: the latter begin with the first of their scope (ScopedAclEntries)."""
+    """Split entries into access and default ones, at the first default entry (ScopedAclEntries)."""
     pivot = next((at for at, entry in enumerate(entries) if entry.scope == AclScope.DEFAULT), len(entries))
     return entries[:pivot], entries[pivot:]
 
 
 def remove_acl(namespace: Namespace, row: int) -> None:
-    """Drop the feature; the group bits, which were the mask, become the owning group's own entry."""
+    """Drop the feature; the group bits, so far the mask, become the owning group's entry."""
     features = namespace.table.feature(row)
     if features.acl is None:
         return
@@ -73,13 +73,13 @@ def remove_acl(namespace: Namespace, row: int) -> None:
 
 
 def _owning_group(entries: Sequence[AclBits]) -> AclBits | None:
-    """The access entry of the owning group as Java's binary search finds it, even among entries out of order."""
+    """Return the access entry of the owning group as Java's binary search finds it, even in unsorted entries."""
     wanted = (AclScope.ACCESS, AclType.GROUP, False)
     low, high = 0, len(entries) - 1
     while low <= high:
         middle = (low + high) // 2
         found = entries[middle]
-        # names follow the entry without one
+        # The entry without a name comes before those with a name.
         order = (found.scope, found.type, bool(found.name))
         if order == wanted:
             return found
@@ -101,7 +101,7 @@ def inherit_default_acl(namespace: Namespace, parent: int, row: int) -> None:
 
 @lru_cache(1 << 10)
 def _inherited(acl: tuple[int, ...], mode: int) -> tuple[tuple[AclBits, ...], tuple[AclBits, ...]] | None:
-    """Access and default entries of a new child made with `mode`; None where the directory has no default entries."""
+    """Return access and default entries of a new child with `mode`; None if the directory has no default entries."""
     default = tuple(_by_scope([unpack_acl_entry(entry) for entry in acl])[1])
     if not default:
         return None

@@ -33,7 +33,7 @@ _MODE_MASK = 0xFFFF
 _QUOTA_DONT_SET = (1 << 63) - 1
 _QUOTA_RESET = -1
 _STORAGE_POLICY_XATTR = "hsm.block.storage.policy.id"
-# Java's StorageType ordinals, as the edit log has them, to the numbers of fsimage.proto StorageTypeProto.
+# From Java's StorageType ordinals in the edit log to the numbers of fsimage.proto StorageTypeProto.
 _STORAGE_TYPES = {0: 4, 1: 2, 2: 1, 3: 3, 4: 5, 5: 6}
 _TYPE_SINCE = {4: LayoutVersion.ERASURE_CODING, 5: LayoutVersion.NVDIMM_SUPPORT}
 
@@ -74,7 +74,7 @@ def times(namespace: Namespace, op: TimesOp) -> None:
     sets_mtime = op.mtime >= 0 or (op.mtime != -1 and not namespace.hadoop3)
     sets_atime = op.atime >= 0 or (op.atime != -1 and not namespace.hadoop3)
     if not sets_mtime and not sets_atime and not namespace.hadoop3:
-        # of a path that leads nowhere, too
+        # The path may even lead nowhere.
         namespace.existing_or_none(op.path)
         namespace.ignore()
         return
@@ -139,7 +139,7 @@ def set_quota_by_storage_type(namespace: Namespace, op: SetQuotaByStorageTypeOp)
     _check_quotas(op.src, op.ds_quota)
     row = namespace.directory(op.src)
     features = namespace.table.feature(row)
-    # A NameNode puts the quota on space in the place of one that is not to be set.
+    # A NameNode uses the space quota for a quota that is not to be set.
     quota = int(namespace.table.ds_quota[row]) if op.ds_quota == _QUOTA_DONT_SET else op.ds_quota
     if quota == features.type_quotas.get(storage_type, _QUOTA_RESET):
         namespace.ignore()
@@ -153,7 +153,7 @@ def set_quota_by_storage_type(namespace: Namespace, op: SetQuotaByStorageTypeOp)
 
 
 def _check_policies(namespace: Namespace, op: SetStoragePolicyOp, present: int) -> None:
-    """Raise NamespaceError where a NameNode does not give a file another storage policy."""
+    """Raise NamespaceError if a NameNode refuses to change a file's storage policy."""
     if op.policy_id not in known_policies(namespace.base.layout_version):
         raise NamespaceError(f"{op.path} cannot have storage policy {op.policy_id}")
     if LAZY_PERSIST in (op.policy_id, present):
@@ -172,7 +172,7 @@ def set_storage_policy(namespace: Namespace, op: SetStoragePolicyOp) -> None:
     if table.kind[row] != DIRECTORY:
         raise NamespaceError(f"{op.path} is neither a file nor a directory")
     if op.policy_id not in known_policies(namespace.base.layout_version) and not namespace.hadoop3:
-        # Hadoop 2.7 stops as soon as it counts the space that a file below takes.
+        # Hadoop 2.7 stops when it computes the space that a file below takes.
         raise NamespaceError(f"{op.path} cannot have storage policy {op.policy_id}")
     xattr = XAttr(XAttrNamespace.SYSTEM, _STORAGE_POLICY_XATTR, bytes([op.policy_id & 0xFF]))
     if op.policy_id or not namespace.hadoop3:

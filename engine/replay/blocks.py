@@ -1,4 +1,4 @@
-"""Block lists of files: what ADD, CLOSE, UPDATE_BLOCKS, ADD_BLOCK and TRUNCATE do to them."""
+"""Block lists of files, as ADD, CLOSE, UPDATE_BLOCKS and ADD_BLOCK change them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from journal.ops import AddBlockOp, AllocateBlockIdOp, Block, SetGenstampV1Op, S
 
 
 def set_blocks(namespace: Namespace, row: int, new: Sequence[Block], *, completes: bool = False) -> None:
-    """Make the block list of a file what an operation says (FSEditLogLoader.updateBlocks).
+    """Set the block list of a file to the list of an operation (FSEditLogLoader.updateBlocks).
 
     Args:
-        completes: whether the last block is complete then; those before it always are.
+        completes: whether the last block becomes complete; the others always are.
 
     Raises:
         NamespaceError: the lists differ in more than lengths, stamps and blocks at the end.

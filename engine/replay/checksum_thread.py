@@ -1,9 +1,9 @@
-"""Takes the checksums of a segment's operations ahead of the replay, on another core.
+"""Verification of a segment's checksums ahead of the replay, on another core.
 
-The thread walks from the cursor to the segment's end, to a checksum that is wrong, or until it is told to stop. It
-waits where it is `_LEAD` bytes ahead. Its position only grows, and everything before it is right; the replay takes the
-checksums behind it itself. So a thread that is late, waits, or never began costs time and nothing else; and the
-replay, not the thread, tells damage.
+The thread reads from the cursor to the segment's end, to a wrong checksum, or until it is stopped. It waits while it is
+`_LEAD` bytes ahead. Its position only grows, and all checksums before the position are right. The replay verifies the
+checksums after the position itself. So a thread that is late, waits or never started costs only time, and the replay,
+not the thread, reports damage.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from journal.segment import SegmentCursor
 
 _WORTH_A_THREAD = 1 << 20
 _PIECE = 1 << 20
-"""Bytes after each of which the thread tells how far it is."""
+"""Bytes after which the thread updates its position."""
 _LEAD = 1 << 26
-"""Bytes that it may be ahead: they stay in memory until the replay reads them, too."""
+"""Bytes that it may be ahead: they stay in memory until the replay reads them."""
 
 
 class ChecksumThread:
-    """A thread that walks the operations of a segment; a context manager, at whose end it looks at none any more.
+    """A thread that verifies the operations of a segment; a context manager that stops it at the end.
 
     Args:
-        cursor: where it is the thread starts; behind the cursor's last transaction nothing is looked at.
+        cursor: start of the thread; nothing after the cursor's last transaction is read.
     """
 
     def __init__(self, cursor: SegmentCursor) -> None:
@@ -43,7 +43,7 @@ class ChecksumThread:
         self._thread = threading.Thread(target=self._walk, name="replay-checksums", daemon=True)
 
     def known(self, position: int) -> int:
-        """Where the replay is at `position`, up to where all operations from there on have the right checksums."""
+        """Report that the replay is at `position`; return up to where all checksums are right."""
         self._allowed = position + _LEAD
         self._go_on.set()
         return self._position
@@ -60,7 +60,7 @@ class ChecksumThread:
                 self._position, more = check_frames(buffer, self._position, stop, self._last_txid)
 
     def __enter__(self) -> Self:
-        # where there can be no more threads the replay takes all checksums itself
+        # If no thread can be started, the replay verifies all checksums itself.
         with suppress(RuntimeError):
             self._thread.start()
         return self
@@ -75,7 +75,7 @@ class ChecksumThread:
 
 
 def checksum_thread(cursor: SegmentCursor) -> AbstractContextManager[ChecksumThread | None]:
-    """None where a thread is of no use: for a short segment, and on one core."""
+    """Return a thread for a segment; None for a short segment, and on one core."""
     if len(cursor.buffer) - cursor.position < _WORTH_A_THREAD or available_cores() == 1:
         return nullcontext()
     return ChecksumThread(cursor)

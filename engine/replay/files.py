@@ -19,9 +19,9 @@ from image_format.policies import known_policies, policy_since
 from journal.ops import AddOp, AppendOp, Block, CloseOp, ConcatDeleteOp, ReassignLeaseOp, TruncateOp
 
 _STRIPED = 1
-# Storage policy ids have four bits in a file's header.
+# A file's header has four bits for the storage policy id.
 _MAX_POLICY = 15
-# What INodeFile.HeaderFormat has room for, in bytes.
+# Largest block size in INodeFile.HeaderFormat, in bytes.
 _MAX_BLOCK_SIZE = (1 << 48) - 1
 
 
@@ -33,12 +33,12 @@ def require_policy(namespace: Namespace, policy_id: int) -> None:
 
 
 def _checked_policy(namespace: Namespace, path: str, policy_id: int) -> int:
-    """The storage policy id of a new file.
+    """Return the storage policy id of a new file.
 
     Raises:
-        NamespaceError: it does not fit the record, or Hadoop 2.7 does not know it and stops.
-        UnsupportedNamespaceError: see `require_policy`; at the layouts of Hadoop 3 `Compaction` raises it, for kernels
-            create files there.
+        NamespaceError: the id does not fit the record, or Hadoop 2.7 stops because it does not know the policy.
+        UnsupportedNamespaceError: see `require_policy`. At layouts of Hadoop 3 `Compaction` raises it instead, since
+            kernels create files there.
     """
     if not namespace.hadoop3:
         require_policy(namespace, policy_id)
@@ -49,14 +49,16 @@ def _checked_policy(namespace: Namespace, path: str, policy_id: int) -> int:
 
 
 def _checked_block_size(path: str, size: int) -> int:
-    """The preferred block size as INodeFile.HeaderFormat has it: 0 becomes 1; raises NamespaceError beyond 48 bits."""
+    """Return the preferred block size as INodeFile.HeaderFormat has it: 0 becomes 1. Raise NamespaceError above 48
+    bits.
+    """
     if not 0 <= size <= _MAX_BLOCK_SIZE:
         raise NamespaceError(f"{path} cannot have blocks of {size} bytes")
     return max(size, 1)
 
 
 def _checked_blocks(path: str, blocks: Sequence[Block]) -> Sequence[Block]:
-    """The blocks of ADD or CLOSE; raises NamespaceError for a negative length, as Block.readFields does."""
+    """Return the blocks of ADD or CLOSE; raise NamespaceError for a negative length, like Block.readFields."""
     for block in blocks:
         if block.num_bytes < 0:
             raise NamespaceError(f"block {block.block_id} of {path} cannot have {block.num_bytes} bytes")
@@ -64,10 +66,10 @@ def _checked_blocks(path: str, blocks: Sequence[Block]) -> Sequence[Block]:
 
 
 def _open_for_write(namespace: Namespace, row: int, client_name: str, client_machine: str, path: str = "") -> None:
-    """Open a file.
+    """Open a file for write.
 
     Args:
-        path: as `Leases.add` takes it.
+        path: see `Leases.add`.
     """
     table = namespace.table
     namespace.tree.touch(row)
@@ -181,11 +183,12 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
     if not copies and _needs_copy(namespace, row, last.block_id):
         if not namespace.hadoop3:
             raise NamespaceError(f"block {last.block_id} of {op.src} is not only its own, so it cannot be cut in place")
-        # Edits of 2.7 in an upgrade: a rename there records no blocks in the snapshot, but their replay by 3.x does.
+        # In an upgrade, 3.x replays edits of 2.7. A rename by 3.x records blocks in the snapshot, a rename by 2.7 does
+        # not.
         namespace.history.detach_block(row, kept - 1)
         copies = True
     if copies:
-        # The new block takes the last one's place at once, else only CLOSE changes it.
+        # The new block replaces the last one at once; in the other case only CLOSE changes the last block.
         table.truncate_blocks(row, kept - 1)
         length = last.num_bytes - (size - op.new_length)
         table.extend_blocks(row, [(op.truncate_block.block_id, length, op.truncate_block.genstamp)])
@@ -194,10 +197,10 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
 
 
 def _needs_copy(namespace: Namespace, row: int, block_id: int) -> bool:
-    """Whether the replicas of a block must stay as they are (FSDirTruncateOp.shouldCopyOnTruncate).
+    """Return whether the replicas of a block must not change (FSDirTruncateOp.shouldCopyOnTruncate).
 
-    While an upgrade is not finalized a NameNode copies too. The new block's id in the operation shows that. Of a
-    rolling upgrade that only the image names, see `rolling_upgrade_start`.
+    Until an upgrade is finalized, a NameNode copies too; the operation has the new block's id then. See
+    `rolling_upgrade_start` about a rolling upgrade that only the image has.
     """
     if namespace.upgrade_started:
         return True
@@ -220,7 +223,7 @@ def concat_delete(namespace: Namespace, op: ConcatDeleteOp) -> None:
         if namespace.hadoop3:
             history.remove_child(directory, name, source, latest)
         else:
-            # Hadoop 2.7 leaves a created name behind, and cannot load the image that it writes then.
+            # Hadoop 2.7 leaves a created name, and cannot load its own image then.
             history.remove_child(directory, name, source, CURRENT_STATE)
         history.diffs.remove(source)
         tree.references.forget(source)
@@ -231,13 +234,13 @@ def concat_delete(namespace: Namespace, op: ConcatDeleteOp) -> None:
 
 
 def _check_sources(namespace: Namespace, op: ConcatDeleteOp, sources: list[int], latest: int) -> None:
-    """Raise NamespaceError where FSDirConcatOp.unprotectedConcat stops at a source."""
+    """Raise NamespaceError if FSDirConcatOp.unprotectedConcat stops at a source."""
     if namespace.hadoop3:
         twice = len(set(sources)) < len(sources)
         if twice and any(namespace.history.in_latest(int(namespace.table.parent[row]), latest) for row in sources):
             raise NamespaceError(f"a file is given twice to become a part of {op.trg}")
     elif any(namespace.tree.references.hub(row) is not None for row in sources):
-        # Hadoop 2.7 finds the reference in its directory and not the file
+        # Hadoop 2.7 finds the reference in the directory instead of the file.
         raise NamespaceError(f"a file that snapshots have under another name cannot become a part of {op.trg}")
 
 

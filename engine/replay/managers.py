@@ -1,4 +1,4 @@
-"""What stands beside the tree: tokens, caches, erasure coding, upgrades, segment markers."""
+"""Operations outside the tree: tokens, caches, erasure coding, upgrades, segment markers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UINT64 = (1 << 64) - 1
 
 
 def segment_marker(namespace: Namespace, op: ops.EditOp) -> None:
-    """Markers only advance the txid."""
+    """Do nothing: a marker only advances the txid."""
 
 
 def update_master_key(namespace: Namespace, op: ops.UpdateMasterKeyOp) -> None:
@@ -84,13 +84,13 @@ def remove_policy(namespace: Namespace, op: ops.RemoveErasureCodingPolicyOp) -> 
 
 
 def rolling_upgrade_start(namespace: Namespace, op: ops.RollingUpgradeStartOp) -> None:
-    """Start a rolling upgrade, also where the image says that one is in progress.
+    """Start a rolling upgrade, even if the image has one in progress.
 
-    A NameNode does not believe an image that says so unless a rollback image exists next to it, and no operation
-    records that an upgrade was rolled back to an image with its start.
+    A NameNode ignores the rolling upgrade in an image unless a rollback image exists next to it. The edits do not
+    record that an upgrade was rolled back to an image with its start.
 
     Raises:
-        NamespaceError: the edits started one before and did not finalize it.
+        NamespaceError: the edits started a rolling upgrade before, and did not finalize it.
     """
     if namespace.upgrade_started:
         raise NamespaceError("a rolling upgrade has begun before this one")

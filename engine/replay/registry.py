@@ -1,6 +1,6 @@
-"""Applies operations one by one; one without a replay function is an error, never a skip.
+"""Application of single operations; an operation without a replay function is an error, never skipped.
 
-An error may leave the operation half applied: whoever gets one lets go of the namespace.
+An error may leave the operation half applied: the caller must discard the namespace then.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def apply(namespace: Namespace, op: EditOp) -> None:
 
     Raises:
         ReplayError: the operation does not fit the namespace.
-        ImageFormatError: it leads to a record of the image that is damaged.
-        UnsupportedOperationError: no handler, or semantics that are not implemented yet; names operation and txid.
+        ImageFormatError: the operation needs a damaged record of the image.
+        UnsupportedOperationError: the operation has no replay function, or needs what is not implemented.
     """
     row = REPLAYED.get(type(op))
     if row is None:
@@ -37,9 +37,9 @@ def apply(namespace: Namespace, op: EditOp) -> None:
 
 
 class OpErrorTranslator:
-    """Errors of the namespace become errors of this operation, as `apply` raises them.
+    """Translator of errors of the namespace into errors of one operation, which `apply` raises.
 
-    A class, for the generator of a context manager takes longer than many an operation.
+    A class: a generator-based context manager would take longer than most operations.
     """
 
     __slots__ = ("_op",)
@@ -48,7 +48,7 @@ class OpErrorTranslator:
         self._op = op
 
     def __enter__(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is None:
@@ -67,10 +67,10 @@ class OpErrorTranslator:
 
 
 def check_end(namespace: Namespace, op: EditOp) -> None:
-    """After the last operation, check what a NameNode trips over when it is done with replay.
+    """Check after the last operation what a NameNode checks at the end of replay.
 
     Raises:
-        ReplayError: snapshot diffs do not fit together.
+        ReplayError: snapshot diffs are inconsistent.
     """
     try:
         namespace.history.check_strays()

@@ -1,11 +1,10 @@
-"""Replays a stream of operations onto a namespace, with progress and cooperative cancellation.
+"""Replay of a stream of operations onto a namespace, with progress and cooperative cancellation.
 
-A segment is replayed by turns: kernels as far as they go, then one operation plainly, then kernels again. A run of
-kernels that did all it was asked to is followed by a longer one. One that stopped early is followed by the plain
-function for the very next operation, whatever stopped it: the plain decoder and the plain function say what is wrong,
-if anything is. Kernels run only where the cursor and the namespace agree on the next txid; else the plain path tells
-the gap. Progress and cancellation are looked at between two operations, so a replay that stops leaves the state of a
-txid.
+Kernels and plain functions take turns on a segment. Kernels apply operations up to a limit; a run that reaches its
+limit is followed by a longer run. If a run stops earlier, for whatever reason, the plain function applies the next
+operation: the plain decoder and the plain function report errors. Then kernels continue. Kernels run only if the cursor
+and the namespace agree on the next txid; otherwise the plain path reports the gap. Progress and cancellation are
+handled between two operations, so an aborted replay leaves the state of a txid.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ if TYPE_CHECKING:
 PLAIN: Final = "CHECKPOINTER_PLAIN_REPLAY"
 
 MAX_PLAIN: Final = 8 << 20
-"""Bytes of edits that a process replays plainly before it waits for the kernels: they take as long as compiling."""
+"""Bytes of edits that a process replays plainly before it waits for kernels: this takes as long as compiling."""
 _REPORT_EVERY = 4096
 _KERNEL_RUN = 1 << 16
 _FIRST_RUN = 1 << 10
-"""Operations of the first run in a segment; later ones have up to twice as many, and find more checksums known."""
+"""Operations of the first run in a segment; later runs are up to twice as long, and find more checksums verified."""
 
 
 def replay(
@@ -53,18 +52,18 @@ def replay(
 
     Args:
         ops: operations, or `Transactions`, whose frequent operations kernels apply.
-        progress: told now and then how many operations were applied in all.
-        cancelled: asked now and then whether to stop.
-        watch: told of each rare operation before it is applied, and of others where no kernel applies them; False
-            ends the replay before it.
+        progress: called regularly with the number of applied operations.
+        cancelled: called regularly; True stops the replay.
+        watch: called before each operation that no kernel applies; always for rare operations. False ends the replay
+            before the operation.
 
     Returns:
-        Number of operations applied.
+        The number of applied operations.
 
     Raises:
-        TransactionGapError: an operation has another txid than the next one.
+        TransactionGapError: an operation does not have the next txid.
         NamespaceError, UnsupportedNamespaceError: an operation could not be applied.
-        CheckpointCancelledError: `cancelled` said so.
+        CheckpointCancelledError: `cancelled` returned True.
     """
     run = _ReplayRun(namespace, progress, cancelled, watch)
     if isinstance(ops, Transactions):
@@ -79,17 +78,18 @@ def replay(
 
 
 def compiled_replay(namespace: Namespace, edits: Buffer = b"") -> CompiledReplay | None:
-    """Return the kernels for a namespace; None where the plain functions are to be used.
+    """Return the kernels for a namespace; None to use the plain functions.
 
-    These are a namespace that kernels do not know, `CHECKPOINTER_PLAIN_REPLAY=1`, and little work while the kernels are
-    not compiled yet: a small image, and less than `MAX_PLAIN` of edits in this process.
+    Plain functions are used for a namespace that kernels cannot handle, with `CHECKPOINTER_PLAIN_REPLAY=1`, and for
+    little work while the kernels are not compiled: a small image, and less than `MAX_PLAIN` bytes of edits in this
+    process.
 
     Args:
-        edits: the segment that is replayed next.
+        edits: the next segment to replay.
     """
     if os.environ.get(PLAIN, "") not in ("", "0") or mode() is Mode.PLAIN:
         return None
-    # It loads the compiler, which commands that replay nothing do without.
+    # The import loads the compiler, which other commands do not need.
     from engine.replay.compiled import CompiledReplay, is_at_hand
 
     base = namespace.base
@@ -100,13 +100,13 @@ def compiled_replay(namespace: Namespace, edits: Buffer = b"") -> CompiledReplay
 
 
 class _Budget:
-    """Bytes that may be taken."""
+    """A limited number of bytes."""
 
     def __init__(self, size: int) -> None:
         self._left = size
 
     def take(self, size: int) -> bool:
-        """Take so many if they are left."""
+        """Take `size` bytes if so many are left; return whether they were."""
         enough = size <= self._left
         if enough:
             self._left -= size
@@ -139,11 +139,11 @@ class _ReplayRun:
         self._plainly(ops)
 
     def _plainly(self, ops: Iterable[EditOp]) -> bool:
-        """Apply operations one by one; False where `watch` ended it."""
+        """Apply operations one by one; return False if `watch` ended the replay."""
         return all(self._apply(op) for op in ops)
 
     def segments(self, ops: Transactions) -> None:
-        """Apply whole segments, by kernels as far as they can."""
+        """Apply whole segments, with kernels where possible."""
         followed = None
         for cursor in ops.cursors():
             compiled = compiled_replay(self._namespace, cursor.buffer)
@@ -155,7 +155,7 @@ class _ReplayRun:
                 return
 
     def _segment(self, cursor: SegmentCursor, compiled: CompiledReplay) -> bool:
-        """Apply a segment; False where `watch` ended it."""
+        """Apply a segment; return False if `watch` ended the replay."""
         fits, limit = compiled.begin(cursor), min(_FIRST_RUN, _KERNEL_RUN)
         with checksum_thread(cursor) if fits else nullcontext() as ahead:
             while True:
@@ -174,7 +174,7 @@ class _ReplayRun:
                 compiled.after_plain_op(op)
 
     def _apply(self, op: EditOp) -> bool:
-        """Apply an operation; False where `watch` is against it."""
+        """Apply an operation; return False if `watch` refuses it."""
         if op.txid != self._namespace.last_txid + 1:
             raise TransactionGapError(expected=self._namespace.last_txid + 1, found=op.txid)
         if self._watch is not None and not self._watch(op):

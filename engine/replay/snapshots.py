@@ -28,7 +28,7 @@ _DELETED_XATTR = "hdfs.snapshot.deleted"
 
 
 def now() -> int:
-    """Milliseconds that the clock shows, which Hadoop 2.7 takes for the time of a snapshot."""
+    """Return the time of the clock in milliseconds: Hadoop 2.7 uses it as the time of a snapshot."""
     return time.time_ns() // 1_000_000
 
 
@@ -62,10 +62,10 @@ def create(namespace: Namespace, op: CreateSnapshotOp) -> None:
 
 
 def make(namespace: Namespace, row: int, name: bytes, mtime: int, entry: np.void) -> Snapshot:
-    """Make a snapshot of a directory, whose row tells of it, or is about to.
+    """Make a snapshot of a directory; the row shows its diff already, or the caller notes it next.
 
     Args:
-        entry: its row as it was then.
+        entry: the row at the time of the snapshot.
 
     Raises:
         NamespaceError: as `Snapshots.create`.
@@ -91,10 +91,10 @@ def _attributes(kept: RowCopy, mtime: int, *, with_quotas: bool) -> pb.INodeDire
 
 
 def _capture_open_files(namespace: Namespace, root: int) -> None:
-    """Keep the lengths that open files have now (DirectorySnapshottableFeature.addSnapshot).
+    """Keep the present lengths of open files (DirectorySnapshottableFeature.addSnapshot).
 
-    Hadoop compares the objects on both paths (INodesInPath.isDescendant): the file's is resolved and has references
-    where inodes were renamed out of snapshots, the root's is gathered upwards and has none.
+    Hadoop compares the objects on both paths (INodesInPath.isDescendant). The file's path is resolved and has
+    references where inodes were renamed out of snapshots; the root's path is collected upwards and has none.
     """
     history = namespace.history
     if history.is_moved(root):
@@ -111,13 +111,13 @@ def delete(namespace: Namespace, op: DeleteSnapshotOp) -> None:
 def remove(namespace: Namespace, row: int, name: bytes, mtime: int) -> None:
     """Delete a snapshot of a directory.
 
-    With ordered deletion, a snapshot that is not the earliest one is deleted twice in the log: first it is marked,
-    later the NameNode removes it. Replayed without, the first operation removes the snapshot and the second one finds
-    none: a NameNode skips it (HDFS-15590). Releases of older layouts lack the feature and ignore its key; during a
-    rolling upgrade a newer release writes edits of the older layout.
+    With ordered deletion, the log has two deletions of a snapshot that is not the earliest: the first one marks it, the
+    second one removes it. Without ordered deletion, the first one removes the snapshot, and a NameNode skips the second
+    one (HDFS-15590). Releases of older layouts lack the feature and ignore its key. During a rolling upgrade, a newer
+    release writes edits of the older layout.
 
     Raises:
-        NamespaceError: as `Snapshots.find`; whether the NameNode marks or removes the snapshot is not known.
+        NamespaceError: as `SnapshotManager.find`; or it is unknown whether the NameNode marks or removes the snapshot.
         InconsistentNamespaceError: a NameNode stops here.
     """
     rules = namespace.rules
@@ -142,7 +142,7 @@ def remove(namespace: Namespace, row: int, name: bytes, mtime: int) -> None:
 
 
 def _check_order_is_known(namespace: Namespace, row: int, name: bytes) -> None:
-    """Raise NamespaceError for a snapshot that is missing, where nobody said whether deletion is ordered."""
+    """Raise NamespaceError for a missing snapshot if the configuration does not say whether deletion is ordered."""
     if namespace.rules.ordered_snapshot_deletion is None:
         raise NamespaceError(
             f"{namespace.tree.path(row)} has no snapshot {name.decode('utf-8', 'replace')!r}; whether an earlier "
@@ -152,9 +152,9 @@ def _check_order_is_known(namespace: Namespace, row: int, name: bytes) -> None:
 
 
 def _check_release_is_known(namespace: Namespace, row: int, name: bytes) -> None:
-    """Raise NamespaceError in a rolling upgrade where nobody said whether the NameNode has ordered deletion.
+    """Raise NamespaceError in a rolling upgrade if it is unknown whether the NameNode has ordered deletion.
 
-    Until the namespace is loaded in the new layout, its end is no answer.
+    The end of the upgrade does not answer it, until the namespace is loaded in the new layout.
     """
     upgrading = namespace.upgrade_seen or namespace.info.HasField("rollingUpgradeStartTime")
     if upgrading and namespace.rules.ordered_deletion_in_older_layouts is None:
@@ -168,7 +168,7 @@ def _check_release_is_known(namespace: Namespace, row: int, name: bytes) -> None
 
 
 def _mark_deleted(namespace: Namespace, row: int, snapshot: Snapshot) -> None:
-    """With ordered deletion, a snapshot that is not the earliest one only gets a mark and another name."""
+    """Mark and rename a snapshot that is not the earliest one, as ordered deletion does."""
     serial = namespace.strings.serial(_DELETED_XATTR, StringKind.XATTR)
     packed = pack_xattr_name(XAttrNamespace.SYSTEM, serial)
     attributes = snapshot.directory.xAttrs.xAttrs
@@ -184,14 +184,14 @@ def rename(namespace: Namespace, op: RenameSnapshotOp) -> None:
 
 
 def retitle(namespace: Namespace, row: int, old: bytes, new: bytes, mtime: int) -> None:
-    """Give a snapshot of a directory another name.
+    """Rename a snapshot of a directory.
 
     Raises:
-        NamespaceError: as `Snapshots.find` and `Snapshots.rename`.
+        NamespaceError: as `SnapshotManager.find` and `SnapshotManager.rename`.
     """
     root = int(namespace.table.id[row])
     if new == old:
-        # of a snapshot that does not exist, too
+        # The snapshot may even be missing.
         namespace.snapshots.check_snapshottable(root)
         namespace.ignore()
     else:

@@ -34,7 +34,10 @@ def mkdir(namespace: Namespace, op: MkdirOp) -> None:
 
 
 def symlink(namespace: Namespace, op: SymlinkOp) -> None:
-    """A NameNode makes it in the last directory that exists: its parent, one above, or what has the path already."""
+    """Make a symbolic link in the last existing directory of the path, as a NameNode does.
+
+    This is its parent, a directory above, or the directory that has the path already.
+    """
     table, tree = namespace.table, namespace.tree
     namespace.use_inode_id(op.inode_id)
     parent, name = tree.last_existing(op.path)
@@ -53,7 +56,7 @@ def symlink(namespace: Namespace, op: SymlinkOp) -> None:
 
 
 def remove(namespace: Namespace, row: int, timestamp: int) -> None:
-    """Remove an inode and all below it; its parent's mtime follows."""
+    """Remove an inode and everything below it, and update its parent's mtime."""
     history = namespace.history
     snapshottable = namespace.check_no_snapshots(row)
     parent = int(namespace.table.parent[row])
@@ -63,7 +66,7 @@ def remove(namespace: Namespace, row: int, timestamp: int) -> None:
     history.record_in(row, latest)
     last = history.unlink_last(row, row, latest)
     history.raise_mtime(parent, timestamp, latest)
-    # Hadoop 2.7 leaves alone what snapshots have under other names, all that came since then included.
+    # Hadoop 2.7 keeps what snapshots have under other names, including everything that was added later.
     if last or namespace.hadoop3:
         namespace.remove(row, latest, was_dst=was_dst)
     for leased in open_below:
@@ -82,9 +85,9 @@ def delete(namespace: Namespace, op: DeleteOp) -> None:
 
 
 def _move(namespace: Namespace, source: int, parent: int, name: bytes, timestamp: int) -> None:
-    """Move an inode, both of whose ends have been checked (FSDirRenameOp.RenameOperation).
+    """Move an inode; source and target have been checked (FSDirRenameOp.RenameOperation).
 
-    It may be the child `name` of `parent` already: then it comes there anew.
+    It may already be the child `name` of `parent`: then it is removed and added again.
     """
     table, tree, history = namespace.table, namespace.tree, namespace.history
     tree.references.check_known(source)
@@ -125,12 +128,14 @@ def _move(namespace: Namespace, source: int, parent: int, name: bytes, timestamp
 
 
 def _spelled(namespace: Namespace, path: str) -> str:
-    """A path as renames compare it: Hadoop 2.7 takes the text, Hadoop 3 what it made of it."""
+    """Return a path as renames compare it: Hadoop 2.7 uses its text, Hadoop 3 its components."""
     return join_names(split_path(path, hadoop3=True)) if namespace.hadoop3 else path
 
 
 def _target_of_old(namespace: Namespace, source: ResolvedPath, op: RenameOldOp) -> tuple[ResolvedPath, str]:
-    """(where RENAME_OLD leads, as it is compared): into a directory under the name that the source has."""
+    """Return (target of RENAME_OLD, path of the target as it is compared); in a directory, the source keeps its
+    name.
+    """
     tree, dst = namespace.tree, _spelled(namespace, op.dst)
     target = tree.resolve(op.dst)
     if target.row == NO_ROW or namespace.table.kind[target.row] != DIRECTORY:
@@ -138,26 +143,26 @@ def _target_of_old(namespace: Namespace, source: ResolvedPath, op: RenameOldOp) 
     if namespace.hadoop3:
         inside = ResolvedPath(tree.child(target.row, source.name), target.row, source.name)
         return inside, join_names([*split_path(op.dst, hadoop3=True), source.name])
-    # behind a slash at the end of `dst` is an empty component, which no inode has
+    # After a trailing slash of `dst` comes an empty component, which matches no inode.
     dst = f"{op.dst}/{name_for_rename(op.src)}"
     return tree.resolve(dst), dst
 
 
 def _is_link_to(namespace: Namespace, row: int, path: str) -> bool:
-    """Whether an inode is a symbolic link with this target."""
+    """Return whether an inode is a symbolic link with this target."""
     is_link = namespace.table.kind[row] == SYMLINK
     return is_link and namespace.table.feature(row).target == path.encode("utf-8", "replace")
 
 
 def _check_not_inside(namespace: Namespace, source: int, parent: int, path: str) -> None:
-    """Hadoop 2.7 overlooks that a directory moves below itself where slashes hide it, and loses it."""
+    """Refuse to move a directory below itself: Hadoop 2.7 does so if slashes hide it, and loses the directory."""
     if namespace.tree.is_ancestor(source, parent):
         problem = f"{path} is below the directory that is renamed, which a NameNode loses"
         raise UnsupportedNamespaceError(problem, hint=_LOST_HINT)
 
 
 def rename_old(namespace: Namespace, op: RenameOldOp) -> None:
-    """A rename that cannot be done is no error: the NameNode logged it before it knew."""
+    """Apply RENAME_OLD. An impossible rename is ignored: the NameNode logs it before it checks it."""
     table, tree = namespace.table, namespace.tree
     source = tree.resolve(op.src)
     target, dst = _target_of_old(namespace, source, op)

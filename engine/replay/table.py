@@ -1,4 +1,4 @@
-"""The table of operations: what replays each. Dispatch, docs/opcodes.md and the test of twins are made of it."""
+"""The table of operations with their replay functions and kernels; source of dispatch, docs/opcodes.md and a test."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from journal.ops import EditOp
 
 
 class OpReplay(NamedTuple):
-    """A row of the table.
+    """Replay of one opcode.
 
     Attributes:
         kind: the class of the decoded record; opcode, name and fields are declared there (`journal.ops`).
         plain: the replay function; it raises what `registry.OpErrorTranslator` translates.
-        kernel: module and name of its compiled twin in `engine.replay.kernels`, empty without one. It is named, for
-            to import it is to load the compiler.
-        keeps_paths: whether what kernels remember of paths is right after it was applied plainly, but for directories
-            that lost their places (`Tree.moved`) or have other diffs (`DiffStore.directories_changed`).
-        ignored: when a NameNode replays it without an effect, and `plain` counts it (`Namespace.ignore`); empty for
-            never.
+        kernel: module and name of its compiled twin in `engine.replay.kernels`, empty without one; a name, because the
+            import would load the compiler.
+        keeps_paths: whether the path caches of kernels stay valid after `plain`, except for directories that were moved
+            (`Tree.moved`) or have other diffs (`DiffStore.directories_changed`).
+        ignored: when the operation has no effect, which `plain` counts (`Namespace.ignore`); empty for never.
     """
 
     kind: type[EditOp]
@@ -141,4 +140,4 @@ TABLE = (
 """By opcode, ascending."""
 
 REPLAYED: Mapping[type[EditOp], OpReplay] = MappingProxyType({row.kind: row for row in TABLE})
-"""The same by class."""
+"""The rows of `TABLE` by class."""

@@ -1,4 +1,4 @@
-"""Extended attributes on rows, with their names as string table serials."""
+"""Extended attributes of rows, with their names as serials of the string table."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ def _packed(namespace: Namespace, xattr: XAttr) -> int:
 
 
 def check_distinct(path: str, xattrs: Sequence[XAttr]) -> None:
-    """Raise NamespaceError where one attribute is given twice, which a NameNode refuses."""
+    """Raise NamespaceError if an attribute is given twice, which a NameNode refuses."""
     names = [(xattr.namespace, xattr.name) for xattr in xattrs]
     if len(set(names)) < len(names):
         raise NamespaceError(f"an extended attribute of {path} is given twice")
 
 
 def new_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> None:
-    """Those of a new inode, all of them even where one is given twice, as FSDirectory.addFileForEditLog has it."""
+    """Set the attributes of a new inode, even if one is given twice (FSDirectory.addFileForEditLog)."""
     features = namespace.table.feature(row)
     features.xattrs = tuple((_packed(namespace, xattr), xattr.value) for xattr in xattrs)
     namespace.table.set_features(row, features)
 
 
 def put_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> None:
-    """The given attributes in their order, then those of before that they do not replace."""
+    """Put the given attributes, in their order, before the old ones that they do not replace."""
     features = namespace.table.feature(row)
     new = {_packed(namespace, xattr): xattr.value for xattr in xattrs}
     kept = [(name, value) for name, value in features.xattrs or () if name not in new]
@@ -39,13 +39,13 @@ def put_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> None:
 
 
 def has_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> bool:
-    """Whether the inode has an attribute of the namespace and name of one of these."""
+    """Return whether the inode has one of these attributes, by namespace and name."""
     names = {_packed(namespace, xattr) for xattr in xattrs}
     return any(name in names for name, _ in namespace.table.feature(row).xattrs or ())
 
 
 def remove_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> None:
-    """Drop the attributes of the same namespace and name; the feature goes with the last one."""
+    """Remove the attributes of the same namespace and name; the feature is removed with the last one."""
     features = namespace.table.feature(row)
     gone = {_packed(namespace, xattr) for xattr in xattrs}
     kept = tuple((name, value) for name, value in features.xattrs or () if name not in gone)
