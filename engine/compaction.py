@@ -1,25 +1,25 @@
-"""Compaction: the base image's bytes copied run by run, with changed, new and dropped records in between.
+"""Compaction: the new image from the base image's bytes, with changed, new and dropped records.
 
-A save goes through these states, each begun by the end of the one before:
+A save passes through these states, in this order:
 
-- settled: what is gone was dropped, and what is inconsistent was healed (`Namespace.settle`); if the numbering of
-  references finds more, it is settled once more, suspiciously.
-- numbered: `Compaction` is made. Which sections change, and every number of a reference, are fixed from here on.
-- written section by section, in the order of the base image. One that did not change is copied as it is stored, or
-  again compressed; others have a producer. While INODE is written, a thread encodes the new inodes and reads the
-  directories of INODE_DIR.
-- finished, or given up by an exception, such as `cancelled` between two pieces. Then the stream has no summary, and no
-  loader takes it for an image.
+- healed: inconsistent snapshots are healed (`Namespace.heal_snapshots`). If the numbering of references finds more,
+  they are healed again, with all checks.
+- numbered: `Compaction` exists. The changed sections and the numbers of all references are fixed from here on.
+- written section by section, in the order of the base image. An unchanged section is copied as stored, or recompressed;
+  a changed one has a producer. While INODE is written, a thread encodes the new inodes and reads the directories of
+  INODE_DIR.
+- finished, or aborted by an exception, for example after `cancelled` between two pieces. An aborted stream has no
+  summary, so loaders reject it.
 
-What can never happen, and why:
+What can never happen:
 
-- A record is lost or written twice: the sections are cut at the slots that changed, and all cuts are made of one delta;
-  what lies between is copied byte for byte.
-- A reference points to another record than before: numbers are given once, before the first section, and who holds
-  one that moved is written anew, changed or not.
-- The thread and the writer change one thing at once: while the directories are read, only INODE is written, from what
-  was encoded before; `section` waits for the thread before it makes anything else.
-- An image names an inode that is gone: `_check_held` refuses it, except where Hadoop's own image is asked for.
+- A record is lost or written twice: sections are cut at the changed slots, all cuts come from one delta, and everything
+  between is copied byte for byte.
+- A reference points to another record than before: numbers are assigned once, before the first section, and every
+  holder of a moved reference is rewritten, changed or not.
+- The thread and the writer change the same state: while the thread reads directories, the writer only writes encoded
+  inodes; `section` waits for the thread before it makes another section.
+- An image refers to a removed inode: `_check_held` refuses that, except in mode `AS_HADOOP`.
 """
 
 from __future__ import annotations
@@ -78,29 +78,29 @@ def _runs(view: memoryview, start: int, end: int) -> Iterator[memoryview]:
 
 
 def _gathered(records: Iterator[bytes]) -> Iterator[bytes]:
-    """Records, some of them in one piece: to write each takes as long as to make it."""
+    """Join records to larger pieces: writing a record on its own takes as long as making it."""
     while piece := b"".join(islice(records, _GATHERED)):
         yield piece
 
 
 class SectionMerger(Protocol):
-    """Applies deltas to the two large sections of the base image.
+    """Application of deltas to the two large sections of the base image.
 
     Attributes:
-        concurrent: whether `directories` may be called in a thread while the inodes are still coming.
+        concurrent: whether a thread may call `directories` while inodes are still produced.
     """
 
     concurrent: bool
 
     def inodes(self, delta: InodeDelta) -> Iterator[Chunk]:
-        """The records of INODE, less the dropped ones and with those that changed, by slot."""
+        """Yield the records of INODE, without the dropped ones and with the changed ones, by slot."""
 
     def directories(self, delta: DirectoryDelta) -> Iterator[Chunk]:
-        """The entries of INODE_DIR as they are now: those of the base in its order, then new ones."""
+        """Yield the present entries of INODE_DIR: those of the base in its order, then new ones."""
 
 
 class IndexMerger:
-    """`SectionMerger` over an index of the whole image, which can tell afterwards what became of the index."""
+    """`SectionMerger` over an index of the whole image; it can make the index of the new image afterwards."""
 
     concurrent = True
 
@@ -119,10 +119,10 @@ class IndexMerger:
         return chain(entries, appended(found.cuts.data, found.added))
 
     def updated_arrays(self, written: WrittenInodes) -> IndexArrays | None:
-        """The index of the image that was written; None where only a scan of it can tell.
+        """Return the index of the new image; None if only a scan can make it.
 
         Args:
-            written: as `write_image` told it.
+            written: the result of `write_image`.
         """
         inodes, directories, index = self._inodes, self._directories, self._index
         if inodes is None or directories is None:
@@ -137,11 +137,11 @@ class IndexMerger:
 
 
 class WrittenInodes(NamedTuple):
-    """How a new INODE section begins and ends.
+    """Start and end of a new INODE section.
 
     Attributes:
-        records_start: size of its header in bytes.
-        added: the records behind those that the old one had.
+        records_start: size of the header in bytes.
+        added: the records after those of the old section.
     """
 
     records_start: int
@@ -152,10 +152,10 @@ class Compaction:
     """Sections of the new image, made from the base image and the namespace's delta.
 
     Args:
-        background: works while INODE is written.
+        background: runs other work while INODE is written.
 
     Attributes:
-        written: of INODE, once that is made.
+        written: start and end of INODE, once it is produced.
     """
 
     def __init__(self, namespace: Namespace, merger: SectionMerger, background: Executor) -> None:
@@ -174,7 +174,7 @@ class Compaction:
         self._dropped = runs(np.flatnonzero(tree.dropped))
         self._numbering = references.number(self._held(), self._knows)
         holders = self._moved_holders()
-        # entries that nobody changed, and that are not copied all the same
+        # Unchanged entries that cannot be copied.
         rebuilt = set(namespace.table.id[self._changed.directories].tolist()) if holders else ()
         self._patched_directories = [i for i in holders if i > 0 and i not in rebuilt]
         self._patched_diffs = diffs.unchanged(-i for i in holders if i < 0)
@@ -197,13 +197,13 @@ class Compaction:
         return name in self._producers
 
     def names(self) -> tuple[str, ...]:
-        """Sections that change, or that always hold something new."""
+        """Return the sections that change, or are always rebuilt."""
         return tuple(self._producers)
 
     def section(self, name: str) -> Iterator[Chunk]:
-        """Decompressed bytes of a section."""
+        """Yield the decompressed bytes of a section."""
         if self._entries is not None:
-            # Nothing else is made while directories are read in the background.
+            # No other section is made while a thread reads directories.
             self._entries.result()
         producer = self._producers.get(name)
         if producer is not None:
@@ -235,7 +235,7 @@ class Compaction:
         yield from appended(*self.written.added)
 
     def _changed_inodes(self, rows: Ids) -> tuple[Ids, EncodedRecords]:
-        """(slot, record) of inodes of the base image that are not as they were: these rows, and others unread."""
+        """Return (slot, record) of changed inodes of the base image: these rows, and unread ones."""
         table, unread = self._namespace.table, self._namespace.tree.unread_quota_directories()
         more = unread.dirty_rows()
         records = table.encode(rows)
@@ -247,9 +247,9 @@ class Compaction:
         return np.concatenate([table.slot[rows], unread.slot[more]]), EncodedRecords(data, spans)
 
     def _check_policies(self, rows: Ids) -> None:
-        """Raise UnsupportedNamespaceError where edits gave a file a storage policy that the layout lacks.
+        """Raise UnsupportedNamespaceError if edits gave a file a storage policy that the layout lacks.
 
-        Kernels do not check that. A file that the base image has with the policy keeps it.
+        Kernels do not check this. A file that has the policy in the base image keeps it.
         """
         table, layout = self._namespace.table, self._base.layout_version
         files = rows[table.kind[rows] == FILE]
@@ -259,7 +259,7 @@ class Compaction:
                 self._namespace.require(since, f"storage policy {policy}")
 
     def _is_given(self, files: Ids, policy: int) -> bool:
-        """Whether one of these files has another storage policy in the base image, or is new."""
+        """Return whether one of these files has another storage policy in the base image, or is new."""
         base, slots = self._namespace.base, self._namespace.table.slot[files]
         if (slots < 0).any():
             return True
@@ -269,16 +269,18 @@ class Compaction:
     # ---- INODE_DIR -----------------------------------------------------------------------------------------
 
     def _held(self) -> Iterator[WithName | Hub]:
-        """References in children and deleted lists that somebody read."""
+        """Yield the references in children and deleted lists that were read."""
         tree, table, diffs = self._namespace.tree, self._namespace.table, self._namespace.history.diffs
         rows = np.flatnonzero((table.marks & OPENED != 0) & (table.flags & DROPPED == 0))
-        # the same image, whatever the order in which inodes were looked up
+        # The order of look-ups must not change the image.
         for directory in rows[np.argsort(table.id[rows])].tolist():
             yield from tree.references_in(directory)
         yield from diffs.references()
 
     def _knows(self, holder: int) -> bool:
-        """Whether `_held` tells of this holder: minus an inode id for its diffs, else a directory's children."""
+        """Return whether `_held` covers a holder: an inode id for a directory's children, minus an inode id for
+        diffs.
+        """
         tree = self._namespace.tree
         if tree.is_gone(abs(holder)):
             return True
@@ -288,7 +290,7 @@ class Compaction:
         return tree.is_open(row) if holder > 0 else self._namespace.history.diffs.is_loaded(row)
 
     def _moved_holders(self) -> list[int]:
-        """Who has the references that got other numbers, as `BaseHistory.holders` tells it."""
+        """Return the holders of references with new numbers, as in `BaseHistory.holders`."""
         moved = list(self._numbering.moved)
         if not moved:
             return []
@@ -321,7 +323,7 @@ class Compaction:
         )
 
     def _references(self, rows: list[int]) -> dict[int, list[int]]:
-        """By directory id, the numbers of the references in changed directories."""
+        """Return, by directory id, the numbers of the references in changed directories."""
         table, tree = self._namespace.table, self._namespace.tree
         if not tree.references.any:
             return {}
@@ -329,7 +331,7 @@ class Compaction:
         return {directory_id: found for directory_id, found in numbers.items() if found}
 
     def _changes(self) -> DirectoryChanges:
-        """The names that changed in each directory, and who has them now."""
+        """Return the changed names in each directory, with their present inodes."""
         table, tree, changed = self._namespace.table, self._namespace.tree, self._changed
         held = changed.holders
         self._check_held(held[held != NO_ROW])
@@ -340,7 +342,7 @@ class Compaction:
         return DirectoryChanges(table.id[changed.directories], table.names, changed.spans, ids, changed.bounds)
 
     def _check_held(self, rows: Ids) -> None:
-        """Raises NamespaceError where a directory has a child that is gone: only Hadoop's images say so."""
+        """Raise NamespaceError if a directory has a removed child, which only Hadoop's own images may have."""
         if self._namespace.healing_log.mode is HealingMode.AS_HADOOP:
             return
         lost = rows[(self._namespace.table.flags[rows] & DROPPED) != 0]
@@ -353,7 +355,7 @@ class Compaction:
 
 @contextmanager
 def _background() -> Iterator[Executor]:
-    """One thread; what it has not begun when the body fails is not begun."""
+    """Provide one thread; work that is not started when the body fails is dropped."""
     with ThreadPoolExecutor(1, "image-directories", let_others_go_first) as executor:
         try:
             yield executor
@@ -384,17 +386,17 @@ def write_image(
 ) -> WrittenInodes:
     """Write the namespace as an image in the section order of `image`, unknown sections included.
 
-    A section that changed and that `image` does not have comes last; loaders do not go by the order.
-    Sub-sections are recut, for those of `image` describe the old records.
+    Changed sections that `image` lacks come last; loaders do not depend on the order. Sub-sections are recut, since
+    those of `image` describe the old records.
 
     Args:
-        merger: applies what changed in INODE and INODE_DIR.
-        sub_sections: where it does not apply there are about as many as in `image`, none if that has none.
-        progress: told the number of decompressed bytes written so far.
-        cancelled: asked between pieces of a section whether to stop.
+        merger: applies the changes in INODE and INODE_DIR.
+        sub_sections: if it does not apply, the new image has about as many sub-sections as `image`.
+        progress: called with the number of decompressed bytes written so far.
+        cancelled: called between pieces of a section; True stops the save.
 
     Raises:
-        CheckpointCancelledError: `cancelled` said so; the stream is incomplete.
+        CheckpointCancelledError: `cancelled` returned True; the stream is incomplete.
         InconsistentNamespaceError: see `Namespace.settle`.
     """
     namespace.heal_snapshots()

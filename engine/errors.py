@@ -1,4 +1,4 @@
-"""Errors of a merge; each kind has the exit status of the process that ends because of it."""
+"""Errors of a merge; each class has the exit code of a process that ends with it."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from hadoop_common.errors import EXIT_BAD_EDITS, EXIT_FAILURE, EXIT_UNSUPPORTED,
 
 
 class CheckpointError(HdfsError):
-    """Root of the checkpointer's errors."""
+    """Base class of the checkpointer's errors."""
 
     exit_code: ClassVar[int] = EXIT_FAILURE
 
 
 class NamespaceError(CheckpointError):
-    """A change does not fit the namespace as it is; `replay.apply` adds which edit asked for it."""
+    """A change does not fit the present namespace; `replay.apply` adds the operation."""
 
     exit_code: ClassVar[int] = EXIT_BAD_EDITS
 
 
 class InconsistentNamespaceError(CheckpointError):
-    """Snapshots and references do not fit together; unlike `NamespaceError` it may come after a change began."""
+    """Snapshots and references are inconsistent; unlike `NamespaceError`, it may be raised after a change began."""
 
     exit_code: ClassVar[int] = EXIT_BAD_EDITS
 
 
 class UnsupportedNamespaceError(CheckpointError):
-    """A change concerns a part of the namespace that this version copies but cannot change."""
+    """A change affects a part of the namespace that this version can copy but not change."""
 
     exit_code: ClassVar[int] = EXIT_UNSUPPORTED
 
 
 class ReplayError(CheckpointError):
-    """An edit does not fit the namespace it is applied to.
+    """An edit does not fit the namespace that it is applied to.
 
-    `op` is the opcode's name, `txid` its transaction, `path` the file or directory it concerns, if any.
+    `op` is the name of the opcode, `txid` its transaction, `path` the affected file or directory, if any.
     """
 
     exit_code: ClassVar[int] = EXIT_BAD_EDITS
@@ -48,7 +48,7 @@ class ReplayError(CheckpointError):
 
 
 class UnsupportedOperationError(CheckpointError):
-    """An edit that cannot be applied without guessing; the old image and all edits stay as they are."""
+    """An edit cannot be applied without guessing; the old image and all edits stay unchanged."""
 
     exit_code: ClassVar[int] = EXIT_UNSUPPORTED
 
@@ -59,8 +59,8 @@ class UnsupportedOperationError(CheckpointError):
 
 
 class CheckpointCancelledError(CheckpointError):
-    """A checkpoint was given up because its owner asked for it; nothing of it is left."""
+    """A checkpoint was cancelled; nothing of it is left."""
 
 
 class CheckpointInProgressError(CheckpointError):
-    """A checkpoint was asked for while one at the same txid or a running one is not finished."""
+    """A checkpoint was requested while another one, or one at the same txid, is running."""

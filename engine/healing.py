@@ -1,4 +1,4 @@
-"""What is inconsistent in a namespace with snapshots and is healed when it is saved, and what was healed."""
+"""Healing of inconsistent snapshots when a namespace is saved: modes, and the log of what was healed."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ _STRICT_HINT = "Without --strict this is healed, and reported."
 
 
 class HealingMode(Enum):
-    """What to do about inconsistent snapshots, as NameNodes themselves cause them."""
+    """Handling of inconsistent snapshots, as NameNodes themselves cause them."""
 
     HEAL = "heal"
-    """Write an image that loads, and tell what was changed for that."""
+    """Write an image that loads, and report the changes."""
     STRICT = "strict"
-    """Refuse it."""
+    """Refuse inconsistent snapshots."""
     AS_HADOOP = "as-hadoop"
-    """Write what Hadoop writes, which may be an image that no NameNode loads, and stop where Hadoop stops."""
+    """Write what Hadoop writes, even if a NameNode cannot load it, and stop where Hadoop stops."""
 
 
 @dataclass(frozen=True, slots=True)
 class HealedFault:
-    """One inconsistency that the new image does not have.
+    """An inconsistency that was healed in the new image.
 
     Attributes:
-        code: what `checkpointer image verify` would call it.
-        section: of the image, in which it would be found.
-        inode: id of the inode concerned, 0 where none is known.
-        path: where that is, or was, as far up as it is known; "" where nobody looked.
-        message: what was wrong, and what was done.
+        code: code of the finding in `checkpointer image verify`.
+        section: section of the image that would have it.
+        inode: id of the affected inode, 0 if unknown.
+        path: present or former path of the inode, as far as known; "" if not looked up.
+        message: the fault and the change.
     """
 
     code: str
@@ -49,10 +49,10 @@ class HealedFault:
 
 
 class HealingLog:
-    """Collects what is healed, each once.
+    """Log of healed faults, each once.
 
     Attributes:
-        mode: what to do about it.
+        mode: handling of faults.
     """
 
     def __init__(self, mode: HealingMode) -> None:
@@ -66,20 +66,20 @@ class HealingLog:
         return bool(self._found)
 
     def add(self, healed: HealedFault) -> None:
-        """Note what is healed now.
+        """Add a fault that is healed now.
 
         Raises:
-            InconsistentNamespaceError: nothing is to be healed.
+            InconsistentNamespaceError: the mode is `STRICT`.
         """
         if self.mode is HealingMode.STRICT:
             raise InconsistentNamespaceError(f"the snapshots are inconsistent: {healed}", hint=_STRICT_HINT)
         self._found.setdefault(healed)
 
     def continue_past(self, healed: HealedFault, error: InconsistentNamespaceError) -> None:
-        """Go on behind a place where a NameNode that replays the same edits stops.
+        """Add a fault at which a NameNode stops when it replays the same edits.
 
         Raises:
-            InconsistentNamespaceError: `error`, where nothing is to be healed.
+            InconsistentNamespaceError: `error`, if the mode is not `HEAL`.
         """
         if self.mode is not HealingMode.HEAL:
             raise error
@@ -87,6 +87,6 @@ class HealingLog:
 
 
 def healed_finding(finding: Finding, where: str) -> HealedFault:
-    """What a repair changed in an image, `where` says which."""
+    """Return the fault that a repair changed in an image; `where` names the image."""
     text = f"{where}: {finding.message}: {finding.change or CODES[finding.code].repair}"
     return HealedFault(finding.code, finding.section, finding.inode or 0, "", text)

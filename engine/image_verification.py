@@ -1,7 +1,7 @@
-"""Verifies an image while other work goes on: its digest, then whether a NameNode loads it.
+"""Verification of an image during other work: its digest, then whether a NameNode can load it.
 
-It is not begun, runs, or has its verdict. Only `confirm` gives the verdict, and it begins what was not begun: nothing
-that asked for it goes on with an image whose digest is wrong. The thread ends before the image is closed.
+A verification is not started, running, or finished. `confirm` starts it if necessary and waits for the result, so its
+caller never continues with an image whose digest is wrong. The thread ends before the image is closed.
 """
 
 from __future__ import annotations
@@ -24,23 +24,22 @@ CheckKey = tuple[FileIdentity | None, FileIdentity | None, ReplayRules]
 
 
 def check_key(path: Path, rules: ReplayRules) -> CheckKey:
-    """What the verdict on an image depends on: its file and its digest file, as they are now, and the rules."""
+    """Return what the result for an image depends on: the present image file and digest file, and the rules."""
     return identity_at(path), identity_at(md5_path(path)), rules
 
 
 class ImageVerification:
-    """Check of an open image; a context manager that ends before the image is closed.
+    """Verification of an open image; a context manager that ends before the image is closed.
 
-    It goes on in a thread from `start` on.
+    It runs in a thread from `start` on.
 
     Attributes:
-        then: what else is checked once the digest is right; it raises HdfsError. Now and then it calls its argument,
-            which raises CheckpointCancelledError where nobody waits for the verdict any more.
-        fault: what was found wrong, None where nothing was so far.
+        then: further check after the digest; it raises HdfsError for a bad image. It regularly calls its argument,
+            which raises CheckpointCancelledError when the result is no longer needed.
+        fault: the error that was found, None so far.
 
-    Where the body fails on an image that is wrong, the error of the check takes the place of the body's: it
-    says why. A fault of a directory, or a cancellation, is not explained by that: it does not begin the check, and ends
-    it early.
+    If the body fails and the image is wrong, the error of the verification replaces the body's, because it gives the
+    cause. A storage fault or a cancellation has another cause: it ends the verification early.
     """
 
     def __init__(self, image: ImageFile) -> None:
@@ -52,7 +51,7 @@ class ImageVerification:
 
     def _verify_beside(self) -> None:
         try:
-            # the new image's digest above all
+            # The digest of the new image is more urgent.
             let_others_go_first()
             self._image.verify_md5(self._check_wanted)
             if self.then is not None:
@@ -60,7 +59,7 @@ class ImageVerification:
         except Exception as fault:
             self.fault = fault
         except BaseException as fault:
-            # a thread that ends without a verdict has found nothing right
+            # A thread that ends without a result has verified nothing.
             self.fault = RuntimeError(f"the check of {self._image.path} ended: {fault!r}")
 
     def _check_wanted(self) -> None:
@@ -68,18 +67,18 @@ class ImageVerification:
             raise CheckpointCancelledError("nobody waits for the verdict on the image")
 
     def start(self) -> None:
-        """Begin; from here on it takes one core."""
+        """Start the verification, which uses one core."""
         if self._thread.ident is None:
             self._thread.start()
 
     def confirm(self) -> None:
-        """Wait for the verdict.
+        """Wait for the result.
 
         Raises:
-            DigestMismatchError: the file is not the one its digest file names, or there is none.
-            RecordError: no NameNode loads it.
-            ImageStorageError: it cannot be read.
-            ShrunkFileError: it became shorter since it was opened.
+            DigestMismatchError: the digest file names another digest, or does not exist.
+            RecordError: a NameNode cannot load the image.
+            ImageStorageError: the image cannot be read.
+            ShrunkFileError: the image became shorter since it was opened.
         """
         self.start()
         self._thread.join()

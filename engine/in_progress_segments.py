@@ -1,4 +1,4 @@
-"""Segments in progress as recovery would finalize them, decided without changing a file (FileJournalManager)."""
+"""Segments in progress as recovery would finalize them, found without changing a file (FileJournalManager)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _HINT = (
 
 @dataclass(frozen=True, slots=True)
 class InProgressSegment:
-    """A segment in progress, and how far it can be read.
+    """A segment in progress and its readable part.
 
     Attributes:
-        segment: with its last good txid as `last`, as if it were finalized.
-        cut_bytes: bytes of a half-written operation, or of junk, behind the last good one; padding not counted.
+        segment: the segment as if it were finalized, with the last good txid as `last`.
+        cut_bytes: bytes of a partial operation or of garbage after the last good operation, without padding.
     """
 
     segment: EditLogSegment
@@ -32,16 +32,16 @@ class InProgressSegment:
 
 
 def read_in_progress_segments(segments: Iterable[EditLogSegment]) -> list[InProgressSegment]:
-    """The ones of the in-progress `segments` that hold an operation, each up to its last good one.
+    """Return the `segments` in progress that hold operations, each up to its last good operation.
 
-    A file of 0 bytes, and one with nothing but a header, hold no transaction: a NameNode deletes the one and
-    moves the other aside, here both are passed over.
+    A file of 0 bytes, or with only a header, holds no transaction: a NameNode deletes or sets aside such files, this
+    function skips them.
 
     Raises:
-        CorruptHeaderError: a header is cut or was never written.
+        CorruptHeaderError: a header is truncated or was never written.
         UnsupportedLayoutError: a layout is unknown.
-        CorruptOpError, TransactionGapError: whole operations lie behind a damaged one, or the txids do not
-            begin with the name's or have a gap.
+        CorruptOpError, TransactionGapError: valid operations follow a damaged one, or the txids have a gap or do not
+            start with the file name's txid.
         StorageError: a file cannot be read.
     """
     try:
@@ -59,7 +59,7 @@ def _examine(segment: EditLogSegment) -> InProgressSegment | None:
 
 
 def examine_in_progress_segment(segment: EditLogSegment, content: Buffer) -> InProgressSegment | None:
-    """How far `content`, the bytes of a segment in progress, can be read; None where it holds no operation.
+    """Return the readable part of `content`, the bytes of a segment in progress; None if it holds no operation.
 
     Raises:
         JournalError: as `read_in_progress_segments`.
@@ -84,13 +84,13 @@ def examine_in_progress_segment(segment: EditLogSegment, content: Buffer) -> InP
 
 
 def check_overlaps(found: Sequence[InProgressSegment], others: Iterable[EditLogSegment], image_txid: int) -> None:
-    """Refuse two versions of one transaction, of which one lies in a segment in progress.
+    """Refuse two versions of a transaction if one of them is in a segment in progress.
 
-    A NameNode refuses only when the finalized name exists already, and else takes the longer one unseen.
-    Transactions that the image holds do not matter.
+    A NameNode refuses only if the finalized name exists already; otherwise it silently uses the longer segment.
+    Transactions in the image do not matter.
 
     Raises:
-        SegmentError: names both files.
+        SegmentError: with the names of both files.
     """
     known = [segment for segment in others if segment.last is not None]
     for item in found:

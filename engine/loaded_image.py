@@ -1,4 +1,4 @@
-"""An open image with its index, and the namespace that edits are replayed onto above it."""
+"""An open image with its index, and the namespace that edits are replayed onto."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from image_format.writer import ImageWriter, Sink
 
 @dataclass(frozen=True, slots=True)
 class LoadedImage:
-    """An open image with its index and the namespace above it."""
+    """An open image with its index and its namespace."""
 
     image: ImageFile
     index: ImageIndex
@@ -36,10 +36,10 @@ class LoadedImage:
         progress: Callable[[int], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
     ) -> Callable[[], IndexArrays | None]:
-        """Write the namespace as it is now; `codec` None keeps the base image's, `sub_sections` about its number.
+        """Write the present namespace; `codec` None keeps the codec of the base image.
 
         Returns:
-            What makes the index of the new image of this one's; it gives None where only a scan can tell.
+            A function that makes the index of the new image from this one's, or None if only a scan can make it.
         """
         chosen = self.image.codec if codec is None else codec
         writer = ImageWriter(sink, self.image.layout_version, chosen, template=self.image.summary)
@@ -63,29 +63,29 @@ def load_image(
     arrays: IndexArrays | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> LoadedImage:
-    """Index an open image and put an empty delta on it.
+    """Index an open image and create its namespace, without changes.
 
     Args:
-        allocator: where all large arrays lie.
-        arrays: what a scan of the image would give.
-        progress: told how many bytes of the image were scanned.
+        allocator: of all large arrays.
+        arrays: the result of a scan of the image, if known.
+        progress: called with the number of scanned bytes of the image.
 
     Raises:
         ImageFormatError: a section is missing or damaged.
-        ImageStorageError: there is no room.
+        ImageStorageError: the disk of the allocator is full.
     """
     index = ImageIndex(image, arrays, allocator=allocator, progress=progress)
     return LoadedImage(image, index, Namespace(index, image.string_table(), rules, allocator, compiled_replay))
 
 
 def next_layout(path: Path, cluster: int) -> int:
-    """Layout of what is made of the image at `path` in a cluster whose VERSION says `cluster`.
+    """Return the layout of the next image of a cluster, from its newest image and the layout in VERSION.
 
-    Behind an upgrade that is the cluster's; in a rolling upgrade VERSION may lag behind images.
+    After an upgrade, this is the layout in VERSION; in a rolling upgrade VERSION may be older than images.
 
     Raises:
-        ImageFormatError: it is damaged.
-        ImageStorageError: it cannot be read.
+        ImageFormatError: the image is damaged.
+        ImageStorageError: the image cannot be read.
     """
     with ImageFile.open(path, verify_md5=False) as image:
         return newer_layout(image.layout_version, cluster)

@@ -1,4 +1,4 @@
-"""The merge: load an image, replay edits onto it, save the result; in one go, where nothing is kept afterwards."""
+"""The merge in one call: load an image, replay edits onto it, save the result."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def merge(
     Args:
         image_path: newest valid image; its digest is verified before the new image gets its name.
         ops: the transactions after it, in order.
-        directories: `current` folders that get `fsimage_M` and its digest file.
+        directories: `current` folders that get `fsimage_TXID` and its digest file.
         expected: number of transactions, for progress.
 
     Raises:
         ImageFormatError, JournalError, ReplayError: bad input; nothing of the new image is left.
-        StorageError: no directory took the image.
-        CheckpointCancelledError: the observer said so; nothing is left behind.
+        StorageError: the image could not be saved in any directory.
+        CheckpointCancelledError: the observer cancelled; nothing of the new image is left.
     """
     with WarmNamespace(settings) as namespace:
         namespace.load(image_path, observer)

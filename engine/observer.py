@@ -1,4 +1,4 @@
-"""Whoever watches a merge: a progress bar, a daemon's status, or nobody."""
+"""Observers of a merge, for example a progress bar or the status of a daemon."""
 
 from __future__ import annotations
 
@@ -6,32 +6,34 @@ from typing import Protocol
 
 
 class Observer(Protocol):
-    """Told of the phases of a merge, and asked whether it may go on."""
+    """Observer of the phases of a merge, which can cancel it."""
 
     def phase(self, name: str, total: int | None) -> None:
-        """A phase begins: load (`total` bytes), replay (transactions), save or measure (bytes, about)."""
+        """Handle the begin of a phase: load (`total` bytes), replay (transactions), save or measure (approximate
+        bytes).
+        """
 
     def advance(self, done: int) -> None:
-        """How much of the phase is done."""
+        """Handle progress in the phase."""
 
     def saved(self) -> None:
-        """The new image has its name; what comes after is for the next one."""
+        """Handle the renaming of the new image; later phases belong to the next image."""
 
     def cancelled(self) -> bool:
-        """Asked now and then; True stops the merge without a trace."""
+        """Return True to cancel the merge without a trace; called regularly."""
 
 
 class SilentObserver:
     """An observer that shows nothing and never cancels."""
 
     def phase(self, name: str, total: int | None) -> None:
-        """Nobody watches."""
+        """Do nothing."""
 
     def advance(self, done: int) -> None:
-        """Nobody watches."""
+        """Do nothing."""
 
     def saved(self) -> None:
-        """Nobody watches."""
+        """Do nothing."""
 
     def cancelled(self) -> bool:
         return False

@@ -36,7 +36,7 @@ _saving_guard = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class SaveFailure:
-    """A folder that did not get the image, and why."""
+    """A folder that did not get the image, with the reason."""
 
     folder: Path
     reason: str
@@ -50,7 +50,7 @@ class SaveResult:
     """A saved image: its files, MD5 in hexadecimal, size in bytes, and the folders that failed.
 
     Attributes:
-        existing: valid images of that txid that were there before and were left alone.
+        existing: valid images of that txid that existed before and were kept.
     """
 
     txid: int
@@ -69,23 +69,23 @@ def save_image(
     rollback: bool = False,
     confirm: Callable[[], object] | None = None,
 ) -> SaveResult:
-    """Write one image into every folder at once and give it its name where it is complete.
+    """Write one image into all folders in parallel, and name it where it is complete.
 
-    A folder that fails is left out and reported. A folder that already has a valid image of this txid is left
-    alone; if all have one the call is refused.
+    A folder that fails is left out and reported. A folder with a valid image of this txid is not changed; if all have
+    one, the call is refused.
 
     Args:
-        folders: `current` folders of storage directories whose locks are held.
+        folders: `current` folders of locked storage directories.
         txid: last transaction in the image.
-        write: writes the whole image to the sink it is given; may raise to give up.
+        write: writes the whole image to a sink; an exception aborts the save.
         rollback: name it `fsimage_rollback_TXID`.
-        confirm: called once the whole image is in the digest, and again once it is in the files, before it gets its
-            name; may raise to give up.
+        confirm: called when the whole image is digested, and again when it is in the files, before it is named; an
+            exception aborts the save.
 
     Raises:
-        StorageError: no folder took the image, or all have it; nothing was written.
+        StorageError: the image could not be saved in any folder, or all folders have it.
         CheckpointInProgressError: another thread is saving this txid.
-        Exception: whatever `write` or `confirm` raised; nothing of the image is left.
+        Exception: raised by `write` or `confirm`; nothing of the image is left.
     """
     existing = [folder for folder in folders if _has_valid_image(folder / image_name(txid, rollback))]
     wanted = [folder for folder in folders if folder not in existing]
@@ -100,7 +100,7 @@ def save_image(
                 write(files.write)
                 written = files.close(confirm)
             if confirm is not None:
-                # what was written may have been read from an image that became shorter
+                # The base image may have become shorter while it was copied.
                 confirm()
         except ImageStorageError as error:
             raise StorageError(error.message, hint=error.hint or _HINT) from error
@@ -115,7 +115,7 @@ def save_image(
 
 @contextmanager
 def _reserved(paths: list[Path]) -> Iterator[list[Path]]:
-    """Two writers of one unfinished file would ruin it for both."""
+    """Reserve unfinished files, which only one thread may write at a time."""
     resolved = {path.absolute() for path in paths}
     with _saving_guard:
         if taken := resolved & _saving:
@@ -142,7 +142,7 @@ def _has_valid_image(path: Path) -> bool:
 def _place_all(
     unfinished: Sequence[Path], txid: int, rollback: bool, md5: bytes, failures: list[SaveFailure]
 ) -> Iterator[Path]:
-    """Check and name each file; what fails is removed and added to `failures`."""
+    """Check and name each file; remove those that fail, and add them to `failures`."""
     for path in unfinished:
         target = path.with_name(image_name(txid, rollback))
         try:
@@ -162,7 +162,7 @@ def _check(path: Path, txid: int) -> None:
 
 
 def _withdraw(path: Path, fault: Exception) -> str:
-    """Remove the unfinished image of a failed folder; returns the reason of the failure, or of both."""
+    """Remove the unfinished image of a failed folder; return the reasons of the failures."""
     try:
         path.unlink(missing_ok=True)
     except OSError as second:
@@ -172,7 +172,7 @@ def _withdraw(path: Path, fault: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Seconds each phase took since the last image: a load that came before its edits counts too."""
+    """Seconds of each phase since the last image, including the load before the edits."""
 
     load: float
     replay: float
@@ -185,14 +185,14 @@ class MergeResult:
 
     Attributes:
         base_txid, txid: newest transaction of the old and of the new image.
-        transactions: how many were replayed; `ignored`: how many of them changed nothing, as on a NameNode
-            (`Namespace.ignore`).
-        saved: where the new image lies, its digest and size.
+        transactions: number of replayed operations.
+        ignored: number of operations without an effect, as on a NameNode (`Namespace.ignore`).
+        saved: the new image's files, digest and size.
         layout_version: of the new image.
-        warnings: what an operator has to know of the new image.
-        healed: what the namespace had that no NameNode loads, and the new image has not.
-        engine: what made it: `local` or `spark`.
-        rollback: whether it is the image that a rolling upgrade could be rolled back to.
+        warnings: messages for the operator about the new image.
+        healed: faults of the namespace that were healed in the new image.
+        engine: `local` or `spark`.
+        rollback: whether it is the rollback image of a rolling upgrade.
     """
 
     base_txid: int

@@ -1,4 +1,4 @@
-"""What every engine does about an image that it writes: stop when told to, and warn of what is wrong in it."""
+"""Steps that every engine applies to an image that it writes: cancellation, verification and warnings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PIECE = 8 << 20
 
 
 def cancellable(sink: Sink, watcher: Observer) -> Sink:
-    """A sink that asks the observer between pieces, however large the sections are that are copied whole."""
+    """Return a sink that checks for cancellation between pieces, even within large copied sections."""
 
     def write(data: bytes | bytearray | memoryview) -> None:
         view = memoryview(data)
@@ -35,26 +35,26 @@ def cancellable(sink: Sink, watcher: Observer) -> Sink:
 def write_verified(
     namespace: Namespace, write: Callable[[Sink], T], sink: Sink, path: Path, *, spool_dir: Path | None = None
 ) -> T | None:
-    """Write an image; where it is doubtful, verify it first, and repair what is left.
+    """Write an image; verify and repair a doubtful one before.
 
     Args:
         write: writes the image.
-        path: stands for the image in errors.
-        spool_dir: where an image that has to be verified lies meanwhile.
+        path: names the image in errors.
+        spool_dir: folder for an image that has to be verified.
 
     Returns:
-        What `write` gave; None where the image is another one, because something was left.
+        The result of `write`; None if the image was repaired.
 
     Raises:
-        InconsistentHistoryError: something is left that cannot be repaired.
-        ImageStorageError: there is no room.
+        InconsistentHistoryError: the image cannot be repaired.
+        ImageStorageError: the spool folder is full.
     """
     namespace.heal_snapshots()
     if not namespace.is_doubtful:
         return write(sink)
     with Spool(spool_dir, SPOOL_LIMIT) as spool:
         given = write(lambda data: spool.write(memoryview(data)))
-        # All checks of images come with it, which few merges need.
+        # Few merges need this large import.
         from image_tools.verify.history_repair import repair_history
 
         image, left = repair_history(ImageFile(path, spool.finish(), spool_dir), spool_dir=spool_dir)
@@ -66,7 +66,7 @@ def write_verified(
 
 
 def image_warnings(namespace: Namespace) -> Iterator[str]:
-    """What an operator has to know of the image of a namespace."""
+    """Yield warnings for the operator about the image of a namespace."""
     lost = sorted(namespace.history.diffs.lost)
     if lost:
         yield (

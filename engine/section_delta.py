@@ -1,7 +1,6 @@
-"""What a delta changes in INODE and INODE_DIR, and the bytes of a range of either section with that applied.
+"""Changes of a delta in INODE and INODE_DIR, and the bytes of a range of either section with the changes.
 
-Deciding and applying are apart, so that the local engine applies a delta to whole sections and tasks elsewhere each
-to a range.
+Decision and application are separate: the local engine applies a delta to whole sections, each Spark task to a range.
 """
 
 from __future__ import annotations
@@ -24,11 +23,12 @@ Chunk = memoryview | bytes
 
 
 class SectionCuts(NamedTuple):
-    """Where a section changes.
+    """Changes of a section.
 
     Attributes:
-        places: rows of (start, end) in the section, ascending: what goes.
-        data, spans: new bytes, and a row of (start, end) in them for each place: what comes.
+        places: rows of (start, end) of the replaced bytes of the section, ascending.
+        data: new bytes.
+        spans: a row of (start, end) in `data` for each of `places`.
     """
 
     places: Ids
@@ -37,12 +37,13 @@ class SectionCuts(NamedTuple):
 
 
 class InodeDelta(NamedTuple):
-    """What changes among the records of INODE, by slot.
+    """Changed records of INODE, by slot.
 
     Attributes:
-        slots: of the inodes whose record is another one, in any order.
-        data, spans: new bytes, and a row of (start, end) in them for each of `slots`.
-        dropped: rows of (first, one behind the last) slot of the inodes that are gone, ascending.
+        slots: slots of the changed inodes, in any order.
+        data: new bytes.
+        spans: a row of (start, end) in `data` for each of `slots`.
+        dropped: rows of (first, one past the last) slot of removed inodes, ascending.
     """
 
     slots: Ids
@@ -51,7 +52,7 @@ class InodeDelta(NamedTuple):
     dropped: Ids
 
     def between(self, first: int, behind: int) -> InodeDelta:
-        """The part that concerns the slots from `first` to `behind` - 1, with no bytes of others."""
+        """Return the part for the slots from `first` to `behind` - 1, without bytes of others."""
         inside = np.flatnonzero((self.slots >= first) & (self.slots < behind))
         spans = self.spans[inside]
         ends = np.cumsum(spans[:, 1] - spans[:, 0])
@@ -65,13 +66,13 @@ class InodeDelta(NamedTuple):
 
 
 class DirectoryDelta(NamedTuple):
-    """What changes among the entries of INODE_DIR.
+    """Changed entries of INODE_DIR.
 
     Attributes:
-        changes: directories with other names in them than before.
-        references: by directory id, the numbers of the references in such a directory, where it has any.
-        patched: ids of directories that differ only in the numbers of references.
-        moved: new number by old one, for these.
+        changes: directories with changed names.
+        references: by directory id, the numbers of the references in these directories.
+        patched: ids of directories in which only numbers of references change.
+        moved: new numbers of references, by old number.
         dropped: as in `InodeDelta`.
     """
 
@@ -83,7 +84,7 @@ class DirectoryDelta(NamedTuple):
 
 
 def runs(slots: npt.NDArray[np.int64]) -> Ids:
-    """Rows of (first, one behind the last) of the runs of consecutive values in ascending `slots`."""
+    """Return rows of (first, one past the last) of the runs of consecutive values in ascending `slots`."""
     if not slots.size:
         return np.zeros((0, 2), np.int64)
     breaks = np.flatnonzero(np.diff(slots) != 1)
@@ -93,7 +94,7 @@ def runs(slots: npt.NDArray[np.int64]) -> Ids:
 
 
 def spliced(buffer: Bytes, start: int, cuts: SectionCuts) -> Iterator[memoryview]:
-    """The section from `start` on with `cuts` applied, in pieces that nobody changes as long as somebody holds them."""
+    """Yield the section from `start` on with `cuts` applied; a piece is reused only after it is released."""
     pool = BufferPool(COPY_CHUNK)
     state = np.array([0, start, 0], np.int64)
     while True:
@@ -106,15 +107,15 @@ def spliced(buffer: Bytes, start: int, cuts: SectionCuts) -> Iterator[memoryview
 
 
 def appended(data: Bytes, spans: Ids) -> Iterator[memoryview]:
-    """Records that have no place in the old section."""
+    """Yield records that have no place in the old section."""
     return spliced(data[:0], 0, SectionCuts(np.zeros_like(spans), data, spans))
 
 
-# ---- INODE -------------------------------------------------------------------------------------------------------
+# ---- INODE -------------------------------------------------------------------------------------------------
 
 
 def inode_cuts(index: ImageIndex, delta: InodeDelta) -> SectionCuts:
-    """Where INODE changes; neighbouring dropped records make one cut."""
+    """Return the cuts of INODE; neighbouring dropped records make one cut."""
     begins = np.concatenate([delta.dropped[:, 0], delta.slots])
     ends = np.concatenate([delta.dropped[:, 1], delta.slots + 1])
     spans = np.concatenate([np.zeros_like(delta.dropped), delta.spans])
@@ -124,32 +125,32 @@ def inode_cuts(index: ImageIndex, delta: InodeDelta) -> SectionCuts:
 
 
 def merged_inodes(index: ImageIndex, delta: InodeDelta, first: int, behind: int) -> Iterator[Chunk]:
-    """The records of the slots from `first` to `behind` - 1, less the dropped ones and with those that changed.
+    """Yield the records of the slots from `first` to `behind` - 1, without the dropped ones and with the changed ones.
 
-    The delta holds nothing of other slots.
+    The delta must not have other slots.
     """
     start, end = _starts(index, np.array([first, behind])).tolist()
     return spliced(index.inode_buffer[:end], start, inode_cuts(index, delta))
 
 
 def _starts(index: ImageIndex, slots: Ids) -> Ids:
-    """Where the records of these slots start in the section; its end for the one behind the last."""
+    """Return the starts of the records of `slots` in the section; the section's end for the slot past the last."""
     if not index.slot_count:
         return np.full(slots.size, index.records_start, np.int64)
     offsets: Ids = index.offsets.at(np.minimum(slots, index.slot_count - 1))
     return np.where(slots == index.slot_count, index.inode_buffer.size, offsets)
 
 
-# ---- INODE_DIR ---------------------------------------------------------------------------------------------------
+# ---- INODE_DIR ---------------------------------------------------------------------------------------------
 
 
 class DirectoryCuts(NamedTuple):
-    """Where INODE_DIR changes.
+    """Changes of INODE_DIR.
 
     Attributes:
-        cuts: as for `spliced`.
-        added: rows of (start, end) in `cuts.data` of the entries that have no place in the old section.
-        added_ids: the directories these are of.
+        cuts: see `spliced`.
+        added: rows of (start, end) in `cuts.data` of entries that have no place in the old section.
+        added_ids: directory ids of these entries.
     """
 
     cuts: SectionCuts
@@ -158,10 +159,10 @@ class DirectoryCuts(NamedTuple):
 
 
 def directory_cuts(index: ImageIndex, delta: DirectoryDelta, start: int = 0, end: int | None = None) -> DirectoryCuts:
-    """Where the bytes from `start` to `end` of INODE_DIR change; see `merged_directories`.
+    """Return the changes of the bytes from `start` to `end` of INODE_DIR; see `merged_directories`.
 
     Raises:
-        RecordError: a child of the image is no inode, or an entry is damaged.
+        RecordError: a child is not an inode, or an entry is damaged.
     """
     last, stop = end is None, index.directory_buffer.size if end is None else end
     ids = np.concatenate([delta.changes.directory_ids, delta.patched])
@@ -175,9 +176,9 @@ def directory_cuts(index: ImageIndex, delta: DirectoryDelta, start: int = 0, end
     all_places = np.concatenate([places[~absent], gone])
     all_spans = np.concatenate([spans[~absent], np.zeros_like(gone)])
     order = np.argsort(all_places[:, 0], kind="stable")
-    # a new directory without children has no entry
+    # A new directory without children has no entry.
     added = np.flatnonzero(absent & (spans[:, 1] > spans[:, 0]))
-    # in this order whatever the order in which they were looked up
+    # The order of look-ups must not change the image.
     added = added[np.argsort(ids[added])]
     return DirectoryCuts(SectionCuts(all_places[order], data, all_spans[order]), spans[added], ids[added])
 
@@ -185,12 +186,12 @@ def directory_cuts(index: ImageIndex, delta: DirectoryDelta, start: int = 0, end
 def merged_directories(
     index: ImageIndex, delta: DirectoryDelta, start: int = 0, end: int | None = None
 ) -> Iterator[Chunk]:
-    """The bytes from `start` to `end` of INODE_DIR with the delta applied; both are where entries begin.
+    """Yield the bytes from `start` to `end` of INODE_DIR with the delta applied; entries begin at both offsets.
 
-    Without `end` it is the rest of the section, and behind it come the entries of directories that had none.
+    Without `end`, yield the rest of the section, followed by the entries of directories that had none.
 
     Raises:
-        RecordError: a child of the image is no inode, or an entry is damaged.
+        RecordError: a child is not an inode, or an entry is damaged.
     """
     stop = index.directory_buffer.size if end is None else end
     found = directory_cuts(index, delta, start, end)
@@ -199,7 +200,7 @@ def merged_directories(
 
 
 def _entries(index: ImageIndex, delta: DirectoryDelta, wanted: npt.NDArray[np.bool_], places: Ids) -> tuple[Bytes, Ids]:
-    """New entries of the wanted ones of the changed and the patched directories, and where each lies in the bytes."""
+    """Return new entries of the wanted changed and patched directories, and the span of each in the bytes."""
     count = delta.changes.directory_ids.size
     chosen = np.flatnonzero(wanted[:count])
     changes = delta.changes if chosen.size == count else delta.changes.select(chosen)
@@ -212,7 +213,7 @@ def _entries(index: ImageIndex, delta: DirectoryDelta, wanted: npt.NDArray[np.bo
 def _with_references(
     index: ImageIndex, directory_ids: Ids, references: Mapping[int, list[int]], data: Bytes, spans: Ids
 ) -> tuple[Bytes, Ids]:
-    """Changed entries, rebuilt where the directory has children by reference."""
+    """Rebuild changed entries of directories that have children by reference."""
     more: list[bytes] = []
     size = data.size
     for position, directory_id in enumerate(directory_ids.tolist()):
@@ -232,7 +233,7 @@ def _with_references(
 def _with_patched(
     index: ImageIndex, places: Ids, moved: Mapping[int, int], data: Bytes, spans: Ids
 ) -> tuple[Bytes, Ids]:
-    """What directories at `places` add that differ only in the numbers of references."""
+    """Add entries of the directories at `places`, in which only numbers of references change."""
     if not places.size:
         return data, spans
     more = [data.tobytes()]

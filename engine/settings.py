@@ -11,7 +11,7 @@ from image_format.sub_sections import SubSectionRule
 
 @dataclass(frozen=True, slots=True)
 class ReplayRules:
-    """Settings that must be the cluster's own, since operations do not carry them.
+    """Settings that must be the cluster's own, since operations do not contain them.
 
     Attributes:
         min_replication, max_replication: bounds of a file's replication factor (dfs.namenode.replication.min,
@@ -19,11 +19,11 @@ class ReplayRules:
         capture_open_files: a snapshot records the files open then (dfs.namenode.snapshot.capture.openfiles).
         skip_access_time_changes: an access time alone makes no snapshot diff
             (dfs.namenode.snapshot.skip.capture.accesstime-only-change).
-        ordered_snapshot_deletion: only the earliest snapshot is really deleted
-            (dfs.namenode.snapshot.deletion.ordered); None where the setting is unknown.
+        ordered_snapshot_deletion: only the earliest snapshot is removed at once
+            (dfs.namenode.snapshot.deletion.ordered); None if unknown.
         ordered_deletion_in_older_layouts: the NameNode has ordered deletion although its layout is above -67; not a
-            setting of the cluster's. None where nobody said: during a rolling upgrade that is not guessed.
-        healing: what to do about snapshots that do not fit together; no setting of the cluster's.
+            setting of the cluster. None if unknown: replay stops during a rolling upgrade then.
+        healing: handling of inconsistent snapshots; not a setting of the cluster.
     """
 
     min_replication: int = 1
@@ -35,22 +35,23 @@ class ReplayRules:
     healing: HealingMode = HealingMode.HEAL
 
     def clamp_replication(self, replication: int) -> int:
-        """A replication factor as BlockManager.adjustReplication lets it be."""
+        """Limit a replication factor like BlockManager.adjustReplication."""
         return min(max(replication, self.min_replication), self.max_replication)
 
 
 @dataclass(frozen=True, slots=True)
 class MergeSettings:
-    """How edits are replayed, and how new images are written.
+    """Settings of replay, and of new images.
 
     Attributes:
-        codec: Hadoop's class name for new images, "" for none, None for the base image's; see `codec_to_write`.
-        layout_version: of new images, whose rules the replay follows; None for the base image's.
-        allow_unknown_layout: take images newer than every known layout, copying what is not understood.
+        codec: Hadoop's class name of the codec of new images; "" for none, None for the base image's codec; see
+            `codec_to_write`.
+        layout_version: of new images, which also selects the rules of replay; None for the base image's.
+        allow_unknown_layout: accept images newer than every known layout, and copy unknown parts.
         sub_sections: see `write_image`.
-        rules: the cluster's own settings, as far as replay goes by them.
-        max_op_size: the largest operation in bytes that is replayed, which is NameNodes' default.
-        memory: what the large arrays of index and delta may take in this process.
+        rules: the cluster's own settings that affect replay.
+        max_op_size: largest accepted operation in bytes; the default is that of NameNodes.
+        memory: limit for the large arrays of index and delta.
     """
 
     codec: str | None = None

@@ -1,4 +1,4 @@
-"""What was applied to a namespace, as runs of transactions that identify the history they belong to.
+"""Transactions applied to a namespace, as runs that identify the history to which they belong.
 
 `TxnRun` is the record of transactions of one segment. `RunOpening` computes its digest, `TxnRecorder` keeps the runs of
 a namespace while transactions are applied, and `Provenance` is what is stored next to an image.

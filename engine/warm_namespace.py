@@ -1,15 +1,15 @@
-"""A namespace that stays: image index and delta kept between checkpoints, so that only new edits are replayed.
+"""A namespace that is kept between checkpoints, with its image index and delta, so that only new edits are replayed.
 
-Nothing is loaded, or an image with all edits up to `last_txid` applied whole.
+Either nothing is loaded, or an image with all edits up to `last_txid` completely applied.
 
-    load     -> loaded, whatever was there before; nothing where it fails.
-    settings with other rules of replay: loaded, but not `usable` until the next load.
-    apply    loaded -> loaded with more. A fault of the source, or a cancellation, comes between two operations: it
-             stays loaded. Any other fault may leave an operation half applied: nothing is loaded any more.
+    load     any state -> loaded; nothing is loaded if it fails.
+    settings with other rules of replay: still loaded, but not `usable` until the next load.
+    apply    loaded -> loaded with more edits. After a fault of the source or a cancellation, which come between two
+             operations, it stays loaded. Any other fault may leave an operation half applied: nothing is loaded then.
     save     loaded -> loaded with the new image as its base. A cancellation changes nothing; after any other fault
-             nothing is loaded. The image counts from its rename on, even if it cannot be opened again.
+             nothing is loaded. The image is valid once it is renamed, even if it cannot be opened again.
 
-There is no state between: a namespace that may be half changed is let go of before the error is seen.
+There is no state between these: a namespace that may be half changed is released before the error propagates.
 """
 
 from __future__ import annotations
@@ -61,12 +61,13 @@ __all__ = ["MergeResult", "WarmNamespace"]
 _LOG = logging.getLogger(__name__)
 
 _MAX_UPDATE = 1 << 30
-"""Bytes of an index that may be in memory twice for a while, a quarter of a memory limit at most; a larger one is let
-go of, and its image scanned."""
+"""Largest index in bytes that may be in memory twice for a while; at most a quarter of the memory limit. A larger index
+is released, and the new image is scanned.
+"""
 
 
 def _check_root(index: ImageIndex) -> None:
-    """Raise RecordError where the root has a child with the name that no NameNode loads there."""
+    """Raise RecordError if the root has a child `.reserved`, which a NameNode refuses to load."""
     if index.child(ROOT_INODE_ID, RESERVED_NAME):
         what = "the root has a child '.reserved', so no NameNode loads the image"
         hint = "`checkpointer image verify IMAGE --repair OUT` writes a copy with that child in /lost+found."
@@ -76,14 +77,14 @@ def _check_root(index: ImageIndex) -> None:
 def _check_loadable(
     image: ImageFile, loaded: LoadedImage, index: ImageIndex | None, before_section: Callable[[], None]
 ) -> None:
-    """Raise RecordError where a NameNode does not load what was loaded of `image`; see `check_loadable`."""
+    """Raise RecordError if a NameNode cannot load the image; see `check_loadable`."""
     check_loadable(loaded.image, index, before_section)
     remember_loadable(image.identity, whole=index is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class _OpenedImage:
-    """An image that is loaded, and all that has to be closed with it; new images are of `layout_version`."""
+    """A loaded image and the resources to close with it; new images have `layout_version`."""
 
     image: ImageFile
     digest: ImageVerification
@@ -94,11 +95,11 @@ class _OpenedImage:
 
 
 def _unknown_index() -> None:
-    """The index of an image that only a scan can tell."""
+    """Stand for an index that only a scan can make."""
 
 
 class _OpSource:
-    """Operations from somewhere, and whether it was they that failed: then all before are applied whole."""
+    """Operations of the caller, and whether their source failed: then all operations before are completely applied."""
 
     def __init__(self, ops: Iterable[EditOp]) -> None:
         self._ops = ops
@@ -113,29 +114,29 @@ class _OpSource:
 
 
 def _expected_size(loaded: LoadedImage) -> int:
-    """About how many bytes, not compressed, the next image has: the old one's, if inodes are as large on average."""
+    """Estimate the uncompressed size of the next image in bytes, by the average size of inodes in the old one."""
     namespace = loaded.namespace
     return loaded.image.unpacked_size * namespace.tree.inode_count // max(1, namespace.base.slot_count)
 
 
 def _is_between(source: _OpSource | Transactions | None, error: BaseException) -> bool:
-    """Whether all operations before an error were applied whole."""
+    """Return whether all operations before an error were completely applied."""
     if isinstance(source, Transactions) and isinstance(error, JournalError | OSError):
         return True
     return (isinstance(source, _OpSource) and source.failed) or isinstance(error, TransactionGapError)
 
 
 class WarmNamespace:
-    """An image, the edits since, and the next image made of both; a context manager that closes.
+    """An image with the edits since, from which the next image is made; a context manager that closes it.
 
-    Not for use by several threads at once. A fault in the middle of a step leaves nothing usable: `load` again.
+    Not for use by several threads at once. After a fault within a step nothing is usable: call `load` again.
 
     Args:
-        recorder: notes the transactions that are applied; None where nobody asks.
+        recorder: records the applied transactions; None if not needed.
 
     Attributes:
-        settings: how it replays and writes; may be replaced between steps. Another `codec` or `sub_sections` holds from
-            the next `save` on, the rest from the next `load` on.
+        settings: may be replaced between steps. `codec` and `sub_sections` apply from the next `save` on, others from
+            the next `load` on.
     """
 
     def __init__(self, settings: MergeSettings = MergeSettings(), *, recorder: TxnRecorder | None = None) -> None:
@@ -147,7 +148,7 @@ class WarmNamespace:
         self._base_txid = 0
         self._load_seconds = self._replay_seconds = 0.0
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- opening and closing -------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
         return self
@@ -158,7 +159,7 @@ class WarmNamespace:
         self._release(kind, error, trace)
 
     def close(self) -> None:
-        """Let go of the image and of all that was replayed onto it."""
+        """Release the image and everything that was replayed onto it."""
         self._release(None, None, None)
 
     def _release(
@@ -167,28 +168,28 @@ class WarmNamespace:
         if self._open is None:
             return
         resources, self._open, self._stale = self._open.resources, None, True
-        # A wrong digest takes the place of the error that it explains.
+        # A wrong digest replaces the error that it caused.
         resources.__exit__(kind, error, trace)
 
-    # ---- what there is -------------------------------------------------------------------------------------
+    # ---- state ---------------------------------------------------------------------------------------------
 
     @property
     def usable(self) -> bool:
-        """Whether an image is loaded and everything since was applied whole, by the rules of `settings`.
+        """Whether an image is loaded and all edits since were completely applied, by the rules of `settings`.
 
-        With other rules, a NameNode that starts now makes something else of the same edits: load the image again.
+        With other rules, a NameNode that starts now gets another result from the same edits: load the image again.
         """
         return self._open is not None and self._open.loaded.namespace.rules == self.settings.rules
 
     @property
     def base_txid(self) -> int:
-        """Newest transaction of the image that is loaded."""
+        """Newest transaction of the loaded image."""
         self._opened()
         return self._base_txid
 
     @property
     def last_txid(self) -> int:
-        """Newest transaction that was applied."""
+        """Newest applied transaction."""
         return self.namespace.last_txid
 
     @property
@@ -198,7 +199,7 @@ class WarmNamespace:
 
     @property
     def namespace(self) -> Namespace:
-        """The namespace, to look at."""
+        """The namespace, for reading."""
         return self._opened().loaded.namespace
 
     def _opened(self) -> _OpenedImage:
@@ -209,11 +210,12 @@ class WarmNamespace:
     # ---- steps ---------------------------------------------------------------------------------------------
 
     def load(self, path: Path, observer: Observer | None = None) -> None:
-        """Open an image instead of what was loaded; its digest is verified meanwhile, before a save ends at the latest.
+        """Open an image instead of the loaded one; a thread verifies its digest, at the latest before a save ends.
 
         Raises:
-            ImageFormatError: it is damaged; at once where its check has ended a step, and nobody touched it since.
-            ImageStorageError: it cannot be read, or there is no room for its index.
+            ImageFormatError: the image is damaged; raised at once if its verification failed before and its files are
+                unchanged.
+            ImageStorageError: the image cannot be read, or its index does not fit on the disk.
         """
         if self._refused is not None and self._refused[0] == check_key(path, self.settings.rules):
             self.close()
@@ -223,7 +225,7 @@ class WarmNamespace:
     def _load(self, path: Path, arrays: IndexArrays | None, watcher: Observer) -> None:
         self.close()
         if self._stale:
-            # Namespace and index refer to each other; until they are collected the old mapping stays.
+            # Namespace and index refer to each other: only the collector releases the old mapping.
             gc.collect()
             self._stale = False
         started = time.monotonic()
@@ -244,7 +246,7 @@ class WarmNamespace:
             whole = self.settings.rules.healing is not HealingMode.AS_HADOOP
             if not is_known_loadable(image.identity, whole=whole):
                 digest.then = partial(_check_loadable, image, loaded, loaded.index if whole else None)
-            # not before: the scan has work for all cores
+            # Only now: the scan uses all cores.
             digest.start()
             wanted = self.settings.layout_version
             layout = image.layout_version if wanted is None else wanted
@@ -256,7 +258,7 @@ class WarmNamespace:
     def _load_base(
         self, image: ImageFile, arrays: IndexArrays | None, resources: ExitStack, progress: Callable[[int], None]
     ) -> LoadedImage:
-        """Index an image at the layout wanted; where its snapshots lead to what is missing, a healed copy of it."""
+        """Index an image at the wanted layout; if its snapshots are inconsistent, index a healed copy."""
         healing = self.settings.rules.healing
         try:
             loaded = self._load_at_layout(image, arrays, resources, progress)
@@ -267,8 +269,8 @@ class WarmNamespace:
         except InconsistentHistoryError as error:
             if healing is not HealingMode.HEAL:
                 raise
-            _LOG.warning("%s; a copy of it is healed before it is read", error)
-        # All checks of images come with it, which few merges need.
+            _LOG.warning("%s; a healed copy of it is read instead", error)
+        # Few merges need this large import.
         from image_tools.verify.history_repair import repair_history
 
         repaired, changes = repair_history(image, spool_dir=self.settings.memory.folder)
@@ -295,18 +297,18 @@ class WarmNamespace:
         watch: Callable[[EditOp], bool] | None = None,
         read: Callable[[int], Iterator[EditOp]] | None = None,
     ) -> int:
-        """Replay `ops`, which follow `last_txid`; returns how many there were.
+        """Replay `ops`, which follow `last_txid`; return their number.
 
-        A cancellation, and a fault of `ops` themselves, leave what was applied before in place and usable.
+        After a cancellation, or a fault of `ops` themselves, the operations applied before remain usable.
 
         Args:
             expected: number of transactions, for progress.
             watch: see `replay`.
-            read: gives operations of the segment that `ops` are of, from a txid on; see `TxnRecorder.check_resumed`.
+            read: returns operations of the segment of `ops`, from a txid on; see `TxnRecorder.check_resumed`.
 
         Raises:
             JournalError, ReplayError, ImageFormatError: see `replay`.
-            CheckpointCancelledError: the observer said so.
+            CheckpointCancelledError: the observer cancelled.
         """
         watcher = observer or SilentObserver()
         if self._recorder is not None and read is not None:
@@ -334,34 +336,34 @@ class WarmNamespace:
     def save(
         self, folders: Sequence[Path], *, rollback: bool = False, rebase: bool = True, observer: Observer | None = None
     ) -> MergeResult:
-        """Save the namespace as it is in every folder (`save_image`); the new image becomes the base.
+        """Save the present namespace in all folders (`save_image`); the new image becomes the base.
 
-        Where the new image cannot be opened again nothing is usable, but the save counts.
+        If the new image cannot be opened again, nothing is usable, but the save is valid.
 
         Args:
             rollback: name it `fsimage_rollback_TXID`.
-            rebase: False where nothing comes after it.
+            rebase: False if the namespace is not used afterwards.
 
         Raises:
-            DigestMismatchError: the base image is not what its digest file says; nothing of the new one is left.
-            StorageError: no directory took the image.
-            CheckpointCancelledError: the observer said so; nothing is left behind.
+            DigestMismatchError: the base image does not match its digest file; nothing of the new image is left.
+            StorageError: the image could not be saved in any folder.
+            CheckpointCancelledError: the observer cancelled; nothing of the new image is left.
         """
-        # In a method of its own, so that nothing here keeps the old mapping.
+        # A separate method, so that no local variable keeps the old mapping.
         result, update = self._save(folders, rollback, observer or SilentObserver())
         if rebase:
             arrays = self._updated(update)
-            # it knows the old index
+            # It refers to the old index.
             del update
             self._rebase(result.saved.paths[0], arrays)
         return result
 
     def measure(self, observer: Observer | None = None) -> int:
-        """Make the image that `save` would write and give its size in bytes; no file is written.
+        """Return the size in bytes of the image that `save` would write; no file is written.
 
         Raises:
-            DigestMismatchError: the base image is not what its digest file says.
-            CheckpointCancelledError: the observer said so.
+            DigestMismatchError: the base image does not match its digest file.
+            CheckpointCancelledError: the observer cancelled.
         """
         watcher, size = observer or SilentObserver(), 0
 
@@ -380,7 +382,7 @@ class WarmNamespace:
         return size
 
     def _write(self, opened: _OpenedImage, sink: Sink, watcher: Observer) -> Callable[[], IndexArrays | None]:
-        """See `LoadedImage.write`; at an older layout than the base's, a conversion of it."""
+        """Write the image (`LoadedImage.write`); at another layout than the base's, a conversion of it."""
 
         def write(out: Sink) -> Callable[[], IndexArrays | None]:
             return opened.loaded.write(
@@ -402,7 +404,7 @@ class WarmNamespace:
         return _unknown_index
 
     def _updated(self, update: Callable[[], IndexArrays | None]) -> IndexArrays | None:
-        """The index of the image that was saved; None where there is to be no second index in memory."""
+        """Return the index of the saved image; None if the memory for a second index is too small."""
         limit = self.settings.memory.size
         most = _MAX_UPDATE if limit is None else min(_MAX_UPDATE, limit // 4)
         if self._opened().loaded.index.arrays.nbytes > most:
@@ -410,21 +412,21 @@ class WarmNamespace:
         try:
             return update()
         except MemoryError:
-            # the image has its name; its index is made by a scan
+            # The image is saved; a scan makes its index.
             return None
 
     def hand_over(self) -> LoadedImage:
-        """Give away what is loaded, for the caller to go on with and to close its image; nothing is loaded after.
+        """Hand the loaded image to the caller, who must close it; nothing is loaded afterwards.
 
         Raises:
-            DigestMismatchError: the image is not what its digest file says.
-            ValueError: it was converted for this; nothing is loaded.
+            DigestMismatchError: the image does not match its digest file.
+            ValueError: the image was converted to another layout; nothing is loaded.
         """
         opened = self._opened()
         with self._step():
             opened.digest.confirm()
         if opened.loaded.image is not opened.image:
-            raise ValueError("an image in another layout is not given away")
+            raise ValueError("an image that was converted to another layout cannot be handed over")
         self._open = None
         opened.resources.pop_all()
         return opened.loaded
@@ -468,11 +470,11 @@ class WarmNamespace:
         try:
             self._load(path, arrays, SilentObserver())
         except (HdfsError, OSError, MemoryError) as error:
-            _LOG.warning("%s was saved, but cannot be kept open; it is loaded again later: %s", path, told(error))
+            _LOG.warning("%s was saved, but cannot be opened again now; it will be loaded later: %s", path, told(error))
 
     @contextmanager
     def _step(self, source: _OpSource | Transactions | None = None) -> Iterator[_OpenedImage]:
-        """A fault in the middle of a step leaves a namespace that may be half changed: it is let go of."""
+        """Release the namespace after a fault within a step: it may be half changed."""
         opened = self._opened()
         try:
             yield opened

@@ -1,4 +1,4 @@
-"""Compiles or loads the kernels by small merges, so that no checkpoint has to wait for it."""
+"""Warm-up: small merges that compile or load the kernels, so that checkpoints do not wait for this."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ _TXID_DIGITS = 19
 
 
 def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = None) -> float:
-    """Run what a checkpoint and `image dump` need, so that kept kernels are loaded; return the seconds it took.
+    """Load the kernels that a checkpoint and `image dump` need; return the duration in seconds.
 
-    Kernels that are missing are compiled now inside `compiled_kernels`, and in the background otherwise.
+    Missing kernels are compiled now inside `compiled_kernels`, and in the background otherwise.
 
     Args:
-        first: only what a merge without snapshots needs.
-        compiled: told how many kernels were compiled so far, after each.
+        first: only the kernels of a merge without snapshots.
+        compiled: called after each compiled kernel with the number so far.
 
     Raises:
-        HdfsError: a merge failed, as none should.
-        OSError: there is no room for temporary files.
+        HdfsError: a merge failed unexpectedly.
+        OSError: temporary files cannot be written.
     """
     started = time.monotonic()
     watched = install_listener("numba:compile", _Compilations(compiled)) if compiled is not None else nullcontext()
@@ -65,18 +65,18 @@ def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = Non
         image = folder / image_name(_FIRST - 1)
         image.write_bytes(_image())
         md5_path(image).write_bytes(format_md5(md5_of_file(image), image.name))
-        # Each merge finds what those before it left: snapshots, sections in memory, another layout, sub-sections.
+        # Each merge continues with the image of the one before: snapshots, compression, another layout, sub-sections.
         for step in _steps()[: 1 if first else None]:
             image = _merge(folder, image, step)
             if not first:
-                # as an image is in which something was healed
+                # As for an image in which something was healed.
                 verify_image(image)
         if not first:
-            # one kernel prints all other formats too
+            # One kernel prints all other formats too.
             with ImageFile.open(image, verify_md5=False) as opened:
                 for dump in (dump_delimited, dump_distribution, dump_corruption):
                     collections.deque(dump(ImageRecords(opened)), maxlen=0)
-        # The thread that does this is for longer segments.
+        # The checksum thread is only used for longer segments.
         segment = list_segments(folder)[0]
         data = np.frombuffer(segment.path.read_bytes(), np.uint8)
         check_frames(data, HEADER_SIZE, data.size, NO_END)
@@ -84,14 +84,14 @@ def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = Non
 
 
 class _Compilations(Listener):
-    """Counts what Numba compiles; what it loads is none."""
+    """Counter of the kernels that Numba compiles, without those that it loads."""
 
     def __init__(self, told: Callable[[int], None]) -> None:
         self._told = told
         self._count = 0
 
     def on_start(self, event: object) -> None:
-        """It counts when it is done."""
+        """Do nothing: a kernel counts when it is compiled."""
 
     def on_end(self, event: object) -> None:
         self._count += 1
@@ -100,7 +100,9 @@ class _Compilations(Listener):
 
 @dataclass(frozen=True, slots=True)
 class _WarmUpStep:
-    """Edits in the layout of the image before, and how the next image is written; None as that is."""
+    """Edits in the layout of the image before, and settings of the next image; None keeps the setting of the image
+    before.
+    """
 
     edits: list[ops.EditOp]
     layout: int = _LAYOUT
@@ -120,17 +122,17 @@ def _merge(folder: Path, image: Path, step: _WarmUpStep) -> Path:
     settings = MergeSettings(codec=step.codec, layout_version=step.new_layout, sub_sections=step.sub_sections)
     with WarmNamespace(settings) as namespace:
         namespace.load(image)
-        # tables that grow
+        # Grow the tables.
         namespace.namespace.tree.links.reserve_slots(_MORE)
         namespace.namespace.table.row_of.reserve(_MORE)
-        # who deleted what, which is looked for below renamed directories
+        # The lookup of deleters, which renamed directories need.
         namespace.namespace.tree.base.history.deleters(np.array([ROOT_INODE_ID]))
         namespace.apply(read_transactions([segment], first))
         return namespace.save([folder]).saved.paths[0]
 
 
 def _image() -> bytes:
-    """A root with a directory, and a file and an open one in it."""
+    """Make an image of a root with a directory that holds a file and an open file."""
     strings = StringTable.empty(0)
     owner = strings.serial("hdfs", StringKind.USER), strings.serial("supergroup", StringKind.GROUP)
     inodes = [
@@ -173,7 +175,7 @@ def _image() -> bytes:
 
 
 def _steps() -> list[_WarmUpStep]:
-    # for the plain functions, as nobody knows the owner
+    # An unknown owner, so that plain functions run.
     new = PermissionStatus("new", "new", 0o755)
 
     def mkdir(path: str, number: int) -> ops.EditOp:

@@ -1,3 +1,3 @@
-"""The fsimage file of an HDFS NameNode: frame, sections, records, string table, codecs and MD5 side file."""
+"""The fsimage file of an HDFS NameNode: frame, sections, records, string table, codecs and digest file."""
 
 from __future__ import annotations

@@ -25,21 +25,21 @@ _HUGE = 1 << 22
 
 
 class _Block(mmap.mmap):
-    """A mapping that lives as long as an array on it; `descriptor` is of its file, -1 for memory."""
+    """A mapping that exists as long as an array on it; `descriptor` is that of its file, -1 for memory."""
 
     descriptor = -1
 
 
 class ArrayAllocator:
-    """Hands out arrays of zeros, to several threads if need be; what is not in use any more goes back by itself.
+    """Allocator of arrays of zeros, usable by several threads; unused arrays are released automatically.
 
-    Memory that nothing was written to takes none, but counts. A file has its whole size on disk before it is mapped,
-    for a full disk would end the process later on.
+    Unwritten memory takes no space, but counts. A file gets its whole size on disk before it is mapped; otherwise a
+    full disk would kill the process later.
 
     Args:
-        limit: bytes of memory for all arrays at a time, None for no limit.
-        folder: for the files, which have no name in it; None is the system's default.
-        smallest: arrays of fewer bytes are always in memory, and do not count.
+        limit: bytes of memory for all arrays together, None for no limit.
+        folder: of the files, which have no names; None is the system's default.
+        smallest: arrays of fewer bytes are always in memory and do not count.
     """
 
     def __init__(self, limit: int | None = None, folder: Path | None = None, *, smallest: int = _SMALLEST) -> None:
@@ -51,22 +51,22 @@ class ArrayAllocator:
 
     @property
     def in_memory(self) -> int:
-        """Bytes of memory that the arrays in use may take."""
+        """Bytes of memory that the arrays may take."""
         with self._guard:
             return sum(len(block) for block in list(self._blocks) if block.descriptor < 0)
 
     @property
     def in_files(self) -> int:
-        """Bytes on disk that they take."""
+        """Bytes on disk that the arrays take."""
         with self._guard:
             return sum(len(block) for block in list(self._blocks) if block.descriptor >= 0)
 
     def zeros(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """An array of zeros.
+        """Return an array of zeros.
 
         Raises:
-            ImageStorageError: it goes into a file, and there is no room for it on the disk.
-            MemoryError: it does not, and there is no memory.
+            ImageStorageError: the array goes into a file, and the disk is full.
+            MemoryError: the array goes into memory, and memory is short.
         """
         size = math.prod(shape) if isinstance(shape, tuple) else shape
         wanted = np.dtype(dtype)
@@ -75,11 +75,11 @@ class ArrayAllocator:
         return np.frombuffer(self.block(size * wanted.itemsize), wanted, size).reshape(shape)
 
     def fits(self, more: int) -> bool:
-        """Whether so many more bytes of memory may be taken."""
+        """Return whether `more` bytes of memory may be taken."""
         return self._limit is None or more < self._smallest or self.in_memory + more <= self._limit
 
     def block(self, size: int) -> _Block:
-        """A mapping of so many bytes; raises as `zeros`."""
+        """Return a mapping of `size` bytes; raise as `zeros`."""
         with self._guard:
             block = memory(size, _Block) if self.fits(size) else self._file(size)
             if size >= self._smallest:
@@ -87,7 +87,7 @@ class ArrayAllocator:
             return block
 
     def longer(self, block: _Block, size: int) -> _Block | None:
-        """`block` with room for more bytes behind what it has; None where it can only be copied. Raises as `zeros`."""
+        """Return `block` enlarged to `size` bytes; None if it has to be copied. Raise as `zeros`."""
         with self._guard:
             return self._longer(block, size)
 
@@ -120,7 +120,7 @@ class ArrayAllocator:
         return self._map(descriptor, size)
 
     def _map(self, descriptor: int, size: int) -> _Block:
-        """Map a file that gets `size` bytes; the descriptor is closed with the mapping."""
+        """Map a file after giving it `size` bytes; the descriptor is closed with the mapping."""
         try:
             os.posix_fallocate(descriptor, 0, size)
             block = _Block(descriptor, size)
@@ -140,9 +140,9 @@ class ArrayAllocator:
 
 
 class GrowableArray:
-    """An array that gets longer where it lies, if nobody else looks at it; else it is copied.
+    """An array that grows in place if nothing else refers to it; otherwise it is copied.
 
-    It does not keep its array: who asked for it drops that one, and all views of it, before it grows.
+    It does not keep its array: the caller must drop the array and all views before `grow`.
     """
 
     def __init__(self, allocator: ArrayAllocator, dtype: npt.DTypeLike, size: int) -> None:
@@ -152,17 +152,17 @@ class GrowableArray:
 
     @property
     def array(self) -> npt.NDArray[Any]:
-        """All of it as it is now; what nobody wrote is zero."""
+        """The whole array at its present size; unwritten items are zero."""
         return np.frombuffer(self._block, self._dtype)
 
     def grow(self, used: int, needed: int, *, most: int | None = None) -> None:
-        """Make room for `needed` items, twice as many as before at least; the first `used` stay.
+        """Grow to `needed` items, and at least to twice the size; the first `used` items are kept.
 
         Args:
-            most: items that there will ever be; no room is made for more.
+            most: largest number of items that will ever be needed.
 
         Raises:
-            ImageStorageError, MemoryError: see `ArrayAllocator.zeros`; it is as before.
+            ImageStorageError, MemoryError: see `ArrayAllocator.zeros`; the array is unchanged.
         """
         item = self._dtype.itemsize
         wanted = max(needed, 2 * (len(self._block) // item))
@@ -176,7 +176,7 @@ class GrowableArray:
 
 
 def memory(size: int, kind: type[M], *, large_pages: bool = True) -> M:
-    """Zeros that count as memory of this process; raises MemoryError where there are none."""
+    """Map zeros that count as memory of this process; raise MemoryError if memory is short."""
     try:
         block = kind(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
@@ -187,16 +187,16 @@ def memory(size: int, kind: type[M], *, large_pages: bool = True) -> M:
 
 
 def _like_numpy(block: mmap.mmap) -> None:
-    """Ask for large pages, as NumPy does for its arrays; a system may have none."""
+    """Request large pages, as NumPy does for its arrays; a system may have none."""
     if len(block) >= _HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):
             block.madvise(mmap.MADV_HUGEPAGE)
 
 
 class BufferPool:
-    """Lends page-aligned buffers of `size` bytes; one is lent again when no view of it is left.
+    """Pool of page-aligned buffers of `size` bytes; a buffer returns to the pool when its last view is released.
 
-    `made` counts them: as many as were ever lent at once.
+    `made` counts the buffers: the maximum that was in use at once.
     """
 
     def __init__(self, size: int) -> None:
@@ -205,13 +205,13 @@ class BufferPool:
         self.made = 0
 
     def take(self) -> memoryview:
-        """A buffer with anything in it; raises MemoryError where there is no memory."""
+        """Return a buffer with arbitrary contents; raise MemoryError if memory is short."""
         try:
             buffer = self._free.pop()
         except IndexError:
             buffer = memory(self._size, mmap.mmap)
             self.made += 1
-        # views refer to the array, and the array's end is what tells that there are none
+        # All views refer to the array, so its finalizer runs after the last one.
         array = np.frombuffer(buffer, np.uint8)
         weakref.finalize(array, self._free.append, buffer).atexit = False
         return array.data

@@ -1,8 +1,8 @@
-"""Codec of a new image: some are written only where a NameNode has written the old image with them.
+"""Choice of the codec of a new image: some are used only if a NameNode wrote the old image with them.
 
-A NameNode that lacks the library of a codec cannot load such an image, and cannot write one: saving fails there. So an
-old image with the codec shows that its NameNode has the library. Sources: SnappyCodec, Lz4Codec and ZStandardCodec of
-hadoop-common, and the dependencies of its pom.xml.
+A NameNode without the library of a codec can neither load nor save such an image. So an old image with the codec shows
+that its NameNode has the library. Sources: SnappyCodec, Lz4Codec and ZStandardCodec of hadoop-common, and the
+dependencies of its pom.xml.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ DEFAULT_CODEC = codec_class_name("default")
 
 @dataclass(frozen=True, slots=True)
 class CodecLibrary:
-    """What a NameNode needs for a codec; `bundled` is the first layout whose releases bring it along, None for none."""
+    """Library that a NameNode needs for a codec; `bundled` is the first layout whose releases include it, None for
+    none.
+    """
 
     name: str
     bundled: LayoutVersion | None = None
@@ -25,7 +27,7 @@ class CodecLibrary:
 
 _LIBRARIES = {
     codec_class_name("snappy"): CodecLibrary(
-        # 3.3.1 brings it along too, and 3.3.0 has the same layout
+        # 3.3.1 includes it too, but has the same layout as 3.3.0.
         "Hadoop 3.3.1 or newer, or the native Hadoop library with Snappy",
         LayoutVersion.NVDIMM_SUPPORT,
     ),
@@ -35,11 +37,11 @@ _LIBRARIES = {
 
 
 def library_of(codec: str, layout_version: int | None = None) -> str:
-    """What a NameNode needs for a codec beyond its release, "" for nothing.
+    """Return the library that a NameNode needs for a codec in addition to its release, "" for none.
 
     Args:
         codec: class name, "" for none.
-        layout_version: of its images; None if unknown, which counts as a new one.
+        layout_version: of its images; None if unknown, which counts as a new layout.
     """
     library = _LIBRARIES.get(codec)
     if library is None:
@@ -49,12 +51,12 @@ def library_of(codec: str, layout_version: int | None = None) -> str:
 
 
 def class_of(codec: str) -> str:
-    """The last part of a codec's class name."""
+    """Return the last part of a codec's class name."""
     return codec.rpartition(".")[2]
 
 
 def advice_on_codec(codec: str, layout_version: int | None = None) -> str:
-    """What an operator has to know of a codec that needs a library; "" for other codecs."""
+    """Return advice for the operator about a codec that needs a library; "" for other codecs."""
     library = library_of(codec, layout_version)
     return library and (
         f"A NameNode reads {class_of(codec)} only with {library}. The checkpointer writes it where the NameNode's own "
@@ -66,7 +68,7 @@ def codec_to_write(wanted: str | None, base: str, layout_version: int) -> str:
     """Return the class name of the codec for a new image.
 
     Args:
-        wanted: as configured; None for that of the base image.
+        wanted: the configured codec; None for that of the base image.
         base: codec of the image that edits are merged into.
         layout_version: of the new image.
     """

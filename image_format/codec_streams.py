@@ -19,7 +19,7 @@ from image_format.errors import CodecError
 Buffer = bytes | bytearray | memoryview
 
 _LENGTH = Struct(">i")
-# What a chunk gives at most for each of its bytes, and beside that: a damaged length takes no more memory.
+# Largest output for each byte of a chunk, plus a constant: limits the memory that a damaged length can take.
 _SNAPPY_RATIO = 22
 _LZ4_RATIO = 255
 _SLACK = 64
@@ -30,11 +30,11 @@ def compress_snappy(block: Buffer) -> bytes:
 
 
 def expand_snappy(chunk: Buffer, limit: int) -> bytes:
-    """Raises ValueError where the chunk is damaged or gives more than `limit` bytes."""
+    """Expand a chunk; raise ValueError if it is damaged or gives more than `limit` bytes."""
     length = cramjam.snappy.decompress_raw_len(chunk)
     if length > _room(chunk, limit, _SNAPPY_RATIO):
         raise ValueError("it is longer than its block, or than its bytes can give")
-    # Where there is no memory, the call that makes the room itself ends the process.
+    # The library's own allocation would end the process if memory is short.
     room = bytearray(length)
     size = cramjam.snappy.decompress_raw_into(chunk, room)
     return bytes(memoryview(room)[:size])
@@ -45,9 +45,9 @@ def compress_lz4(block: Buffer) -> bytes:
 
 
 def expand_lz4(chunk: Buffer, limit: int) -> bytes:
-    """Raises ValueError where the chunk is damaged or gives more than `limit` bytes."""
+    """Expand a chunk; raise ValueError if it is damaged or gives more than `limit` bytes."""
     room = bytearray(_room(chunk, limit, _LZ4_RATIO))
-    # The call that returns new bytes would fill them up with zeros.
+    # The call that returns new bytes would fill them with zeros.
     size = cramjam.lz4.decompress_block_into(chunk, room, output_len=len(room))
     return bytes(memoryview(room)[:size])
 
@@ -57,9 +57,9 @@ def _room(chunk: Buffer, limit: int, ratio: int) -> int:
 
 
 class BlockDecompressor:
-    """Reads one stream; `expand` turns a raw chunk into at most so many bytes.
+    """Decompressor of one stream; `expand` turns a raw chunk into at most the given number of bytes.
 
-    A stream has no end mark, so one that is cut between two blocks is only noticed by what reads its content.
+    A stream has no end mark: if it is cut between two blocks, only the reader of its content notices.
     """
 
     def __init__(self, expand: Callable[[Buffer, int], bytes]) -> None:
@@ -97,17 +97,17 @@ class BlockDecompressor:
 
 _INPUT = 256 * 1024
 _CHUNK = 1024 * 1024
-# The library gives all that its input holds at once: 128 KiB at most for a block, which four bytes can stand for.
+# The library expands all its input at once: a block gives up to 128 KiB, and four bytes may encode it.
 _ZSTD_BLOCKS = 8
 _ZSTD_INPUT = 128
 _ZSTD_BLOCK_HEADER = 3
 _ZSTD_RUN = 1
-# Each thread has a job of several MiB in memory.
+# Each thread needs several MiB of memory.
 _ZSTD_MAX_THREADS = 8
 
 
 class Bzip2Decompressor:
-    """Reads one .bz2 stream."""
+    """Decompressor of one .bz2 stream."""
 
     def decompress_iter(self, buffer: memoryview) -> Iterator[bytes]:
         stream = bz2.BZ2Decompressor()
@@ -130,7 +130,7 @@ class Bzip2Decompressor:
 
 
 class ZstdCompressor:
-    """One Zstandard frame at the library's default level 3, as Hadoop's, made by threads of the library.
+    """Compressor of one Zstandard frame at the library's default level 3, as Hadoop's, with threads of the library.
 
     Args:
         threads: 0 for one on each core; the frame does not depend on it.
@@ -151,12 +151,12 @@ class ZstdCompressor:
         return rest
 
     def close(self) -> None:
-        """Stop the threads, which end with the library's object."""
+        """Stop the threads, by releasing the library's object."""
         self._stream = None
 
 
 class ZstdDecompressor:
-    """Reads one Zstandard frame."""
+    """Decompressor of one Zstandard frame."""
 
     def decompress_iter(self, buffer: memoryview) -> Iterator[bytes]:
         stream = zstandard.ZstdDecompressor().decompressobj()
@@ -179,7 +179,7 @@ class ZstdDecompressor:
 
 
 def _zstd_inputs(buffer: memoryview) -> Iterator[memoryview]:
-    """A frame in pieces that give little at once: a few blocks each, or a few bytes where it is no frame."""
+    """Yield a frame in pieces with limited output: a few blocks each, or a few bytes if it is not a frame."""
     start = end = _zstd_header(buffer)
     yield buffer[:start]
     last, blocks = not start, 0
@@ -196,7 +196,7 @@ def _zstd_inputs(buffer: memoryview) -> Iterator[memoryview]:
 
 
 def _zstd_header(buffer: memoryview) -> int:
-    """Bytes before the first block, 0 where it is no frame."""
+    """Return the number of bytes before the first block, 0 if it is not a frame."""
     if len(buffer) < 5 or bytes(buffer[:4]) != zstandard.FRAME_HEADER:
         return 0
     descriptor = buffer[4]

@@ -24,43 +24,43 @@ Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
 
 _PACKAGE = "org.apache.hadoop.io.compress."
-# input given to zlib at once, and the largest chunk a decompressor yields
+# Input that zlib gets at once, and the largest chunk that a decompressor yields.
 _INPUT = 256 * 1024
 _CHUNK = 1024 * 1024
-# What a stream may give for each of its bytes, and beside that: those of NameNodes give some 5, and 30 at most.
+# Largest output for each byte of a stream, plus a constant: a NameNode's streams give about 5, at most 30.
 _MAX_RATIO = 200
 _MAX_EXTRA = 64 * 1024 * 1024
 
 
 class Compressor(Protocol):
-    """Makes one compressed stream: the pieces of `compress` in order, then that of `finish`."""
+    """Compressor of one stream: the results of `compress` in order, then that of `finish`."""
 
     def compress(self, buffer: Buffer, /) -> bytes | memoryview: ...
 
     def finish(self) -> bytes: ...
 
     def close(self) -> None:
-        """Let go of threads, also where the stream is given up before `finish`."""
+        """Release threads, also if the stream is abandoned before `finish`."""
 
 
 class MakeCompressor(Protocol):
-    """Begins a stream that so many threads compress, 0 for one on each core; its bytes do not depend on that."""
+    """Factory of compressors with a number of threads, 0 for one on each core; the bytes do not depend on it."""
 
     def __call__(self, threads: int = 0, /) -> Compressor: ...
 
 
 class Decompressor(Protocol):
-    """Reads one compressed stream that must fill `buffer` exactly; yields chunks of bounded size."""
+    """Decompressor of one stream that must fill `buffer` exactly; yields chunks of bounded size."""
 
     def decompress_iter(self, buffer: memoryview, /) -> Iterator[bytes | memoryview]:
-        """Raises `CodecError`, its offset counted from the start of `buffer`, when the stream is damaged."""
+        """Yield the chunks; raise `CodecError` with an offset in `buffer` if the stream is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """One entry of the registry: the name in the FileSummary, and what makes new streams.
+    """Entry of the registry: the name in the FileSummary, and factories of streams.
 
-    `quick` says that decompressing takes less time than moving the bytes once more, which several threads have to.
+    `quick` means that decompression is faster than the additional copy that several threads need.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Codec:
 
 
 class _Identity:
-    """Bytes as they are, for images without a codec."""
+    """Unchanged bytes, for images without a codec."""
 
     def __init__(self, threads: int = 0) -> None: ...
 
@@ -88,7 +88,7 @@ class _Identity:
 
 
 class _ZlibDecompressor:
-    """Reads a zlib or gzip stream, as `wbits` says."""
+    """Decompressor of a zlib or gzip stream, depending on `wbits`."""
 
     def __init__(self, wbits: int) -> None:
         self._stream = zlib.decompressobj(wbits)
@@ -105,7 +105,7 @@ class _ZlibDecompressor:
                 if end < len(buffer):
                     raise CodecError("bytes follow the end of the compressed stream", offset=end)
                 return
-        # output may be pending when the last input was taken and the chunk was full
+        # Output may be pending if the last chunk was full.
         while chunk := self._step(b"", len(buffer)):
             yield chunk
         if not self._stream.eof:
@@ -124,15 +124,15 @@ CODECS: dict[str, Codec] = {}
 def register_codec(
     name: str, compressor: MakeCompressor, decompressor: Callable[[], Decompressor], *, quick: bool = False
 ) -> None:
-    """Make a codec known under the class name that stands in the FileSummary; `quick` as in `Codec`."""
+    """Register a codec under the class name in the FileSummary; `quick` as in `Codec`."""
     CODECS[name] = Codec(name, compressor, decompressor, quick)
 
 
 def find_codec(name: str, file: str = "") -> Codec:
-    """The codec of that class name; "" is no compression.
+    """Return the codec of a class name; "" is no compression.
 
     Raises:
-        UnsupportedCodecError: none is registered under that name.
+        UnsupportedCodecError: the name is not registered.
     """
     codec = CODECS.get(name)
     if codec is None:
@@ -142,7 +142,7 @@ def find_codec(name: str, file: str = "") -> Codec:
 
 
 def expand(name: str, stored: memoryview, file: str = "") -> Iterator[bytes | memoryview]:
-    """The bytes of one compressed stream, in chunks of bounded size.
+    """Yield the bytes of one compressed stream, in chunks of bounded size.
 
     Args:
         name: class name of the codec.
@@ -150,8 +150,8 @@ def expand(name: str, stored: memoryview, file: str = "") -> Iterator[bytes | me
         file: for errors.
 
     Raises:
-        CodecError: it is damaged, or gives more than 64 MiB and 200 bytes for each of its own; `offset` counts from
-            its start.
+        CodecError: the stream is damaged, or gives more than 64 MiB plus 200 bytes for each of its bytes; `offset` is
+            relative to its start.
         UnsupportedCodecError: see `find_codec`.
     """
     left = _MAX_EXTRA + _MAX_RATIO * len(stored)
@@ -176,10 +176,10 @@ CODEC_SHORT_NAMES = {
 
 
 def codec_class_name(name: str) -> str:
-    """Hadoop's class name for a short name such as "gzip" ("none" gives ""), or a class name as it is.
+    """Return Hadoop's class name for a short name such as "gzip" ("none" gives ""); a class name is returned unchanged.
 
     Raises:
-        UnsupportedCodecError: neither is known.
+        UnsupportedCodecError: the name is unknown.
     """
     chosen = CODEC_SHORT_NAMES.get(name.lower(), name)
     if chosen not in CODECS or not name:

@@ -29,19 +29,19 @@ import numpy as np
 from hadoop_common.file_ranges import reserve, start_write_back, write_back
 
 _BOUND = 0.25
-"""The disk is waited for if that takes so much of the time."""
+"""Share of the time spent waiting from which the disk counts as the bottleneck."""
 _BETTER = 1.1
 _SETTLED = 64
 
 
 class WriteModeChooser:
-    """The way of the next stretch.
+    """Choice of the mode of the next stretch.
 
     Args:
-        direct: whether there is a way past the cache; without one there is nothing to decide.
+        direct: whether the file system supports direct writes.
 
     Attributes:
-        direct: whether the stretch goes past the cache.
+        direct: whether the stretch is written past the cache.
     """
 
     def __init__(self, direct: bool) -> None:
@@ -53,15 +53,15 @@ class WriteModeChooser:
 
     @property
     def measures(self) -> bool:
-        """Whether the stretch has to be on the disk at its end, for `ended` to be told its time."""
+        """Whether the stretch must be on the disk at its end, because `ended` needs its time."""
         return self._both and not self._settled
 
     def no_direct(self) -> None:
-        """There is no way past the cache after all."""
+        """Note that direct writes fail."""
         self.direct = self._both = False
 
     def ended(self, size: int, seconds: float, waited: float) -> None:
-        """A stretch of `size` bytes took so long, `waited` seconds of that for the disk; the next one begins."""
+        """Note the end of a stretch of `size` bytes that took `seconds`, `waited` of these for the disk."""
         if not self._both or seconds <= 0:
             return
         if self._settled:
@@ -83,32 +83,32 @@ _BUFFER = 4 * 1024 * 1024
 _IN_FLIGHT = 4
 _STRETCH = 16 * _BUFFER
 _DIRTY = 8 * _BUFFER
-"""Bytes behind which what was written through the page cache has to be on the disk."""
+"""Bytes in the page cache that need not be on the disk yet."""
 _MIN_FREE = 1 << 30
-"""Where a disk has less free, no room is taken before it is needed: others write there, too."""
+"""With less free space in bytes, no space is reserved ahead: other processes write there, too."""
 
 
 class DirectFile:
-    """Writes a new file, or replaces one that is there, past the page cache (O_DIRECT of open(2)) or through it.
+    """Writer of a new file, or of one that it replaces.
 
     The image is not read again soon, and other processes need the page cache more. So the page cache is used only where
     it is faster, and holds at most 32 MiB of the file. Either way fsync finds little left to do. File systems without
     O_DIRECT use only the page cache.
 
-    Memory: 16 MiB. A write that fails is told by the next call, or by `sync`.
+    It uses 16 MiB of memory. A failed write is raised by the next call, or by `sync`.
 
     Args:
         path: of the file.
 
     Raises:
-        OSError: it cannot be created.
+        OSError: the file cannot be created.
     """
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         self._direct = _open_direct(path)
         self._ways = WriteModeChooser(self._direct >= 0)
-        # pages are aligned as O_DIRECT wants it; NumPy lets other threads go on while it copies
+        # Pages have the alignment of O_DIRECT; NumPy releases the GIL while it copies.
         memory = np.frombuffer(mmap.mmap(-1, _IN_FLIGHT * _BUFFER), np.uint8)
         self._buffers = memory.reshape(_IN_FLIGHT, _BUFFER)
         self._number = self._filled = 0
@@ -121,7 +121,7 @@ class DirectFile:
         """Append bytes.
 
         Raises:
-            OSError: they, or some before, cannot be written.
+            OSError: these or earlier bytes cannot be written.
         """
         while part:
             count = min(len(part), _BUFFER - self._filled)
@@ -133,13 +133,13 @@ class DirectFile:
                 self._hand_on()
 
     def sync(self) -> None:
-        """Write what is left and have it on the disk.
+        """Write the remaining bytes and sync the file.
 
         Raises:
-            OSError: that failed, or a write before did.
+            OSError: this or an earlier write failed.
         """
         self._wait(0)
-        # the last bytes fill no whole block
+        # The last bytes do not fill a block.
         end = self._given + self._filled
         self._put(self._descriptor, self._buffers[self._number].data[: self._filled], self._given)
         if self._reserved > end:
@@ -147,8 +147,8 @@ class DirectFile:
         os.fsync(self._descriptor)
 
     def close(self) -> None:
-        """Close the file; what was not synced may be lost."""
-        # no descriptor may be closed, and used for another file, under a write
+        """Close the file; bytes that were not synced may be lost."""
+        # A descriptor must not be closed, and reused for another file, during a write.
         self._threads.shutdown()
         for descriptor in (self._descriptor, self._direct):
             if descriptor >= 0:
@@ -156,7 +156,7 @@ class DirectFile:
         self._descriptor = self._direct = -1
 
     def _hand_on(self) -> None:
-        """Have a full buffer written, and wait until the next one is free."""
+        """Submit a full buffer, and wait until the next one is free."""
         self._reserve_ahead()
         buffer = self._buffers[self._number].data
         task = self._write_direct if self._ways.direct else self._write_cached
@@ -170,14 +170,16 @@ class DirectFile:
             self._wait(_IN_FLIGHT - 1)
 
     def _wait(self, left: int) -> None:
-        """Wait until so many writes are in flight, the oldest first."""
+        """Wait for the oldest writes until only `left` are in flight."""
         started = time.monotonic()
         while len(self._in_flight) > left:
             self._in_flight.popleft().result()
         self._waited += time.monotonic() - started
 
     def _reserve_ahead(self) -> None:
-        """Writes behind the end of a file wait for each other; in room that it has already they need not."""
+        """Reserve space: direct writes past the end of a file wait for each other, writes into reserved space do
+        not.
+        """
         if self._ways.direct and self._given >= self._reserved:
             space = os.fstatvfs(self._descriptor)
             if space.f_bavail * space.f_frsize >= _MIN_FREE and reserve(self._descriptor, self._given, _STRETCH):
@@ -208,10 +210,10 @@ class DirectFile:
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
-            # Some file systems open a file so and do not write it so.
+            # Some file systems open a file with O_DIRECT but cannot write it so.
             self._ways.no_direct()
             count = 0
-        # the rest is no whole number of blocks any more
+        # The rest is not a whole number of blocks any more.
         self._put(self._descriptor, part[count:], offset + count)
 
     def _write_cached(self, part: memoryview, offset: int) -> None:
@@ -230,7 +232,7 @@ class DirectFile:
 
 
 def _open_direct(path: Path) -> int:
-    """A descriptor that writes past the page cache, -1 where the file system has none."""
+    """Return a descriptor that writes past the page cache, -1 if the file system has none."""
     if not _DIRECT:
         return -1
     try:

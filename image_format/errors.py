@@ -1,4 +1,4 @@
-"""The errors of the fsimage: one small tree, each error naming file, section and byte offset."""
+"""Errors of the fsimage; each one has file, section and byte offset."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ _OTHER_COPY = "Use an intact copy of the image, for example one from another nam
 
 
 class ImageFormatError(HdfsError):
-    """An fsimage, or a side file of it, that cannot be used.
+    """An fsimage or its digest file cannot be used.
 
-    `file` and `section` are "" and `offset` is None where they do not apply. `offset` counts bytes from the
-    start of the file, or of the decompressed section when `decompressed` is set. `detail` is the message
-    without them.
+    `file` and `section` are "" and `offset` is None if they do not apply. `offset` is in bytes from the start of the
+    file, or of the decompressed section if `decompressed` is set. `detail` is the message without them.
     """
 
     exit_code: ClassVar[int] = EXIT_BAD_IMAGE
@@ -43,11 +42,11 @@ class ImageFormatError(HdfsError):
 
 
 class BadMagicError(ImageFormatError):
-    """The file does not start with HDFSIMG1: not an fsimage in protobuf format."""
+    """The file does not start with HDFSIMG1, so it is not an fsimage in protobuf format."""
 
 
 class TruncatedImageError(ImageFormatError):
-    """The file is too short for what it says it holds."""
+    """The file is shorter than its contents require."""
 
 
 class SummaryError(ImageFormatError):
@@ -55,27 +54,27 @@ class SummaryError(ImageFormatError):
 
 
 class DigestMismatchError(ImageFormatError):
-    """The file's MD5 is not the one its side file names, or the side file is unusable."""
+    """The file's MD5 differs from that in its digest file, or the digest file is unusable."""
 
 
 class MissingDigestError(DigestMismatchError):
-    """No `.md5` file lies beside the image."""
+    """The image has no `.md5` file."""
 
 
 class MissingSectionError(ImageFormatError):
-    """A section that every image has is not in the FileSummary."""
+    """The FileSummary lacks a required section."""
 
 
 class TransactionIdError(ImageFormatError):
-    """NS_INFO's transactionId is not the txid in the file's name."""
+    """NS_INFO's transactionId differs from the txid in the file's name."""
 
 
 class RecordError(ImageFormatError):
-    """A record of a section is cut, cannot be parsed or holds an impossible value."""
+    """A record of a section is truncated, cannot be parsed or has an impossible value."""
 
 
 class InconsistentHistoryError(RecordError):
-    """What snapshots keep leads to what is missing, as NameNodes themselves leave it; each record is whole."""
+    """Snapshots refer to missing inodes, as NameNodes themselves may leave them; each record is valid."""
 
 
 class CodecError(ImageFormatError):
@@ -83,14 +82,14 @@ class CodecError(ImageFormatError):
 
 
 class UnsupportedLayoutError(ImageFormatError):
-    """A layout version this software does not know."""
+    """The layout version is unknown."""
 
     exit_code: ClassVar[int] = EXIT_UNSUPPORTED
     default_hint: ClassVar[str] = "Let a NameNode of the release that wrote the image make the checkpoint."
 
 
 class UnsupportedConversionError(ImageFormatError):
-    """An image holds what the layout it is to be converted to has no place for."""
+    """The target layout of a conversion cannot store a part of the image."""
 
     exit_code: ClassVar[int] = EXIT_UNSUPPORTED
     default_hint: ClassVar[str] = (
@@ -99,7 +98,7 @@ class UnsupportedConversionError(ImageFormatError):
 
 
 class UnsupportedCodecError(ImageFormatError):
-    """A compression codec this software does not know."""
+    """The compression codec is unknown."""
 
     exit_code: ClassVar[int] = EXIT_UNSUPPORTED
     default_hint: ClassVar[str] = (
@@ -109,7 +108,7 @@ class UnsupportedCodecError(ImageFormatError):
 
 
 class ImageStorageError(HdfsError):
-    """The operating system refused to read or write an image or a spool file."""
+    """The operating system could not read or write an image or a spool file."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
 
@@ -119,9 +118,9 @@ _E = TypeVar("_E", bound=ImageFormatError)
 
 @dataclass(frozen=True, slots=True)
 class BufferOrigin:
-    """Where a buffer comes from, so that its decoder can say where a fault lies.
+    """Origin of a buffer, with which its decoder reports the location of a fault.
 
-    `base` is the absolute offset of the buffer's first byte; None when the buffer is a decompressed section.
+    `base` is the offset of the buffer's first byte in the file; None if the buffer is a decompressed section.
     """
 
     file: str = ""
@@ -129,7 +128,7 @@ class BufferOrigin:
     base: int | None = 0
 
     def error(self, kind: type[_E], message: str, offset: int, hint: str = "") -> _E:
-        """An error of `kind` for the byte at `offset` of the buffer."""
+        """Return an error of class `kind` for the byte at `offset` of the buffer."""
         return kind(
             message,
             file=self.file,

@@ -1,4 +1,4 @@
-"""Whether snapshots and references of an image lead to what is there: what a NameNode that loads it relies on."""
+"""Check that snapshots and references of an image lead to existing inodes, as a NameNode that loads it requires."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from image_format.kernels.history_check import first_misfit
 from image_format.proto import fsimage_pb2 as pb
 
 _ROOT_ENTRY = 12
-"""Bytes that SNAPSHOT_DIFF has at most where there are no snapshots: an entry without diffs for the root."""
+"""Largest size of SNAPSHOT_DIFF in bytes without snapshots: an entry without diffs for the root."""
 
 
 def check_history(index: ImageIndex) -> None:
-    """One pass over SNAPSHOT_DIFF, with a search for every created name; nothing where there are no snapshots.
+    """Check an image in one pass over SNAPSHOT_DIFF, with a search for every created name; skipped without snapshots.
 
     Raises:
-        InconsistentHistoryError: a list leads nowhere, or two lists or references to the same inode.
+        InconsistentHistoryError: a list leads to a missing inode, or two lists or references lead to the same inode.
     """
     history = index.history
     if history.size <= _ROOT_ENTRY and not history.reference_count:
@@ -40,7 +40,7 @@ def _check_lists(index: ImageIndex, history: HistoryIndex) -> None:
         deleted = np.empty(count, np.int64)
     for inode_id in _twins(deleted[:count]).tolist():
         if index.kind(inode_id) == pb.INode.SYMLINK:
-            # copies of a link share its record, and a NameNode loads that
+            # Copies of a link share its record, and a NameNode loads them.
             continue
         what = f"inode {inode_id} is in two deleted lists"
         raise index.place("SNAPSHOT_DIFF").error(InconsistentHistoryError, what, 0)

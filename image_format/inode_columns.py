@@ -1,4 +1,4 @@
-"""INode records as columns: what one decoded run of an INODE section holds."""
+"""INode records as columns."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Ids = npt.NDArray[np.int64]
 
 
 class InodeColumns(NamedTuple):
-    """An int64 array a field, in the order of the records; fields that a kind of inode does not have are 0.
+    """Int64 arrays by field, in the order of the records; fields that a kind of inode does not have are 0.
 
     Attributes:
         id: inode id.
         kind: FILE, DIRECTORY or SYMLINK of `kernels.inode`.
-        permission: fixed64 of owner, group and mode (`permission.unpack_permission`), its bits as they are.
+        permission: bits of the fixed64 of owner, group and mode (`permission.unpack_permission`).
         length: bytes in all blocks.
         mtime, atime: milliseconds since 1970.
-        replication: as the record has it, 0 where it does not, as in that of a striped file.
+        replication: 0 if the record has none, for example for a striped file.
         block_size: preferred size in bytes.
-        storage_policy, ec_policy: numbers in a file's record, -1 where it has none; directories have them as xattrs.
+        storage_policy, ec_policy: ids in a file's record, -1 for none; directories have them as xattrs.
         ns_quota, ds_quota: of directories; -1 for none.
-        name_start, name_size: where the local name lies in the section, in bytes.
+        name_start, name_size: offset and size of the local name in the section, in bytes.
         has_xattrs: 1 for a directory with extended attributes.
     """
 
@@ -53,7 +53,7 @@ def read_inode_columns(buffer: Bytes, offsets: Ids, place: BufferOrigin) -> Inod
     """Decode the delimited INode records at `offsets` of an INODE section.
 
     Raises:
-        RecordError: one of them is damaged.
+        RecordError: a record is damaged.
     """
     out = np.empty((COLUMNS, offsets.size), np.int64)
     damaged = int(decode_columns(buffer, offsets, out))

@@ -26,10 +26,10 @@ _FIRST_SIZE = 1 << 10
 
 
 class IdTable:
-    """Rows by inode id; nothing is ever taken out.
+    """Rows by inode id; entries are never removed.
 
     Args:
-        allocator: for its array.
+        allocator: of its array.
 
     Attributes:
         slots: pairs of id and row, see `kernels.tables.find_number`.
@@ -41,12 +41,12 @@ class IdTable:
         self.count = 0
 
     def get(self, inode_id: int) -> int | None:
-        """The row, None where the id has none."""
+        """Return the row of an id, None if it has no row."""
         row = int(find_number(self.slots, inode_id))
         return None if row == UNKNOWN else row
 
     def get_all(self, inode_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The row of each, `UNKNOWN` where an id has none."""
+        """Return the row of each id, `UNKNOWN` for ids without a row."""
         found: npt.NDArray[np.int64] = find_numbers(self.slots, inode_ids)
         return found
 
@@ -54,19 +54,19 @@ class IdTable:
         return int(find_number(self.slots, inode_id)) != UNKNOWN
 
     def add(self, inode_id: int, row: int) -> None:
-        """Set the row of an id that has none."""
+        """Set the row of an id that has no row."""
         self.reserve(1)
         put_number(self.slots, inode_id, row)
         self.count += 1
 
     def reserve(self, more: int) -> None:
-        """Make room for so many more ids: three of four places are filled at most."""
+        """Reserve space for `more` ids; at most three of four places are filled."""
         size = self.slots.shape[0]
         while (self.count + more) * 4 > size * 3:
             size *= 2
         if size != self.slots.shape[0]:
             wider = self._allocator.zeros((size, 2), np.int64)
-            # Pages come faster in their order than as hashes want them.
+            # Touching the pages in order is faster than in the order of hashes.
             wider.fill(0)
             move_numbers(self.slots, wider)
             self.slots = wider
@@ -80,15 +80,16 @@ _NO_BYTES = np.zeros(0, np.uint8)
 
 
 class BytesTable:
-    """Byte strings in the order in which they came, each with a number from 0 on; groups keep them apart.
+    """Byte strings in the order of their insertion, each with a number from 0 on; equal strings may exist in several
+    groups.
 
     Args:
-        allocator: for its arrays.
+        allocator: of its arrays.
 
     Attributes:
-        items: `LINK_DTYPE`, the first `count` of which are in use: `directory` is the group, `row` a value.
+        items: array of `LINK_DTYPE`, the first `count` items are used: `directory` is the group, `row` a value.
         slots: see `kernels.tables.find_link`.
-        arena: the bytes, the first `used` of which are in use.
+        arena: the bytes of the strings; the first `used` bytes are used.
     """
 
     def __init__(self, allocator: ArrayAllocator) -> None:
@@ -104,16 +105,16 @@ class BytesTable:
         self.used = 0
 
     def find(self, key: bytes, group: int = 0) -> int:
-        """Number of `key`, -1 where it has none."""
+        """Return the number of `key`, -1 if it is not in the table."""
         wanted = np.frombuffer(key, np.uint8)
         hashed = hash_name(group, wanted, 0, wanted.size)
         return int(find_link(self.slots, self.items, self.arena, hashed, group, wanted, 0, wanted.size))
 
     def add(self, key: bytes, group: int = 0, value: int = 0) -> int:
-        """The next number for a `key` that has none.
+        """Add a new `key` and return its number.
 
         Raises:
-            ValueError: it has more than 65535 bytes.
+            ValueError: the key has more than 65535 bytes.
         """
         if len(key) > _MAX_LENGTH:
             raise ValueError(f"a string of {len(key)} bytes is too long")
@@ -128,7 +129,7 @@ class BytesTable:
         return number
 
     def add_all(self, keys: Sequence[bytes], groups: Sequence[int]) -> None:
-        """The next numbers for keys, each in its group, that have none; as `add`, but quick for many."""
+        """Add new keys, each in its group; as `add`, but fast for many."""
         if max(map(len, keys), default=0) > _MAX_LENGTH:
             raise ValueError("a string is too long")
         data = b"".join(keys)
@@ -142,13 +143,13 @@ class BytesTable:
         self.count, self.used = behind, int(ends[-1])
 
     def key(self, number: int) -> bytes:
-        """The bytes of a number."""
+        """Return the key with a number."""
         item = self.items[number]
         start = int(item["name_offset"])
         return self.arena[start : start + int(item["name_length"])].tobytes()
 
     def reserve(self, more: int, size: int) -> None:
-        """Make room for so many more strings, of `size` bytes together."""
+        """Reserve space for `more` strings of `size` bytes in total."""
         needed = self.count + more
         if needed > self.items.size:
             self.items = _NO_LINKS
@@ -167,7 +168,7 @@ class BytesTable:
             places *= 2
         if places != self.slots.size:
             slots = self._allocator.zeros(places, np.int64)
-            # Pages come faster in their order than as hashes want them.
+            # Touching the pages in order is faster than in the order of hashes.
             slots.fill(0)
             move_links(self.slots, slots)
             self.slots = slots

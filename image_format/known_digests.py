@@ -1,10 +1,10 @@
-"""What this process knows of image files that it wrote or verified: nothing is read twice while nobody touches a file.
+"""Results that this process remembers about image files, so that an unchanged file is not read twice.
 
-That is the digest of a file, and whether a NameNode loads it.
+The results are the digest of a file, and whether a NameNode can load it.
 
-A file is known by device, inode, size and both times of change. Whoever writes to it, renames it or puts another in its
-place changes one of these, so there is nothing to forget; a disk that changes bytes by itself is found by
-`checkpointer image verify`, which always reads them.
+A file is identified by device, inode, size and both times of change. Every write, rename or replacement changes one of
+these, so results never become stale. `checkpointer image verify` always reads the bytes, and so detects a disk that
+changes them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _guard = threading.Lock()
 
 
 def identity_of(found: os.stat_result) -> FileIdentity:
-    """What tells a file, as it is now, from others and from itself before a change."""
+    """Return the identity of a file, which changes with every change of the file."""
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def identity_at(path: Path) -> FileIdentity | None:
-    """The identity of the file at `path`, None where it cannot be looked at."""
+    """Return the identity of the file at `path`, None if it cannot be read."""
     try:
         return identity_of(path.stat())
     except OSError:
@@ -36,9 +36,9 @@ def identity_at(path: Path) -> FileIdentity | None:
 
 
 def remember_digest(path: Path, md5: bytes) -> None:
-    """A file under its final name has this digest: it was taken of the bytes, not read from a `.md5` file.
+    """Remember the digest of a file under its final name, computed from its bytes.
 
-    One that cannot be looked at is not remembered.
+    Nothing is remembered if the identity cannot be read.
     """
     identity = identity_at(path)
     if identity is None:
@@ -51,16 +51,16 @@ def remember_digest(path: Path, md5: bytes) -> None:
 
 
 def known_digest(identity: FileIdentity) -> bytes | None:
-    """MD5 (16 bytes) of a file of this identity, None where this process has not taken it."""
+    """Return the MD5 (16 bytes) of the file with an identity, None if this process has not computed it."""
     with _guard:
         return _digests.get(identity)
 
 
 def remember_loadable(identity: FileIdentity | None, *, whole: bool) -> None:
-    """A file was checked to load, or was written of one that was; one without an identity is not remembered.
+    """Remember that a NameNode can load a file: it was checked, or derived from a checked one.
 
     Args:
-        whole: whether what leads from one record to another was checked too.
+        whole: whether the links between records were checked too.
     """
     if identity is None:
         return
@@ -72,7 +72,7 @@ def remember_loadable(identity: FileIdentity | None, *, whole: bool) -> None:
 
 
 def is_known_loadable(identity: FileIdentity | None, *, whole: bool) -> bool:
-    """Whether the file of this identity was checked as far as `whole` says; see `remember_loadable`."""
+    """Return whether the file with this identity was checked, as far as `whole` requires; see `remember_loadable`."""
     with _guard:
         known = None if identity is None else _loadable.get(identity)
     return known is not None and (known or not whole)

@@ -1,8 +1,8 @@
-"""Layout versions of the NameNode (NameNodeLayoutVersion): what came with which, and which we handle.
+"""Layout versions of the NameNode (NameNodeLayoutVersion): their features, and which ones are supported.
 
-`check_readable` holds for opening an image or a storage directory, `check_supported` for merging and converting one.
-Both refuse versions newer than the newest known one unless the caller allows them: looking at an image, copying it and
-verifying a received one always do, a merge only when it is told to.
+`check_readable` is for opening an image or a storage directory, `check_supported` for merging and converting one. Both
+refuse versions newer than the newest known one unless the caller allows them. Reading, copying and verifying an image
+always allow them, a merge only on request.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from image_format.errors import UnsupportedLayoutError
 
 
 class LayoutVersion(IntEnum):
-    """Features by the layout version that brought them. Versions count down: newer is numerically smaller."""
+    """Features by the layout version that introduced them. Versions count down: a newer one is numerically smaller."""
 
     EDITLOG_SUPPORT_RETRYCACHE = -47
     EDITLOG_ADD_BLOCK = -48
@@ -44,17 +44,17 @@ MIN_MERGE_LAYOUT = LayoutVersion.BLOCK_STORAGE_POLICY
 
 
 def supports(feature: LayoutVersion, layout_version: int) -> bool:
-    """Whether images and edits of `layout_version` have `feature`; newer versions than ours have all."""
+    """Return whether images and edits of `layout_version` have `feature`; unknown newer versions have all."""
     return layout_version <= feature
 
 
 def is_unknown(layout_version: int) -> bool:
-    """Whether a version is newer than every one we know."""
+    """Return whether a version is newer than every known one."""
     return layout_version < NEWEST_LAYOUT
 
 
 def newer_layout(one: int, other: int) -> int:
-    """The newer of two versions, which count down."""
+    """Return the newer of two versions."""
     return min(one, other)
 
 
@@ -67,7 +67,7 @@ def check_readable(layout_version: int, file: str = "", *, allow_unknown: bool =
         allow_unknown: accept versions newer than the newest known one.
 
     Raises:
-        UnsupportedLayoutError: older than the protobuf format, or newer than every known version.
+        UnsupportedLayoutError: the version is older than the protobuf format, or newer than every known version.
     """
     if layout_version > OLDEST_LAYOUT:
         raise UnsupportedLayoutError(
@@ -88,7 +88,7 @@ def check_supported(layout_version: int, file: str = "", *, allow_unknown: bool 
     """Refuse an image or edit log whose layout version cannot be merged; arguments as in `check_readable`.
 
     Raises:
-        UnsupportedLayoutError: older than -60, or newer than every known version.
+        UnsupportedLayoutError: the version is older than -60, or newer than every known version.
     """
     check_readable(layout_version, file, allow_unknown=allow_unknown)
     if layout_version > MIN_MERGE_LAYOUT:

@@ -1,4 +1,4 @@
-"""The `.md5` side file of an image (MD5FileUtils): one line in the format of `md5sum --binary`."""
+"""The `.md5` digest file of an image (MD5FileUtils): one line in the format of `md5sum --binary`."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from hadoop_common.regular_file import open_regular, read_regular, refuse_holes
 from image_format.errors import DigestMismatchError, ImageStorageError, MissingDigestError
 
 _LINE = re.compile(rb"([0-9a-f]{32}) [ *](.+)")
-# a line holds a digest and a file name; more than this is another kind of file
+# A line has a digest and a file name; a longer file is of another kind.
 _MAX_SIZE = 64 * 1024
 _HINT = "Restore the .md5 file, or write it again with md5sum --binary if the image itself is known to be good."
 
 
 def format_md5(digest: bytes, image: str) -> bytes:
-    """The content of the side file: `<32 hex digits> *<image name>` and a newline."""
+    """Return the content of a digest file: `<32 hex digits> *<image name>` and a newline."""
     return f"{digest.hex()} *{image}\n".encode()
 
 
 def parse_md5(content: bytes, image: str, file: str = "") -> bytes:
-    """The digest (16 bytes) that the first line of a side file names for `image`.
+    """Return the digest (16 bytes) for `image` in the first line of a digest file.
 
     Raises:
-        DigestMismatchError: not such a line, or one for another file name.
+        DigestMismatchError: the line is malformed, or names another file.
     """
     line = content.split(b"\n", 1)[0].strip()
     match = _LINE.fullmatch(line)
@@ -40,17 +40,17 @@ def parse_md5(content: bytes, image: str, file: str = "") -> bytes:
 
 
 def md5_path(image: Path) -> Path:
-    """Where the side file of an image lies."""
+    """Return the path of the digest file of an image."""
     return image.with_name(md5_name(image.name))
 
 
 def read_md5_file(image: Path) -> bytes:
-    """The digest that the side file of `image` names.
+    """Return the digest in the digest file of `image`.
 
     Raises:
-        MissingDigestError: there is no side file.
-        DigestMismatchError: the side file is malformed or names another image.
-        ImageStorageError: the side file cannot be read.
+        MissingDigestError: the digest file is missing.
+        DigestMismatchError: the digest file is malformed or names another image.
+        ImageStorageError: the digest file cannot be read.
     """
     path = md5_path(image)
     try:
@@ -66,7 +66,7 @@ def read_md5_file(image: Path) -> bytes:
 
 
 def md5_of_file(path: Path) -> bytes:
-    """MD5 (16 bytes) of a whole file.
+    """Return the MD5 (16 bytes) of a file.
 
     Raises:
         ImageStorageError: the file cannot be read.

@@ -1,4 +1,4 @@
-"""How much memory large arrays may take."""
+"""Limit of the memory of large arrays."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ if TYPE_CHECKING:
     from image_format.array_allocator import ArrayAllocator
 
 MIN_MEMORY = 64 << 20
-"""A lower limit would save nothing: interpreter and kernels take more."""
+"""A lower limit would save nothing: the interpreter and kernels take more."""
 
 TOO_LITTLE = "must be at least 64m"
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimit:
-    """How much memory the large arrays of a merge may take.
+    """Limit of the memory for the large arrays of a merge.
 
     Attributes:
-        size: in bytes; None is without a limit.
-        folder: for what goes beyond it, and for large sections that are decompressed; None is the system's default.
+        size: in bytes; None for no limit.
+        folder: for arrays beyond the limit and for large decompressed sections; None is the system's default.
     """
 
     size: int | None = None
     folder: Path | None = None
 
     def allocator(self, *, taken: int = 0) -> ArrayAllocator:
-        """Room under this limit, so many bytes of which are taken by other arrays."""
-        # a command that only reads its options does without NumPy
+        """Return an allocator with this limit, less the bytes `taken` by other arrays."""
+        # A command that only reads its options does not need NumPy.
         from image_format.array_allocator import ArrayAllocator
 
         return ArrayAllocator(None if self.size is None else max(0, self.size - taken), self.folder)

@@ -1,4 +1,4 @@
-"""Reads the delimited protobuf messages of a small section one after another."""
+"""Reading of the delimited protobuf messages of a small section, one after another."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ M = TypeVar("M", bound=Message)
 
 
 class MessageReader:
-    """Reads delimited messages of known types from a section.
+    """Reader of delimited messages of known types from a section.
 
     Args:
-        section: the section's decompressed bytes; None reads as an empty one.
-        place: where the section lies, for errors.
+        section: the section's decompressed bytes; None counts as empty.
+        place: origin of the section, for errors.
         position: offset of the first message to read.
     """
 
@@ -44,18 +44,19 @@ class MessageReader:
         return record
 
     def read(self, kind: type[M]) -> M:
-        """The next message.
+        """Return the next message.
 
         Raises:
-            RecordError: the section ends first, or the bytes are no such message.
+            RecordError: the section ends first, or the bytes are not a message of that type.
         """
         return parse_message(kind, self._next(), self._place)
 
     def field_alone(self, tag: int) -> bytes | None:
-        """The bytes of a message that is nothing but one short field; None for another message, which is next still.
+        """Return the bytes of a message's only field if that field is short; else None, and the message stays the next
+        one.
 
         Args:
-            tag: of the field, a byte.
+            tag: tag of the field, one byte.
         """
         start = self._pos
         head = self._buffer[start : start + 3].tobytes()
@@ -68,7 +69,7 @@ class MessageReader:
         return bytes(self._buffer[start + 3 : end])
 
     def rest(self, kind: type[M], offsets: Iterable[int] | None = None) -> Iterator[M]:
-        """The messages at `offsets`, or all that come.
+        """Yield the messages at `offsets`, or all remaining ones.
 
         Raises:
             RecordError: as `read`.
@@ -82,10 +83,10 @@ class MessageReader:
             yield self.read(kind)
 
     def skip(self) -> None:
-        """Pass over the next message undecoded."""
+        """Skip the next message without decoding it."""
         self._next()
 
     def finish(self) -> None:
-        """Raises RecordError where bytes are left behind the last message."""
+        """Raise RecordError if bytes follow the last message."""
         if not self.done:
             raise self._place.error(RecordError, "bytes after the last record", self._pos)

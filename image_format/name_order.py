@@ -6,7 +6,7 @@ _SIGNED = bytes(byte ^ 0x80 for byte in range(256))
 
 
 def name_key(name: bytes) -> bytes:
-    """Sort key of a local name: `sorted(names, key=name_key)` is the order of Hadoop's children lists.
+    """Return the sort key of a local name: `sorted(names, key=name_key)` is the order of Hadoop's children lists.
 
     Non-ASCII names come before ASCII ones, a prefix before the longer name (INode.compareTo).
     """

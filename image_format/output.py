@@ -1,4 +1,4 @@
-"""Writes one stream to several files at once, its MD5 taken on the way; the I/O edge below `ImageWriter`."""
+"""Writing of one stream to several files at once, with its MD5; the I/O below `ImageWriter`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HINT = "Free space on, or replace, the failing directories and try again."
 
 @dataclass(frozen=True, slots=True)
 class FileFailure:
-    """A file that was given up, and why."""
+    """A file that failed, and the error."""
 
     path: Path
     error: Exception
@@ -30,7 +30,7 @@ class FileFailure:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFiles:
-    """What `DigestingFileSet.close` leaves: digest (16 bytes), size in bytes, complete files and failures."""
+    """Result of `DigestingFileSet.close`: digest (16 bytes), size in bytes, complete files and failures."""
 
     md5: bytes
     size: int
@@ -39,16 +39,16 @@ class WrittenFiles:
 
 
 class DigestingFileSet:
-    """A sink for `ImageWriter`: each file gets all bytes, by a thread of its own; one more takes the MD5.
+    """Sink of `ImageWriter`: each file gets all bytes by a thread of its own; another thread computes the MD5.
 
-    A file that fails is dropped and removed; the stream goes on as long as one is left. Existing files are
-    overwritten. As a context manager it aborts unless `close` was called.
+    A failed file is removed; the stream continues as long as one file is left. Existing files are overwritten. As a
+    context manager it aborts unless `close` was called.
 
     Args:
         paths: the files, at least one.
 
     Raises:
-        ImageStorageError: no file can be created.
+        ImageStorageError: no file could be created.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -76,21 +76,21 @@ class DigestingFileSet:
 
     @property
     def failures(self) -> tuple[FileFailure, ...]:
-        """Files given up so far."""
+        """The files that failed so far."""
         return tuple(FileFailure(f.path, f.error) for f in self._files if f.error is not None)
 
     def write(self, buffer: Buffer) -> None:
         """Queue bytes for all files; a read-only buffer is not copied and must not change until `close`.
 
         Raises:
-            ImageStorageError: no file is left.
+            ImageStorageError: all files have failed.
         """
         if self._done:
             raise ValueError("the files are closed")
         view = memoryview(buffer)
         for start in range(0, len(view), _SLICE):
             part = view[start : start + _SLICE]
-            # the caller may reuse a buffer it can write to
+            # The caller may reuse a writable buffer.
             queued = part if part.readonly else memoryview(bytes(part))
             for worker in self._workers:
                 worker.put(queued)
@@ -98,20 +98,21 @@ class DigestingFileSet:
         self._check_alive()
 
     def close(self, confirm: Callable[[], object] | None = None) -> WrittenFiles:
-        """Write out what is queued, fsync every file and close it.
+        """Write the queued bytes, fsync and close every file.
 
         Args:
-            confirm: called meanwhile, once all bytes are in the digest, unless all files failed; may raise to give up.
+            confirm: called when all bytes are digested, while files are synced, unless all files failed; an exception
+                aborts.
 
         Raises:
-            ImageStorageError: no file is complete; nothing is left of them.
-            Exception: whatever `confirm` raised; nothing is left of them.
+            ImageStorageError: all files failed; nothing is left of them.
+            Exception: raised by `confirm`; nothing is left of the files.
         """
         self._end()
         if confirm is not None:
             try:
                 self._digest.join()
-                # a fault of the disks is told by itself
+                # A fault of all disks has its own error.
                 if len(self.failures) < len(self._files):
                     confirm()
             except BaseException:
@@ -126,7 +127,7 @@ class DigestingFileSet:
         return WrittenFiles(self._digest.digest(), self._size, complete, self.failures)
 
     def abort(self) -> None:
-        """Stop and remove all files; nothing happens after `close`.
+        """Stop and remove all files; does nothing after `close`.
 
         Raises:
             ImageStorageError: a file cannot be removed.
@@ -172,7 +173,7 @@ class DigestingFileSet:
 
 
 class _Worker(threading.Thread):
-    """Consumes slices from a bounded queue; after an error it only empties it, so that `put` never hangs."""
+    """Consumer of slices from a bounded queue; after an error it only empties the queue, so that `put` never hangs."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -185,11 +186,11 @@ class _Worker(threading.Thread):
             self._queue.put(part)
 
     def end(self) -> None:
-        """No more slices come."""
+        """Note that no more slices follow."""
         self._queue.put(None)
 
     def abandon(self) -> None:
-        """What is still queued is not wanted."""
+        """Discard what is still queued."""
         self._abandoned = True
 
     def run(self) -> None:
@@ -216,7 +217,7 @@ class _Worker(threading.Thread):
 
 
 class _DigestWorker(_Worker):
-    """Takes the MD5 of the stream."""
+    """Worker that computes the MD5 of the stream."""
 
     def __init__(self) -> None:
         super().__init__("image-md5")
@@ -230,7 +231,7 @@ class _DigestWorker(_Worker):
 
 
 class _FileWorker(_Worker):
-    """Writes the stream to one file."""
+    """Worker that writes the stream to one file."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"image-write-{path}")

@@ -13,11 +13,11 @@ from image_format.errors import RecordError
 _SERIAL_BITS = 24
 SERIAL_MASK = (1 << _SERIAL_BITS) - 1
 USER_SHIFT, GROUP_SHIFT = 40, 16
-"""Where a permission has its serials."""
+"""Bit positions of the serials in a permission."""
 MODE_BITS = 0o1777
-"""The mode bits that a NameNode keeps of those in an operation (FsPermission.fromShort)."""
+"""Mode bits that a NameNode keeps of an operation's (FsPermission.fromShort)."""
 NAME_SHIFT, TYPE_SHIFT = 6, 3
-"""Where an ACL entry has its name and type, and an xattr its name."""
+"""Bit positions of name and type in an ACL entry, and of the name in an xattr."""
 
 
 class AclType(IntEnum):
@@ -49,7 +49,7 @@ class Permission(NamedTuple):
 
 
 class AclBits(NamedTuple):
-    """One extended ACL entry; `name` is a serial (0 = unnamed), `permission` the rwx bits 0..7."""
+    """Fields of an extended ACL entry; `name` is a serial (0 = unnamed), `permission` the rwx bits 0..7."""
 
     scope: AclScope
     type: AclType
@@ -65,7 +65,7 @@ class XAttrName(NamedTuple):
 
 
 def pack_permission(user: int, group: int, mode: int) -> int:
-    """fixed64 `permission`: mode in bits 0-15, group in 16-39, user in 40-63.
+    """Pack a fixed64 `permission`: mode in bits 0-15, group in 16-39, user in 40-63.
 
     Raises:
         ValueError: a part does not fit its bits.
@@ -79,7 +79,7 @@ def unpack_permission(packed: int) -> Permission:
 
 
 def pack_acl_entry(scope: AclScope, type: AclType, name: int, permission: int) -> int:
-    """fixed32 of AclFeatureProto.entries: permission in bits 0-2, type in 3-4, scope in 5, name in 6-29.
+    """Pack a fixed32 of AclFeatureProto.entries: permission in bits 0-2, type in 3-4, scope in 5, name in 6-29.
 
     Raises:
         ValueError: a part does not fit its bits.
@@ -96,7 +96,7 @@ def unpack_acl_entry(packed: int) -> AclBits:
     """Inverse of `pack_acl_entry`.
 
     Raises:
-        RecordError: bits no Hadoop release uses are set.
+        RecordError: bits that no Hadoop release uses are set.
     """
     if packed >> 30:
         raise RecordError(f"ACL entry {packed:#010x} has unknown bits set")
@@ -106,7 +106,7 @@ def unpack_acl_entry(packed: int) -> AclBits:
 
 
 def pack_xattr_name(namespace: XAttrNamespace, name: int) -> int:
-    """fixed32 XAttrCompactProto.name: namespace bits 0-1 in bits 30-31, its bit 2 in bit 5, name in 6-29.
+    """Pack a fixed32 XAttrCompactProto.name: namespace bits 0-1 in bits 30-31, its bit 2 in bit 5, name in 6-29.
 
     Raises:
         ValueError: a part does not fit its bits.
@@ -119,7 +119,7 @@ def unpack_xattr_name(packed: int) -> XAttrName:
     """Inverse of `pack_xattr_name`.
 
     Raises:
-        RecordError: an unknown namespace, or bits no Hadoop release uses are set.
+        RecordError: the namespace is unknown, or bits that no Hadoop release uses are set.
     """
     space = packed >> 30 & 3 | packed >> 5 << 2 & 4
     if packed & 0x1F or packed >> 32 or space > XAttrNamespace.RAW:

@@ -20,38 +20,39 @@ from hadoop_common.cores import available_cores
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
 
-# Pieces that wait or are worked on, for each thread: enough that none of them runs dry.
+# Queued or running pieces for each thread: enough to keep all threads busy.
 _AHEAD = 2
 
 
 class PieceFormat(Protocol[T]):
-    """One stream made of pieces. All but what `prepare` returns is called by one thread, in the stream's order.
+    """Format of one stream made of pieces. One thread calls the methods, in the stream's order; any thread may call the
+    result of `prepare`.
 
     Attributes:
-        piece_size: bytes of every piece but the last, which has at least one.
+        piece_size: bytes of every piece except the last, which has at least one.
     """
 
     piece_size: int
 
     def head(self) -> bytes:
-        """What the stream starts with."""
+        """Return the start of the stream."""
 
     def prepare(self, piece: bytearray) -> Callable[[], T]:
-        """What compresses the next piece; it may be called on any thread."""
+        """Return the function that compresses the next piece."""
 
     def join(self, compressed: T) -> bytes:
-        """The bytes of the next piece in the stream."""
+        """Return the bytes of the next piece in the stream."""
 
     def tail(self) -> bytes:
-        """What the stream ends with."""
+        """Return the end of the stream."""
 
 
 class PiecewiseCompressor(Generic[T]):
-    """A `Compressor` that has a few pieces in the hands of threads; memory does not grow with the stream.
+    """`Compressor` with a limited number of pieces in threads; memory does not grow with the stream.
 
     Args:
-        form: of the stream; used up by it.
-        threads: that compress, 0 for one on each core; 1 compresses in the calling thread.
+        form: format of the stream, used for one stream only.
+        threads: number of threads, 0 for one on each core; 1 compresses in the calling thread.
     """
 
     def __init__(self, form: PieceFormat[T], threads: int = 0) -> None:
@@ -63,7 +64,7 @@ class PiecewiseCompressor(Generic[T]):
         self._running: deque[Future[T]] = deque()
 
     def compress(self, buffer: Buffer) -> bytes:
-        """What of the stream is there after `buffer`; raises what compressing an earlier piece raised."""
+        """Add bytes and return the finished part of the stream; raise errors of earlier pieces."""
         view = memoryview(buffer)
         start = 0
         while start < len(view):
@@ -75,7 +76,7 @@ class PiecewiseCompressor(Generic[T]):
         return self._take()
 
     def finish(self) -> bytes:
-        """The rest of the stream."""
+        """Return the rest of the stream."""
         if self._piece:
             self._submit()
         while self._running:
@@ -85,7 +86,7 @@ class PiecewiseCompressor(Generic[T]):
         return self._take()
 
     def close(self) -> None:
-        """Stop the threads; pieces that none of them began are dropped."""
+        """Stop the threads; pieces that were not started are dropped."""
         self._running.clear()
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
@@ -94,7 +95,7 @@ class PiecewiseCompressor(Generic[T]):
     def _submit(self) -> None:
         piece, self._piece = self._piece, bytearray()
         task = self._form.prepare(piece)
-        # a stream that ends with its first piece is not worth a thread
+        # A stream of one piece is not worth a thread.
         if self._threads == 1 or (not self._running and len(piece) < self._form.piece_size):
             self._ready.append(self._form.join(task()))
             return
@@ -114,17 +115,17 @@ class PiecewiseCompressor(Generic[T]):
 
 _LENGTH = Struct(">i")
 _WINDOW = 32 * 1024
-# an empty last block of deflate
+# An empty last block of deflate.
 _DEFLATE_END = b"\x03\x00"
 _BZIP2_HEAD = b"BZh9"
 _BZIP2_END = 0x177245385090
 _END_BITS, _CRC_BITS = 48, 32
-# Below what the smallest buffer of a Hadoop reader (256 KiB less its overhead) can take.
+# Less than the smallest buffer of a Hadoop reader (256 KiB less its overhead).
 _BLOCK = 64 * 1024
 
 
 class _DeflateFormat:
-    """Raw deflate: each piece ends on a byte and may refer to the last 32 KiB of the piece before."""
+    """Raw deflate: each piece ends at a byte and may refer to the last 32 KiB of the piece before."""
 
     piece_size = 512 * 1024
 
@@ -140,7 +141,7 @@ class _DeflateFormat:
         return compressed
 
     def _note(self, piece: bytearray) -> None:
-        """Take the piece into the checksum."""
+        """Add the piece to the checksum."""
         raise NotImplementedError
 
 
@@ -152,7 +153,7 @@ def _deflate(piece: bytearray, before: bytes) -> bytes:
 
 
 class ZlibFormat(_DeflateFormat):
-    """One RFC 1950 stream."""
+    """A stream of RFC 1950."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -169,7 +170,7 @@ class ZlibFormat(_DeflateFormat):
 
 
 class GzipFormat(_DeflateFormat):
-    """One RFC 1952 member with the ten-byte header Java writes: no name, no time."""
+    """A member of RFC 1952 with the ten-byte header that Java writes, without name and time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -188,7 +189,7 @@ class GzipFormat(_DeflateFormat):
 
 
 class BlockFormat:
-    """Repeats: int32 uncompressed length of a block, int32 length of its raw chunk, the chunk.
+    """Blocks with one raw chunk each: int32 uncompressed length, int32 length of the chunk, the chunk.
 
     Args:
         compress: turns a block into a raw chunk.
@@ -221,7 +222,7 @@ class BlockFormat:
 
 
 class Bzip2Block(NamedTuple):
-    """A block of a .bz2 stream: its bits as a number, how many there are, and the CRC of what they stand for."""
+    """A block of a .bz2 stream: its bits as a number, their count, and the CRC of the uncompressed data."""
 
     bits: int
     width: int
@@ -229,13 +230,13 @@ class Bzip2Block(NamedTuple):
 
 
 class Bzip2Format:
-    """One .bz2 stream. A piece is one block, for run-length coding makes it at most a quarter longer than it is."""
+    """A .bz2 stream. A piece is one block: run-length coding makes it at most a quarter longer."""
 
     piece_size = 700_000
 
     def __init__(self) -> None:
         self._crc = 0
-        # less than eight bits that the next block goes on from
+        # Less than eight bits, which precede the next block.
         self._held = self._held_count = 0
 
     def head(self) -> bytes:
@@ -253,7 +254,7 @@ class Bzip2Format:
         return end + self._append(0, -self._held_count % 8)
 
     def _append(self, bits: int, count: int) -> bytes:
-        """The whole bytes that there are with these bits."""
+        """Append bits; return the complete bytes."""
         bits |= self._held << count
         size, self._held_count = divmod(self._held_count + count, 8)
         self._held = bits & ((1 << self._held_count) - 1)
@@ -261,7 +262,7 @@ class Bzip2Format:
 
 
 def _bzip2_block(piece: bytearray) -> Bzip2Block:
-    """Compress a piece on its own and take its block out of that stream."""
+    """Compress a piece on its own, and extract its block from that stream."""
     stream = bz2.compress(piece)
     end = int.from_bytes(stream[-16:], "big")
     padding = next(bits for bits in range(8) if (end >> bits + _CRC_BITS) & ((1 << _END_BITS) - 1) == _BZIP2_END)

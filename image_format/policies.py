@@ -21,13 +21,13 @@ _SINCE = {
 
 
 def known_policies(layout_version: int) -> Collection[int]:
-    """Ids of the storage policies that the releases of a layout have."""
+    """Return the ids of the storage policies that the releases of a layout have."""
     ids = [each.id for each in STORAGE_POLICIES if policy_since(each.id, layout_version) is None]
     return (UNSPECIFIED_POLICY, *ids)
 
 
 def policy_since(policy_id: int, layout_version: int) -> LayoutVersion | None:
-    """The newer layout that brought a policy; None where `layout_version` has it or no layout has."""
+    """Return the newer layout that added a policy; None if `layout_version` has it, or no layout has it."""
     since = _SINCE.get(policy_id)
     return None if since is None or supports(since, layout_version) else since
 
@@ -54,11 +54,11 @@ BUILT_IN: Final = {
     4: Policy("XOR-2-1-1024k", "xor", 2, 1, _MEBI),
     5: Policy("RS-10-4-1024k", "rs", 10, 4, _MEBI),
 }
-"""By id: of the policies of SystemErasureCodingPolicies an image holds only id and state."""
+"""Policies of SystemErasureCodingPolicies by id; an image has only their ids and states."""
 
 
 def policies_of(section: pb.ErasureCodingSection) -> dict[int, Policy]:
-    """Every policy by id: the built-in ones, and those that the image describes."""
+    """Return all policies by id: the built-in ones, and those that the image describes."""
     found = dict(BUILT_IN)
     for policy in section.policies:
         if policy.HasField("schema") and policy.cellSize:
@@ -70,7 +70,9 @@ def policies_of(section: pb.ErasureCodingSection) -> dict[int, Policy]:
 
 
 def raw_bytes(data: _Numbers, policy: Policy) -> _Numbers:
-    """Bytes that block groups of `data` bytes take with their parity (spaceConsumedByStripedBlock)."""
+    """Return the bytes of block groups of `data` bytes with their parity
+    (StripedBlockUtil.spaceConsumedByStripedBlock).
+    """
     stripe = policy.cell_size * policy.data_units
     whole, rest = np.divmod(data, stripe)
     # A parity cell is as long as the longest data cell of its stripe.

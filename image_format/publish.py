@@ -1,4 +1,4 @@
-"""How an image and its `.md5` file get their names, once both are complete and durable."""
+"""Publishing of an image and its `.md5` file under their names, once both are complete and durable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from image_format.writer import Sink
 
 
 def check_free(path: Path) -> None:
-    """Refuse to write over an image or its `.md5` file.
+    """Refuse to overwrite an image or its `.md5` file.
 
     Raises:
         ImageStorageError: one of them exists.
@@ -28,13 +28,13 @@ def check_free(path: Path) -> None:
 
 
 def place_image(unfinished: Path, target: Path, md5: bytes) -> None:
-    """Give an image that is complete and durable its name: the digest file first, so that none ever lacks one.
+    """Rename a complete and durable image; the digest file comes first, so that an image never lacks it.
 
-    A digest file without an image means nothing to a NameNode, and one that does not fit an older image of the name is
-    noticed by every reader.
+    A NameNode ignores a digest file without an image. Every reader notices a digest file that does not match an older
+    image of the same name.
 
     Raises:
-        OSError: it has not got its name for sure; `unfinished` is left to the caller.
+        OSError: the image may not have its name; the caller has to handle `unfinished`.
     """
     try:
         write_atomically(md5_path(target), format_md5(md5, target.name))
@@ -47,18 +47,18 @@ def place_image(unfinished: Path, target: Path, md5: bytes) -> None:
 
 
 def publish_image(path: Path, write: Callable[[Sink], None], confirm: Callable[[], object]) -> WrittenFiles:
-    """Write an image to `path` and its digest beside it; what was there before is replaced.
+    """Write an image and its digest file; existing ones are replaced.
 
-    Both are written under other names and read back first. A kill leaves the old files, or a digest file that does
-    not fit the old image, which every reader notices.
+    Both are first written under other names and read back. A kill leaves the old files, or a digest file that does not
+    match the old image, which every reader notices.
 
     Args:
-        write: writes the whole image to the sink it is given; may raise to give up.
-        confirm: called before the image gets its name; may raise to give up.
+        write: writes the whole image to a sink; an exception aborts.
+        confirm: called before the image is renamed; an exception aborts.
 
     Raises:
         ImageStorageError: the file cannot be written.
-        Exception: whatever `write` or `confirm` raised; nothing is left of the new image.
+        Exception: raised by `write` or `confirm`; nothing is left of the new image.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
     with DigestingFileSet([temporary]) as files:

@@ -1,4 +1,4 @@
-"""An fsimage file opened for reading: mapped, checked, its sections decompressed on demand."""
+"""An fsimage file opened for reading: mapped and checked; sections are decompressed on demand."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ _LOG = logging.getLogger(__name__)
 
 
 class ImageFile:
-    """A checked fsimage. Use as a context manager; arrays handed out stay valid after `close`.
+    """A checked fsimage, used as a context manager; returned arrays stay valid after `close`.
 
-    A file that becomes shorter while it is read is a ShrunkFileError at the end of the context; `check_whole` asks
-    before.
+    If the file becomes shorter while it is read, the end of the context raises ShrunkFileError; `check_whole` raises it
+    earlier.
 
     Attributes:
         path: of the file.
         summary: the FileSummary message.
         layout_version: negative, e.g. -63.
         codec: class name of the compression codec, "" for none.
-        sections: entries in the FileSummary's order, sub-sections (`*_SUB`) included.
+        sections: entries in the FileSummary's order, including sub-sections (`*_SUB`).
         txid: NS_INFO.transactionId.
         md5: digest of the whole file (16 bytes) once verified, else None.
     """
@@ -64,7 +64,9 @@ class ImageFile:
     def __init__(
         self, path: Path, data: npt.NDArray[np.uint8], spool_dir: Path | None, identity: FileIdentity | None = None
     ) -> None:
-        """Use `open`; `data` are the bytes of the whole file, `identity` is that of the file they are mapped from."""
+        """Parse the FileSummary; use `open` instead. `data` has the whole file, `identity` is the identity of the
+        mapped file.
+        """
         parsed = parse_file(data.data, str(path))
         self.path = path
         self.summary: FileSummary = parsed.message
@@ -84,18 +86,18 @@ class ImageFile:
     def open(
         cls, path: Path, *, verify_md5: bool = True, spool_dir: Path | None = None, allow_unknown_layout: bool = False
     ) -> ImageFile:
-        """Map the file and check frame, layout version, codec, required sections, txid and, at last, MD5.
+        """Map the file and check frame, layout version, codec, required sections, txid and, at the end, MD5.
 
-        Sections are read by their own entries; sub-sections that do not fit them are only logged.
+        Sections are read by their own entries; sub-sections that do not match them are only logged.
 
         Args:
             path: of the image.
-            verify_md5: compare the file with its `.md5` side file, which must exist; reads the whole file.
-            spool_dir: where large compressed sections are unpacked; None is the system's default.
+            verify_md5: compare the file with its `.md5` file, which must exist; reads the whole file.
+            spool_dir: folder for large decompressed sections; None is the system's default.
             allow_unknown_layout: open images of a layout version newer than the newest known one.
 
         Raises:
-            ImageFormatError: its subclasses say what is wrong.
+            ImageFormatError: a subclass for each fault.
             ImageStorageError: the file cannot be read.
         """
         mapped = map_image(path)
@@ -134,23 +136,23 @@ class ImageFile:
             self.close()
 
     def check_whole(self) -> None:
-        """Raise ShrunkFileError unless all that was read so far is what the file held when it was opened."""
+        """Raise ShrunkFileError if the file became shorter since it was opened."""
         if self._mapped is not None:
             self._mapped.check_whole()
 
     def close(self) -> None:
-        """Let go of the file; the mapping goes with the last array that shows a part of it."""
+        """Release the file; the mapping is released with the last array on it."""
         self._data = self._mapped = None
         self._decompressed.clear()
 
     @property
     def size(self) -> int:
-        """Bytes of the whole file."""
+        """Size of the file in bytes."""
         return self._bytes().size
 
     @property
     def identity(self) -> FileIdentity | None:
-        """The file's identity when it was opened; None where the file at `path` is another one now."""
+        """The file's identity when it was opened; None if the file at `path` is another one now."""
         return self._identity if self._identity == identity_at(self.path) else None
 
     @property
@@ -158,17 +160,17 @@ class ImageFile:
         return int(self.ns_info().transactionId)
 
     def verify_md5(self, before_slice: Callable[[], object] = lambda: None) -> bytes:
-        """Compare the file's MD5 with the one its side file names; sets and returns `md5`.
+        """Compare the file's MD5 with its digest file; set and return `md5`.
 
-        The digest of a file that this process has written or verified, and that nobody touched since, is known.
+        The file is not read if this process has written or verified it, and it is unchanged since.
 
         Args:
-            before_slice: called before each slice that is read; may raise to give up.
+            before_slice: called before each slice is read; an exception aborts.
 
         Raises:
-            MissingDigestError: there is no side file.
-            DigestMismatchError: the digests differ, or the side file is malformed.
-            ImageStorageError: the side file cannot be read.
+            MissingDigestError: the digest file is missing.
+            DigestMismatchError: the digests differ, or the digest file is malformed.
+            ImageStorageError: the digest file cannot be read.
         """
         expected = read_md5_file(self.path)
         actual = self._known_digest() or self._take_digest(before_slice)
@@ -194,31 +196,31 @@ class ImageFile:
         return taken
 
     def section(self, name: str) -> npt.NDArray[np.uint8] | None:
-        """Decompressed bytes of a section, read only, without a copy if not compressed; None when absent.
+        """Return the decompressed bytes of a section, read-only, without a copy if not compressed; None if absent.
 
         Raises:
             CodecError: the compressed bytes are damaged.
-            ImageStorageError: there is no room to unpack them.
+            ImageStorageError: the spool folder is full.
         """
         entry = self._by_name.get(name)
         return None if entry is None else self._read(entry)
 
     def has_section(self, name: str) -> bool:
-        """Whether the FileSummary lists a section."""
+        """Return whether the FileSummary lists a section."""
         return name in self._by_name
 
     def section_bytes(self, name: str) -> memoryview:
-        """As `section`, but raises MissingSectionError when the section is absent."""
+        """Return a section as `section`; raise MissingSectionError if it is absent."""
         return self._read(self._entry(name)).data
 
     @property
     def unpacked_size(self) -> int:
-        """Bytes of all sections, decompressed as far as they are by now."""
+        """Size of all sections in bytes; decompressed sizes for the sections that are decompressed by now."""
         lengths = ((name, entry.length) for name, entry in self._by_name.items())
         return sum(self._decompressed[name].size if name in self._decompressed else each for name, each in lengths)
 
     def decompress(self, names: Iterable[str]) -> None:
-        """Decompress several sections at once, for `section` to give; a quick codec is left to `section` itself.
+        """Decompress several sections at once, for later calls of `section`; does nothing for a fast codec.
 
         Raises:
             CodecError, ImageStorageError: as `section`, for the first of `names` that cannot be decompressed.
@@ -242,12 +244,12 @@ class ImageFile:
             out.write(chunk)
 
     def first_record(self, name: str) -> bytes:
-        """The first delimited message of a section, which is not decompressed further; b"" for an empty section.
+        """Return the first delimited message of a section, without decompressing the rest; b"" for an empty section.
 
         Raises:
             CodecError: the compressed bytes are damaged.
             MissingSectionError: the section is absent.
-            RecordError: the record is cut, or longer than a piece of the section.
+            RecordError: the record is truncated, or longer than a piece of the section.
         """
         head = memoryview(next(self._decompressed_chunks(self._entry(name)), b""))
         if not head:
@@ -255,32 +257,32 @@ class ImageFile:
         return bytes(read_record(head, 0, self.place(name)).body)
 
     def use_unpacked(self, name: str, data: npt.NDArray[np.uint8]) -> None:
-        """From now on `section` gives `data`, which `unpack_section` wrote, for a section of a compressed image."""
+        """Make `section` return `data`, which `unpack_section` wrote, for a section of a compressed image."""
         self._decompressed[name] = data
 
     def stored_bytes(self, entry: Section) -> memoryview:
-        """The bytes of a section or sub-section as they lie in the file, compressed when the image is."""
+        """Return the bytes of a section or sub-section in the file, compressed if the image is."""
         return self._bytes()[entry.offset : entry.end].data
 
     def file_bytes(self) -> memoryview:
-        """The whole file as it is, gaps between sections included."""
+        """Return the whole file, including gaps between sections."""
         return self._bytes().data
 
     def place(self, name: str) -> BufferOrigin:
-        """Where the bytes of a section come from, for errors about them."""
+        """Return the origin of a section's bytes, for errors."""
         return BufferOrigin(str(self.path), name, None if self.codec else self._entry(name).offset)
 
     def records(self, name: str) -> Iterator[Record]:
-        """The delimited messages of a section; for small sections, a kernel is faster on large ones.
+        """Yield the delimited messages of a section; for small sections, since kernels are faster on large ones.
 
         Raises:
             MissingSectionError: the section is absent.
-            RecordError: a record is cut.
+            RecordError: a record is truncated.
         """
         return iter_records(self.section_bytes(name), 0, self.place(name))
 
     def ns_info(self) -> NameSystemSection:
-        """The NS_INFO section.
+        """Return the NS_INFO section.
 
         Raises:
             RecordError: the section is not exactly one NameSystemSection.
@@ -296,7 +298,7 @@ class ImageFile:
         return copy
 
     def string_table(self) -> StringTable:
-        """The STRING_TABLE section, parsed at each call.
+        """Return the STRING_TABLE section, parsed at each call.
 
         Raises:
             RecordError: the table is damaged.
@@ -343,7 +345,7 @@ class ImageFile:
         return read_ahead([partial(self._expand, entry.name, part) for part in parts], self._spool_dir)
 
     def _expand(self, name: str, stream: Section) -> Iterator[bytes | memoryview]:
-        """The chunks of one compressed stream of the section called `name`."""
+        """Yield the chunks of one compressed stream of the section `name`."""
         try:
             yield from expand(self.codec, self.stored_bytes(stream), str(self.path))
         except CodecError as error:
@@ -352,10 +354,10 @@ class ImageFile:
 
 
 def map_image(path: Path) -> MappedFile | None:
-    """Map a whole image; None where the file is empty.
+    """Map a whole image; return None if the file is empty.
 
     Raises:
-        ImageStorageError: it is no regular file, has holes or cannot be read.
+        ImageStorageError: the file is not a regular one, has holes or cannot be read.
     """
     try:
         return map_regular(path)

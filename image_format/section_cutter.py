@@ -1,4 +1,4 @@
-"""Finds where a section is cut into sub-sections while its bytes stream by."""
+"""Cutting of a section into sub-sections while its bytes are streamed."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _MAX_PREFIX = 10
 
 
 class SectionCutter:
-    """Finds where to cut a section while its bytes pass by.
+    """Search for the ends of sub-sections in the streamed bytes of a section.
 
-    A slice is for `step` = ceil(inodes / target) inodes. INODE is cut after so many records, INODE_DIR as soon as so
-    many children have passed, both as a NameNode does, SNAPSHOT_DIFF after the lists of so many inodes.
+    A sub-section is for `step` = ceil(inodes / target) inodes. INODE is cut after `step` records, INODE_DIR as soon as
+    `step` children have passed, both as by a NameNode; SNAPSHOT_DIFF is cut after the lists of `step` inodes.
 
     Args:
         section: one of `sub_sections.CUTTABLE`.
-        target: number of slices aimed at, positive.
-        inodes: in the image.
-        place: of the section, for errors.
+        target: intended number of sub-sections, positive.
+        inodes: number of inodes in the image.
+        place: origin of the section, for errors.
     """
 
     def __init__(self, section: str, target: int, inodes: int, place: BufferOrigin | None = None) -> None:
@@ -38,10 +38,10 @@ class SectionCutter:
         self._size = 0
 
     def feed(self, chunk: Buffer) -> list[int]:
-        """Take the next bytes of the section; returns where in them a slice ends, ascending.
+        """Process the next bytes of the section; return the ends of sub-sections in them, ascending.
 
         Raises:
-            RecordError: they are no records of this section.
+            RecordError: the bytes are not records of this section.
         """
         known = len(self._ends)
         view = memoryview(chunk)
@@ -53,7 +53,7 @@ class SectionCutter:
         return [end - before for end in self._ends[known:]]
 
     def finish(self) -> list[tuple[int, int]]:
-        """Slices as (offset, length) from the section's start, none of them empty.
+        """Return the non-empty sub-sections as (offset, length) from the section's start.
 
         Raises:
             RecordError: the section ends within a record, or within the list of an inode's diffs.
@@ -67,7 +67,7 @@ class SectionCutter:
         return [(start, end - start) for start, end in zip(starts, ends, strict=True)] if ends else []
 
     def _complete(self, view: memoryview) -> int:
-        """Finish the record that earlier chunks began; returns how much of `view` belongs to it."""
+        """Complete the record that earlier chunks began; return how many bytes of `view` belong to it."""
         rest = self._rest
         known = len(rest)
         size = _record_size(bytes(rest[:_MAX_PREFIX]) + bytes(view[: max(0, _MAX_PREFIX - known)]))
@@ -81,7 +81,7 @@ class SectionCutter:
         return taken
 
     def _walk(self, data: npt.NDArray[np.uint8], base: int) -> int:
-        """Walk the whole records of `data`; returns where the first incomplete one starts."""
+        """Walk the complete records of `data`; return where the first incomplete one starts."""
         position = 0
         while True:
             count, position, damaged = cut_records(
@@ -95,7 +95,7 @@ class SectionCutter:
 
 
 def _record_size(prefix: bytes) -> int:
-    """Size of the record with its length before it, -1 where `prefix` holds no whole varint."""
+    """Return the size of a record with its length prefix, -1 if `prefix` has no complete varint."""
     value = 0
     for index, byte in enumerate(prefix):
         value |= (byte & 0x7F) << (7 * index)

@@ -24,11 +24,11 @@ SPOOL_LIMIT = 64 * 1024 * 1024
 
 
 class Spool:
-    """Takes bytes until `finish`, which gives them back as one read-only array.
+    """Collector of bytes, which `finish` returns as one read-only array.
 
     Args:
-        directory: for the temporary file; None is the system's default. The file has no name in it.
-        limit: bytes kept in memory before the file is made.
+        directory: of the temporary file, which has no name; None is the system's default.
+        limit: bytes that are kept in memory before the file is created.
     """
 
     def __init__(self, directory: Path | None = None, limit: int = SPOOL_LIMIT) -> None:
@@ -51,11 +51,11 @@ class Spool:
         """Append bytes.
 
         Raises:
-            ImageStorageError: the temporary file cannot be made or written.
+            ImageStorageError: the temporary file cannot be created or written.
         """
         try:
             if self._file is None and len(self._memory) + len(chunk) > self._limit:
-                # closed by __exit__; the mapping made by `finish` outlives it
+                # `__exit__` closes it; the mapping made by `finish` remains valid.
                 self._file = cast(BinaryIO, tempfile.TemporaryFile(dir=self._directory))  # noqa: SIM115
                 self._file.write(self._memory)
                 self._memory = bytearray()
@@ -67,7 +67,7 @@ class Spool:
             raise self._failure(error) from error
 
     def finish(self) -> npt.NDArray[np.uint8]:
-        """All bytes written; they stay valid as long as the array lives.
+        """Return all bytes; they stay valid as long as the array exists.
 
         Raises:
             ImageStorageError: the temporary file cannot be written or mapped.
@@ -95,16 +95,16 @@ _SLICE = 8 * 1024 * 1024
 
 
 def read_ahead(streams: Sequence[Stream], spool_dir: Path | None = None, threads: int = 0) -> Iterator[memoryview]:
-    """The bytes of `streams` in their order; threads take in the next ones meanwhile.
+    """Yield the bytes of `streams` in order, while threads read the next streams ahead.
 
-    What was taken in lies in spools, which share one `SPOOL_LIMIT` of memory. Sizes cannot be known beforehand, so
-    there is no other place for it yet.
+    Bytes read ahead lie in spools, which share one `SPOOL_LIMIT` of memory: the sizes are not known beforehand.
 
     Args:
         threads: 0 for one on each core.
 
     Raises:
-        ImageStorageError: there is no room to spool; what a stream raises comes after the bytes of those before it.
+        ImageStorageError: the spool folder is full.
+        Exception: raised by a stream, after the bytes of the streams before it.
     """
     workers = min(threads or available_cores(), len(streams))
     reader = _StreamUnpacker(spool_dir, SPOOL_LIMIT // (workers + 2))
@@ -124,7 +124,7 @@ def read_ahead(streams: Sequence[Stream], spool_dir: Path | None = None, threads
 
 
 class _StreamUnpacker:
-    """Takes in whole streams, until `stop`."""
+    """Reader of whole streams, until `stop`."""
 
     def __init__(self, spool_dir: Path | None, limit: int) -> None:
         self._spool_dir = spool_dir
@@ -135,7 +135,7 @@ class _StreamUnpacker:
         self._stopped.set()
 
     def take(self, stream: Stream) -> npt.NDArray[np.uint8]:
-        """All bytes of a stream; fewer where nobody wants them any more."""
+        """Return all bytes of a stream, or fewer after `stop`."""
         with Spool(self._spool_dir, self._limit) as spool:
             for chunk in stream():
                 if self._stopped.is_set():

@@ -9,14 +9,14 @@ from image_format.errors import BufferOrigin, RecordError
 from image_format.proto.fsimage_pb2 import StringTableEntry, StringTableSection
 from image_format.varint import encode_delimited, iter_records, parse_message, read_record
 
-# serials of users, groups and xattr names have 24 bits in the records that use them
+# Records have 24 bits for serials of users, groups and xattr names.
 MAX_SERIAL = (1 << 24) - 1
 _MAX_MASK_BITS = 3
 _NOWHERE = BufferOrigin(section="STRING_TABLE")
 
 
 class StringKind(IntEnum):
-    """The maps of an expanded table (SerialNumberManager); a table with maskBits 0 has one map for all."""
+    """Maps of an expanded table (SerialNumberManager); a table with maskBits 0 has one map for all."""
 
     GLOBAL = 0
     USER = 1
@@ -25,18 +25,18 @@ class StringKind(IntEnum):
 
 
 class StringTable:
-    """Strings by serial, to look up and to append to; serials that exist are never changed.
+    """Strings by serial, for look-up and appending; existing serials never change.
 
-    `mask_bits` 0 is the single id space of layouts before -65; with 3 an id is `serial | kind << 29`.
-    Text is decoded with surrogateescape, so that bytes that are not UTF-8 survive.
+    `mask_bits` 0 is the single id space of layouts before -65; with 3 an id is `serial | kind << 29`. Text is decoded
+    with surrogateescape, so that bytes that are not UTF-8 survive.
 
     Args:
         section: the decompressed section.
-        place: where it comes from, for errors.
+        place: origin of the section, for errors.
 
     Raises:
-        RecordError: a record is damaged, numEntry is not the number of entries, an id is 0, repeated or out
-            of the table's range.
+        RecordError: a record is damaged, numEntry is not the number of entries, an id is 0, repeated or out of the
+            table's range.
     """
 
     def __init__(self, section: memoryview | bytes, place: BufferOrigin = _NOWHERE) -> None:
@@ -57,7 +57,7 @@ class StringTable:
 
     @classmethod
     def empty(cls, mask_bits: int) -> StringTable:
-        """A table without entries; `mask_bits` is 0 or 3."""
+        """Return a table without entries; `mask_bits` is 0 or 3."""
         header = StringTableSection(numEntry=0)
         if mask_bits:
             header.maskBits = mask_bits
@@ -72,10 +72,10 @@ class StringTable:
         return bool(self._added)
 
     def lookup(self, serial: int, kind: StringKind) -> str | None:
-        """The string with that serial; None for serial 0, the null string.
+        """Return the string with a serial; None for serial 0, the null string.
 
         Raises:
-            RecordError: the table has no such serial.
+            RecordError: the table does not have the serial.
         """
         if serial == 0:
             return None
@@ -87,7 +87,7 @@ class StringTable:
         return text
 
     def serial(self, text: str, kind: StringKind) -> int:
-        """The serial of a string, which is appended when the table does not have it.
+        """Return the serial of a string, which is appended if it is missing.
 
         Raises:
             RecordError: the table is full, or has no map of that kind.
@@ -97,17 +97,17 @@ class StringTable:
         return self._append(text, kind, space) if serial is None else serial
 
     def entries(self) -> Iterator[tuple[StringKind, int, str]]:
-        """(kind, serial, text) of every string, in the table's order; the kind is GLOBAL where maskBits is 0."""
+        """Yield (kind, serial, text) of every string, in the table's order; the kind is GLOBAL if maskBits is 0."""
         for number, text in self._strings.items():
             space, serial = self._split(number)
             yield StringKind(space), serial, text
 
     def find(self, text: str, kind: StringKind) -> int:
-        """The serial of a string, 0 where the table does not have it."""
+        """Return the serial of a string, 0 if it is missing."""
         return self._serials.get((self._space(kind), text), 0)
 
     def encode(self) -> bytes:
-        """The whole section: the source's entries as they are, then the appended ones."""
+        """Encode the section: the source's entries unchanged, then the appended ones."""
         if not self._added:
             return self._source
         header = StringTableSection()
@@ -130,7 +130,7 @@ class StringTable:
         for record in iter_records(data, start, self._place):
             entry = parse_message(StringTableEntry, record, self._place)
             space, serial = self._split(entry.id)
-            # a loader of Hadoop 2 keeps a single table in an array of numEntry + 1
+            # A loader of Hadoop 2 keeps a single table in an array of numEntry + 1.
             last = (1 << self._shift()) - 1 if self.mask_bits else expected
             if not 0 < serial <= last or space > StringKind.XATTR or entry.id in self._strings:
                 text = f"string id {entry.id} is repeated or outside the table's range"

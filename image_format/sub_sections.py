@@ -1,7 +1,7 @@
 """Sub-sections: entries of the FileSummary for slices of a section, which Hadoop 3.3 and newer load in parallel.
 
-Slices end at record boundaries, follow one another and cover their section exactly. An image that is compressed by
-Hadoop 3.3 or 3.4 has none; where there are both, each slice is a compressed stream of its own.
+Slices end at record boundaries, follow one another and cover their section exactly. A compressed image of Hadoop 3.3 or
+3.4 has no sub-sections. In a compressed image with sub-sections, each slice is a compressed stream of its own.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ CUTTABLE = frozenset({"INODE", "INODE_DIR", "SNAPSHOT_DIFF"})
 
 @dataclass(frozen=True, slots=True)
 class SubSectionRule:
-    """Images of `threshold` inodes and more are cut into about `target` sub-sections (`dfs.image.parallel.*`).
+    """Rule to cut images of at least `threshold` inodes into about `target` sub-sections (`dfs.image.parallel.*`).
 
-    `compressed` says whether compressed images are cut too, which no NameNode up to 3.4.1 does.
+    `compressed` applies it to compressed images too, which NameNodes up to 3.4.1 do not.
     """
 
     target: int
@@ -29,12 +29,12 @@ class SubSectionRule:
 
 
 def sub_section_name(section: str) -> str:
-    """Name of the entries for slices of `section`."""
+    """Return the name of the entries for slices of `section`."""
     return f"{section}_SUB"
 
 
 def can_have_sub_sections(layout_version: int, codec: str, *, compressed: bool = False) -> bool:
-    """Whether sub-sections may be written: Hadoop before 3.3 does not load them, and 3.4 compresses without.
+    """Return whether sub-sections may be written: Hadoop before 3.3 cannot load them, and 3.4 compresses without them.
 
     `compressed` allows them in compressed images.
     """
@@ -42,13 +42,13 @@ def can_have_sub_sections(layout_version: int, codec: str, *, compressed: bool =
 
 
 def sub_sections_of(entries: Sequence[Section], section: Section) -> tuple[Section, ...]:
-    """Entries for slices of `section`, in the FileSummary's order."""
+    """Return the entries for slices of `section`, in the FileSummary's order."""
     name = sub_section_name(section.name)
     return tuple(entry for entry in entries if entry.name == name)
 
 
 def tiles(section: Section, slices: Iterable[Section]) -> bool:
-    """Whether `slices` follow one another, none of them empty, and cover `section` exactly."""
+    """Return whether `slices` are not empty, follow one another and cover `section` exactly."""
     end = section.offset
     for part in slices:
         if part.offset != end or not part.length:
@@ -58,13 +58,13 @@ def tiles(section: Section, slices: Iterable[Section]) -> bool:
 
 
 def compressed_streams(entries: Sequence[Section], section: Section) -> tuple[Section, ...]:
-    """The streams of a section of a compressed image: one, or one for each of the sub-sections that tile it."""
+    """Return the streams of a section of a compressed image: one, or one for each sub-section that tiles it."""
     slices = sub_sections_of(entries, section)
     return slices if slices and tiles(section, slices) else (section,)
 
 
 def sub_section_faults(entries: Sequence[Section]) -> list[str]:
-    """What is wrong with the sub-sections among `entries`; a NameNode that loads in parallel fails on these."""
+    """Return the faults of the sub-sections in `entries`; a NameNode that loads in parallel fails on them."""
     sections = [entry for entry in entries if not is_sub_section(entry.name)]
     faults = []
     for section in sections:
@@ -82,7 +82,7 @@ def sub_section_faults(entries: Sequence[Section]) -> list[str]:
 
 
 def sub_section_target(entries: Sequence[Section]) -> int:
-    """Number of sub-sections that the writer of `entries` aimed at, 0 for an image without any."""
+    """Return the number of sub-sections intended by the writer of `entries`, 0 for an image without sub-sections."""
     names = [entry.name for entry in entries if is_sub_section(entry.name)]
     return names.count(sub_section_name("INODE")) or max(map(names.count, names), default=0)
 
@@ -90,7 +90,9 @@ def sub_section_target(entries: Sequence[Section]) -> int:
 def wanted_sub_sections(
     entries: Sequence[Section], inodes: int, layout_version: int, codec: str, rule: SubSectionRule | None
 ) -> int:
-    """How many sub-sections a new image of `inodes` inodes gets, 0 for none: as `rule` says, or as in `entries`."""
+    """Return the number of sub-sections of a new image of `inodes` inodes, 0 for none: by `rule`, or as in
+    `entries`.
+    """
     if not can_have_sub_sections(layout_version, codec, compressed=rule is not None and rule.compressed):
         return 0
     if rule is not None and inodes >= rule.threshold:

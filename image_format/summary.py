@@ -28,7 +28,7 @@ _TRAILER = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """An entry of the FileSummary; `offset` counts from the file's first byte, `length` is as stored."""
+    """An entry of the FileSummary; `offset` is relative to the file's start, `length` is the stored length."""
 
     name: str
     offset: int
@@ -41,7 +41,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A checked FileSummary: `sections` in its order, sub-sections among them; `codec` "" = none."""
+    """A checked FileSummary: `sections` in its order, including sub-sections; `codec` "" = none."""
 
     message: FileSummary
     layout_version: int
@@ -50,22 +50,22 @@ class Summary:
 
 
 def is_sub_section(name: str) -> bool:
-    """Whether an entry only indexes a slice of another section (`INODE_SUB`, Hadoop 3.3 and newer)."""
+    """Return whether an entry is for a slice of another section (`INODE_SUB`, Hadoop 3.3 and newer)."""
     return name.endswith(_SUB_SUFFIX)
 
 
 def check_magic(head: bytes, file: str = "") -> None:
-    """Check the file's first eight bytes; the error says what the file is by all of `head`, up to HEAD_BYTES.
+    """Check the file's first eight bytes; the error names the kind of file, found from all of `head`, up to HEAD_BYTES.
 
     Raises:
-        TruncatedImageError: fewer than eight bytes.
-        UnsupportedLayoutError: they are the start of an image from before the protobuf format.
-        BadMagicError: they are not HDFSIMG1.
+        TruncatedImageError: `head` has fewer than eight bytes.
+        UnsupportedLayoutError: the image is older than the protobuf format.
+        BadMagicError: the bytes are not HDFSIMG1.
     """
     if len(head) < len(MAGIC):
         raise TruncatedImageError(f"the file has {len(head)} bytes, too few for an fsimage", file=file)
     if head[: len(MAGIC)] != MAGIC:
-        # such an image begins with its layout version
+        # Such an image begins with its layout version.
         layout_version = int(_TRAILER.unpack(head[: _TRAILER.size])[0])
         if OLDEST_LAYOUT < layout_version < 0:
             raise UnsupportedLayoutError(
@@ -86,10 +86,11 @@ def _not_an_image(head: bytes, file: str) -> BadMagicError:
 
 
 def summary_length(trailer: bytes, file_size: int, file: str = "") -> int:
-    """Bytes of the delimited FileSummary before the four `trailer` bytes at the end of a file of `file_size`.
+    """Return the length of the delimited FileSummary before the four `trailer` bytes at the end of a file of
+    `file_size`.
 
     Raises:
-        TruncatedImageError: the file is too short for a trailer, or for the length the trailer names.
+        TruncatedImageError: the file is too short for a trailer, or for the length in the trailer.
         SummaryError: the length is zero or negative.
     """
     if file_size < len(MAGIC) + TRAILER_LENGTH or len(trailer) != TRAILER_LENGTH:
@@ -105,10 +106,11 @@ def summary_length(trailer: bytes, file_size: int, file: str = "") -> int:
 
 
 def parse_summary(stored: memoryview, file_size: int, file: str = "") -> Summary:
-    """Parse and check the delimited FileSummary that `stored` holds, all bytes before the trailer.
+    """Parse and check the delimited FileSummary in `stored`, which ends at the trailer.
 
     Raises:
-        SummaryError: not one FileSummary, another on-disk version, or sections that do not fit the file.
+        SummaryError: the bytes are not one FileSummary, its on-disk version is unknown, or sections do not fit the
+            file.
     """
     base = file_size - TRAILER_LENGTH - len(stored)
     place = BufferOrigin(file, "", base)
@@ -142,9 +144,9 @@ def parse_file(data: memoryview, file: str = "") -> Summary:
 def build_summary(
     layout_version: int, codec: str, sections: Sequence[Section], template: FileSummary | None = None
 ) -> FileSummary:
-    """A FileSummary for the given sections, in their order.
+    """Return a FileSummary for the given sections, in their order.
 
-    Fields of `template` that we do not know, its own and those of a section of the same name, are taken over.
+    Unknown fields of `template`, its own and those of a section of the same name, are copied.
     """
     message = FileSummary()
     known: dict[str, FileSummary.Section] = {}
@@ -167,7 +169,7 @@ def build_summary(
 
 
 def encode_trailer(summary: FileSummary) -> bytes:
-    """What follows the sections: varint length, FileSummary, and the int32 that counts both."""
+    """Encode what follows the sections: varint length, FileSummary, and the int32 length of both."""
     delimited = encode_delimited(summary)
     return delimited + _TRAILER.pack(len(delimited))
 
@@ -179,7 +181,9 @@ def _section(entry: FileSummary.Section, file: str, base: int) -> Section:
 
 
 def _check_sections(sections: Sequence[Section], limit: int, file: str) -> None:
-    """Sections lie between magic and FileSummary; top-level ones are named once and do not overlap."""
+    """Check that sections lie between magic and FileSummary, and top-level ones have unique names and do not
+    overlap.
+    """
     for section in sections:
         if section.offset < len(MAGIC) or section.end > limit:
             text = f"its {section.length} bytes reach outside the section area {len(MAGIC)}..{limit}"

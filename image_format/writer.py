@@ -1,4 +1,4 @@
-"""Writes an fsimage as a stream: magic, sections one after another, FileSummary; no file I/O of its own."""
+"""Writing of an fsimage as a stream: magic, sections, FileSummary; without file I/O."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from image_format.summary import MAGIC, Section, build_summary, encode_trailer
 Sink = Callable[[Buffer], None]
 
 _BATCH = 1024 * 1024
-# a buffer of this size goes to the sink as it is, a smaller one is gathered with others
+# Buffers of this size go to the sink uncopied, smaller ones are joined.
 _PASS_THROUGH = 128 * 1024
 
 
 class ImageWriter:
-    """Writes one image to `sink`.
+    """Writer of one image to `sink`.
 
-    Buffers of 128 KiB and more reach the sink uncopied; a sink may keep them only if they do not change.
+    Buffers of 128 KiB and more reach the sink uncopied; a sink may keep them only if the caller does not change them.
 
     Args:
         sink: called with the file's bytes in order.
         layout_version: for the FileSummary, negative.
         codec: class name of the compression codec, "" for none.
         template: FileSummary of the source image, whose unknown fields are kept.
-        threads: that compress, 0 for one on each core; the bytes are the same.
+        threads: number of compressing threads, 0 for one on each core; the bytes do not depend on it.
 
     Raises:
-        UnsupportedCodecError: the codec is not known.
+        UnsupportedCodecError: the codec is unknown.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class ImageWriter:
 
     @property
     def position(self) -> int:
-        """Bytes of the file so far: the offset of the next byte."""
+        """Offset of the next byte of the file."""
         return self._out.position
 
     @property
@@ -60,12 +60,12 @@ class ImageWriter:
 
     @contextmanager
     def section(self, name: str, cutter: SectionCutter | None = None) -> Iterator[SectionWriter]:
-        """Write a section: what is written to the yielded object, compressed when the image is.
+        """Write a section: the bytes written to the yielded object, compressed if the image is.
 
-        An exception inside leaves the image without that section and `finish` refuses to end it.
+        After an exception inside, the image lacks the section and `finish` raises.
 
         Args:
-            cutter: says where its sub-sections end; each of them is a compressed stream of its own.
+            cutter: finds the ends of its sub-sections, each of which is a compressed stream of its own.
         """
         start = self._begin(name)
         writer = SectionWriter(self, name, lambda: self._codec.compressor(self._threads), self._out, cutter)
@@ -77,10 +77,10 @@ class ImageWriter:
         self._end(name, start)
 
     def copy_section(self, name: str, stored: Buffer, slices: Iterable[tuple[int, int]] = ()) -> None:
-        """Write a section whose stored bytes are at hand, compressed already when the image is.
+        """Write a section from its stored bytes, which are compressed if the image is.
 
         Args:
-            slices: (offset, length) in `stored` of what is listed as a sub-section.
+            slices: (offset, length) in `stored` of the sub-sections.
         """
         start = self._begin(name)
         self._out.write(stored)
@@ -89,16 +89,16 @@ class ImageWriter:
         self._end(name, start)
 
     def add_entry(self, name: str, offset: int, length: int) -> None:
-        """List a slice of the file, `offset` from its first byte, under a name of its own (`INODE_SUB`)."""
+        """List a slice of the file as an entry of its own (`INODE_SUB`); `offset` is relative to the file's start."""
         if offset < len(MAGIC) or length < 0 or offset + length > self.position:
             raise ValueError(f"{name}: {offset}+{length} is outside the {self.position} bytes written")
         self._sections.append(Section(name, offset, length))
 
     def finish(self) -> FileSummary:
-        """Write FileSummary and trailer, pass everything to the sink and return what was written.
+        """Write FileSummary and trailer, flush to the sink and return the FileSummary.
 
         Raises:
-            ValueError: a section is not complete, or the image is finished already.
+            ValueError: a section is incomplete, or the image is finished already.
         """
         self._check_idle()
         self._finished = True
@@ -151,7 +151,7 @@ class SectionWriter:
         """Append bytes to the section.
 
         Raises:
-            RecordError: the section is to be cut, and they are no records of it.
+            RecordError: the section is to be cut, and the bytes are not records of it.
         """
         start = 0
         view = memoryview(buffer)
@@ -162,7 +162,7 @@ class SectionWriter:
         self._append(view[start:])
 
     def cut(self) -> None:
-        """End a sub-section: what was written since the last one ended, unless that is nothing."""
+        """End a sub-section with the bytes since the end of the last one, if there are any."""
         self._end_stream()
         if self._image.position > self._slice:
             self._image.add_entry(sub_section_name(self._name), self._slice, self._image.position - self._slice)
@@ -182,7 +182,7 @@ class SectionWriter:
         self._end_stream()
 
     def close(self) -> None:
-        """Give up a stream that was not ended."""
+        """Abandon a stream that was not ended."""
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.close()
@@ -203,7 +203,7 @@ class SectionWriter:
 
 
 class _SinkBuffer:
-    """Gathers small buffers before they go to the sink."""
+    """Buffer that joins small pieces before they go to the sink."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -223,7 +223,7 @@ class _SinkBuffer:
 
     def flush(self) -> None:
         if self._pending:
-            # the sink may keep the batch, so the next one starts in a bytearray of its own
+            # The sink may keep the batch, so the next one gets a new bytearray.
             batch, self._pending = self._pending, bytearray()
             self._sink(memoryview(batch).toreadonly())
 

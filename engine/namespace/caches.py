@@ -44,7 +44,7 @@ class CacheManager:
         """Copy the attributes of pools that images lack from another manager of the same pools."""
         self._unsaved = {name: unsaved for name, unsaved in before._unsaved.items() if name in self._pools}
 
-    # ---- queries -------------------------------------------------------------------------------------
+    # ---- queries -------------------------------------------------------------------------------------------
 
     def pools(self) -> list[CachePoolInfo]:
         """Return all pools by name, with every attribute that edits set since the image."""

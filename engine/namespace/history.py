@@ -25,7 +25,7 @@ class History(CreatedLists):
         self._tree.touch(row)
 
     def record_in(self, row: int, latest: int, *, with_blocks: bool = False) -> None:
-        """INode.recordModification."""
+        """Record a change of an inode (INode.recordModification)."""
         if not self.in_latest(row, latest):
             return
         if self._table.kind[row] == SYMLINK:

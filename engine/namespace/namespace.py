@@ -126,7 +126,7 @@ class Namespace:
             problem = f"{what} has no place in an image of layout version {layout}, only from {feature.value} on"
             raise UnsupportedNamespaceError(problem, hint=_OLDER_IMAGE)
 
-    # ---- required look-up -------------------------------------------------------------------------
+    # ---- required look-up ----------------------------------------------------------------------------------
 
     def existing(self, path: str) -> int:
         """Return the row of the inode at `path`.

@@ -78,7 +78,7 @@ class Reclaimer(FileReclaimer):
             self._ways = find_ways(self._tree, row, rows)
         self.clean_inode(row, self._deleted_snapshot, prior)
 
-    # ---- queries -------------------------------------------------------------------------------------
+    # ---- queries -------------------------------------------------------------------------------------------
 
     def _id(self, node: Node) -> int:
         return int(self._table.id[row_of(node)])

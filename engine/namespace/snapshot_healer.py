@@ -64,7 +64,7 @@ class SnapshotHealer:
         for directory in self._directories():
             self._settle_directory(directory)
 
-    # ---- queries -------------------------------------------------------------------------------------
+    # ---- queries -------------------------------------------------------------------------------------------
 
     def _id(self, row: int) -> int:
         return int(self._table.id[row])
@@ -99,7 +99,7 @@ class SnapshotHealer:
         above = self._history.full_path(directory)
         return f"{above}/{name.decode('utf-8', 'replace')}"
 
-    # ---- diffs of removed snapshots ------------------------------------------------------------------
+    # ---- diffs of removed snapshots ------------------------------------------------------------------------
 
     def _make_plain_diffs(self) -> None:
         """Convert root diffs of removed snapshots: a root diff has its attributes in the snapshot, others have their
@@ -111,7 +111,7 @@ class SnapshotHealer:
             diff.is_root, diff.name = False, self._table.name(directory)
             self._diffs.touch(directory)
 
-    # ---- removed inodes with entries ------------------------------------------------------------------
+    # ---- removed inodes with entries -----------------------------------------------------------------------
 
     def _read_lists_of_lost_links(self) -> None:
         """Read the diffs of directories that may have removed links of the base in deleted lists."""
@@ -145,7 +145,7 @@ class SnapshotHealer:
         self._table.parent[row] = directory
         self._table.flags[row] |= DIRTY
 
-    # ---- removed inodes in deleted lists ---------------------------------------------------------------
+    # ---- removed inodes in deleted lists -------------------------------------------------------------------
 
     def _came_and_left(self, use: _DeletedEntry) -> bool:
         """Drop a link that one diff has as created and, under another name, as deleted; return whether it was so."""
@@ -218,7 +218,7 @@ class SnapshotHealer:
         del use.diff.deleted[use.name]
         self._diffs.touch(use.directory)
 
-    # ---- inodes in deleted lists and elsewhere ---------------------------------------
+    # ---- inodes in deleted lists and elsewhere -------------------------------------------------------------
 
     def _part_shared(self) -> None:
         """Drop deleted entries of inodes that moved within a directory; give references to inodes that are

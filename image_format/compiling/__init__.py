@@ -1,1 +1,1 @@
-"""Whether a kernel runs compiled or as Python, and the compiler in the background."""
+"""Choice between the compiled and the Python form of kernels, and the background compiler."""

@@ -1,4 +1,4 @@
-"""The compiler in the background, see `background`: compiles the kernels that it reads from its standard input."""
+"""The background compiler (see `background`): it compiles the kernels that it reads from its standard input."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final
 
 _IDLE: Final = 10.0
-"""Seconds without a request after which it ends."""
+"""Seconds without a request after which the compiler ends."""
 _MAX_MESSAGE: Final = 1 << 18
 
 
 def _be_last() -> None:
-    """Compute only when nobody else does, be the first to be ended where memory is short, and take what it takes."""
+    """Use only idle processors, be the first process to be killed if memory is short, and lift the memory limit."""
     with suppress(OSError):
         os.nice(19)
     with suppress(OSError, AttributeError):
@@ -28,7 +28,7 @@ def _be_last() -> None:
 
 
 def main() -> None:
-    """Compile until nobody asks any more."""
+    """Compile until no more requests arrive."""
     _be_last()
     import pickle
 
@@ -40,7 +40,7 @@ def main() -> None:
             while message := requests.recv(_MAX_MESSAGE):
                 request = Request(*pickle.loads(message))
                 with suppress(Exception):
-                    # what cannot be compiled stays as it is: whoever calls it is told why
+                    # A kernel that cannot be compiled raises the error when it is called.
                     getattr(import_module(request.module), request.name).dispatcher.compile(request.signature)
 
 

@@ -1,10 +1,10 @@
-"""A compiler in the background: one process of the lowest priority for all that use the same cache folder.
+"""The background compiler: one process of the lowest priority for all users of a cache folder.
 
-A process that runs a kernel's Python form asks for the compiled one. The first to ask starts the compiler, a process
-that compiles what it is asked for, keeps it in the cache folder, and ends after some seconds without a request. The
-lock file in the cache folder makes it the only one: it is locked by the process that asks, and the compiler inherits
-the lock. Another process that finds it locked asks again at a later call. A request that is lost, by a full socket or
-the end of a process, costs nothing but time: whoever needs the kernel asks again.
+A process that runs a kernel's Python form requests the compiled one. The first request starts the compiler. This
+process compiles requested kernels, stores them in the cache folder, and ends after some seconds without a request. A
+lock file in the cache folder prevents a second compiler: the requesting process locks it, and the compiler inherits the
+lock. Another process that finds it locked repeats its request at a later call. A request may be lost by a full socket
+or the end of a process; this costs only time, because requests are repeated.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from hadoop_common.process_memory import available_memory
 
 _LOCK: Final = "kernel-compiler.lock"
 _MAX_ASKED: Final = 3
-"""Times that a process asks for the same kernel: one that cannot be compiled or kept is left alone."""
+"""Requests of a process for the same kernel: one that cannot be compiled or stored is not requested again."""
 _MIN_MEMORY: Final = 1 << 30
-"""Bytes that have to be free: the compiler takes about half of it."""
+"""Free memory in bytes that the compiler requires; it uses about half of it."""
 
 
 class Request(NamedTuple):
-    """A kernel that is wanted compiled."""
+    """Request to compile a kernel."""
 
     module: str
     name: str
@@ -39,7 +39,7 @@ class Request(NamedTuple):
 
 
 class BackgroundCompiler:
-    """The asking side."""
+    """Client of the background compiler."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -49,7 +49,7 @@ class BackgroundCompiler:
         self._open: set[Request] = set()
 
     def ask(self, request: Request) -> None:
-        """Have a kernel compiled, if a compiler can be had; never waits, never fails."""
+        """Request a kernel if a compiler can be started; never waits, never fails."""
         with self._guard:
             asked = self._asked.get(request, 0)
             self._reap()
@@ -59,7 +59,7 @@ class BackgroundCompiler:
                 if self._socket is None:
                     self._start()
                 if self._socket is not None:
-                    # a compiler that ends at once counts, too
+                    # A compiler that ends at once counts, too.
                     self._asked[request] = asked + 1
                     self._socket.send(pickle.dumps(request))
                     self._open.add(request)
@@ -73,7 +73,7 @@ class BackgroundCompiler:
                 self._socket = None
 
     def _start(self) -> None:
-        """Start the compiler, unless another process has one, or memory is short.
+        """Start the compiler unless another process has one or memory is short.
 
         Raises:
             OSError: the system refuses.
@@ -104,7 +104,7 @@ class BackgroundCompiler:
             os.close(lock)
 
     def forget(self) -> None:
-        """Begin anew, in a process that was forked."""
+        """Reset the client in a forked process."""
         self.__init__()  # type: ignore[misc]
 
 
@@ -113,7 +113,7 @@ os.register_at_fork(after_in_child=BACKGROUND.forget)
 
 
 def _cache_folder() -> Path | None:
-    """The folder where compiled kernels of this package are kept, None where none can be written."""
+    """Return the folder of compiled kernels of this package, None if it cannot be written."""
     from numba.core.caching import FunctionCache
 
     try:

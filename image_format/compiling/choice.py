@@ -1,13 +1,13 @@
-"""Which form of a kernel runs: the compiled one, or its Python form.
+"""Choice of the form of a kernel that runs: compiled or Python.
 
     the compiled form is in memory, or kept on disk   it runs
     the work is small                                 the Python form runs, and the compiler in the background is asked
     the work is large                                 the call compiles the kernel; a log line says so once
 
-Work is small if the arguments have at most `MAX_BYTES` in arrays, and the kernel has spent less than `MAX_SECONDS` in
-its Python form in this process: calls of small work that are many take no longer than compiling. Numba asks
-`KernelChoice` about argument types that it has no code in memory for, so a call of a compiled kernel costs nothing
-more. Once a kernel was not at hand, its calls go to `call_plain` for a second, which is faster than Numba's question.
+Work is small if the arrays in the arguments have at most `MAX_BYTES`, and the kernel has spent less than `MAX_SECONDS`
+in its Python form in this process: many small calls take no longer than compiling. Numba calls `KernelChoice` only for
+argument types without code in memory, so calls of compiled kernels have no additional cost. After a compiled form was
+missing, calls go to `call_plain` for a second, which is faster than the call by Numba.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from image_format.compiling.plain import call_plain
 _LOG = logging.getLogger(__name__)
 
 MAX_BYTES: Final = 1 << 20
-"""Of the sections of some thousand inodes."""
+"""Size of the sections of a few thousand inodes."""
 MAX_SECONDS: Final = 2.0
-"""Of CPU time, about what compiling a kernel takes."""
+"""CPU time, about as long as compiling a kernel takes."""
 _LOOK_AGAIN: Final = 1.0
-"""Seconds after which a missing file is looked for again: the compiler in the background may have written it."""
+"""Seconds after which a missing file is searched again: the background compiler may have written it."""
 
 
 def is_small(*arguments: Any) -> bool:
-    """Whether arrays, also those in tuples, have few bytes."""
+    """Return whether arrays, including those in tuples, have at most `MAX_BYTES`."""
     return _bytes(arguments) <= MAX_BYTES
 
 
@@ -50,16 +50,16 @@ def _bytes(arguments: Iterable[Any]) -> int:
 
 
 class KernelChoice:
-    """Chooses the form of one kernel for argument types that are not in memory; takes the place of `compile_now`.
+    """Choice of the form of one kernel for argument types without code in memory; replaces `compile_now`.
 
     Args:
-        request: for the kernel with some types of arguments, to the compiler in the background.
-        compile_now: compiles or loads for some arguments, and returns the compiled form.
-        types_of: the types of some arguments.
-        kept: whether a compiled form for such types is on disk; None where none can be kept.
-        plain: makes the Python form; None for a kernel that has none.
-        measured: positions of the arguments that tell how much work a call is.
-        missing: called where the Python form runs since the compiled one is not at hand.
+        request: makes a request for argument types to the background compiler.
+        compile_now: compiles or loads the kernel for arguments, and returns the compiled form.
+        types_of: returns the types of arguments.
+        kept: returns whether a compiled form for types is on disk; None if none can be stored.
+        plain: makes the Python form, or None for a kernel without one.
+        measured: positions of the arguments that determine the amount of work.
+        missing: called when the Python form runs because the compiled one is missing.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class KernelChoice:
         self._look_again = 0.0
 
     def __call__(self, *arguments: Any) -> Callable[..., Any]:
-        """Return what Numba calls with these arguments."""
+        """Return the form that Numba calls with these arguments."""
         types = self._types_of(arguments)
         if mode() is not Mode.COMPILED and not self._is_kept(types):
             form = self._plain()
@@ -97,7 +97,7 @@ class KernelChoice:
         return compiled
 
     def is_at_hand(self, types: Any) -> bool:
-        """Return whether a compiled form is kept on disk; if none is, ask for one."""
+        """Return whether a compiled form is on disk; request it if it is not."""
         if not self._is_kept(types):
             self._ask(types)
             return False
@@ -111,7 +111,7 @@ class KernelChoice:
             BACKGROUND.ask(self._request(types))
 
     def call_plain(self, otherwise: Callable[..., Any], *arguments: Any) -> Any:
-        """Call the Python form, within a second of `missing` and for little work; else `otherwise`."""
+        """Call the Python form within a second of `missing` and for little work; otherwise call `otherwise`."""
         form = self._plain()
         if form is None or time.monotonic() > self._look_again or not self._is_little(arguments):
             return otherwise(*arguments)

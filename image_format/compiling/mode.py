@@ -1,4 +1,4 @@
-"""How kernels run in this process: `CHECKPOINTER_KERNELS`, for tests, benchmarks and `checkpointer compile`."""
+"""Mode of kernels in this process: `CHECKPOINTER_KERNELS`, for tests, benchmarks and `checkpointer compile`."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ VARIABLE: Final = "CHECKPOINTER_KERNELS"
 
 
 class Mode(Enum):
-    """Which form of a kernel a call runs, see `choice`."""
+    """Form of a kernel that a call runs, see `choice`."""
 
     CHOSEN = ""
     COMPILED = "compiled"
-    """Always the compiled form: a call that finds none compiles it."""
+    """Always the compiled form: it is compiled if missing."""
     PLAIN = "plain"
-    """Always the Python form, where a kernel has one; Numba is not even loaded."""
+    """Always the Python form if a kernel has one; Numba is not loaded."""
 
 
 def mode() -> Mode:
-    """Return the mode of this process; `CHOSEN` for any value that is not known."""
+    """Return the mode of this process; `CHOSEN` for an unknown value."""
     value = os.environ.get(VARIABLE, "")
     return next((each for each in Mode if each.value == value), Mode.CHOSEN)
 
 
 @contextmanager
 def compiled_kernels() -> Iterator[None]:
-    """Compile each kernel that is called inside and not at hand, also in processes started inside."""
+    """Compile each missing kernel that is called inside the context, also in processes started there."""
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = Mode.COMPILED.value
     try:

@@ -1,8 +1,8 @@
 """Python forms of kernels, with the arithmetic of compiled code.
 
-Numba computes with 64 bits whatever the width of the arrays; NumPy's scalars keep theirs, so that a byte plus a byte
+Numba computes with 64 bits for any width of arrays. NumPy's scalars keep their width, so the sum of two bytes
 overflows. A Python form widens each number that it loads from an array. Sums and products beyond 64 bits wrap silently
-in both. The kernels that a kernel calls are called in their Python forms.
+in both forms. A Python form calls other kernels in their Python forms.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def plain_form(function: Callable[..., Any], called: Mapping[str, Callable[..., 
     """Return the Python form of a kernel.
 
     Args:
-        function: the kernel as it was written.
-        called: the Python forms of the kernels that it calls, by the name under which it calls them.
+        function: the kernel's source function.
+        called: the Python forms of the kernels that it calls, by the names in its source.
 
     Raises:
         OSError: the source of the function is missing.
@@ -43,13 +43,13 @@ def plain_form(function: Callable[..., Any], called: Mapping[str, Callable[..., 
 
 
 def call_plain(form: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Call the Python form of a kernel as its compiled form is called, and return the same kinds of values."""
+    """Call the Python form of a kernel like its compiled form, and return the same types of values."""
     with np.errstate(all="ignore"):
         return _result(form(*map(_argument, arguments)))
 
 
 def widened(value: Any) -> Any:
-    """Return what was loaded from an array as compiled code sees it."""
+    """Return a value loaded from an array as compiled code sees it."""
     return np.int64(value) if type(value) in _NARROW else value
 
 
@@ -64,7 +64,7 @@ def _result(value: Any) -> Any:
 
 
 class _Loads(ast.NodeTransformer):
-    """Puts `_load` around each element that is read, those that `array[i] += 1` reads included."""
+    """Transformer that wraps each element that is read in `_load`, including those that `array[i] += 1` reads."""
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node)
