@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from checkpointer.storage.inspector import check_covered, inspect
-from checkpointer.storage.lookup import latest_image
+from checkpointer.storage.usable_images import latest_image
 from engine.loaded_image import LoadedImage, load_image
 from engine.replay import replay
 from hadoop_common.errors import StorageError

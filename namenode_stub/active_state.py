@@ -9,7 +9,7 @@ from threading import Lock
 
 from flask import Blueprint
 
-from checkpointer.storage.lookup import latest_image
+from checkpointer.storage.usable_images import latest_image
 from engine.loaded_image import LoadedImage
 from hadoop_common.access import Door
 from hadoop_rpc.ha_protocol import HAState

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkpointer.storage.rollback import latest_rollback_image, promote_rollback_images
+from checkpointer.storage.rollback_images import latest_rollback_image, promote_rollback_images
 from engine.merge import LoadedImage
 from engine.saver import SaveResult, save_image
 from journal import ops

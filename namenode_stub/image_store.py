@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from checkpointer.storage.lookup import ImageCopy, latest_image
+from checkpointer.storage.usable_images import ImageCopy, latest_image
 from hadoop_common.names import image_name, segment_name
 from hadoop_common.storage_info import StorageInfo
 from image_format.layout import LayoutVersion, supports

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from checkpointer.storage.fitness import usable_images
 from checkpointer.storage.inspector import StoredImage, list_images
 from checkpointer.storage.retention import apply_plan, edits_needed_from, plan_retention
+from checkpointer.storage.usable_images import usable_images
 from journal.errors import JournalError
 from journal.journal_set import JournalSet
 from namenode_stub.config import StubConfig

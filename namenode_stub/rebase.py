@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from itertools import takewhile
 from pathlib import Path
 
-from checkpointer.storage.directories import latest_image
+from checkpointer.storage.usable_images import latest_image
 from engine.errors import CheckpointCancelledError
 from engine.loaded_image import LoadedImage, load_image
 from engine.replay import replay

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.log_roller import LagWatch, LogRoller, RollsEditLog
 from checkpointer.roles.standby.tailer import EditTailer
-from checkpointer.storage.lookup import latest_image
-from checkpointer.storage.rollback import promote_rollback_images
+from checkpointer.storage.rollback_images import promote_rollback_images
+from checkpointer.storage.usable_images import latest_image
 from engine.errors import CheckpointCancelledError
 from engine.loaded_image import LoadedImage
 from engine.observer import Observer, SilentObserver

@@ -9,7 +9,7 @@ from flask import Blueprint
 from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.namenodes import NameNodes
 from checkpointer.roles.standby.open_source import open_edit_source
-from checkpointer.storage.lookup import latest_image
+from checkpointer.storage.usable_images import latest_image
 from engine.loaded_image import LoadedImage
 from hadoop_common.access import Door
 from hadoop_rpc.ha_protocol import HAState

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from checkpointer.storage.formatting import clean_leftovers
 from checkpointer.storage.inspector import agree_on_version, inspect
-from checkpointer.storage.leftovers import clean_leftovers
 from hadoop_common.durable import write_atomically
 from hadoop_common.errors import StorageError
 from hadoop_common.names import SEEN_TXID

@@ -9,8 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-from checkpointer.storage.fitness import usable_images
 from checkpointer.storage.inspector import StoredImage, list_images
+from checkpointer.storage.usable_images import usable_images
 from hadoop_common.durable import fsync_directory, write_atomically
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import told

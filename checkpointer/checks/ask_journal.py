@@ -8,7 +8,7 @@ from pathlib import Path
 from checkpointer.checks.bounded import ask_all
 from checkpointer.checks.facts import Answer, JournalFacts, TxidRange
 from checkpointer.roles.standby.folder_edits import list_journal
-from checkpointer.storage.lookup import read_storage_info
+from checkpointer.storage.inspector import read_storage_info
 from hadoop_common.endpoint import uri_scheme
 from hadoop_common.storage_info import StorageInfo
 from journal.bookkeeper.open_bookkeeper import BookKeeperOptions

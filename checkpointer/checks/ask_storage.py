@@ -12,10 +12,10 @@ from pathlib import Path
 
 from checkpointer.checks.bounded import ask, ask_all
 from checkpointer.checks.facts import Answer, DirectoryFacts, ImageFacts
-from checkpointer.merging.older_image import older_image, sentence, set_aside_command
-from checkpointer.storage.aside import lost_pasts
-from checkpointer.storage.fitness import unusable, with_usable_images
+from checkpointer.merging.older_image import describe, older_image, set_aside_command
 from checkpointer.storage.inspector import StorageDirectory, inspect, newest_copies
+from checkpointer.storage.lost_pasts import lost_pasts
+from checkpointer.storage.usable_images import unusable, with_usable_images
 from hadoop_common.errors import HdfsError
 from hadoop_common.storage_lock import LOCK_FILE
 from image_format.reader import ImageFile
@@ -124,7 +124,7 @@ def _way_out(listings: Sequence[StorageDirectory], unreadable_txid: int) -> str:
         if older is not None:
             damaged = [image.path for image in each.images if image.txid > older.txid]
             return (
-                f"In {each.root} {sentence(older)}. A running daemon makes its next image without the unreadable "
+                f"In {each.root} {describe(older)}. A running daemon makes its next image without the unreadable "
                 f"one. Without a daemon, run: {set_aside_command(each.root, damaged)}"
             )
     return ""

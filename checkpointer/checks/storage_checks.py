@@ -10,8 +10,8 @@ from typing import NamedTuple
 from checkpointer.checks.facts import DirectoryFacts, Facts
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import Metric, State, Verdict, worst
+from checkpointer.storage.disk_space import MIN_FREE_SPACE
 from checkpointer.storage.inspector import StorageState, agree_on_version
-from checkpointer.storage.room import LEAST_ROOM
 from hadoop_common.errors import StorageError
 from hadoop_common.quantities import counted
 from image_format.codec_choice import advice_on_codec, class_of, codec_to_write
@@ -178,7 +178,7 @@ def check_space(facts: Facts, thresholds: Thresholds) -> Verdict:
     """
     size = 0 if facts.image.value is None else facts.image.value.size
     # the daemon does not begin its first image with less
-    needed = (2 * size or LEAST_ROOM) + facts.reserved
+    needed = (2 * size or MIN_FREE_SPACE) + facts.reserved
     measured = [_space(each, needed, thresholds) for each in facts.directories]
     measured += [_space(each, facts.reserved, thresholds) for each in facts.edits_directories]
     known = [each for each in measured if each is not None]

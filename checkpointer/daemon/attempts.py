@@ -27,7 +27,7 @@ from checkpointer.errors import RoleGaveUpError
 from checkpointer.leadership.leadership import Leadership
 from checkpointer.leadership.leadership_state import LeaseBasis
 from checkpointer.roles.role import CheckpointRole, Progress, Upload
-from checkpointer.storage.room import ROOM_HINT
+from checkpointer.storage.disk_space import SPACE_HINT
 from engine.errors import CheckpointCancelledError
 from engine.merge import MergeResult
 from hadoop_common.errors import HdfsError
@@ -214,9 +214,9 @@ class CheckpointAttempts:
         self._record.looked()
         self._faults.namenode.ended()
         self._faults.reading.ended()
-        if problem := self._role.lacks_room():
+        if problem := self._role.space_shortage():
             problem = f"the next checkpoint will fail: {problem}"
-            self._faults.space.occurred(problem, hint=ROOM_HINT, level=logging.WARNING)
+            self._faults.space.occurred(problem, hint=SPACE_HINT, level=logging.WARNING)
         else:
             self._faults.space.ended()
         self._schedule.observe(progress, self.image_age(progress) if self._leadership.shared else None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.roles.role import IN_USE, CheckpointRole, Progress, UploadTarget
-from checkpointer.storage.room import ROOM_HINT
+from checkpointer.storage.disk_space import SPACE_HINT
 from hadoop_common.errors import HdfsError
 from hadoop_common.quantities import duration
 from hadoop_common.recurring_fault import Alarm
@@ -80,8 +80,8 @@ def daemon_state(
     progress = status.progress
     alarms = [*role.alarms(), *_failing(status), *_not_uploaded(role, progress)]
     # Between the end of an image and retention, less space is free than usual.
-    if record.phase != _SAVE and (problem := role.lacks_room()):
-        alarms.append(Alarm(problem, ROOM_HINT))
+    if record.phase != _SAVE and (problem := role.space_shortage()):
+        alarms.append(Alarm(problem, SPACE_HINT))
     if late := lateness(status):
         alarms.append(Alarm(late, LATE_HINT))
     problems = [status.fault, *alarms] if status.fault else alarms

@@ -1,1 +1,1 @@
-"""Merges without a daemon, and the choice of what merges: this process or Spark."""
+"""Offline merges, and the choice of the merge engine: this process or Spark."""

@@ -1,4 +1,4 @@
-"""A merge without its last step: edits are replayed, the image is made and measured, no file is written."""
+"""A dry run of a merge: it replays the edits, builds and measures the image, and writes no file."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from journal.segment_file import read_transactions
 
 @dataclass(frozen=True, slots=True)
 class InodeChanges:
-    """How the inodes of a new image differ from those of the old one.
+    """The differences between the inodes of the new image and those of the old one.
 
     Attributes:
         total: inodes of the new image.
-        created: of them, those that the old one lacks.
-        changed: of them, those whose records are rewritten.
+        created: inodes of the new image that the old one lacks.
+        changed: inodes of both whose records are rewritten.
         deleted: inodes of the old image that the new one lacks.
     """
 
@@ -39,16 +39,17 @@ class InodeChanges:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What a merge would do.
+    """The result of a dry run.
 
     Attributes:
         base_txid, txid: newest transaction of the old and of the new image.
-        transactions: how many were replayed.
-        size: of the new image in bytes.
-        layout_version: of the new image.
-        room: of the folder that would get the image.
-        warnings: what an operator would have to know of the new image.
-        healed: inconsistencies of the namespace that the merge would heal, a sentence each.
+        transactions: number of replayed transactions.
+        size: size of the new image in bytes.
+        layout_version: layout version of the new image.
+        room: space in the folder of the new image.
+        warnings: the warnings about the new image.
+        healed: a sentence for each inconsistency that the merge would heal.
+        ignored: number of operations that change nothing.
     """
 
     base_txid: int
@@ -63,20 +64,20 @@ class DryRun:
     ignored: int = 0
 
     def check_room(self) -> None:
-        """Raises StorageError where the folder has no room for the image, as the merge would."""
+        """Raise StorageError if the image does not fit, as the merge would."""
         room = self.room
         if not room.enough:
             raise StorageError(
-                f"no room for {image_name(self.txid)}: {room.folder} needs {room.needed:,} bytes and has {room.free:,}",
+                f"no space for {image_name(self.txid)}: {room.folder} needs {room.needed:,} bytes, has {room.free:,}",
                 hint="Free space on the disk; nothing was written.",
             )
 
 
 def dry_run(plan: MergePlan, settings: MergeSettings = MergeSettings(), *, observer: Observer | None = None) -> DryRun:
-    """What carrying out a plan would do; it takes the time of `merge_directory` less the writing.
+    """Run a plan without writing; it takes the time of `merge_directory` less the writing.
 
     Raises:
-        HdfsError: what the merge would raise.
+        HdfsError: as the merge would.
     """
     expected = plan.last_txid - plan.image_txid
     with WarmNamespace(settings) as namespace:
@@ -98,10 +99,10 @@ def dry_run(plan: MergePlan, settings: MergeSettings = MergeSettings(), *, obser
 
 
 def expected_room(plan: MergePlan) -> DiskRoom:
-    """About what the new image takes, known before anything is read: the old one and the edits.
+    """Estimate the space for the new image by the sizes of the old image and the edits.
 
     Raises:
-        OSError, StorageError: a file or the folder cannot be asked.
+        OSError, StorageError: a file or the folder cannot be read.
     """
     size = plan.image.stat().st_size + sum(segment.path.stat().st_size for segment in plan.segments)
     return _room(plan.folder, plan.last_txid, size)
@@ -120,5 +121,5 @@ def _changes(namespace: Namespace) -> InodeChanges:
 
 
 def _room(folder: Path, txid: int, size: int) -> DiskRoom:
-    """For an image of `size` bytes and its digest; raises StorageError where the folder cannot be asked."""
+    """Return the space for an image of `size` bytes and its digest; raises StorageError for an unreadable folder."""
     return disk_room(folder, size + len(format_md5(bytes(16), image_name(txid))))

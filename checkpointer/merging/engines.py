@@ -1,7 +1,7 @@
-"""Engines that make a checkpoint of an image and segments: the local one, and others that packages offer.
+"""Engines that make a checkpoint from an image and segments: the local engine, and those that other packages provide.
 
-An engine is found by the entry point of its name in the group `checkpointer.engines`: a callable that takes
-`SparkSettings` and gives a `MergeEngine`.
+The entry point of an engine's name in the group `checkpointer.engines` is a callable that takes `SparkSettings` and
+returns a `MergeEngine`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _GROUP = "checkpointer.engines"
 
 
 class EngineError(CheckpointError):
-    """The engine that was asked for is not installed, or cannot make this checkpoint."""
+    """A requested engine that is not installed or cannot make this checkpoint."""
 
     exit_code: ClassVar[int] = EXIT_USAGE
 
@@ -37,11 +37,11 @@ class MergeTask:
     """A checkpoint to make.
 
     Attributes:
-        image: newest valid image, of transaction `base_txid`.
-        segments: hold the transactions after it, contiguous and in order; `last` of each is how far it is read.
-        last_txid: of the segments.
-        folders: `current` folders that get the new image and its digest file.
-        settings: how it is made. `memory` in it is for the local engine; others have settings of their own.
+        image: newest valid image, at txid `base_txid`.
+        segments: contain the transactions after the image, contiguous and in order; each is read up to its `last`.
+        last_txid: last transaction of the segments.
+        folders: `current` folders for the new image and its digest file.
+        settings: settings of the merge; `memory` applies to the local engine only.
     """
 
     image: Path
@@ -53,28 +53,28 @@ class MergeTask:
 
 
 def load_ahead() -> None:
-    """Have the compiled code of the local engine in memory, so that the next merge begins at once; it takes seconds."""
-    # Importing it loads the compiler.
+    """Load the compiled code of the local engine, which takes seconds, so that the next merge begins at once."""
+    # this import loads the compiler
     from engine.warm_up import warm_up
 
     try:
-        _LOG.info("the code of merges is loaded, which took %.1f s", warm_up(first=True))
+        _LOG.info("the merge code was loaded in %.1f s", warm_up(first=True))
     except (HdfsError, OSError) as fault:
-        _LOG.warning("the code of merges could not be loaded ahead, the next merge does it: %s", told(fault))
+        _LOG.warning("the merge code could not be loaded ahead, the next merge loads it: %s", told(fault))
 
 
 class MergeEngine(Protocol):
-    """Makes checkpoints; they are the same whatever engine makes them."""
+    """An engine that makes checkpoints; all engines write the same bytes."""
 
     def refusal(self, task: MergeTask) -> str:
-        """Why this engine does not make a checkpoint, as a sentence without its end; "" where it does."""
+        """Return why this engine cannot make a checkpoint, as a clause; "" if it can."""
 
     def merge(self, task: MergeTask, observer: Observer | None = None) -> MergeResult:
         """Make a checkpoint; raises as `engine.merge.merge`."""
 
 
 class LocalEngine:
-    """Merges in this process."""
+    """The engine that merges in this process."""
 
     def refusal(self, task: MergeTask) -> str:
         return ""
@@ -91,12 +91,12 @@ class LocalEngine:
 
 
 def choose_engine(settings: EngineSettings, task: MergeTask) -> MergeEngine:
-    """The engine that is to make a checkpoint.
+    """Choose the engine of a checkpoint.
 
-    `auto` takes Spark where a master is configured or the image is large, and the local one where Spark cannot.
+    `auto` chooses Spark if a master is configured or the image is large, and the local engine if Spark cannot merge.
 
     Raises:
-        EngineError: Spark is asked for and not installed, or it cannot make this checkpoint.
+        EngineError: Spark is requested but not installed, or cannot make this checkpoint.
     """
     if settings.choice is EngineChoice.LOCAL:
         return LocalEngine()
@@ -110,7 +110,7 @@ def choose_engine(settings: EngineSettings, task: MergeTask) -> MergeEngine:
     if wanted:
         hint = "Install it with pip install 'hdfs-checkpointer[spark]', or use --engine local."
         raise EngineError(f"the Spark engine cannot make this checkpoint: {reason}", hint=hint)
-    _LOG.info("the local engine makes this checkpoint, Spark cannot: %s", reason)
+    _LOG.info("the local engine makes this checkpoint, because Spark cannot: %s", reason)
     return LocalEngine()
 
 

@@ -1,4 +1,4 @@
-"""The offline merge of one storage directory: what to merge, decided from its files, and the merge itself."""
+"""The offline merge of one storage directory: a plan made from its files, and the merge itself."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ from site_config.engine_settings import EngineSettings
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """What a merge of one directory would read and make.
+    """The input of a merge of one directory.
 
     Attributes:
-        image: newest image; segments: the ones after it, contiguous; in_progress: left alone;
-        version_layout: layout version in VERSION;
-        opened: those of `segments` that are in progress, read to their last good transaction;
-        images: all that there are; oddities: what is named like an image and is not a regular file.
+        image: newest image.
+        segments: contiguous segments after the image.
+        in_progress: segments in progress that are not read.
+        version_layout: layout version in VERSION.
+        opened: the segments in progress among `segments`, read to their last good transaction.
+        images: all images.
+        irregular: entries with the name of an image that are not regular files.
     """
 
     folder: Path
@@ -37,7 +40,7 @@ class MergePlan:
     version_layout: int
     opened: tuple[InProgressSegment, ...] = ()
     images: tuple[StoredImage, ...] = ()
-    oddities: tuple[Path, ...] = ()
+    irregular: tuple[Path, ...] = ()
 
     @property
     def last_txid(self) -> int:
@@ -46,18 +49,18 @@ class MergePlan:
 
 
 def plan_directory(directory: Path, *, in_progress: bool = False, allow_unknown_layout: bool = False) -> MergePlan:
-    """Look at a storage directory; with `in_progress` segments in progress count up to their last good operation.
+    """Plan the merge of a storage directory; `in_progress` includes the good operations of segments in progress.
 
     `allow_unknown_layout` accepts a VERSION and an image newer than every known layout.
 
     Raises:
-        StorageError: it is not formatted, has no image, or seen_txid names edits that are missing.
+        StorageError: it is not formatted, has no image, or lacks edits up to its seen_txid.
         TransactionGapError: edits are missing between the image and the newest segment.
         JournalError: a segment in progress is damaged before its end, or overlaps another one.
     """
     if (directory / VERSION).is_file() and (whole := directory.resolve()).name == CURRENT:
         raise StorageError(
-            f"{directory} is the folder with the files of a storage directory, not the directory itself",
+            f"{directory} is the `current` folder of a storage directory, not the directory itself",
             hint=f"Name {whole.parent} instead.",
         )
     storage = inspect(directory, allow_unknown_layout=allow_unknown_layout)
@@ -80,19 +83,19 @@ def plan_directory(directory: Path, *, in_progress: bool = False, allow_unknown_
         in_progress=tuple(segment.path for segment in unfinished if segment.path not in paths_read),
         opened=tuple(read),
         images=storage.images,
-        oddities=storage.oddities,
+        irregular=storage.irregular,
     )
-    # what was not read may still hold the transactions that seen_txid promises
+    # unread segments may contain the transactions up to seen_txid
     unread = [] if in_progress else [segment.first for segment in unfinished]
     check_covered(storage, max([plan.last_txid, *unread]))
     return plan
 
 
 def check_image(plan: MergePlan, *, layout_version: int | None = None, allow_unknown_layout: bool = False) -> None:
-    """Check digest and frame of the plan's image, and the layout wanted, where there is nothing to merge.
+    """Check digest and frame of the plan's image, and the requested layout, if there is nothing to merge.
 
     Raises:
-        ImageFormatError: it is damaged, or there is no such layout.
+        ImageFormatError: the image is damaged, or the layout does not exist.
     """
     with ImageFile.open(plan.image, allow_unknown_layout=allow_unknown_layout) as image:
         plan_conversion(image, layout_version=layout_version)
@@ -105,16 +108,14 @@ def merge_directory(
     engine: EngineSettings | None = None,
     observer: Observer | None = None,
 ) -> MergeResult:
-    """Carry out a plan: `fsimage_M` and its digest appear beside the old image.
+    """Execute a plan: `fsimage_M` and its digest are written next to the old image.
 
-    `engine` says who makes it, None the local engine.
-
-    VERSION stays as it is, whatever the layout of the new image: moving a directory to another layout is the
-    NameNode's own procedure (`-upgrade`), which goes by that file.
+    VERSION is not changed, whatever the layout of the new image: only the NameNode itself upgrades a directory
+    (`-upgrade`), and it reads that file. `engine` None is the local engine.
 
     Raises:
-        HdfsError: as `merge`; the directory is as before.
-        EngineError: the engine that is asked for cannot make it.
+        HdfsError: as `merge`; the directory is not changed.
+        EngineError: the requested engine cannot make the checkpoint.
     """
     task = MergeTask(
         image=plan.image,

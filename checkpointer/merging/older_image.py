@@ -1,4 +1,4 @@
-"""An older image that takes the place of a newest one that cannot be read, where the edits lead from it."""
+"""The replacement of an unreadable newest image by an older one from which the edits are complete."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from checkpointer.merging.offline import MergePlan
-from checkpointer.storage.fitness import content_fault, usable_images
 from checkpointer.storage.inspector import StoredImage
+from checkpointer.storage.usable_images import content_fault, usable_images
 from hadoop_common.errors import HdfsError
 from image_format.errors import ImageFormatError, ImageStorageError, UnsupportedCodecError, UnsupportedLayoutError
 from image_format.md5_file import md5_path
@@ -18,11 +18,11 @@ from journal.errors import TransactionGapError
 from journal.segment_file import EditLogSegment, list_segments, select_segments
 
 DAMAGED = "damaged"
-"""Folder below a storage directory for what is set aside by hand."""
+"""Folder in a storage directory for images that an operator sets aside."""
 
 
 class OlderImage(NamedTuple):
-    """A whole image, and the last transaction that edits lead to from it."""
+    """An intact image, and the last transaction that the edits after it reach."""
 
     path: Path
     txid: int
@@ -32,9 +32,9 @@ class OlderImage(NamedTuple):
 def older_image(
     images: Sequence[StoredImage], segments: Sequence[EditLogSegment], unreadable_txid: int
 ) -> OlderImage | None:
-    """The newest image before `unreadable_txid` that is whole and from which the segments lead at least as far.
+    """Return the newest intact image before `unreadable_txid` whose edits reach that txid, None without one.
 
-    Its content is read.
+    Reads the whole image.
     """
     finalized = [segment for segment in segments if segment.last is not None]
     older = [image for image in images if image.txid < unreadable_txid and not image.rollback]
@@ -52,20 +52,20 @@ def older_image(
 
 
 def set_aside_command(directory: Path, images: Sequence[Path]) -> str:
-    """The command that moves unreadable images out of the way and makes a good one of what is left."""
+    """Return the command that moves unreadable images aside and merges the older image with the edits."""
     aside = directory / DAMAGED
     files = [each for image in images for each in (image, md5_path(image)) if each.exists()]
     move = shlex.join(["mv", *map(str, files), f"{aside}/"])
     return f"mkdir -p {shlex.quote(str(aside))} && {move} && checkpointer merge {shlex.quote(str(directory))}"
 
 
-def sentence(older: OlderImage) -> str:
-    return f"the image at txid {older.txid} is whole, and the edits lead from it to txid {older.last_txid}"
+def describe(older: OlderImage) -> str:
+    return f"the image at txid {older.txid} is intact, and the edits after it reach txid {older.last_txid}"
 
 
 @contextmanager
 def naming_older_image(plan: MergePlan) -> Iterator[None]:
-    """Inside, an error of the plan's image also names the older one that can take its place, and the command for it.
+    """Add to an error about the plan's image the older image that can replace it, and the command for it.
 
     Raises:
         HdfsError: as the body does.
@@ -84,9 +84,9 @@ def _add_older(error: HdfsError, plan: MergePlan) -> None:
     older = older_image(plan.images, list_segments(plan.folder), plan.image_txid)
     if older is None:
         return
-    error.message = f"{error.message}; but {sentence(older)}"
+    error.message = f"{error.message}; but {describe(older)}"
     error.args = (error.message,)
     error.hint = (
-        "This keeps the unreadable image aside, and makes a new one of the older image and the edits: "
+        "This moves the unreadable image aside, and makes a new image from the older one and the edits: "
         f"{set_aside_command(plan.folder.parent, [plan.image])}"
     )

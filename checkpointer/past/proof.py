@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn, Protocol
 
 from checkpointer.errors import TransferError
-from checkpointer.storage.fitness import content_fault
+from checkpointer.storage.usable_images import content_fault
 from engine.txn_runs import ImageId, RunOpening, TxnRun
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told

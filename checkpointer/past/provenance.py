@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from checkpointer.storage.aside import PROVENANCE
-from checkpointer.storage.fitness import usable_images
 from checkpointer.storage.inspector import list_images
+from checkpointer.storage.lost_pasts import PROVENANCE
+from checkpointer.storage.usable_images import usable_images
 from engine.txn_runs import ImageId, Provenance
 from hadoop_common.durable import write_atomically
 from hadoop_common.errors import HdfsError

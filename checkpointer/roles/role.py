@@ -252,7 +252,7 @@ class CheckpointRole(Protocol):
     def alarms(self) -> Sequence[str]:
         """What an operator has to see to, a sentence each; while there is one the daemon is not ready."""
 
-    def lacks_room(self) -> str:
+    def space_shortage(self) -> str:
         """Why the next image finds no room in any storage directory, "" where it finds some."""
 
     def details(self) -> RoleDetails:

@@ -1,16 +1,16 @@
-"""The storage directories of one node taken together: locks, agreement on VERSION, newest image, repair.
+"""The storage directories of one node together: locks, agreement on VERSION, newest image, restoration.
 
-Each directory is in use or dropped. A fault drops it, at the start as later, as long as another one works; a lock that
-somebody else holds, or a directory of somebody else, ends the start. A dropped directory is retried by `restore`, and
-comes back once its lock is taken and a file could be written in it.
+Each directory is in use or dropped. A faulty directory is dropped, at the start or later, as long as another one works.
+A lock that another process holds, or a directory that belongs to another node, ends the start. `restore` retries
+dropped directories. A directory returns to use once its lock is acquired and a file could be written in it.
 
 What can never happen, and why:
 
-- Contents of a directory that comes back seem to be the newest: they are compared with those of directories that were
-  in use all the time (`stale`), which the records name (`record`). Where none of these can be used now, one with older
-  images does not take their place.
-- A directory whose file system is not mounted is filled: one that is empty although it held images, or may have held
-  some, is not formatted. Who wants it formatted makes an empty folder `current` in it.
+- The contents of a returning directory seem to be the newest. They are compared with directories that were in use all
+  the time (`stale_contents`), which the records name (`directory_history`). If none of those can be used now, a
+  directory with older images does not replace them.
+- A directory is formatted while its file system is not mounted. An empty directory that held images, or may have held
+  some, is not formatted. To have it formatted, the operator creates an empty folder `current` in it.
 """
 
 from __future__ import annotations
@@ -22,68 +22,74 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from checkpointer.storage.aside import set_aside
-from checkpointer.storage.fitness import content_fault, frame_fault, note_fault, with_usable_images
+from checkpointer.storage.directory_history import DirectoryHistory
+from checkpointer.storage.disk_space import FREE_SPACE_HINT, space_fault, space_shortage
 from checkpointer.storage.formatting import (
+    check_formattable,
+    clean_leftovers,
     format_directory,
     make_directory,
+    require_empty,
     unformat_directory,
     write_seen_txid,
     write_version,
 )
 from checkpointer.storage.inspector import (
+    MISSING_VERSION_HINT,
     StorageDirectory,
     StorageState,
     StoredImage,
     agree_on_version,
     directory_fault,
+    holds_image,
     inspect,
-    newest_copies,
 )
-from checkpointer.storage.leftovers import clean_leftovers
-from checkpointer.storage.lookup import ImageCopy, latest_image, read_storage_info
-from checkpointer.storage.record import forget_held, newest_record, remove_record, write_record
-from checkpointer.storage.room import FREE_SPACE, lack_of_room, room_problem
-from checkpointer.storage.stale import leave_stale_contents
+from checkpointer.storage.lost_pasts import set_aside
+from checkpointer.storage.stale_contents import set_aside_stale_contents
+from checkpointer.storage.usable_images import (
+    ImageCopy,
+    content_fault,
+    exclude_image,
+    first_intact,
+    newest_usable_copies,
+    newest_usable_path,
+)
+from checkpointer.storage.usage_record import remove_record
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
 from hadoop_common.names import VERSION
 from hadoop_common.recurring_fault import Alarm, RecurringFault
 from hadoop_common.storage_info import StorageInfo, VersionFileError
 from hadoop_common.storage_lock import StorageInUseError, StorageLock
-from image_format.reader import ImageFile
-
-__all__ = ["ImageCopy", "StorageDirectories", "latest_image", "read_storage_info"]
 
 _LOG = logging.getLogger(__name__)
 _HINT = "Check the disk and the permissions of that directory."
 _RETRIED = "The daemon retries it at each poll."
 _NOT_RETRIED = "Then restart the daemon, or set dfs.namenode.name.dir.restore to true and reload it."
 _NO_MOUNT = (
-    "Mount its file system. If the disk is a new one, or the contents were moved away, make an empty folder `current` "
-    "in it: then it is formatted."
+    "Mount its file system. If the disk is new, or the contents were moved away, create an empty folder `current` in "
+    "the directory: then it is formatted."
 )
-_NO_VERSION = "Restore VERSION from another directory of the same NameNode; do not format."
 
 
 class ForeignDirectoryError(StorageError):
-    """A storage directory belongs to another process, whether that one runs or not."""
+    """A storage directory that belongs to another node, running or not."""
 
 
 class StorageDirectories:
-    """Storage directories of one node. A directory that fails is dropped and can be restored later.
+    """The storage directories of one node. A failing directory is dropped and can be restored later.
 
-    A context manager that opens and releases. Not for use by several threads at once.
+    A context manager that opens and releases them. Only one thread may use it at a time.
 
     Args:
-        directories: their roots; each holds `current`.
-        permission: mode of directories that are made.
-        accept: raises a ForeignDirectoryError for a directory of somebody else.
-        edits_only: those that hold no images.
-        images_only: those that hold no edits.
+        directories: their roots; each contains `current`.
+        permission: mode of new directories.
+        accept: raises a ForeignDirectoryError for a directory of another node.
+        edits_only: directories without images.
+        images_only: directories without edits.
 
     Attributes:
-        retries: whether whoever uses them calls `restore` now and then.
+        retries: whether the caller calls `restore` from time to time.
     """
 
     def __init__(
@@ -108,9 +114,7 @@ class StorageDirectories:
             directory: RecurringFault(_LOG, f"storage directory {directory} is used again", unit="attempts")
             for directory in directories
         }
-        # directories that were formatted once, and those that this process recorded as in use
-        self._held: set[Path] = set()
-        self._recorded: list[Path] = []
+        self._history = DirectoryHistory(directories, edits_only)
 
     def __enter__(self) -> Self:
         self.open()
@@ -119,13 +123,13 @@ class StorageDirectories:
     def __exit__(self, *_: object) -> None:
         self.release()
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- locks ---------------------------------------------------------------------------------------------
 
     def open(self) -> StorageInfo:
-        """Lock all, check that they agree, remove leftovers, give VERSION to those that lack it; their VERSION.
+        """Lock all directories, check that they agree, clean and complete them, and return their VERSION.
 
         Raises:
-            StorageError: in use, not formatted, or at odds with each other.
+            StorageError: one is in use, none is formatted, or their VERSIONs differ.
         """
         self.lock()
         try:
@@ -142,18 +146,19 @@ class StorageDirectories:
             raise
 
     def lock(self) -> None:
-        """Lock every directory, making those that are missing; those that cannot be used are dropped.
+        """Lock every directory, creating missing ones; unusable directories are dropped.
 
-        Those that were left out at the last run are dropped too, until `restore` has compared them with the others.
+        Directories that were not in use at the end of the last run are dropped, too, until `restore` has compared them
+        with the others.
 
         Raises:
-            StorageError: none can be used, one is in use, or it belongs to somebody else; nothing is locked.
+            StorageError: none can be used, one is in use, or belongs to another node; then no directory is locked.
         """
         faults: dict[Path, HdfsError] = {}
         try:
             for directory in self._locks:
                 try:
-                    self._take(directory)
+                    self._acquire(directory)
                 except (StorageInUseError, ForeignDirectoryError):
                     raise
                 except (StorageError, VersionFileError) as fault:
@@ -165,135 +170,98 @@ class StorageDirectories:
             raise
         for directory, each in faults.items():
             self._drop(directory, each.message, each.hint)
-        record = newest_record(self.roots)
-        if record is not None:
-            self._held = {root for root in self._locks if root in record.held}
-            if not record.in_use.isdisjoint(self.roots):
-                for root in [root for root in self.roots if root not in record.in_use]:
-                    self._dropped[root] = Alarm("it was left out at the last run", self._hint())
+        for root in self._history.load(self.roots):
+            self._dropped[root] = Alarm("it was left out at the last run", self._hint())
 
     def release(self) -> None:
         """Release all locks."""
         for lock in self._locks.values():
             lock.release()
 
-    # ---- what there is -------------------------------------------------------------------------------------
+    # ---- queries -------------------------------------------------------------------------------------------
 
     @property
     def roots(self) -> list[Path]:
-        """The directories that work."""
+        """Return the directories in use."""
         return [directory for directory in self._locks if directory not in self._dropped]
 
     @property
     def dropped(self) -> dict[Path, str]:
-        """The directories that do not, and why."""
+        """Return the dropped directories with the reasons."""
         return dict(self._dropped)
 
     @property
     def held(self) -> frozenset[Path]:
-        """The directories that were formatted at one time, whether they can be used now or not."""
-        return frozenset(self._held)
+        """Return the directories that were ever formatted, usable now or not."""
+        return frozenset(self._history.held)
 
     def current_folders(self) -> list[Path]:
-        """`current` of the directories that work and are formatted.
+        """Return the `current` folders of the formatted directories in use.
 
         Raises:
-            StorageError: no directory works.
+            StorageError: no directory is in use.
         """
         self._require_one()
         return [root / "current" for root in self.roots if (root / "current" / VERSION).is_file()]
 
     def is_formatted(self) -> bool:
-        """Whether an image lies in a directory; a format that was cut short before that does not count.
+        """Return whether a directory contains an image; an interrupted format without an image does not count.
 
         Raises:
-            StorageError: images or edits lie where VERSION is missing, or the directories are at odds.
+            StorageError: VERSION is missing next to images or edits, or the VERSIONs differ.
         """
-        found = self._inspect()
-        for each in found:
-            if each.version is None and each.state is StorageState.HALF_FORMATTED:
-                raise StorageError(
-                    f"{each.current / VERSION} is missing, but there are images or edits beside it", hint=_NO_VERSION
-                )
-        normal = [each for each in found if each.state is StorageState.NORMAL]
-        if normal:
-            agree_on_version(found)
-        elif with_edits := next((each for each in found if each.segments), None):
-            raise StorageError(
-                f"{with_edits.current} holds edits but no image",
-                hint="Copy the newest fsimage and its .md5 file from a NameNode there.",
-            )
-        return bool(normal)
+        return holds_image(self._inspect())
 
     def storage_info(self) -> StorageInfo:
-        """The VERSION all agree on.
+        """Return the common VERSION.
 
         Raises:
-            StorageError: none is formatted, or they are at odds.
+            StorageError: none is formatted, or the VERSIONs differ.
         """
         return agree_on_version(self._inspect())
 
     def latest_image(self) -> ImageCopy:
-        """The newest usable image; its records are not read.
+        """Return the newest usable image without reading its records.
 
         Raises:
-            StorageError: there is none.
+            StorageError: there is no usable image.
         """
         newest = self._newest_copies()[0]
         return ImageCopy(newest.path, newest.txid)
 
     def verified_image(self) -> ImageCopy:
-        """The first copy of the newest usable image whose frame and digest are right.
+        """Return the first copy of the newest usable image whose frame and digest are correct.
 
-        A single copy is not read here: the caller that opens it finds the fault and reports it best.
+        A single copy is not read here: its reader finds a fault and reports it.
 
         Raises:
             StorageError: there is no image, or every copy is damaged.
         """
-        copies = self._newest_copies()
-        faults = []
-        for copy in copies:
-            try:
-                if len(copies) > 1:
-                    ImageFile.open(copy.path, allow_unknown_layout=True).close()
-            except HdfsError as fault:
-                _LOG.warning("copy of the newest image is damaged: %s", fault)
-                faults.append(str(fault))
-            else:
-                return ImageCopy(copy.path, copy.txid)
-        raise _all_damaged(faults)
+        return first_intact(self._newest_copies())
 
-    def leave_out_damaged(self) -> bool:
-        """Whether the newest image is damaged and an older one takes its place; may read all of it."""
+    def exclude_damaged(self) -> bool:
+        """Exclude the newest images while they are damaged; return whether one was. May read whole images."""
         found = False
         with suppress(StorageError):
             while content_fault(newest := self.latest_image().path):
-                # What was found is remembered as long as there is an image that can take its place. A failure to read
-                # is not.
+                # a failed read is not remembered as damage
                 if self.latest_image().path == newest:
                     break
                 found = True
         return found
 
-    def pass_over(self, image: ImageCopy, error: HdfsError) -> None:
-        """Leave out `image`, whose reader met `error`, as long as the file is the same: an older one takes its place.
+    def exclude(self, image: ImageCopy, error: HdfsError) -> None:
+        """Exclude `image`, whose reader raised `error`, until the file changes: an older image replaces it.
 
         Raises:
-            HdfsError: `error`, where there is no other usable image.
+            HdfsError: `error`, if there is no other usable image.
         """
-        usable = [each for found in self._inspect() for each in with_usable_images(found).images if not each.rollback]
-        others = [each for each in usable if each.path != image.path]
-        if not others:
-            raise error
-        note_fault(image.path, error.message)
-        older = max(each.txid for each in others)
-        text = "%s cannot be read: %s; continuing from the image at txid %d and the edits after it"
-        _LOG.error(text, image.path, error.message, older, extra={"txid": image.txid})
+        exclude_image(self._inspect(), image, error)
 
-    def lacks_room(self) -> str:
-        """Why the next image finds no room here, "" where it does, or where the directories cannot be read."""
+    def space_shortage(self) -> str:
+        """Describe why the next image does not fit; "" if it fits, or if the directories cannot be read."""
         with suppress(HdfsError, OSError):
-            return lack_of_room(self.roots, self.latest_image().path)
+            return space_shortage(self.roots, self.latest_image().path)
         return ""
 
     # ---- changes -------------------------------------------------------------------------------------------
@@ -302,51 +270,40 @@ class StorageDirectories:
         """Write VERSION and seen_txid 0 into every directory; an image has to follow.
 
         Raises:
-            StorageError: a directory holds images or edits, may have held some, or belongs to another namespace, or
-                cannot be written.
+            StorageError: a directory contains images or edits, may have contained some, belongs to another namespace,
+                or cannot be written.
         """
         self.require_formattable()
-        for each in self._inspect():
-            if each.images or each.segments:
-                raise StorageError(f"{each.current} holds images or edits", hint="Format only empty directories.")
-            if each.version is not None and each.version != info:
-                raise StorageError(
-                    f"{each.current / VERSION} is of another namespace, {each.version.colon_string()}",
-                    hint="Check that the directory is the one of this cluster. To use it here, move its "
-                    "contents away first, and leave an empty folder `current` there.",
-                )
+        check_formattable(self._inspect(), info)
         self._write_everywhere(lambda root: format_directory(root, info, 0, self._permission))
-        self._note_use()
+        self._record_use()
 
     def require_formattable(self) -> None:
-        """Check that no dropped directory may hold the images that the others lack.
+        """Check that the dropped directories cannot contain images that the others lack.
 
         Raises:
-            StorageError: one may.
+            StorageError: a dropped directory may contain images.
         """
         for root, reason in self._dropped.items():
-            if self._may_hold_images(root):
+            if self._history.may_hold_images(root):
                 raise StorageError(
-                    f"no directory that can be used holds an image, {root} may hold some, but is not used: {reason}",
+                    f"the usable directories contain no image, but {root}, which is not used, may: {reason}",
                     hint="Repair it, or leave it out of the configuration to begin without it.",
                 )
 
     def unformat(self) -> None:
-        """Undo a `format` that no image followed.
+        """Undo a `format` that was not followed by an image.
 
         Raises:
-            StorageError: a directory holds images or edits, or cannot be written.
+            StorageError: a directory contains images or edits, or cannot be written.
         """
-        for each in self._inspect():
-            if each.images or each.segments:
-                raise StorageError(f"{each.current} holds images or edits", hint="They were not touched.")
+        require_empty(self._inspect(), hint="They were not touched.")
         self._write_everywhere(unformat_directory)
         self._write_everywhere(remove_record)
-        forget_held(self.roots)
-        self._held, self._recorded = set(), []
+        self._history.forget(self.roots)
 
     def clean_leftovers(self) -> list[Path]:
-        """Remove what a killed run left; call it before anything is written. Failures drop the directory."""
+        """Remove the leftovers of a killed run, before the first write; a failure drops the directory."""
         removed: list[Path] = []
         self._write_everywhere(lambda root: removed.extend(_clean(root)))
         for path in removed:
@@ -354,15 +311,15 @@ class StorageDirectories:
         return removed
 
     def write_version(self, info: StorageInfo) -> None:
-        """Write VERSION in every formatted directory."""
+        """Write VERSION into every formatted directory."""
         self._write_everywhere(lambda root: write_version(root, info), formatted=True)
 
     def write_seen_txid(self, txid: int) -> None:
-        """Write seen_txid, the first txid of the segment now open, in every formatted directory."""
+        """Write seen_txid, the first txid of the open segment, into every formatted directory."""
         self._write_everywhere(lambda root: write_seen_txid(root, txid), formatted=True)
 
     def set_aside(self, *, keep: Iterable[str] = (), only: Collection[str] | None = None) -> list[Path]:
-        """Move images and edits out of the way (`storage.aside`); returns where they are now.
+        """Move images and edits aside (`storage.lost_pasts`); return their new folders.
 
         Raises:
             StorageError: no directory is left.
@@ -373,7 +330,7 @@ class StorageDirectories:
         return [folder for folder in folders if folder is not None]
 
     def drop(self, directory: Path, reason: str) -> None:
-        """Use a directory (or the one of a `current` folder) no more until it is restored.
+        """Drop a directory, given by its root or its `current` folder, until it is restored.
 
         Raises:
             StorageError: it was the last one.
@@ -382,16 +339,16 @@ class StorageDirectories:
         if root not in self._locks:
             raise ValueError(f"{directory} is not one of these storage directories")
         self._drop(root, reason)
-        self._note_use()
+        self._record_use()
         self._require_one()
 
     def revise(self, *, restore: bool) -> None:
-        """Drop the directories that cannot be used now, as long as another works, and with `restore` retry the others.
+        """Drop the unusable directories as long as another one works; with `restore`, retry the dropped ones.
 
-        The last one is retried in any case: nothing else can be done about it.
+        Without a usable directory, dropped ones are always retried.
 
         Raises:
-            StorageError: the directories are at odds.
+            StorageError: the VERSIONs differ.
         """
         if self._dropped and (restore or not self.roots):
             self.restore()
@@ -403,24 +360,24 @@ class StorageDirectories:
     def restore(self) -> list[Path]:
         """Retry dropped directories, and format new ones like the others (name.dir.restore).
 
-        The next image saved makes them complete. Returns the directories that came back.
+        The next saved image completes them. Returns the restored directories.
 
         Raises:
-            StorageError: the directories are at odds.
+            StorageError: the VERSIONs differ.
         """
         found = self._readable()
         back = []
         if all(each.version is None for each in found):
-            # None can be used, or nothing is formatted yet.
+            # none can be used, or none is formatted yet
             back = self._restore_first()
             found = self._readable()
         if any(each.version is not None for each in found):
             back += self._restore_like(found)
-        self._note_use()
+        self._record_use()
         return back
 
     def _readable(self) -> list[StorageDirectory]:
-        """The directories in use that can be read."""
+        """Return the readable directories in use."""
         found: list[StorageDirectory] = []
         for root in self.roots:
             with suppress(HdfsError):
@@ -428,15 +385,15 @@ class StorageDirectories:
         return found
 
     def _restore_first(self) -> list[Path]:
-        """Take back, of the directories that can be used now, those that were in use last."""
+        """Restore the usable directories that were in use last; without a record, all usable ones."""
         usable: list[Path] = []
         for root in self._dropped:
             try:
-                self._refuse_to_stand_in(self._take(root))
+                self._history.refuse_older(self._acquire(root), self._readable())
                 usable.append(root)
             except (StorageError, VersionFileError) as fault:
                 self._drop(root, fault.message, fault.hint)
-        newest = [root for root in usable if root in self._recorded] or usable
+        newest = [root for root in usable if root in self._history.last_used] or usable
         agree = [each for root in newest if (each := inspect(root)).version is not None]
         if agree:
             agree_on_version(agree)
@@ -449,13 +406,8 @@ class StorageDirectories:
         seen = max((each.seen_txid or 0 for each in found), default=0)
         return [root for root in self._locks if self._restore_one(root, info, seen)]
 
-    def _note_use(self) -> None:
-        """Record which directories are in use, where that is another set than before and one of them holds images."""
-        used = [root for root in self.roots if _is_formatted(root)]
-        if used != self._recorded and not self._edits_only.issuperset(used):
-            self._held.update(used, (root for root in self._dropped if self._may_hold_images(root)))
-            write_record(self._held, used)
-            self._recorded = used
+    def _record_use(self) -> None:
+        self._history.record(self.roots, self._dropped)
 
     # ---- steps ---------------------------------------------------------------------------------------------
 
@@ -469,72 +421,48 @@ class StorageDirectories:
         return [inspect(root) for root in self.roots]
 
     def _newest_copies(self) -> list[StoredImage]:
-        found = self._inspect()
-        usable = [with_usable_images(each) for each in found]
-        if not any(each.images for each in usable) and any(each.images for each in found):
-            raise _all_damaged([frame_fault(image.path) for image in newest_copies(found)])
-        return newest_copies(usable)
+        return newest_usable_copies(self._inspect())
 
     def _hint(self, repair: str = "") -> str:
-        """How to repair a directory, and what happens then."""
+        """Return the hint to repair a directory, and what the daemon does afterwards."""
         return f"{repair or _HINT} {_RETRIED if self.retries else _NOT_RETRIED}"
 
-    def _take(self, root: Path) -> StorageDirectory:
-        """Lock a directory, which is made where it is missing, unless it has lost its contents.
+    def _acquire(self, root: Path) -> StorageDirectory:
+        """Lock a directory, creating it if it is missing, unless it has lost its contents.
 
         Raises:
             StorageError: it cannot be used.
         """
         found = inspect(root)
         self._accept(found)
-        if found.state in (StorageState.MISSING, StorageState.NOT_FORMATTED) and (why := self._held_images(found)):
-            raise StorageError(f"{root} is empty, but {why}: its file system may not be mounted", hint=_NO_MOUNT)
+        if found.state in (StorageState.MISSING, StorageState.NOT_FORMATTED) and (
+            evidence := self._history.lost_contents(found)
+        ):
+            raise StorageError(f"{root} is empty, but {evidence}: its file system may not be mounted", hint=_NO_MOUNT)
         make_directory(root, self._permission)
-        # The disk may be another one than when the lock was taken.
+        # the mounted disk may have changed since the lock was acquired
         self._locks[root].release()
         self._locks[root].acquire()
         return inspect(root)
 
-    def _held_images(self, empty: StorageDirectory) -> str:
-        """What says that an empty directory held images, "" where nothing does."""
-        if empty.current.is_dir():
-            return ""
-        others = [root for root in self._locks if root != empty.root]
-        record = newest_record(others)
-        is_known = empty.root in self._held or (record is not None and empty.root in record.held)
-        if record is not None and not is_known:
-            return ""
-        holder = next((root for root in others if _holds_images(root)), None)
-        if holder is not None:
-            return f"{holder} holds images"
-        return "it held images before" if is_known else ""
-
-    def _may_hold_images(self, root: Path) -> bool:
-        """Whether a directory holds images or edits, has lost some, or cannot be read."""
-        try:
-            found = inspect(root)
-        except HdfsError:
-            return True
-        return bool(found.images or found.segments or self._held_images(found))
-
     def _restore_one(self, root: Path, info: StorageInfo, seen: int) -> bool:
         was_dropped = root in self._dropped
         try:
-            found = self._take(root) if was_dropped else inspect(root)
+            found = self._acquire(root) if was_dropped else inspect(root)
             if found.version is None and found.state in (StorageState.MISSING, StorageState.NOT_FORMATTED):
                 make_directory(root, self._permission)
                 format_directory(root, info, seen, self._permission)
             elif found.version is None:
-                raise StorageError(f"{found.current / VERSION} is missing", hint=_NO_VERSION)
+                raise StorageError(f"{found.current / VERSION} is missing", hint=MISSING_VERSION_HINT)
             elif not _same_namespace(found.version, info):
                 raise StorageError(
                     f"{root} does not belong to {info.colon_string()}",
-                    hint="It is of another namespace: name another directory.",
+                    hint="It belongs to another namespace: name another directory.",
                 )
             elif not was_dropped:
                 return False
             else:
-                self._refuse_to_stand_in(found)
+                self._history.refuse_older(found, self._readable())
                 self._bring_up_to_date(found, info, seen)
         except (OSError, HdfsError) as fault:
             self._drop(root, told(fault), fault.hint if isinstance(fault, HdfsError) else "")
@@ -543,42 +471,25 @@ class StorageDirectories:
         self._use_again(root)
         return True
 
-    def _refuse_to_stand_in(self, found: StorageDirectory) -> None:
-        """Refuse the older images of a directory as long as none of those that were in use last can be used.
-
-        Raises:
-            StorageError: it was left out earlier, and no directory that holds images is in use.
-        """
-        last = [root for root in self._recorded if root not in self._edits_only]
-        if not found.images or not last or found.root in last:
-            return
-        if any(each.version is not None and each.images for each in self._readable()):
-            return
-        raise StorageError(
-            f"the contents of {found.root} may be behind those of {', '.join(map(str, last))}",
-            hint="Repair one of those. If that is impossible, start the daemon again: it continues with the older "
-            "contents.",
-        )
-
     def _bring_up_to_date(self, found: StorageDirectory, info: StorageInfo, seen: int) -> None:
-        """Prove that a directory can be written, and leave what the others do not have.
+        """Prove that a directory can be written, and set aside the contents that the others lack.
 
-        After an upgrade, or its rollback, it has nothing that the others have.
+        After an upgrade or its rollback, all contents are set aside.
 
         Raises:
-            StorageError: there is no room for another image.
-            OSError: it cannot be read or written.
+            StorageError: there is no space for another image.
+            OSError: the directory cannot be read or written.
         """
         current = self._readable()
-        newest = None if found.root in self._edits_only else _newest_image(current)
-        if problem := room_problem(found.root, newest):
-            raise StorageError(problem, hint=FREE_SPACE)
+        newest = None if found.root in self._edits_only else newest_usable_path(current)
+        if problem := space_fault(found.root, newest):
+            raise StorageError(problem, hint=FREE_SPACE_HINT)
         clean_leftovers(found.current)
         if found.version is not None and found.version.c_time != info.c_time:
             set_aside(found.root)
         else:
             with_edits = [each for each in current if each.root not in self._images_only]
-            leave_stale_contents(found, current, keep_segments=not with_edits)
+            set_aside_stale_contents(found, current, keep_segments=not with_edits)
         write_seen_txid(found.root, seen)
         if found.version != info:
             write_version(found.root, info)
@@ -602,15 +513,8 @@ class StorageDirectories:
                 self.drop(root, told(fault))
 
 
-def _all_damaged(faults: Iterable[str]) -> StorageError:
-    return StorageError(
-        f"every copy of the newest image is damaged: {'; '.join(faults)}",
-        hint="Fetch that image and its .md5 file from a NameNode.",
-    )
-
-
 def _no_directory(faults: Mapping[Path, HdfsError]) -> HdfsError:
-    """What to say where none can be used."""
+    """Return the error for directories that are all unusable."""
     first, *others = faults.values()
     if not others:
         return first
@@ -621,26 +525,6 @@ def _no_directory(faults: Mapping[Path, HdfsError]) -> HdfsError:
 
 def _same_namespace(version: StorageInfo, other: StorageInfo) -> bool:
     return replace(version, layout_version=other.layout_version, c_time=other.c_time) == other
-
-
-def _is_formatted(root: Path) -> bool:
-    """Whether it has a VERSION; not where that cannot be told."""
-    try:
-        return (root / "current" / VERSION).is_file()
-    except OSError:
-        return False
-
-
-def _holds_images(root: Path) -> bool:
-    with suppress(HdfsError):
-        found = inspect(root)
-        return bool(found.images or found.segments)
-    return False
-
-
-def _newest_image(directories: Iterable[StorageDirectory]) -> Path | None:
-    images = [image for each in directories for image in with_usable_images(each).images]
-    return max(images, key=lambda image: image.txid).path if images else None
 
 
 def _clean(root: Path) -> list[Path]:

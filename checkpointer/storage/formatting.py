@@ -1,38 +1,43 @@
-"""Makes and unmakes one storage directory: VERSION and seen_txid appear whole, VERSION last."""
+"""Creates, formats, cleans and unformats one storage directory: VERSION is written last, each file atomically.
+
+A killed run leaves unfinished images, downloads and atomic writes in a `current` folder, which `clean_leftovers`
+removes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from checkpointer.storage.leftovers import clean_leftovers
-from hadoop_common.durable import fsync_directory, make_with_mode, write_atomically
+from checkpointer.storage.inspector import StorageDirectory
+from hadoop_common.durable import TEMPORARY_SUFFIX, fsync_directory, make_with_mode, write_atomically
 from hadoop_common.errors import StorageError
-from hadoop_common.names import SEEN_TXID, VERSION
+from hadoop_common.names import MD5_SUFFIX, SEEN_TXID, VERSION, parse_checkpoint, parse_image, parse_temporary_segment
 from hadoop_common.storage_info import StorageInfo, format_version
 
 
 def make_directory(root: Path, permission: int) -> None:
-    """Make `root` with the mode `permission`, and its parents, unless it is there.
+    """Create `root` with the mode `permission`, and its parents, unless it exists.
 
     Raises:
-        StorageError: it cannot be made.
+        StorageError: it cannot be created.
     """
     try:
         root.parent.mkdir(parents=True, exist_ok=True)
         make_with_mode(root, permission)
     except OSError as fault:
         raise StorageError(
-            f"{root} cannot be made: {fault.strerror or fault}",
-            hint="Check the disk, and the permissions of the directory above.",
+            f"{root} cannot be created: {fault.strerror or fault}",
+            hint="Check the disk, and the permissions of the parent directory.",
         ) from fault
 
 
 def format_directory(root: Path, info: StorageInfo, seen_txid: int, permission: int) -> None:
-    """Give `root` a `current` folder with seen_txid and VERSION.
+    """Create the `current` folder of `root` with seen_txid and VERSION.
 
     Raises:
-        OSError: one of them could not be written; without VERSION the directory does not count as formatted.
+        OSError: a file could not be written; without VERSION the directory does not count as formatted.
     """
     current = root / "current"
     if not current.is_dir():
@@ -43,7 +48,7 @@ def format_directory(root: Path, info: StorageInfo, seen_txid: int, permission: 
 
 
 def unformat_directory(root: Path) -> None:
-    """Remove VERSION, seen_txid and leftovers, and `current` if nothing else is in it.
+    """Remove VERSION, seen_txid and leftovers, and `current` if it is empty then.
 
     Raises:
         OSError: a file could not be removed.
@@ -60,10 +65,70 @@ def unformat_directory(root: Path) -> None:
 
 
 def write_version(root: Path, info: StorageInfo) -> None:
-    """Write VERSION atomically; raises OSError where it cannot."""
+    """Write VERSION atomically; raises OSError on failure."""
     write_atomically(root / "current" / VERSION, format_version(info, datetime.now(UTC)))
 
 
 def write_seen_txid(root: Path, txid: int) -> None:
-    """Write seen_txid atomically; raises OSError where it cannot."""
+    """Write seen_txid atomically; raises OSError on failure."""
     write_atomically(root / "current" / SEEN_TXID, f"{txid}\n".encode("ascii"))
+
+
+def require_empty(found: Iterable[StorageDirectory], *, hint: str) -> None:
+    """Check that directories contain no images and no edits.
+
+    Raises:
+        StorageError: one does.
+    """
+    for each in found:
+        if each.images or each.segments:
+            raise StorageError(f"{each.current} contains images or edits", hint=hint)
+
+
+def check_formattable(found: Iterable[StorageDirectory], info: StorageInfo) -> None:
+    """Check that directories are empty and unformatted, or formatted with `info`.
+
+    Raises:
+        StorageError: one is not.
+    """
+    for each in found:
+        require_empty([each], hint="Format only empty directories.")
+        if each.version is not None and each.version != info:
+            raise StorageError(
+                f"{each.current / VERSION} belongs to another namespace, {each.version.colon_string()}",
+                hint="Check that the directory belongs to this cluster. To use it here, move its contents away "
+                "first, and leave an empty folder `current` there.",
+            )
+
+
+def leftover_names(names: Collection[str]) -> list[str]:
+    """Return the names of leftovers, sorted; files of an unknown kind are not leftovers."""
+    return sorted(name for name in names if _is_leftover(name, names))
+
+
+def clean_leftovers(current: Path) -> list[Path]:
+    """Delete and return the leftovers in a folder; its lock must be held, and no write may be running.
+
+    Raises:
+        OSError: the folder cannot be read, or a file cannot be deleted.
+    """
+    leftovers = [current / name for name in leftover_names({path.name for path in current.iterdir()})]
+    for path in leftovers:
+        path.unlink(missing_ok=True)
+    return leftovers
+
+
+def _is_leftover(name: str, names: Collection[str]) -> bool:
+    if parse_checkpoint(name) is not None or parse_temporary_segment(name) is not None:
+        return True
+    if name.endswith(TEMPORARY_SUFFIX):
+        written = name.removesuffix(TEMPORARY_SUFFIX)
+        return written in (VERSION, SEEN_TXID) or _image_of(written) is not None
+    image = _image_of(name)
+    return image is not None and image not in names
+
+
+def _image_of(name: str) -> str | None:
+    """Return the name of the image whose digest file `name` is, None for other files."""
+    image = name.removesuffix(MD5_SUFFIX)
+    return image if image != name and parse_image(image) is not None else None

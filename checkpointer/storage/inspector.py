@@ -1,4 +1,4 @@
-"""What a storage directory holds (NNStorage, FSImageTransactionalStorageInspector): one listing, then decisions."""
+"""The contents of a storage directory (NNStorage, FSImageTransactionalStorageInspector), listed once, then judged."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from hadoop_common.storage_info import StorageInfo, read_version
 from image_format.layout import check_readable
 
 CURRENT = "current"
-# directories a NameNode leaves when it dies within an upgrade, a rollback or an import
+# left by a NameNode that died during an upgrade, a rollback or an import
 _INTERRUPTED = ("previous.tmp", "removed.tmp", "finalized.tmp", "lastcheckpoint.tmp")
-_MOST_SEEN_TXID = 1024
+_MAX_SEEN_TXID_BYTES = 1024
+MISSING_VERSION_HINT = "Restore VERSION from another directory of the same NameNode; do not format."
 
 
 class StorageState(Enum):
-    """How far a storage directory is from use."""
+    """Completeness of a storage directory."""
 
     MISSING = "missing"
     NOT_FORMATTED = "not formatted"
@@ -32,7 +33,7 @@ class StorageState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StoredImage:
-    """An image file; `has_md5` says whether its digest file lies beside it."""
+    """An image file; `has_md5` is whether its digest file exists."""
 
     txid: int
     path: Path
@@ -42,7 +43,7 @@ class StoredImage:
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """An edit log segment's file; `last` is None while it is in progress."""
+    """The file of an edit log segment; `last` is None while it is in progress."""
 
     first: int
     last: int | None
@@ -54,7 +55,7 @@ class StorageDirectory:
     """A storage directory at one moment; images and segments are sorted by txid.
 
     Attributes:
-        oddities: what is named like an image and is not a regular file.
+        irregular: entries with the name of an image that are not regular files.
     """
 
     root: Path
@@ -64,24 +65,24 @@ class StorageDirectory:
     segments: tuple[SegmentFile, ...] = ()
     seen_txid: int | None = None
     leftovers: tuple[Path, ...] = ()
-    oddities: tuple[Path, ...] = ()
+    irregular: tuple[Path, ...] = ()
 
     @property
     def current(self) -> Path:
-        """The folder with the files."""
+        """Return the folder with the files."""
         return self.root / CURRENT
 
 
 def inspect(directory: Path, *, allow_unknown_layout: bool = False) -> StorageDirectory:
-    """Look at a storage directory without changing it.
+    """List a storage directory without changing it.
 
     Args:
         allow_unknown_layout: accept a VERSION newer than every known layout.
 
     Raises:
-        StorageError: it cannot be read, its seen_txid is no number, or an upgrade in it was interrupted.
+        StorageError: it cannot be read, its seen_txid is not a number, or an upgrade in it was interrupted.
         VersionFileError: its VERSION is damaged.
-        UnsupportedLayoutError: its VERSION is of a layout we do not know.
+        UnsupportedLayoutError: its VERSION has an unknown layout.
     """
     try:
         return _inspect(directory, allow_unknown_layout)
@@ -91,8 +92,25 @@ def inspect(directory: Path, *, allow_unknown_layout: bool = False) -> StorageDi
         ) from fault
 
 
+def read_storage_info(directory: Path) -> StorageInfo:
+    """Read VERSION of the storage directory `directory`.
+
+    Raises:
+        StorageError: it does not exist or cannot be read.
+        VersionFileError: it is damaged.
+    """
+    path = directory / "current" / VERSION
+    try:
+        return read_version(path)
+    except OSError as fault:
+        raise StorageError(
+            f"{path} cannot be read: {fault.strerror or fault}",
+            hint="Check that the directory is right and that a NameNode has formatted it.",
+        ) from fault
+
+
 def classify(*, exists: bool, has_version: bool, has_image: bool, has_segment: bool) -> StorageState:
-    """The state that a listing amounts to."""
+    """Return the state for the files that a directory contains."""
     if not exists:
         return StorageState.MISSING
     if has_version and has_image:
@@ -103,12 +121,12 @@ def classify(*, exists: bool, has_version: bool, has_image: bool, has_segment: b
 
 
 def newest_copies(directories: Sequence[StorageDirectory], *, rollback: bool = False) -> list[StoredImage]:
-    """All copies of the newest image, those with a digest file first; an older txid is never a substitute.
+    """Return all copies of the newest image, those with a digest file first, and never an older image.
 
-    Directories without VERSION do not count, as in Hadoop.
+    Directories without VERSION are ignored, as in Hadoop.
 
     Raises:
-        StorageError: no directory is formatted, or none holds an image.
+        StorageError: no directory is formatted, or none contains an image.
     """
     formatted = [each for each in directories if each.version is not None]
     names = ", ".join(str(each.root) for each in directories)
@@ -125,12 +143,35 @@ def newest_copies(directories: Sequence[StorageDirectory], *, rollback: bool = F
 
 
 def newest_image(directories: Sequence[StorageDirectory], *, rollback: bool = False) -> StoredImage:
-    """The first of `newest_copies`; raises as it does."""
+    """Return the first of `newest_copies`, which may raise."""
     return newest_copies(directories, rollback=rollback)[0]
 
 
+def holds_image(found: Sequence[StorageDirectory]) -> bool:
+    """Return whether a directory contains an image; an interrupted format without an image does not count.
+
+    Raises:
+        StorageError: VERSION is missing next to images or edits, or the VERSIONs differ.
+    """
+    for each in found:
+        if each.version is None and each.state is StorageState.HALF_FORMATTED:
+            raise StorageError(
+                f"{each.current / VERSION} is missing, but there are images or edits next to it",
+                hint=MISSING_VERSION_HINT,
+            )
+    normal = [each for each in found if each.state is StorageState.NORMAL]
+    if normal:
+        agree_on_version(found)
+    elif with_edits := next((each for each in found if each.segments), None):
+        raise StorageError(
+            f"{with_edits.current} contains edits but no image",
+            hint="Copy the newest fsimage and its .md5 file from a NameNode there.",
+        )
+    return bool(normal)
+
+
 def agree_on_version(directories: Iterable[StorageDirectory]) -> StorageInfo:
-    """The VERSION that all formatted directories have.
+    """Return the VERSION that all formatted directories share.
 
     Raises:
         StorageError: none is formatted, or they belong to different namespaces or layouts.
@@ -148,39 +189,38 @@ def agree_on_version(directories: Iterable[StorageDirectory]) -> StorageInfo:
             if ours != theirs:
                 raise StorageError(
                     f"{path}: {name} is {theirs}, but {ours} in {first_path}",
-                    hint="List only directories of one namespace: take the one that does not belong out of the "
-                    "configuration.",
+                    hint="List only directories of one namespace: take the other one out of the configuration.",
                 )
     return first
 
 
 def check_covered(storage: StorageDirectory, last_txid: int) -> None:
-    """Check that images and edits reach the txid that seen_txid promises; `last_txid` is the newest there is.
+    """Check that images and edits reach the txid in seen_txid; `last_txid` is the newest transaction found.
 
     Raises:
-        StorageError: edits that once existed are gone.
+        StorageError: edits that once existed are missing.
     """
     seen = storage.seen_txid
     if seen is not None and last_txid < seen:
         raise StorageError(
-            f"{storage.current / SEEN_TXID} says that txid {seen} was begun, but the newest one there is "
+            f"{storage.current / SEEN_TXID} records that txid {seen} was begun, but the newest transaction found is "
             f"{last_txid}: edits from txid {last_txid + 1} on are missing",
             hint="Put the missing segments back from another edits directory or a JournalNode.",
         )
 
 
 def list_images(current: Path) -> list[StoredImage]:
-    """Images in a `current` folder, rollback images among them, by txid; only regular files are images.
+    """List the images in a `current` folder, including rollback images, by txid; only regular files are images.
 
     Raises:
         OSError: the folder cannot be read.
     """
     names = {path.name for path in current.iterdir()}
-    return _images(current, names - _odd(current, names))
+    return _images(current, names - _irregular(current, names))
 
 
 def list_segment_files(current: Path) -> list[SegmentFile]:
-    """Segments in a `current` folder, by first txid.
+    """List the segments in a `current` folder by first txid.
 
     Raises:
         OSError: the folder cannot be read.
@@ -196,8 +236,8 @@ def _inspect(directory: Path, allow_unknown_layout: bool) -> StorageDirectory:
     _refuse_interrupted(directory)
     current = directory / CURRENT
     names = {path.name for path in current.iterdir()} if current.is_dir() else set()
-    odd = _odd(current, names)
-    images = _images(current, names - odd)
+    irregular = _irregular(current, names)
+    images = _images(current, names - irregular)
     segments = _segments(current, names)
     version = _read_version(current / VERSION, allow_unknown_layout) if VERSION in names else None
     state = classify(exists=True, has_version=version is not None, has_image=bool(images), has_segment=bool(segments))
@@ -209,7 +249,7 @@ def _inspect(directory: Path, allow_unknown_layout: bool) -> StorageDirectory:
         tuple(segments),
         _read_seen_txid(current / SEEN_TXID) if SEEN_TXID in names else None,
         tuple(current / name for name in sorted(names) if parse_checkpoint(name) is not None),
-        tuple(current / name for name in sorted(odd)),
+        tuple(current / name for name in sorted(irregular)),
     )
 
 
@@ -218,7 +258,7 @@ def _refuse_interrupted(directory: Path) -> None:
         if (directory / name).exists():
             raise StorageError(
                 f"{directory / name} shows that an upgrade, rollback or import was interrupted",
-                hint="Leave it as it is: the NameNode whose directory it is completes or undoes that when it starts.",
+                hint="Do not change it: the NameNode of this directory completes or undoes it when it starts.",
             )
 
 
@@ -231,18 +271,17 @@ def _read_version(path: Path, allow_unknown_layout: bool) -> StorageInfo:
 
 def _read_seen_txid(path: Path) -> int:
     with file_faults(path, "cannot be read"):
-        text = read_regular(path, _MOST_SEEN_TXID).decode("ascii", "replace").strip()
+        text = read_regular(path, _MAX_SEEN_TXID_BYTES).decode("ascii", "replace").strip()
     if not text.isdecimal() or int(text) >= 1 << 63:
         raise StorageError(
-            f"{path} holds {text[:40]!r}, expected a transaction id",
-            hint="Copy it from another directory of the same NameNode; a smaller number would hide edits that "
-            "are missing.",
+            f"{path} contains {text[:40]!r}, expected a transaction id",
+            hint="Copy it from another directory of the same NameNode; a smaller number would hide missing edits.",
         )
     return int(text)
 
 
-def _odd(current: Path, names: set[str]) -> set[str]:
-    """What is named like an image and is a directory, a pipe or a link that leads nowhere."""
+def _irregular(current: Path, names: set[str]) -> set[str]:
+    """Return the names of images that are directories, pipes or dangling links."""
     return {name for name in names if parse_image(name) is not None and not (current / name).is_file()}
 
 
@@ -271,10 +310,10 @@ def _format_hint(directories: Sequence[StorageDirectory]) -> str:
 
 
 def directory_fault(root: Path, *, formatted: bool = True) -> str:
-    """Why the storage directory `root`, which is `formatted` or not yet, cannot be used now, "" where it can."""
+    """Return the fault of the storage directory `root`, "" if it is usable; a `formatted` one needs a VERSION."""
     try:
         if inspect(root).version is None:
-            return f"{root} has no current/VERSION any more" if formatted else ""
+            return f"{root} lost its current/VERSION" if formatted else ""
     except HdfsError as error:
         return error.message
     return "" if os.access(root / CURRENT, os.W_OK | os.X_OK) else f"{root / CURRENT} cannot be written"

@@ -1,4 +1,4 @@
-"""Which old images and edits may go (NNStorageRetentionManager): a plan without I/O, and its execution."""
+"""Retention of images and edits (NNStorageRetentionManager): a plan without I/O, and its execution."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from checkpointer.storage.fitness import usable_images
 from checkpointer.storage.inspector import SegmentFile, StoredImage, list_images, list_segment_files
+from checkpointer.storage.usable_images import usable_images
 from hadoop_common.names import md5_name
 
 
@@ -24,7 +24,7 @@ class Extent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """Files that go together, in this order, and why."""
+    """Files that are deleted together, in this order, and the reason."""
 
     paths: tuple[Path, ...]
     reason: str
@@ -32,10 +32,10 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class RetentionPlan:
-    """What may be deleted.
+    """The files that may be deleted.
 
     Attributes:
-        oldest_image_txid: of the oldest image that stays, 0 without images.
+        oldest_image_txid: txid of the oldest kept image, 0 without images.
         purge_from: edits before this txid are not needed.
     """
 
@@ -53,18 +53,18 @@ def plan_retention(
     *,
     rollback: bool = False,
 ) -> RetentionPlan:
-    """Keep the `keep` newest image txids, the edits after the oldest of them, and some edits before it.
+    """Plan to keep the `keep` newest image txids, the edits after the oldest of them, and some edits before it.
+
+    An in-progress segment is deleted only if a later segment starts at or before `purge_from`, because its own end is
+    unknown and the newest segment may be open.
 
     Args:
-        images: of all directories; those of the other type than `rollback` says are left alone.
+        images: of all directories; only rollback images or only plain ones are considered, as `rollback` selects.
         segments: of all directories.
         keep: image txids to keep, at least 1.
         extra_edits: transactions to keep before the oldest kept image.
-        max_segments: limit on the segments that hold such extra transactions.
-        rollback: retain rollback images; they say nothing about edits, so no segment goes.
-
-    An in-progress segment goes only where a later segment starts at or before `purge_from`: its own end is not
-    known, and the newest one may be open.
+        max_segments: limit on the segments with these extra transactions.
+        rollback: plan for rollback images, which do not determine the needed edits: no segment is deleted.
     """
     if keep < 1:
         raise ValueError("at least one image must be kept")
@@ -91,7 +91,7 @@ def plan_retention(
 
 
 def edits_needed_from(segments: Sequence[Extent], required: int, extra_edits: int, max_segments: int) -> int:
-    """First txid to keep: `extra_edits` before `required`, later where that takes more than `max_segments`."""
+    """Return the first txid to keep: `extra_edits` before `required`, but at most `max_segments` extra segments."""
     purge_from = max(0, required - extra_edits)
     ends: dict[int, int] = {}
     for each in segments:
@@ -99,12 +99,12 @@ def edits_needed_from(segments: Sequence[Extent], required: int, extra_edits: in
             ends[each.first] = max(each.last, ends.get(each.first, 0))
     for first in sorted(ends)[: max(0, len(ends) - max_segments)]:
         purge_from = max(purge_from, ends[first] + 1)
-    # a segment across the image's txid would carry the limit beyond it
+    # a segment that crosses the image's txid would move the limit beyond it
     return min(purge_from, required)
 
 
 def apply_plan(plan: RetentionPlan) -> list[str]:
-    """Delete what the plan names; what cannot be deleted is returned as warnings and tried again next time."""
+    """Delete the files of the plan; return a warning for each failure, which the next run retries."""
     warnings = []
     for deletion in plan.deletions:
         try:
@@ -124,10 +124,10 @@ def enforce_retention(
     max_segments: int,
     rollback: bool = False,
 ) -> list[str]:
-    """Plan and apply for `current` folders; returns warnings.
+    """Plan and apply the retention of `current` folders; return warnings.
 
-    What is named like an image and cannot be used counts for nothing and stays. A folder that cannot be listed is a
-    warning too. Edits are left alone where that was an image folder.
+    Unusable files with the name of an image are ignored and stay. A folder that cannot be listed gives a warning; if it
+    is an image folder, no edits are deleted.
     """
     warnings: list[str] = []
     images: list[StoredImage] = []
@@ -153,4 +153,4 @@ def _is_before(segment: SegmentFile, purge_from: int, segments: Sequence[Segment
 
 
 def _unreadable(folder: Path, fault: OSError) -> str:
-    return f"{folder} could not be listed, so nothing in it was purged: {fault.strerror or fault}"
+    return f"{folder} could not be listed, so its files were not purged: {fault.strerror or fault}"

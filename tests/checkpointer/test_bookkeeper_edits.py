@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from checkpointer.storage.lookup import read_storage_info
+from checkpointer.storage.inspector import read_storage_info
 from journal import journal_copy
 from journal.binary_codec import encode_op
 from journal.bookkeeper.bookkeeper_journal import LedgerSegmentWriter

@@ -117,7 +117,7 @@ def test_a_disk_without_room_is_told_and_is_an_error(tmp_path: Path) -> None:
             code, out, err = run_cli("merge", tmp_path, "--dry-run", "--json")
         assert code == expected
         assert json.loads(out)["room"][0]["enough"] == (not expected)
-        assert ("no room for fsimage_" in err) == bool(expected)
+        assert ("no space for fsimage_" in err) == bool(expected)
 
 
 def test_the_room_is_told_first_and_measured_where_it_may_be_too_little(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_the_room_is_told_first_and_measured_where_it_may_be_too_little(tmp_path
     for free, expected in ((needed - 1, 6), (needed, 0)):
         with mock.patch("hadoop_common.disk_room.shutil.disk_usage", return_value=SimpleNamespace(free=free)):
             code, _, err = run_cli("merge", tmp_path)
-        assert (code, "no room for fsimage_" in err) == (expected, bool(expected))
+        assert (code, "no space for fsimage_" in err) == (expected, bool(expected))
         first = err.splitlines()[0]
         assert first.startswith(f"room in {tmp_path / 'current'}: about ")
         assert first.endswith(f"{byte_count(free)} free: maybe too little, the image is measured first")

@@ -169,7 +169,7 @@ class Day:
         assert ("no checkpoint for" in alarms) == late, alarms
         assert ("checkpoint failed" in alarms) == self.failing, alarms
         assert ("does not get the image" in alarms) == self.refusing, alarms
-        assert ("no room for a checkpoint" in alarms) == self.full, alarms
+        assert ("no space for a checkpoint" in alarms) == self.full, alarms
         assert (status["transactionsBehind"] is None) == unread, what
         assert ("transactions_since_checkpoint" in metrics) != unread
         assert all(alarm in status["alarms"] for alarm in status["nextSteps"])
@@ -285,8 +285,8 @@ def test_a_day(day: Day) -> None:
     with day.life():
         rolls = node.steps.count("rollEditLog")
         with day.scene(
-            says("the next checkpoint will fail: no room for a checkpoint", "; next: "),
-            says("checkpoint failed: no room for a checkpoint", "; next: "),
+            says("the next checkpoint will fail: no space for a checkpoint", "; next: "),
+            says("checkpoint failed: no space for a checkpoint", "; next: "),
             says("no checkpoint for", "; next: "),
             says("there is room for a checkpoint again after", "polls"),
             says("a checkpoint was made again after", "attempts"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.storage.directories import read_storage_info
+from checkpointer.storage.inspector import read_storage_info
 from engine.healing import HealingMode
 from image_format.reader import ImageFile
 from image_tools.verify.checker import verify_image

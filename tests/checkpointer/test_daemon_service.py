@@ -107,7 +107,7 @@ class FakeRole:
     def alarms(self) -> list[str]:
         return self.raised
 
-    def lacks_room(self) -> str:
+    def space_shortage(self) -> str:
         return self.no_room
 
     def details(self) -> RoleDetails:
@@ -388,7 +388,7 @@ def test_no_room_is_not_ready_before_anything_failed(
     service: CheckpointService, role: FakeRole, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    role.no_room = "no room for a checkpoint: /name has 0 bytes free, 9 are needed"
+    role.no_room = "no space for a checkpoint: /name has 0 bytes free, 9 are needed"
     for _ in range(2):
         assert service.poll().state is TriggerState.SKIPPED
         assert service.ready().message == role.no_room
@@ -397,7 +397,7 @@ def test_no_room_is_not_ready_before_anything_failed(
     assert service.ready().ok
     service.poll()
     first, last = (line for line in caplog.messages if "room" in line)
-    assert first.startswith("the next checkpoint will fail: no room for a checkpoint: /name has 0 bytes free")
+    assert first.startswith("the next checkpoint will fail: no space for a checkpoint: /name has 0 bytes free")
     assert "; next: Free space" in first
     assert last.startswith("there is room for a checkpoint again after")
 

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from checkpointer.merging.offline import merge_directory, plan_directory
-from checkpointer.storage.aside import PROVENANCE
-from checkpointer.storage.directories import read_storage_info
 from checkpointer.storage.formatting import write_version
-from checkpointer.storage.inspector import inspect
+from checkpointer.storage.inspector import inspect, read_storage_info
+from checkpointer.storage.lost_pasts import PROVENANCE
 from engine.settings import MergeSettings
 from hadoop_common.names import image_name
 from image_format.reader import ImageFile

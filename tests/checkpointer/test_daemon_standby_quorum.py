@@ -13,8 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
-from checkpointer.storage.directories import read_storage_info
-from checkpointer.storage.inspector import list_images
+from checkpointer.storage.inspector import list_images, read_storage_info
 from engine.healing import HealingMode
 from engine.settings import MergeSettings
 from hadoop_common.access import AccessControl

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.storage.aside import LOST_PAST
+from checkpointer.storage.lost_pasts import LOST_PAST
 from hadoop_common.names import image_name
 from servlets.status import TriggerState
 from tests.checkpointer.fake_namenode import FakeNamenode

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from checkpointer.past.provenance import held_images
-from checkpointer.storage.directories import StorageDirectories, latest_image
-from checkpointer.storage.fitness import content_fault, frame_fault, unusable, with_usable_images
+from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.inspector import StorageState, inspect
+from checkpointer.storage.usable_images import content_fault, frame_fault, latest_image, unusable, with_usable_images
 from hadoop_common.names import image_name, md5_name, segment_name
 from image_format.errors import DigestMismatchError
 from servlets.status import TriggerState
@@ -110,7 +110,7 @@ def test_only_regular_files_are_images(tmp_path: Path, damage: Damage) -> None:
     damage(odd)
     found = inspect(root)
     assert [image.txid for image in found.images] == [IMAGE_TXID]
-    assert found.oddities == (odd,)
+    assert found.irregular == (odd,)
     assert unusable(found) == [f"{odd} is not a regular file"]
 
 
@@ -171,10 +171,10 @@ def test_an_older_image_takes_the_place_of_one_that_cannot_be_read(tmp_path: Pat
     put_image(root / "current", FAR)
     fault = DigestMismatchError("its MD5 is another one")
     with StorageDirectories([root]) as storage:
-        storage.pass_over(storage.latest_image(), fault)
+        storage.exclude(storage.latest_image(), fault)
         assert storage.latest_image().txid == IMAGE_TXID
         with pytest.raises(DigestMismatchError):
-            storage.pass_over(storage.latest_image(), fault)
+            storage.exclude(storage.latest_image(), fault)
         assert storage.latest_image().txid == IMAGE_TXID
 
 

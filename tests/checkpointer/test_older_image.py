@@ -47,7 +47,7 @@ def test_merge_names_the_older_image_and_the_command(tmp_path: Path, damage: str
     before = fingerprint(root)
     outcome = run_cli("merge", root, *options)
     assert outcome.code == 3
-    assert f"the image at txid {IMAGE_TXID} is whole, and the edits lead from it to txid {NEW_TXID}" in outcome.err
+    assert f"the image at txid {IMAGE_TXID} is intact, and the edits after it reach txid {NEW_TXID}" in outcome.err
     assert fingerprint(root) == before
 
 
@@ -81,5 +81,5 @@ def test_check_names_them_too(tmp_path: Path, damage: str) -> None:
     directories = ask_directories([root], 10)
     found = ask_image(directories, 10, content=True, deep=False).value
     assert found is not None
-    assert f"the image at txid {IMAGE_TXID} is whole" in found.way_out or damage == "record"
+    assert f"the image at txid {IMAGE_TXID} is intact" in found.way_out or damage == "record"
     assert "checkpointer merge" in found.way_out or damage == "record"

@@ -17,7 +17,7 @@ from checkpointer.past.proof import PastFinding, prove
 from checkpointer.past.provenance import ProvenanceStore, held_images, read_provenances
 from checkpointer.past.start_over import StartOverLimiter
 from checkpointer.past.watch import PastWatch
-from checkpointer.storage.aside import KEPT, LOST_PAST, PROVENANCE, lost_pasts, set_aside
+from checkpointer.storage.lost_pasts import KEPT, LOST_PAST, PROVENANCE, lost_pasts, set_aside
 from engine.txn_runs import _TIME_STAMPED, ImageId, Provenance, TxnRecorder, TxnRun, is_identifying, runs_of_segments
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name, md5_name, segment_name

@@ -13,7 +13,7 @@ from checkpointer.roles.standby.folder_edits import FolderEdits
 from checkpointer.roles.standby.journal_edits import JournalEdits
 from checkpointer.roles.standby.journal_node_monitor import JournalNodeMonitor
 from checkpointer.roles.standby.log_roller import LagWatch, LogRoller
-from checkpointer.storage.lookup import read_storage_info
+from checkpointer.storage.inspector import read_storage_info
 from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import JavaIOError, NewerTxidError, RpcConnectionError

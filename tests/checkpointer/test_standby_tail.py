@@ -10,7 +10,7 @@ import pytest
 
 import checkpointer.roles.standby.folder_edits as view_module
 from checkpointer.storage.inspector import list_images
-from checkpointer.storage.rollback import latest_rollback_image, promote_rollback_images
+from checkpointer.storage.rollback_images import latest_rollback_image, promote_rollback_images
 from hadoop_common.names import image_name
 from image_format.md5_file import md5_path, read_md5_file
 from image_format.reader import ImageFile

@@ -19,8 +19,9 @@ from checkpointer.roles.standby.version import (
     decide_version_action,
     newest_version,
 )
-from checkpointer.storage.directories import StorageDirectories, read_storage_info
+from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.formatting import write_version
+from checkpointer.storage.inspector import read_storage_info
 from engine.errors import CheckpointCancelledError
 from engine.settings import MergeSettings
 from hadoop_common.errors import StorageError

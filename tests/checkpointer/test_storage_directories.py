@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from checkpointer.roles.standby.bootstrap import settle_versions
-from checkpointer.storage.directories import StorageDirectories, latest_image, read_storage_info
-from checkpointer.storage.formatting import write_seen_txid, write_version
-from checkpointer.storage.inspector import StorageDirectory, StorageState, StoredImage
-from checkpointer.storage.leftovers import clean_leftovers, leftover_names
-from checkpointer.storage.room import LEAST_ROOM
-from checkpointer.storage.stale import stale_contents
+from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.disk_space import MIN_FREE_SPACE
+from checkpointer.storage.formatting import clean_leftovers, leftover_names, write_seen_txid, write_version
+from checkpointer.storage.inspector import StorageDirectory, StorageState, StoredImage, read_storage_info
+from checkpointer.storage.stale_contents import stale_contents
+from checkpointer.storage.usable_images import latest_image
 from engine.saver import save_image
 from hadoop_common.errors import StorageError
 from hadoop_common.names import checkpoint_name, image_name, md5_name, segment_name, temporary_segment_name
@@ -74,7 +74,7 @@ def test_an_empty_directory_that_may_have_held_images_is_not_formatted(tmp_path:
     new.mkdir()
     with StorageDirectories([old, new]) as storage:
         assert storage.roots == [old]
-        assert f"{new} is empty, but {old} holds images" in storage.dropped[new]
+        assert f"{new} is empty, but {old} contains images" in storage.dropped[new]
         assert list(new.iterdir()) == []
     (new / "current").mkdir()
     with StorageDirectories([old, new]) as storage:
@@ -89,7 +89,7 @@ def test_a_directory_that_lost_its_contents_is_not_filled(tmp_path: Path, lost: 
     away = roots[lost].rename(tmp_path / "away")
     roots[lost].mkdir()
     with StorageDirectories(roots) as storage:
-        assert f"is empty, but {roots[1 - lost]} holds images" in storage.dropped[roots[lost]]
+        assert f"is empty, but {roots[1 - lost]} contains images" in storage.dropped[roots[lost]]
         save(storage)
         assert list(roots[lost].iterdir()) == []
         # it is mounted, with what it held
@@ -106,7 +106,7 @@ def test_the_record_of_a_service_tells_of_a_single_directory(tmp_path: Path, mon
     with StorageDirectories([root]):
         pass
     root.rename(tmp_path / "away")
-    with pytest.raises(StorageError, match="is empty, but it held images before"):
+    with pytest.raises(StorageError, match="is empty, but it contained images before"):
         StorageDirectories([root]).lock()
     (root / "current").mkdir(parents=True)
     StorageDirectories([root]).lock()
@@ -117,7 +117,7 @@ def test_nothing_is_formatted_while_a_directory_that_may_hold_images_cannot_be_r
     (full / "current" / "VERSION").write_bytes(b"")
     storage = StorageDirectories([empty, full])
     storage.lock()
-    with pytest.raises(StorageError, match="may hold some, but is not used"):
+    with pytest.raises(StorageError, match="which is not used, may: "):
         storage.format(INFO)
     assert storage.current_folders() == []
     storage.release()
@@ -260,7 +260,7 @@ def test_a_directory_that_cannot_be_written_or_is_full_does_not_come_back(
     with StorageDirectories(roots, retries=True) as storage:
         storage.drop(roots[0], "No space left on device")
         with monkeypatch.context() as patch:
-            patch.setattr("checkpointer.storage.room.shutil.disk_usage", lambda path: SimpleNamespace(free=4096))
+            patch.setattr("checkpointer.storage.disk_space.shutil.disk_usage", lambda _: SimpleNamespace(free=4096))
             assert storage.restore() == []
             assert "4096 bytes free" in storage.dropped[roots[0]]
         blocked = roots[0] / "current" / "seen_txid.tmp"
@@ -304,7 +304,7 @@ def test_one_that_was_left_out_does_not_take_the_place_of_the_last_one(tmp_path:
         text = version.read_text()
         version.write_text("rubbish")
         storage.revise(restore=True)
-        assert "may be behind those of" in storage.dropped[roots[0]]
+        assert "may be older than those of" in storage.dropped[roots[0]]
         with pytest.raises(StorageError):
             storage.drop(roots[1], "gone too")
         storage.revise(restore=True)
@@ -369,7 +369,7 @@ def test_the_record_is_the_newest_one_where_the_clock_was_set_back(
 ) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     with StorageDirectories(roots) as storage:
-        monkeypatch.setattr("checkpointer.storage.record.time.time", lambda: 1.0)
+        monkeypatch.setattr("checkpointer.storage.usage_record.time.time", lambda: 1.0)
         put_image(roots[0] / "current", NEW_TXID + 1000)
         storage.drop(roots[0], "gone")
         save(storage)
@@ -381,19 +381,19 @@ def test_a_newest_image_that_cannot_be_read_is_asked_once(tmp_path: Path, monkey
     """What is no fault of the file is not remembered, so that the image stays the newest."""
     with StorageDirectories([recorded_directory(tmp_path / "a")]) as storage:
         monkeypatch.setattr("checkpointer.storage.directories.content_fault", lambda path: "Input/output error")
-        assert not storage.leave_out_damaged()
+        assert not storage.exclude_damaged()
 
 
 def test_what_is_being_written_is_a_part_of_the_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with StorageDirectories([recorded_directory(tmp_path / "a")]) as storage:
-        needed = LEAST_ROOM + storage.latest_image().path.stat().st_size
+        needed = MIN_FREE_SPACE + storage.latest_image().path.stat().st_size
         unfinished = tmp_path / "a" / "current" / checkpoint_name(NEW_TXID)
         unfinished.write_bytes(bytes(4096))
         free = needed - unfinished.stat().st_blocks * 512
-        monkeypatch.setattr("checkpointer.storage.room.shutil.disk_usage", lambda path: SimpleNamespace(free=free))
-        assert storage.lacks_room() == ""
+        monkeypatch.setattr("checkpointer.storage.disk_space.shutil.disk_usage", lambda _: SimpleNamespace(free=free))
+        assert storage.space_shortage() == ""
         unfinished.unlink()
-        assert "no room" in storage.lacks_room()
+        assert "no space" in storage.space_shortage()
 
 
 @given(
@@ -461,7 +461,7 @@ def test_formatted_directories_are_not_formatted_over(tmp_path: Path) -> None:
     storage = StorageDirectories([recorded_directory(tmp_path / "nn")])
     assert storage.is_formatted()
     for change in (lambda: storage.format(INFO), storage.unformat):
-        with pytest.raises(StorageError, match="holds images or edits"):
+        with pytest.raises(StorageError, match="contains images or edits"):
             change()
 
 
@@ -475,7 +475,7 @@ def test_a_directory_of_another_namespace_is_not_formatted_over(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("case", "text"), [("version-missing", "VERSION is missing, but"), ("no-image", "holds edits but no image")]
+    ("case", "text"), [("version-missing", "VERSION is missing, but"), ("no-image", "contains edits but no image")]
 )
 def test_half_a_directory_is_not_taken_for_an_empty_one(tmp_path: Path, case: str, text: str) -> None:
     storage = StorageDirectories([recorded_directory(tmp_path / "nn", f"corrupt/{case}")])
@@ -531,7 +531,7 @@ def test_a_new_disk_in_place_of_a_dropped_one_is_formatted(tmp_path: Path) -> No
         roots[0].rename(tmp_path / "away")
         # as where it is not mounted
         assert storage.restore() == []
-        assert f"is empty, but {roots[1]} holds images" in storage.dropped[roots[0]]
+        assert f"is empty, but {roots[1]} contains images" in storage.dropped[roots[0]]
         assert not roots[0].exists()
         (roots[0] / "current").mkdir(parents=True)
         assert storage.restore() == [roots[0]]
@@ -644,7 +644,7 @@ def test_a_secondary_does_not_take_older_images_where_the_others_fail(tmp_path: 
     put_image(good / "current", NEW_TXID)
     version.write_text("rubbish")
     for _ in range(2):
-        with pytest.raises(StorageError, match=r"left for images: .*may be behind those of"):
+        with pytest.raises(StorageError, match=r"left for images: .*may be older than those of"):
             storage.revise()
     version.write_text(text)
     storage.revise()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from checkpointer.storage.formatting import leftover_names
 from checkpointer.storage.inspector import list_images
-from checkpointer.storage.leftovers import leftover_names
 from engine.errors import CheckpointCancelledError, CheckpointInProgressError
 from engine.saver import Sink, save_image
 from hadoop_common.errors import StorageError

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from checkpointer.daemon.service import CheckpointService
+from checkpointer.storage.formatting import leftover_names
 from checkpointer.storage.inspector import list_images
-from checkpointer.storage.leftovers import leftover_names
 from checkpointer.storage.retention import enforce_retention
 from checkpointer.transfer import upload_image
 from hadoop_common.errors import EXIT_BAD_EDITS, EXIT_BAD_IMAGE, EXIT_STORAGE, EXIT_TRANSFER

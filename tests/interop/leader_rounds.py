@@ -28,7 +28,7 @@ BOUND = PERIOD + SESSION_TIMEOUT + CHECK_PERIOD
 _DIRECTORIES = 400
 _BANDWIDTH = 100_000
 _TICK = 0.01
-_WARM = b"the code of merges is loaded"
+_WARM = b"the merge code was loaded"
 # what a sleep may take longer without a word of the machine
 _USUAL = 0.02
 

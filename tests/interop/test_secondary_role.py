@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.storage.lookup import read_storage_info
+from checkpointer.storage.inspector import read_storage_info
 from checkpointer.transfer import download_image, download_segment
 from hadoop_common.configuration import Configuration
 from hadoop_common.names import image_name

@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from checkpointer.storage.rollback import latest_rollback_image, promote_rollback_images
+from checkpointer.storage.rollback_images import latest_rollback_image, promote_rollback_images
 from engine.saver import SaveResult, save_image
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from image_format import publish

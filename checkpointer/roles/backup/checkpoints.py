@@ -16,8 +16,8 @@ from checkpointer.roles.backup.namenode_link import NamenodeLink, NoBackupNodesE
 from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.stream_upkeep import StreamUpkeep
 from checkpointer.storage.directories import StorageDirectories
-from checkpointer.storage.lookup import ImageCopy
 from checkpointer.storage.retention import enforce_retention
+from checkpointer.storage.usable_images import ImageCopy
 from engine.observer import Observer
 from engine.txn_runs import ImageId
 from engine.warm_namespace import MergeResult, WarmNamespace

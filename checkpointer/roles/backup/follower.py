@@ -14,7 +14,8 @@ from checkpointer.past.watch import PastWatch
 from checkpointer.roles.backup.own_segments import finish_in_progress, local_segments, set_aside_damaged
 from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.states import BackupState
-from checkpointer.storage.directories import ImageCopy, StorageDirectories
+from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.usable_images import ImageCopy
 from checkpointer.transfer import TransferCancelledError, download_image, download_segment
 from engine.errors import CheckpointCancelledError
 from engine.observer import Observer
@@ -232,7 +233,7 @@ class BackupFollower:
             except (UnsupportedLayoutError, UnsupportedCodecError):
                 raise
             except ImageFormatError as error:
-                self._storage.pass_over(image, error)
+                self._storage.exclude(image, error)
             else:
                 return image
 

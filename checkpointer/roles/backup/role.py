@@ -32,7 +32,7 @@ from checkpointer.roles.backup.stream_upkeep import StreamUpkeep, UpkeepPace
 from checkpointer.roles.role import IN_USE, Job, Progress, Upload, UploadTarget
 from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.storage.directories import StorageDirectories
-from checkpointer.storage.room import require_room
+from checkpointer.storage.disk_space import require_space
 from engine.errors import CheckpointError
 from engine.observer import Observer
 from engine.txn_runs import TxnRecorder
@@ -176,7 +176,7 @@ class BackupRole:
                 cancelled=stopping,
             )
             # what follows goes by the newest image
-            self._storage.leave_out_damaged()
+            self._storage.exclude_damaged()
             self._follower.recover()
             self._receiver = JournalReceiver(
                 self.storage_info(),
@@ -292,8 +292,8 @@ class BackupRole:
     def alarms(self) -> Sequence[str]:
         return [self._upkeep.alarm] if self._upkeep.alarm else []
 
-    def lacks_room(self) -> str:
-        return self._storage.lacks_room()
+    def space_shortage(self) -> str:
+        return self._storage.space_shortage()
 
     def details(self) -> BackupDetails:
         position = self._receiver.position()
@@ -357,7 +357,7 @@ class BackupRole:
         """
         with self._work:
             # Before the NameNode is asked to begin a segment for it.
-            require_room(self._storage.roots, self._storage.latest_image().path)
+            require_space(self._storage.roots, self._storage.latest_image().path)
             return self._checkpoints.make(observer, self._config)
 
     def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:

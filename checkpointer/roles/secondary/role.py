@@ -39,8 +39,8 @@ from checkpointer.roles.secondary.namenode import NamenodeCalls, NamenodePositio
 from checkpointer.roles.secondary.past import SecondaryPast
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from checkpointer.roles.uploader import Uploader, UploadPolicy
-from checkpointer.storage.lookup import ImageCopy
 from checkpointer.storage.retention import enforce_retention
+from checkpointer.storage.usable_images import ImageCopy
 from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.download import NO_SUCH_IMAGE
 from checkpointer.transfer.retry import TransferRetry
@@ -220,8 +220,8 @@ class SecondaryRole:
     def alarms(self) -> list[str]:
         return [*([self._stranger] if self._stranger else []), *self._failures.alarms()]
 
-    def lacks_room(self) -> str:
-        return self._storage.lacks_room()
+    def space_shortage(self) -> str:
+        return self._storage.space_shortage()
 
     def details(self) -> SecondaryDetails:
         return SecondaryDetails(
@@ -401,7 +401,7 @@ class SecondaryRole:
     def _begin(self, observer: Observer, *, forced: bool) -> tuple[CheckpointSignature, bool]:
         """A roll up to which the image is made; whether the NameNode was upgraded or rolled back since our last one."""
         # Asked first, so that nothing is rolled where no checkpoint can be made of it.
-        self._storage.require_room()
+        self._storage.require_space()
         described = self._check_namespace(observer.cancelled)
         signature = None if forced else self._earlier_roll(described, observer)
         if signature is None:

@@ -8,11 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from checkpointer.roles.role import IN_USE
-from checkpointer.storage.directories import ForeignDirectoryError, ImageCopy, StorageDirectories
-from checkpointer.storage.fitness import content_fault, with_usable_images
+from checkpointer.storage.directories import ForeignDirectoryError, StorageDirectories
+from checkpointer.storage.disk_space import SPACE_HINT, space_shortage
 from checkpointer.storage.inspector import StorageDirectory, directory_fault, inspect
-from checkpointer.storage.lookup import latest_image
-from checkpointer.storage.room import ROOM_HINT, lack_of_room
+from checkpointer.storage.usable_images import ImageCopy, content_fault, latest_image, with_usable_images
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.names import VERSION, image_name
 from hadoop_common.storage_info import StorageInfo
@@ -134,26 +133,26 @@ class SecondaryStorage:
         paths = (folder / image_name(txid) for folder in self.image_folders())
         return any(path.is_file() and not content_fault(path) for path in paths)
 
-    def require_room(self) -> None:
+    def require_space(self) -> None:
         """Check that there is room for another image, and for edits.
 
         Raises:
             StorageError: there is none.
         """
-        if problem := self._lack_of_room():
-            raise StorageError(problem, hint=ROOM_HINT)
+        if problem := self._space_shortage():
+            raise StorageError(problem, hint=SPACE_HINT)
 
-    def lacks_room(self) -> str:
+    def space_shortage(self) -> str:
         """Why the next image, or edits, find no room here, "" where they do, or where that cannot be told."""
         with suppress(HdfsError, OSError):
-            return self._lack_of_room()
+            return self._space_shortage()
         return ""
 
-    def _lack_of_room(self) -> str:
+    def _space_shortage(self) -> str:
         newest, working = self.latest_image(), set(self._directories.roots)
         images = [root for root in self._image_roots if root in working]
         edits = [root for root in self._edits_roots if root in working]
-        return lack_of_room(images, None if newest is None else newest.path) or lack_of_room(edits, None)
+        return space_shortage(images, None if newest is None else newest.path) or space_shortage(edits, None)
 
     def states(self) -> dict[str, str]:
         """By directory: "in use", or why it was dropped."""

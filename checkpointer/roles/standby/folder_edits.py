@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checkpointer.roles.standby.edit_source import EditsView
-from checkpointer.storage.lookup import read_storage_info
+from checkpointer.storage.inspector import read_storage_info
 from engine.in_progress_segments import examine_in_progress_segment
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import told

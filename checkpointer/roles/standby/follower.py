@@ -34,8 +34,9 @@ from checkpointer.roles.standby.log_roller import LagWatch, LogRoller
 from checkpointer.roles.standby.namenodes import JournalWitness, NameNodes
 from checkpointer.roles.standby.tailer import EditTailer
 from checkpointer.roles.standby.version import ActiveVersion, VersionAction, VersionWatch, decide_version_action
-from checkpointer.storage.directories import ImageCopy, StorageDirectories
-from checkpointer.storage.rollback import latest_rollback_image, promote_rollback_images
+from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.rollback_images import latest_rollback_image, promote_rollback_images
+from checkpointer.storage.usable_images import ImageCopy
 from engine.errors import CheckpointCancelledError, CheckpointError
 from engine.loaded_image import next_layout
 from engine.merge import MergeResult, Observer, SilentObserver
@@ -300,7 +301,7 @@ class JournalFollower:
         except (UnsupportedLayoutError, UnsupportedCodecError):
             raise
         except ImageFormatError as error:
-            self._storage.pass_over(image, error)
+            self._storage.exclude(image, error)
             self._load(observer)
 
     def _load_image(self, image: ImageCopy, observer: Observer) -> None:
@@ -330,7 +331,7 @@ class JournalFollower:
             if not verdict.lost and not deep:
                 _LOG.debug("whether the edits are those that were applied is not known: %s", verdict.reason)
                 return began
-            if verdict.lost and self._storage.leave_out_damaged():
+            if verdict.lost and self._storage.exclude_damaged():
                 # nothing is concluded from a damaged file
                 self._load(observer)
                 continue

@@ -27,10 +27,10 @@ from checkpointer.roles.standby.open_source import open_edit_source
 from checkpointer.roles.standby.tailer import TailPace
 from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.storage.directories import StorageDirectories
-from checkpointer.storage.lookup import ImageCopy
+from checkpointer.storage.disk_space import require_space
 from checkpointer.storage.retention import enforce_retention
-from checkpointer.storage.rollback import latest_rollback_image, started_at
-from checkpointer.storage.room import require_room
+from checkpointer.storage.rollback_images import latest_rollback_image, started_at
+from checkpointer.storage.usable_images import ImageCopy
 from engine.merge import MergeResult, Observer
 from engine.txn_runs import ImageId
 from hadoop_common.errors import StorageError
@@ -187,8 +187,8 @@ class StandbyRole:
     def alarms(self) -> list[str]:
         return self._follower.alarms()
 
-    def lacks_room(self) -> str:
-        return self._storage.lacks_room()
+    def space_shortage(self) -> str:
+        return self._storage.space_shortage()
 
     def details(self) -> StandbyDetails:
         return self._follower.details()
@@ -246,7 +246,7 @@ class StandbyRole:
         Raises:
             CheckpointError, ImageFormatError, JournalError: nothing was written.
         """
-        require_room(self._storage.roots, self._storage.latest_image().path)
+        require_space(self._storage.roots, self._storage.latest_image().path)
         result = self._follower.checkpoint(observer)
         self._tidy(result)
         return result

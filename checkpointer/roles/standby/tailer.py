@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.folder_edits import FinalizedFile
-from checkpointer.storage.lookup import ImageCopy
+from checkpointer.storage.usable_images import ImageCopy
 from engine.observer import Observer
 from engine.warm_namespace import WarmNamespace
 from journal.journal import ReadableSegment

@@ -1,4 +1,4 @@
-"""Moves a lost past out of the way: nothing of it is deleted that nobody has looked at."""
+"""Lost pasts: images and edits that are set aside and not deleted, so that an operator can examine them."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from hadoop_common.durable import fsync_directory
 from hadoop_common.names import md5_name, parse_image, parse_segment
 
 PROVENANCE = "provenance.json"
-"""Beside images: what is known of their past (`past.provenance`)."""
+"""File next to images with the facts about their past (`past.provenance`)."""
 
 LOST_PAST = "lost_past"
 KEPT = 3
-"""Lost pasts that a storage directory keeps: the oldest and the newest ones."""
+"""Number of lost pasts in a storage directory: the oldest and the newest ones are kept."""
 
 
 def set_aside(root: Path, *, keep: Iterable[str] = (), only: Collection[str] | None = None) -> Path | None:
     """Move images, edits and their records from `root`/current to a new folder below `root`/lost_past.
 
-    Digest files move before their images: an image without one counts for nothing here, and its digest is kept.
+    Digest files move before their images, because an image without a digest file is never used.
 
     Args:
-        keep: names of images that stay, with their digest files.
-        only: names of images and edits that may be moved; None for all.
+        keep: names of images that stay, together with their digest files.
+        only: names of images and edits that may move; None for all.
 
     Returns:
-        The folder; None where there was nothing to move.
+        The folder; None if there was no file to move.
 
     Raises:
         OSError: a file could not be moved.
@@ -46,9 +46,9 @@ def set_aside(root: Path, *, keep: Iterable[str] = (), only: Collection[str] | N
         (current / PROVENANCE).unlink(missing_ok=True)
         return None
     target = _new_folder(root / LOST_PAST)
-    # not `rename_durably`: thousands of segments, and both directories are synced once behind the last one
+    # not `rename_durably`: for thousands of segments, one sync of both directories at the end suffices
     for name in moving:
-        # A segment may get another name meanwhile: then it is one that is being written.
+        # a segment that is being written may be renamed at the same time
         with suppress(FileNotFoundError):
             if md5_name(name) in names:
                 (current / md5_name(name)).rename(target / md5_name(name))
@@ -62,7 +62,7 @@ def set_aside(root: Path, *, keep: Iterable[str] = (), only: Collection[str] | N
 
 
 def lost_pasts(root: Path) -> tuple[Path, ...]:
-    """The lost pasts that a storage directory keeps, the oldest first.
+    """Return the lost pasts of a storage directory, the oldest first.
 
     Raises:
         OSError: they cannot be listed.
@@ -82,6 +82,6 @@ def _new_folder(parent: Path) -> Path:
 
 
 def _trim(parent: Path) -> None:
-    # The first one stays until somebody looks at it: it has what was lost first.
+    # the oldest stays until an operator examines it: it contains what was lost first
     for folder in lost_pasts(parent.parent)[1 : 1 - KEPT]:
         shutil.rmtree(folder)

@@ -1,8 +1,8 @@
-"""Which storage directories held images at the last run: a small file in each of them, and one of the service.
+"""The record of which storage directories held images: a small file in each of them, and one for the service.
 
-An empty directory that is in the record has lost its contents, as one whose file system is not mounted: it must not be
-formatted without a word. Among directories that come back the record tells those that are up to date from those that
-were left out for a while.
+An empty directory in the record has lost its contents, for instance because its file system is not mounted. It must not
+be formatted silently. For returning directories, the record distinguishes those that are up to date from those that
+were dropped for a while.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from pathlib import Path
 from hadoop_common.durable import write_atomically
 
 RECORD = "storage_directories.json"
-"""In each storage directory, beside `current`."""
+"""File in each storage directory, next to `current`."""
 _STATE_DIRECTORY = "STATE_DIRECTORY"  # set by systemd for a unit with StateDirectory=
 _MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class StorageRecord:
-    """What was so `at` this time, in seconds since the epoch.
+    """The state of all directories at the time `at`, in seconds since the epoch.
 
     Attributes:
-        held: the directories that were formatted, in use or not.
-        in_use: those of them that were up to date.
+        held: formatted directories, in use or not.
+        in_use: the directories of `held` that were up to date.
     """
 
     at: float
@@ -38,7 +38,7 @@ class StorageRecord:
 
 
 def newest_record(roots: Iterable[Path], environment: Mapping[str, str] = os.environ) -> StorageRecord | None:
-    """The newest record in any of `roots`, or else that of the service; None where there is none that can be read."""
+    """Return the newest record in `roots`, else that of the service; None without a readable record."""
     records = [record for root in roots if (record := _read(root / RECORD)) is not None]
     if not records:
         return _read(path) if (path := _service_file(environment)) is not None else None
@@ -46,30 +46,30 @@ def newest_record(roots: Iterable[Path], environment: Mapping[str, str] = os.env
 
 
 def write_record(held: Collection[Path], in_use: Collection[Path], environment: Mapping[str, str] = os.environ) -> None:
-    """Record what holds now in the directories `in_use`; what cannot be written there is reported at the next use."""
+    """Write the record into the directories `in_use`; a failed write is reported at the directory's next use."""
     last = newest_record({*held, *in_use}, environment)
-    # The record is the newest one also where the clock was set back.
+    # must be newer than the last record, even if the clock was set back
     at = max(time.time(), 0.0 if last is None else last.at + 0.001)
     for root in in_use:
         _write(root / RECORD, StorageRecord(at, frozenset(held), frozenset(in_use)))
     if (path := _service_file(environment)) is not None:
-        # That of a daemon next to this one, with other directories, is in the same file.
+        # another daemon of this service, with other directories, shares the file
         before = _read(path)
         _write(path, StorageRecord(at, frozenset({*held, *(before.held if before else ())}), frozenset()))
 
 
 def forget_held(roots: Collection[Path], environment: Mapping[str, str] = os.environ) -> None:
-    """Take directories that were formatted in vain out of the record of the service."""
+    """Remove directories, whose format was undone, from the record of the service."""
     path = _service_file(environment)
     if path is not None and (before := _read(path)) is not None:
         _write(path, replace(before, held=before.held.difference(roots)))
 
 
 def remove_record(root: Path) -> None:
-    """Remove the record of a directory that was formatted in vain.
+    """Remove the record of a directory whose format was undone.
 
     Raises:
-        OSError: it cannot be removed.
+        OSError: the file cannot be removed.
     """
     (root / RECORD).unlink(missing_ok=True)
 
@@ -82,14 +82,14 @@ def _service_file(environment: Mapping[str, str]) -> Path | None:
 def _read(path: Path) -> StorageRecord | None:
     try:
         with path.open("rb") as file:
-            told = json.loads(file.read(_MAX_BYTES))
-        held, in_use = (frozenset(Path(each) for each in told[name]) for name in ("held", "inUse"))
-        return StorageRecord(float(told["at"]), held, in_use)
+            content = json.loads(file.read(_MAX_BYTES))
+        held, in_use = (frozenset(Path(each) for each in content[name]) for name in ("held", "inUse"))
+        return StorageRecord(float(content["at"]), held, in_use)
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
 def _write(path: Path, record: StorageRecord) -> None:
-    told = {"at": record.at, "held": sorted(map(str, record.held)), "inUse": sorted(map(str, record.in_use))}
+    content = {"at": record.at, "held": sorted(map(str, record.held)), "inUse": sorted(map(str, record.in_use))}
     with suppress(OSError):
-        write_atomically(path, json.dumps(told, indent=1).encode() + b"\n")
+        write_atomically(path, json.dumps(content, indent=1).encode() + b"\n")

@@ -1,8 +1,8 @@
-"""What a storage directory that comes back must not bring with it: contents that the others do not have.
+"""Stale contents of a returning storage directory: images and edits that the other directories do not have.
 
-While it was left out the others went on. Its images may be of a past that the NameNode has lost since, and would seem
-to be the newest. So it keeps what another directory has too, byte for byte, and what is older than everything in the
-others: retention, which sees all directories, purges that when it is time. Everything else is set aside.
+While the directory was dropped, the others continued. Its images may belong to a past that the NameNode has lost since,
+and would seem to be the newest. So the directory keeps only files that another directory has too, byte for byte, and
+files older than everything in the others, which retention purges in time. All other files are set aside.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from checkpointer.storage.aside import set_aside
-from checkpointer.storage.fitness import with_usable_images
 from checkpointer.storage.inspector import StorageDirectory
+from checkpointer.storage.lost_pasts import set_aside
+from checkpointer.storage.usable_images import with_usable_images
 from hadoop_common.errors import HdfsError
 from image_format.md5_file import read_md5_file
 
 _LOG = logging.getLogger(__name__)
 
-# Whether two files of the same name, the second in a directory that is up to date, have the same contents.
+# compares two files of the same name, the second in a directory that is up to date
 Same = Callable[[Path, Path], bool]
 
 
 def stale_contents(
     found: StorageDirectory, current: Sequence[StorageDirectory], oldest: int, same_image: Same, same_segment: Same
 ) -> list[str]:
-    """Names of images and segments of `found` that have to go, by the directories that are up to date.
+    """Return the names of stale images and segments in `found`, compared with the directories that are up to date.
 
     Args:
-        oldest: txid of the oldest usable image in `current` that is no rollback image.
+        oldest: txid of the oldest usable image in `current`, without rollback images.
     """
     images = [image.path for each in current for image in each.images]
     segments = [segment for each in current for segment in each.segments]
@@ -48,16 +48,15 @@ def stale_contents(
     return stale
 
 
-def leave_stale_contents(
+def set_aside_stale_contents(
     found: StorageDirectory, current: Sequence[StorageDirectory], *, keep_segments: bool = False
 ) -> None:
-    """Set aside in `found`, whose lock is held, what the directories `current` do not have.
+    """Set aside the files of `found`, whose lock is held, that the directories `current` do not have.
 
-    What is named like an image and cannot be used counts for nothing, and stays. Where there is no usable image in
-    `current` nothing is concluded.
+    Unusable files with the name of an image are ignored and stay. Without a usable image in `current`, all files stay.
 
     Args:
-        keep_segments: whether all segments stay, because `current` are not meant for edits.
+        keep_segments: whether all segments stay, because `current` are not for edits.
 
     Raises:
         OSError: a file cannot be read or moved.
@@ -72,7 +71,7 @@ def leave_stale_contents(
     if stale:
         target = set_aside(found.root, only=stale)
         _LOG.warning(
-            "%s holds %d images or edits that the other storage directories do not have: moved to %s",
+            "%s contains %d images or edits that the other storage directories do not have: moved to %s",
             found.root,
             len(stale),
             target,
@@ -84,7 +83,7 @@ def _has_twin(path: Path, others: Iterable[Path], same: Same) -> bool:
 
 
 def _same_image(path: Path, other: Path) -> bool:
-    """By digest files, for each copy is verified when it is read; `other` may be damaged, or lack one."""
+    """Compare digest files, since each copy is verified when it is read; `other` may be damaged or lack one."""
     try:
         digest = read_md5_file(path)
         try:

@@ -1,13 +1,12 @@
-"""Rollback images of a rolling upgrade: which there are, and what becomes of them when it is finalized."""
+"""Rollback images of a rolling upgrade, and their promotion when the upgrade is finalized."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from checkpointer.storage.fitness import usable_images
 from checkpointer.storage.inspector import StoredImage, list_images
-from checkpointer.storage.lookup import ImageCopy
+from checkpointer.storage.usable_images import ImageCopy, usable_images
 from hadoop_common.durable import rename_durably
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
@@ -18,7 +17,7 @@ from image_format.reader import ImageFile
 
 
 def latest_rollback_image(folders: Sequence[Path]) -> ImageCopy | None:
-    """The newest `fsimage_rollback_TXID` that has a digest file, None without one.
+    """Return the newest `fsimage_rollback_TXID` with a digest file, None without one.
 
     Raises:
         StorageError: a folder cannot be read.
@@ -34,7 +33,7 @@ def latest_rollback_image(folders: Sequence[Path]) -> ImageCopy | None:
 
 
 def started_at(image: Path) -> int:
-    """When the rolling upgrade began that an image is of, in ms since the epoch; 0 where it is of none.
+    """Return when an image's rolling upgrade began, in ms since the epoch; 0 without a rolling upgrade.
 
     Raises:
         ImageFormatError: the image cannot be read.
@@ -44,10 +43,10 @@ def started_at(image: Path) -> int:
 
 
 def promote_rollback_images(folders: Sequence[Path], before_txid: int) -> list[str]:
-    """Rollback images older than `before_txid` become plain ones (FSImage.renameCheckpoint); returns warnings.
+    """Rename rollback images older than `before_txid` to plain ones (FSImage.renameCheckpoint); return warnings.
 
-    The digest file gets the new name first, so that no image lacks one at any time. What fails stays a rollback
-    image, which nobody takes for a checkpoint.
+    The digest file is renamed first, so that each image has one at any time. An image that cannot be renamed stays a
+    rollback image, which is never mistaken for a checkpoint.
     """
     warnings = []
     for folder in folders:

@@ -1,0 +1,65 @@
+"""Checks for space for another image, before a merge begins and before a NameNode rolls its log for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from hadoop_common.errors import StorageError
+from hadoop_common.file_faults import told
+from hadoop_common.names import parse_checkpoint
+
+# for VERSION, digests and names, and for a first image of unknown size
+MIN_FREE_SPACE = 1 << 20
+_BLOCK = 512  # bytes, what st_blocks counts
+FREE_SPACE_HINT = "Free space on that disk, or correct its permissions."
+SPACE_HINT = f"{FREE_SPACE_HINT} The daemon retries by itself."
+
+
+def require_space(roots: Sequence[Path], image: Path | None) -> None:
+    """Check that one of the storage directories `roots` is writable and has space for an image as large as `image`.
+
+    Raises:
+        StorageError: none of them is.
+    """
+    if problem := space_shortage(roots, image):
+        raise StorageError(problem, hint=SPACE_HINT)
+
+
+def space_shortage(roots: Sequence[Path], image: Path | None) -> str:
+    """Describe why an image as large as `image` fits into none of `roots`, "" if it fits into one."""
+    problems = [space_fault(root, image) for root in roots]
+    if not all(problems):
+        return ""
+    return f"no space for a checkpoint: {'; '.join(problems) or 'no storage directory is in use'}"
+
+
+def space_fault(root: Path, image: Path | None) -> str:
+    """Describe why an image as large as `image` does not fit into the storage directory `root`, "" if it fits."""
+    try:
+        needed = MIN_FREE_SPACE + (0 if image is None else image.stat().st_size)
+        # unfinished images become part of the needed space
+        free = shutil.disk_usage(root).free + _unfinished(root / "current")
+    except OSError as fault:
+        return f"{root} cannot be used: {told(fault, root)}"
+    if not os.access(root, os.W_OK | os.X_OK):
+        return f"{root} cannot be written"
+    return "" if free >= needed else f"{root} has {free} bytes free, {needed} are needed"
+
+
+def _unfinished(current: Path) -> int:
+    """Return the bytes on disk of unfinished images in a folder.
+
+    Raises:
+        OSError: the folder or an image cannot be read.
+    """
+    size = 0
+    for path in current.iterdir() if current.is_dir() else ():
+        if parse_checkpoint(path.name) is not None:
+            # it may have been completed and renamed
+            with suppress(FileNotFoundError):
+                size += path.stat().st_blocks * _BLOCK
+    return size

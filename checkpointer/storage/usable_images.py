@@ -1,0 +1,234 @@
+"""The usable images of storage directories: regular, readable and complete files.
+
+`frame_fault` reads magic, FileSummary, NS_INFO and the digest file, which is fast enough for every listing.
+`content_fault` reads the whole file for its MD5. Its result, and the faults that readers report by `record_fault`, are
+cached until the image or its digest file changes.
+
+A file that was never a valid image must not lead to conclusions about the NameNode's past.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from checkpointer.storage.inspector import StorageDirectory, StoredImage, list_images, newest_copies
+from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.file_faults import file_faults, told
+from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
+from image_format.known_digests import FileIdentity, identity_of
+from image_format.md5_file import read_md5_file
+from image_format.reader import ImageFile
+
+_LOG = logging.getLogger(__name__)
+_MAX_CACHED = 256
+_Key = tuple[FileIdentity, bytes]
+
+# faults by file, "" for an intact frame
+_faults: OrderedDict[_Key, str] = OrderedDict()
+_reported: OrderedDict[tuple[Path, str], None] = OrderedDict()
+
+
+class ImageCopy(NamedTuple):
+    """The file of an image and its last transaction."""
+
+    path: Path
+    txid: int
+
+    @property
+    def written_at(self) -> float:
+        """Return when the file was completed, in seconds since the epoch.
+
+        Raises:
+            StorageError: the file cannot be read.
+        """
+        with file_faults(self.path, "cannot be used"):
+            return self.path.stat().st_mtime
+
+
+def frame_fault(image: Path) -> str:
+    """Return the fault of the frame or of the digest file of `image`, "" if both are valid.
+
+    An unknown layout or codec is not a fault of the file.
+    """
+    try:
+        key = _key(image)
+        known = _faults.get(key)
+        return _remember(key, _frame(image)) if known is None else known
+    except (HdfsError, OSError) as error:
+        return told(error, image)
+
+
+def content_fault(image: Path) -> str:
+    """Return the fault of `image`, "" if it is intact; reads the whole file, unless this process has read it before."""
+    if known := frame_fault(image):
+        return known
+    try:
+        key = _key(image)
+        with ImageFile.open(image, verify_md5=False, allow_unknown_layout=True) as opened:
+            opened.verify_md5()
+    except (UnsupportedLayoutError, UnsupportedCodecError):
+        return ""
+    except ImageFormatError as error:
+        return _remember(key, error.message)
+    except (HdfsError, OSError) as fault:
+        return told(fault, image)
+    return ""
+
+
+def record_fault(image: Path, reason: str) -> None:
+    """Exclude `image`, whose records cannot be read, until the file changes."""
+    try:
+        _remember(_key(image), reason)
+    except (HdfsError, OSError):
+        # a file that cannot be read is excluded anyway
+        return
+
+
+def usable_images(images: Iterable[StoredImage]) -> list[StoredImage]:
+    """Return the images without a `frame_fault`; each of the others is logged once."""
+    usable = []
+    for image in images:
+        if fault := frame_fault(image.path):
+            _report(image.path, fault)
+        else:
+            usable.append(image)
+    return usable
+
+
+def with_usable_images(storage: StorageDirectory) -> StorageDirectory:
+    """Return `storage` without its unusable images."""
+    for path in storage.irregular:
+        _report(path, "it is not a regular file")
+    return replace(storage, images=tuple(usable_images(storage.images)))
+
+
+def unusable(storage: StorageDirectory) -> list[str]:
+    """Return a line for each unusable file of `storage` that has the name of an image."""
+    lines = [f"{path} is not a regular file" for path in storage.irregular]
+    faults = ((image.path, frame_fault(image.path)) for image in storage.images)
+    return lines + [_line(path, fault) for path, fault in faults if fault]
+
+
+def latest_image(folders: Sequence[Path]) -> ImageCopy:
+    """Return the newest usable image in `current` folders, preferably a copy with a digest file.
+
+    Raises:
+        StorageError: there is no usable image, or a folder cannot be read.
+    """
+    try:
+        found = [image for folder in folders for image in list_images(folder) if not image.rollback]
+    except OSError as fault:
+        raise StorageError(
+            f"a storage directory cannot be read: {told(fault)}", hint="Check its disk and permissions."
+        ) from fault
+    images = usable_images(found)
+    if not images:
+        raise StorageError(
+            f"there is no {'usable ' if found else ''}image in {', '.join(map(str, folders)) or 'no folder at all'}",
+            hint="Copy the newest fsimage and its .md5 file from a NameNode there.",
+        )
+    best = max(images, key=lambda image: (image.txid, image.has_md5))
+    return ImageCopy(best.path, best.txid)
+
+
+def newest_usable_copies(found: Sequence[StorageDirectory]) -> list[StoredImage]:
+    """Return all copies of the newest usable image, those with a digest file first.
+
+    Raises:
+        StorageError: there is no usable image.
+    """
+    usable = [with_usable_images(each) for each in found]
+    if not any(each.images for each in usable) and any(each.images for each in found):
+        raise _all_damaged([frame_fault(image.path) for image in newest_copies(found)])
+    return newest_copies(usable)
+
+
+def newest_usable_path(directories: Iterable[StorageDirectory]) -> Path | None:
+    """Return the path of the newest usable image, None without one."""
+    images = [image for each in directories for image in with_usable_images(each).images]
+    return max(images, key=lambda image: image.txid).path if images else None
+
+
+def first_intact(copies: Sequence[StoredImage]) -> ImageCopy:
+    """Return the first copy whose frame and digest are correct; a single copy is returned unread.
+
+    Raises:
+        StorageError: every copy is damaged.
+    """
+    faults = []
+    for copy in copies:
+        try:
+            if len(copies) > 1:
+                ImageFile.open(copy.path, allow_unknown_layout=True).close()
+        except HdfsError as fault:
+            _LOG.warning("a copy of the newest image is damaged: %s", fault)
+            faults.append(str(fault))
+        else:
+            return ImageCopy(copy.path, copy.txid)
+    raise _all_damaged(faults)
+
+
+def exclude_image(found: Iterable[StorageDirectory], image: ImageCopy, error: HdfsError) -> None:
+    """Exclude `image`, whose reader raised `error`, until the file changes.
+
+    Raises:
+        HdfsError: `error`, if `found` contains no other usable image.
+    """
+    usable = [each for storage in found for each in with_usable_images(storage).images if not each.rollback]
+    others = [each.txid for each in usable if each.path != image.path]
+    if not others:
+        raise error
+    record_fault(image.path, error.message)
+    text = "%s cannot be read: %s; continuing from the image at txid %d and the edits after it"
+    _LOG.error(text, image.path, error.message, max(others), extra={"txid": image.txid})
+
+
+def _all_damaged(faults: Iterable[str]) -> StorageError:
+    return StorageError(
+        f"every copy of the newest image is damaged: {'; '.join(faults)}",
+        hint="Fetch that image and its .md5 file from a NameNode.",
+    )
+
+
+def _frame(image: Path) -> str:
+    try:
+        ImageFile.open(image, verify_md5=False, allow_unknown_layout=True).close()
+    except (UnsupportedLayoutError, UnsupportedCodecError):
+        return ""
+    except ImageFormatError as error:
+        return error.message
+    return ""
+
+
+def _key(image: Path) -> _Key:
+    """Return the present identity of the image and its digest.
+
+    Raises:
+        HdfsError, OSError: a file is missing or cannot be read, or the digest file is damaged.
+    """
+    return identity_of(image.stat()), read_md5_file(image)
+
+
+def _remember(key: _Key, fault: str) -> str:
+    _faults[key] = fault
+    while len(_faults) > _MAX_CACHED:
+        _faults.popitem(last=False)
+    return fault
+
+
+def _report(path: Path, fault: str) -> None:
+    if (path, fault) in _reported:
+        return
+    _reported[path, fault] = None
+    while len(_reported) > _MAX_CACHED:
+        _reported.popitem(last=False)
+    _LOG.warning("%s; it is left out, and nothing is concluded from it", _line(path, fault))
+
+
+def _line(path: Path, fault: str) -> str:
+    return fault if str(path) in fault else f"{path}: {fault}"
