@@ -1,1 +1,1 @@
-"""What only looks at images, or rewrites one by itself: verify, compare, dump, convert."""
+"""Tools that read or rewrite images on their own: verify and repair, compare, dump, load, convert, browse."""

@@ -1,4 +1,4 @@
-"""The tree of an image by path, now and at its snapshots: inodes, children of directories, what lies below them."""
+"""Read access to an image by path, in the current tree and in snapshots: inodes, children, and sums of subtrees."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ Numbers = npt.NDArray[np.int64]
 
 
 class Content(NamedTuple):
-    """What a path has below it, itself included.
+    """Sums of a subtree, including its top.
 
     Attributes:
-        length: bytes of all files; space: with replicas.
+        length: bytes of all files; space: bytes with replicas or parity.
     """
 
     files: int
@@ -54,10 +54,10 @@ class Place(NamedTuple):
     """An inode at a path.
 
     Attributes:
-        inode: as it is seen there; at a snapshot its attributes of that time, under the name of that time.
-        snapshot: id of the snapshot that the path leads into, None for the present.
-        policy: id of the storage policy in force, its own or that of a directory above; 0 for none.
-        coding: name of the erasure coding policy in force; "" for none. A file has its own, or none.
+        inode: the inode at that path; in a snapshot with the attributes and the name of that time.
+        snapshot: id of the snapshot in the path, None for the current tree.
+        policy: id of the effective storage policy, own or inherited; 0 for none.
+        coding: name of the effective erasure coding policy; "" for none. Files do not inherit one.
     """
 
     inode: pb.INode
@@ -67,11 +67,11 @@ class Place(NamedTuple):
 
 
 class SnapshotFolder(NamedTuple):
-    """`.snapshot` of a directory, which is None where there is none, and may have no snapshots at all.
+    """The folder `.snapshot` of a directory, which is None if the path has no directory.
 
     Attributes:
-        snapshots: the directory as each snapshot has it, under the name of the snapshot; None where the directory is
-            not snapshottable.
+        snapshots: the directory in each snapshot, under the name of the snapshot; None if the directory is not
+            snapshottable.
     """
 
     directory: Place | None
@@ -79,20 +79,20 @@ class SnapshotFolder(NamedTuple):
 
 
 class ImageBrowser:
-    """Looks up inodes in a mapped image; for several threads.
+    """Lookup of inodes in a memory-mapped image; thread-safe.
 
-    An inode in the tree by a reference stands under its current path.
+    An inode that is in the tree by a reference has its current path.
 
     Attributes:
         names: decodes owners, ACL entries and attributes.
-        erasure_policies: by id.
+        erasure_policies: erasure coding policies by id.
 
     Args:
         allocator: for the index, and for what `content` adds up at its first call.
 
     Raises:
         ImageFormatError: the image is damaged.
-        ImageStorageError: there is no room.
+        ImageStorageError: not enough disk space.
     """
 
     def __init__(self, image: ImageFile, allocator: ArrayAllocator | None = None) -> None:
@@ -105,7 +105,8 @@ class ImageBrowser:
         self.erasure_policies = policies_of(ImageRecords(image).erasure_coding())
 
     def find(self, path: bytes) -> Place | SnapshotFolder | None:
-        """What a path such as `/a/b` or `/a/.snapshot/s1/b` names; None for nothing. Slashes in a row count once.
+        """Return the inode at a path such as `/a/b` or `/a/.snapshot/s1/b`; None if missing. Repeated slashes count
+        once.
 
         Raises:
             RecordError: a record on the way is damaged.
@@ -113,12 +114,12 @@ class ImageBrowser:
         return self.below(self.root(), path.split(b"/"))
 
     def root(self) -> Place | None:
-        """The root of the tree."""
+        """Return the root of the tree."""
         inode = self._inode(ROOT_INODE_ID)
         return None if inode is None else self._place(inode, None, None)
 
     def with_id(self, inode_id: int, *, parent: bool = False) -> Place | None:
-        """The inode with an id, or the directory that it is in; None where the present tree has none.
+        """Return the inode with an id, or with `parent` its parent; None if the current tree does not contain it.
 
         Raises:
             RecordError: a record is damaged.
@@ -137,7 +138,7 @@ class ImageBrowser:
         return place
 
     def below(self, start: Place | None, names: Iterable[bytes]) -> Place | SnapshotFolder | None:
-        """What is at a path from a place on; empty names do not count.
+        """Return the inode at a path relative to `start`; empty names are ignored.
 
         Raises:
             RecordError: a record on the way is damaged.
@@ -155,17 +156,17 @@ class ImageBrowser:
         return place
 
     def is_snapshottable(self, place: Place) -> bool:
-        """Whether a directory of the present may have snapshots."""
+        """Return whether a directory of the current tree is snapshottable."""
         if place.snapshot is not None or not place.inode.HasField("directory"):
             return False
         with self._guard:
             return signed64(place.inode.id) in self._past.snapshottable
 
     def child_count(self, place: Place) -> int:
-        """How many children a directory has; 0 for what is none.
+        """Return the number of children of a directory; 0 for other inodes.
 
         Raises:
-            RecordError: its entry is damaged.
+            RecordError: the directory's entry is damaged.
         """
         inode = place.inode
         if place.snapshot is not None:
@@ -180,7 +181,7 @@ class ImageBrowser:
         return int(plain + references)
 
     def children(self, place: Place, behind: bytes = b"") -> Iterator[Place]:
-        """The children of a directory whose names come behind `behind`, in the order of names.
+        """Yield the children of a directory with names after `behind`, in name order.
 
         Raises:
             RecordError: a record is damaged.
@@ -194,11 +195,11 @@ class ImageBrowser:
             yield self._place(inode, None, place)
 
     def content(self, place: Place) -> Content:
-        """What an inode and all below it hold; a symlink counts as an empty file.
+        """Return the sums of the subtree at an inode; a symlink counts as an empty file.
 
         Raises:
             RecordError: a record is damaged.
-            ImageStorageError: there is no room.
+            ImageStorageError: not enough disk space.
         """
         inode = place.inode
         if not inode.HasField("directory"):
@@ -238,7 +239,7 @@ class ImageBrowser:
             return self._past.children(signed64(place.inode.id), place.snapshot)
 
     def _at(self, above: Place, name: bytes, inode_id: int) -> Place | None:
-        """A child at a snapshot, under the name that it had."""
+        """Return a child in a snapshot, under its name of that time."""
         assert above.snapshot is not None
         inode = self._inode(inode_id)
         if inode is None:
@@ -249,7 +250,7 @@ class ImageBrowser:
         return self._place(seen, above.snapshot, above)
 
     def _place(self, inode: pb.INode, snapshot: int | None, above: Place | None) -> Place:
-        """An inode in the directory `above`."""
+        """Return an inode with the policies that it inherits from the directory `above`."""
         policy, coding = inode.file.storagePolicyID, ""
         if inode.HasField("directory"):
             policy, own = own_policies(inode.directory, self.names)
@@ -273,7 +274,7 @@ class ImageBrowser:
 
     @functools.cached_property
     def _totals(self) -> Numbers:
-        """By row of a directory with children: numbers of `Content`, itself left out."""
+        """`Content` of the descendants, by row of a directory with children."""
         arrays, place = self._index.arrays, self._image.place("INODE")
         parents = place_inodes(self._image, arrays, self._allocator)
         totals: Numbers = self._allocator.zeros((arrays.directory_ids.size, _COUNTS), np.int64)
@@ -291,7 +292,7 @@ class ImageBrowser:
         return totals
 
     def _space(self, length: Numbers, replication: Numbers, coding: Numbers) -> Numbers:
-        """Bytes that files take with replicas or parity; `coding` is the id of their policy, -1 for none."""
+        """Return the bytes of files with replicas or parity; `coding` is the id of their policy, -1 for none."""
         space = length * replication
         for number in np.unique(coding).tolist():
             if (policy := self.erasure_policies.get(number)) is not None:
@@ -300,7 +301,7 @@ class ImageBrowser:
         return space
 
     def _row(self, inode: pb.INode) -> int:
-        """Row of a directory with children, -1 for any other inode."""
+        """Return the row of a directory with children, -1 for any other inode."""
         return int(find_id(self._index.directory_ids, signed64(inode.id)))
 
     def _child(self, directory_id: int, name: bytes) -> int:
@@ -316,14 +317,14 @@ class ImageBrowser:
         return 0
 
     def _first(self, directory_id: int, behind: bytes) -> int:
-        """Number of the first plain child behind a name."""
+        """Return the position of the first plain child after a name."""
         with self._guard:
             positions, found = self._index.locate(directory_id, [behind])
             self._index.forget_directory(directory_id)
         return int(positions[0]) + bool(found[0])
 
     def _entry(self, directory_id: int) -> tuple[Numbers, Numbers]:
-        """Ids of the plain children in the order of names, and of those by reference."""
+        """Return the ids of the plain children in name order, and of the children by reference."""
         with self._guard:
             plain = self._index.children(directory_id)
             numbers = self._index.reference_children(directory_id)

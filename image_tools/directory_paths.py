@@ -1,4 +1,4 @@
-"""The current tree as arrays: the directory that each inode is in, and the path of each directory."""
+"""The current tree as arrays: the parent of each inode, and the path of each directory."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ Ids = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.signedinteger]
 
 LONGEST_PATH = 128 << 10
-"""Bytes of a directory's path: clients of a NameNode name no more than 8,000, only renames above make a longer one."""
+"""Maximum bytes of a directory's path. Clients can use at most 8,000; only renames of ancestors make longer paths."""
 
 _INT32_MAX = (1 << 31) - 1
 _PIECE = 1 << 16
 
 
 def too_long(directory_id: int) -> str:
-    """What is wrong with a directory whose path has more than `LONGEST_PATH` bytes."""
+    """Return the error text for a directory whose path exceeds `LONGEST_PATH` bytes."""
     return f"the path of directory {directory_id} has more than {LONGEST_PATH} bytes"
 
 
 def place_inodes(image: ImageFile, arrays: IndexArrays, allocator: ArrayAllocator | None = None) -> Rows:
-    """By slot: row in `arrays.directory_ids` of the directory that an inode is in now, -1 for none.
+    """Return the row of each inode's current parent in `arrays.directory_ids`, by slot; -1 for none.
 
-    The root is in none. A reference wins over a plain child, and of two entries the later one; children without a
-    record are passed over.
+    The root has no parent. A reference overrides a plain child, a later entry an earlier one; children without a record
+    are skipped.
 
     Args:
         allocator: for the result.
 
     Raises:
         RecordError: INODE_DIR or INODE_REFERENCE is damaged.
-        ImageStorageError: there is no room.
+        ImageStorageError: not enough disk space.
     """
     small = arrays.directory_ids.size <= _INT32_MAX
     allocator = ArrayAllocator() if allocator is None else allocator
@@ -73,15 +73,15 @@ def place_inodes(image: ImageFile, arrays: IndexArrays, allocator: ArrayAllocato
 
 @dataclass(frozen=True, slots=True)
 class DirectoryChain:
-    """How the directories with an entry hang together, a row each as in `IndexArrays.directory_ids`.
+    """The tree of the directories with an entry, one row each as in `IndexArrays.directory_ids`.
 
     Attributes:
-        parents: row of the directory that each is in, -1 for none.
-        root: row of the root, -1 where it has no children.
-        in_tree: whether the root leads to it.
-        bounds: where the path of each starts when they are laid one after another, one more; no slash at the end.
-        order: the rows, each behind the directory it is in.
-        name_starts, name_sizes: where the local names lie in INODE.
+        parents: row of each directory's parent, -1 for none.
+        root: row of the root, -1 if the root has no children.
+        in_tree: whether the directory is reachable from the root.
+        bounds: start of each path in the concatenation of all paths, then its end; paths have no trailing slash.
+        order: the rows, each after its parent.
+        name_starts, name_sizes: positions of the local names in INODE.
     """
 
     parents: Ids
@@ -96,15 +96,15 @@ class DirectoryChain:
 def chain_directories(
     image: ImageFile, arrays: IndexArrays, parents: Rows, allocator: ArrayAllocator | None = None
 ) -> DirectoryChain:
-    """Find the length of every directory's path.
+    """Compute the length of every directory's path.
 
     Args:
-        parents: what `place_inodes` returned.
+        parents: result of `place_inodes`.
         allocator: for the result.
 
     Raises:
         RecordError: directories contain each other, a path has more than `LONGEST_PATH` bytes, or a record is damaged.
-        ImageStorageError: there is no room.
+        ImageStorageError: not enough disk space.
     """
     allocator = ArrayAllocator() if allocator is None else allocator
     count = arrays.directory_ids.size
@@ -131,17 +131,17 @@ def chain_directories(
 
 
 def check_tree(image: ImageFile) -> None:
-    """Read INODE and INODE_DIR, and see that no directory contains itself.
+    """Check that INODE and INODE_DIR are readable, and that no directory contains itself.
 
     Raises:
-        ImageFormatError: a record is damaged, or one does.
+        ImageFormatError: a record is damaged, or a directory contains itself.
     """
     arrays = IndexArrays.scan(image)
     chain_directories(image, arrays, place_inodes(image, arrays))
 
 
 def write_paths(image: ImageFile, chain: DirectoryChain, paths: Bytes) -> None:
-    """Fill `paths`, which has room for `chain.bounds[-1]` bytes, with the directories' paths."""
+    """Fill `paths`, an array of `chain.bounds[-1]` bytes, with the directories' paths."""
     fill_directory_paths(
         inode_section(image),
         chain.parents,

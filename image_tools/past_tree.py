@@ -1,4 +1,4 @@
-"""The tree of an image at each of its snapshots, worked out from the diffs (DirectoryWithSnapshotFeature)."""
+"""The tree of an image at each of its snapshots, computed from the diffs (DirectoryWithSnapshotFeature)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,10 @@ _DirectoryDiff = tuple[pb.DirectoryDiff, list[bytes]]
 
 
 class PastTree:
-    """Inodes and directories as they were at a snapshot.
+    """Inodes and directories at the time of a snapshot.
 
-    What changed since is taken back: each diff holds what was before the snapshots of later diffs, or the present.
-    Not for several threads at once.
-
-    Raises (at each call):
-        RecordError: a record is damaged.
+    Later changes are reverted: each diff contains the state before the next diff's snapshot, or before the current
+    state. Not thread-safe. Every method raises RecordError if a record is damaged.
     """
 
     def __init__(self, image: ImageFile, index: ImageIndex) -> None:
@@ -32,20 +29,20 @@ class PastTree:
 
     @functools.cached_property
     def snapshottable(self) -> frozenset[int]:
-        """Ids of the directories that may have snapshots."""
+        """Ids of the snapshottable directories."""
         return frozenset(map(signed64, self._records.snapshot_header().snapshottableDir))
 
     def snapshots_of(self, directory_id: int) -> _Names:
-        """The ids of the snapshots of a directory by name, in the order of names."""
+        """Return the ids of a directory's snapshots by name, in name order."""
         found = {bytes(root.name): number for number, root in self._roots.items() if signed64(root.id) == directory_id}
         return dict(sorted(found.items()))
 
     def root(self, snapshot: int) -> pb.INode:
-        """The directory of a snapshot as the snapshot has it; its name is the snapshot's."""
+        """Return the root of a snapshot, whose name is that of the snapshot."""
         return self._roots[snapshot]
 
     def inode(self, inode: pb.INode, snapshot: int) -> pb.INode:
-        """An inode with the attributes that it had; its file has one block, of the length that it had."""
+        """Return an inode with its attributes at a snapshot; a file has one block with the length of that time."""
         found = pb.INode(type=inode.type, id=inode.id, name=inode.name)
         if inode.HasField("directory"):
             found.directory.CopyFrom(self._directory(inode, snapshot))
@@ -61,7 +58,7 @@ class PastTree:
         return found
 
     def children(self, directory_id: int, snapshot: int) -> _Names:
-        """The ids of what a directory had, by name."""
+        """Return the ids of a directory's children at a snapshot, by name."""
         held = self._present(directory_id)
         for diff, created in reversed(self._directory_diffs(directory_id, snapshot)):
             for name in created:
@@ -81,7 +78,7 @@ class PastTree:
         return {self._index.name(each): each for each in plain} | dict(map(self._referred, numbers))
 
     def _referred(self, number: int) -> tuple[bytes, int]:
-        """Name and inode id of a record of INODE_REFERENCE; one in the present tree has the name of its inode."""
+        """Return name and inode id of an INODE_REFERENCE record; without a name it has the name of its inode."""
         reference = self._index.history.reference(number)
         inode_id = signed64(reference.referredId)
         return reference.name or self._index.name(inode_id), inode_id
@@ -95,7 +92,7 @@ class PastTree:
         return inode.directory
 
     def _directory_diffs(self, inode_id: int, snapshot: int) -> list[_DirectoryDiff]:
-        """Those from a snapshot on, oldest first."""
+        """Return the diffs from a snapshot on, oldest first."""
         found = self._diffs(inode_id)
         if not isinstance(found, DirectoryDiffs):
             return []
@@ -113,4 +110,6 @@ class PastTree:
             return None
         for _, _, found in self._records.located_snapshot_diffs(start):
             return found
-        raise self._image.place("SNAPSHOT_DIFF").error(RecordError, f"the diffs of inode {inode_id} are cut", start)
+        raise self._image.place("SNAPSHOT_DIFF").error(
+            RecordError, f"the diffs of inode {inode_id} are truncated", start
+        )

@@ -1,1 +1,1 @@
-"""Commands of `checkpointer image` that need no more than an image."""
+"""The commands of `checkpointer image`, which need only an image."""

@@ -1,4 +1,4 @@
-"""`checkpointer image convert`: an image at another layout version or with another codec."""
+"""`checkpointer image convert`: converts an image to another layout version or codec."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from image_tools.directory_paths import check_tree
     "--sub-sections",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Cut INODE, INODE_DIR and SNAPSHOT_DIFF into about N slices for parallel loading, 0 for none.",
+    help="Divide INODE, INODE_DIR and SNAPSHOT_DIFF into about N sub-sections for parallel loading, 0 for none.",
 )
 @click.option(
     "--parallel-compressed",
     is_flag=True,
-    help="Cut a compressed image too, which NameNodes newer than 3.4.1 load in parallel (see above).",
+    help="Also divide a compressed image, which NameNodes newer than 3.4.1 load in parallel (see above).",
 )
 @click.option("--force", is_flag=True, help="Replace DST and DST.md5 if they exist.")
 @json_option
@@ -59,13 +59,13 @@ def command(
 ) -> None:
     """Write the image SRC as DST, with DST.md5, at another layout version or with another codec.
 
-    What does not change is copied, unknown sections and fields too. Where the other layout has no place for
-    something (erasure coded files at -63, say) nothing is written and all of it is named. An image of a layout
-    newer than every known one keeps its layout. SRC is checked against its .md5 file, if there is one. First of all the
-    room is told: what DST takes where codec and layout stay, and what is free.
+    Unchanged content is copied, including unknown sections and fields. If the other layout cannot represent something
+    (such as erasure-coded files at -63), the command lists all of it and writes nothing. An image of an unknown newer
+    layout keeps its layout. SRC is checked against its .md5 file, if one exists. The command first prints an estimate
+    of the size of DST and the free space.
 
-    --parallel-compressed makes each slice of a compressed image a stream of its own. Hadoop up to 3.4.1 writes no
-    such image; omit the option where DST is for such a NameNode.
+    --parallel-compressed writes each sub-section of a compressed image as a separate stream. Hadoop up to 3.4.1 does
+    not write such images; omit the option if DST is for such a NameNode.
 
     \b
     Example: checkpointer image convert --layout -67 --codec zstd fsimage_0000000000000000042 /tmp/converted
@@ -101,14 +101,14 @@ def command(
 def _check_name(target: Path, txid: int) -> None:
     named = parse_image(target.name)
     if named is not None and named.txid != txid:
-        raise click.BadParameter(f"{target.name} would name transaction {named.txid}, SRC ends with {txid}")
+        raise click.BadParameter(f"{target.name} names transaction {named.txid}, but SRC ends with {txid}")
 
 
 def _verify(image: ImageFile) -> None:
     if md5_path(image.path).exists():
         image.verify_md5()
     else:
-        echo(f"warning: {image.path} has no .md5 file and is taken as it is", err=True)
+        echo(f"warning: {image.path} has no .md5 file and is not checked", err=True)
 
 
 def _report(target: Path, written: WrittenFiles, as_json: bool) -> None:

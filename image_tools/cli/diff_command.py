@@ -1,4 +1,4 @@
-"""`checkpointer image diff`: what differs between two fsimages."""
+"""`checkpointer image diff`: compares two fsimages."""
 
 from __future__ import annotations
 
@@ -26,14 +26,18 @@ _LONGEST = 200
 @click.argument("second", metavar="B", type=EXISTING_FILE)
 @json_option
 @click.option(
-    "--limit", type=click.IntRange(min=0), default=100, show_default=True, help="Differences to print; 0: all."
+    "--limit",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
+    help="Number of differences to print, 0 for all.",
 )
 @memory_bound
 def command(first: Path, second: Path, as_json: bool, limit: int) -> None:
-    """Compare two images by meaning; exit 0 where they are the same, 1 where they differ.
+    """Compare two images by meaning; exit with 0 if they are equal, with 1 if they differ.
 
-    The order of records, numbers of the string table and compression do not count. Below a renamed directory, and
-    below a deleted one that snapshots hold, only what changed itself is listed.
+    The comparison ignores the order of records, serial numbers of the string table, and compression. Below a renamed
+    directory, and below a deleted directory in a snapshot, it lists only inodes that changed themselves.
 
     \b
     Example: checkpointer image diff fsimage_0000000000000000042 fsimage_0000000000000000099
@@ -95,7 +99,7 @@ def _value(value: Any) -> str:
 
 
 def _text(value: str) -> str:
-    """On one line: what is not printable is escaped."""
+    """Escape characters that are not printable, so that the text fits on one line."""
     if value.isprintable():
         return value
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in value)

@@ -1,4 +1,4 @@
-"""`checkpointer image dump`: an fsimage as XML, delimited rows or JSON lines."""
+"""`checkpointer image dump`: prints an fsimage as XML, delimited rows, JSON lines or statistics."""
 
 from __future__ import annotations
 
@@ -43,33 +43,35 @@ def _size(context: click.Context, parameter: click.Parameter, text: str) -> int:
     type=click.Choice(["xml", "delimited", "json", "distribution", "corruption"]),
     default="xml",
     show_default=True,
-    help="xml, delimited, distribution (files by size) and corruption (missing inodes) as Hadoop's OfflineImageViewer "
-    "prints them, or one JSON object a record.",
+    help="xml, delimited, distribution (files by size) or corruption (missing inodes) like the OfflineImageViewer, "
+    "or one JSON object for each record.",
 )
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write (default: stdout).")
 @click.option("--force", is_flag=True, help="Replace the output file.")
 @click.option(
     "--release",
     type=click.Choice(_RELEASES),
-    help="xml: of which release (default: the image's; 3.x is 3.4.1); delimited: 2.7 or 3.x.",
+    help="xml: release of the format (default: that of the image; 3.x is 3.4.1); delimited: 2.7 or 3.x.",
 )
-@click.option("--delimiter", default="\t", help="delimited, corruption: separator of columns (default: tab).")
-@click.option("--header", is_flag=True, help="delimited: print the columns' names first; rows of 3.x have them.")
-@click.option("--storage-policy", is_flag=True, help="delimited of 3.x: the id of the storage policy too (oiv -sp).")
-@click.option("--ec-policy", is_flag=True, help="delimited of 3.x: the erasure coding policy too (oiv -ec).")
+@click.option("--delimiter", default="\t", help="delimited, corruption: column separator (default: tab).")
+@click.option("--header", is_flag=True, help="delimited: print a header row; 3.x always has one.")
+@click.option("--storage-policy", is_flag=True, help="delimited of 3.x: add the storage policy id (oiv -sp).")
+@click.option("--ec-policy", is_flag=True, help="delimited of 3.x: add the erasure coding policy (oiv -ec).")
 @click.option(
     "--max-size",
     metavar="SIZE",
     default="128g",
     show_default=True,
     callback=_size,
-    help="distribution: larger files are in one range.",
+    help="distribution: all larger files form one range.",
 )
 @click.option(
-    "--step", metavar="SIZE", default="2m", show_default=True, callback=_size, help="distribution: bytes of a range."
+    "--step", metavar="SIZE", default="2m", show_default=True, callback=_size, help="distribution: width of a range."
 )
 @click.option(
-    "--human-readable", is_flag=True, help="distribution: ranges such as (2 MB, 4 MB], as Hadoop 3.x -format."
+    "--human-readable",
+    is_flag=True,
+    help="distribution: print ranges such as (2 MB, 4 MB], like -format of Hadoop 3.x.",
 )
 @memory_options("the paths of delimited", configured=False)
 def command(
@@ -88,11 +90,11 @@ def command(
     memory: int | None,
     spill_dir: Path | None,
 ) -> None:
-    """Print an image as text; exit 3 where it is damaged.
+    """Print an image as text; exit with 3 if the image is damaged.
 
-    The XML of 2.7 has no place for ACLs, extended attributes, keys, tokens and snapshot copies; json has all of an
-    image. The rows of delimited are the files and directories of the current tree, times in the local time zone.
-    An output file appears whole or not at all.
+    The XML of 2.7 lacks ACLs, extended attributes, keys, tokens and snapshot copies; json contains everything. The rows
+    of delimited are the inodes of the current tree, with times in the local time zone. An output file appears complete
+    or not at all.
 
     \b
     Examples:
@@ -103,10 +105,10 @@ def command(
     if not delimiter:
         raise click.BadParameter("must not be empty", param_hint="--delimiter")
     if max_size // step >= MOST_BUCKETS:
-        raise click.BadParameter(f"makes more than {MOST_BUCKETS} ranges up to --max-size", param_hint="--step")
+        raise click.BadParameter(f"gives more than {MOST_BUCKETS} ranges up to --max-size", param_hint="--step")
     newer = release is not None and release != XmlForm.RELEASE_2.value
     if (storage_policy or ec_policy) and (form != "delimited" or not newer):
-        raise click.UsageError("--storage-policy and --ec-policy go with --format delimited --release 3.x.")
+        raise click.UsageError("--storage-policy and --ec-policy need --format delimited --release 3.x.")
     check_output(output, path, force=force)
     with (
         held(memory),
@@ -116,7 +118,7 @@ def command(
         records = ImageRecords(image, observer.advance)
         _warn(records)
         observer.phase("dump", records.inode_header().numInodes)
-        # Each format has kernels and tables of its own, which take as long to load as a small image to print.
+        # Imported here, because loading the kernels of a format takes as long as printing a small image.
         match form:
             case "json":
                 from image_tools.dump.json_lines import dump_json
@@ -144,7 +146,7 @@ def command(
 def _warn(records: ImageRecords) -> None:
     image = records.image
     if image.layout_version < NEWEST_LAYOUT:
-        text = f"layout version {image.layout_version} is newer than {NEWEST_LAYOUT.value}, the newest known one"
-        echo(f"checkpointer: warning: {text}; what came with it is left out", err=True)
+        text = f"layout version {image.layout_version} is newer than {NEWEST_LAYOUT.value}, the newest known version"
+        echo(f"checkpointer: warning: {text}; its new content is omitted", err=True)
     for name in records.unknown_sections:
-        echo(f"checkpointer: warning: section {name} is unknown and left out", err=True)
+        echo(f"checkpointer: warning: section {name} is unknown and omitted", err=True)

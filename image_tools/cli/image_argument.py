@@ -1,4 +1,4 @@
-"""The argument that names an image: its file, or a storage directory, whose newest image is meant."""
+"""Click parameter type for an image: its file, or a storage directory with its newest image."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class _Image(click.ParamType[Path]):
 
 
 def newest_in(directory: Path) -> Path:
-    """The newest image of a storage directory, or of a folder of images.
+    """Return the newest image of a storage directory or of a folder of images.
 
     Raises:
-        StorageError: there is none, or it cannot be listed.
+        StorageError: no image was found, or the folder cannot be listed.
     """
     current = directory / "current"
     folder = current if current.is_dir() else directory
@@ -33,9 +33,9 @@ def newest_in(directory: Path) -> Path:
         named = [(parse_image(path.name), path) for path in folder.iterdir() if path.is_file()]
     images = [(name.txid, path) for name, path in named if name is not None and not name.rollback]
     if not images:
-        raise StorageError(f"there is no image in {folder}", hint="Name an image, or a storage directory with one.")
+        raise StorageError(f"no image in {folder}", hint="Name an image or a storage directory with an image.")
     return max(images)[1]
 
 
 IMAGE = _Image()
-"""A `Path` of an image that exists."""
+"""Parameter type: the `Path` of an existing image."""

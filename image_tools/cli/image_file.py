@@ -1,4 +1,4 @@
-"""Opens images for commands that only look at them or copy them."""
+"""Opens images for commands that only read or copy them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from image_format.reader import ImageFile
 
 
 def open_image(path: Path, *, verify_md5: bool = True, spool_dir: Path | None = None) -> ImageFile:
-    """`ImageFile.open`; an image newer than every known layout is opened too, with a warning on standard error.
+    """Open an image; for an unknown newer layout, print a warning to standard error.
 
     Raises:
         ImageFormatError, ImageStorageError: see `ImageFile.open`.
@@ -18,8 +18,8 @@ def open_image(path: Path, *, verify_md5: bool = True, spool_dir: Path | None = 
     image = ImageFile.open(path, verify_md5=verify_md5, allow_unknown_layout=True, spool_dir=spool_dir)
     if is_unknown(image.layout_version):
         echo(
-            f"warning: {path} is of layout version {image.layout_version}, newer than the newest known one "
-            f"({NEWEST_LAYOUT.value}); what is shown may not be all it holds",
+            f"warning: {path} has layout version {image.layout_version}, newer than the newest known version "
+            f"({NEWEST_LAYOUT.value}); the output may be incomplete",
             err=True,
         )
     return image

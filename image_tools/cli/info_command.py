@@ -1,4 +1,4 @@
-"""`checkpointer image info`: what the frame of an fsimage says."""
+"""`checkpointer image info`: prints the FileSummary and NS_INFO of an fsimage."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ def command(path: Path, as_json: bool) -> None:
 
 
 def _inodes(image: ImageFile) -> int | None:
-    """What the header of INODE says; None where there is no such section."""
+    """Return the inode count in the header of INODE; None without this section."""
     return INodeSection.FromString(image.first_record("INODE")).numInodes if image.has_section("INODE") else None

@@ -1,4 +1,4 @@
-"""`checkpointer image load`: an fsimage from its XML."""
+"""`checkpointer image load`: writes an fsimage from its XML."""
 
 from __future__ import annotations
 
@@ -40,15 +40,14 @@ _PIECE = 1 << 20
 @click.option("--force", is_flag=True, help="Replace FSIMAGE and FSIMAGE.md5 if they exist.")
 @json_option
 def command(source: Path, target: Path, codec: str, force: bool, as_json: bool) -> None:
-    """Write the image that XML is the text of (oiv -p ReverseXML), with FSIMAGE.md5; it is verified first.
+    """Write an image from its XML (oiv -p ReverseXML), with FSIMAGE.md5, after verifying it.
 
-    XML is what `image dump --release 3.x` or `hdfs oiv -p XML` of Hadoop 3 printed. An image has more than that: the
-    start of a rolling upgrade and names that are not UTF-8 are lost, and the last block group that was allocated
-    becomes the highest one in use. So the image is for tests and for reading; a NameNode's own belongs in its place.
+    XML is the output of `image dump --release 3.x` or of `hdfs oiv -p XML` of Hadoop 3. It lacks the start of a rolling
+    upgrade and names that are not UTF-8, and the last allocated block group becomes the highest one in use. Use the
+    image for tests and for reading, never in place of a NameNode's own image.
 
-    \b
-    Example: checkpointer image load fsimage.xml /tmp/fsimage_0000000000000000042
-    Exit codes: 0 done, 2 wrong usage, 3 XML is no image, 6 FSIMAGE exists or cannot be written
+    \b Example: checkpointer image load fsimage.xml /tmp/fsimage_0000000000000000042 Exit codes: 0 done, 2 wrong usage,
+    3 XML is not an image, 6 FSIMAGE exists or cannot be written
     """
     codec_class = codec_class_name(codec)
     if not force:
@@ -62,7 +61,7 @@ def command(source: Path, target: Path, codec: str, force: bool, as_json: bool) 
                 txid = _load(source, staged, codec_class, observer)
             written = _published(staged, target, txid, source)
     except OSError as fault:
-        hint = "Free space there, or check its permissions, and try again."
+        hint = "Free space there, or check its permissions, then retry."
         raise ImageStorageError(f"{target} could not be written: {told(fault, target)}", hint=hint) from fault
     content = {"file": str(target), "size": written.size, "md5": written.md5.hex(), "txid": txid, "codec": codec_class}
     if as_json:
@@ -84,14 +83,14 @@ def _load(source: Path, staged: Path, codec: str, observer: ProgressObserver) ->
 
 
 def _published(staged: Path, target: Path, txid: int, source: Path) -> WrittenFiles:
-    """The image under its name, once it is known that a NameNode loads it."""
+    """Verify that a NameNode would load the staged image, then publish it."""
     named = parse_image(target.name)
     if named is not None and named.txid != txid:
-        raise click.BadParameter(f"{target.name} would name transaction {named.txid}, XML ends with {txid}")
+        raise click.BadParameter(f"{target.name} names transaction {named.txid}, but XML ends with {txid}")
     findings = verify_image(staged, limit=3).findings
     if findings.severities[Severity.ERROR] > findings.counts[_NO_DIGEST]:
         first = next(each for each in findings.listed if each.code != _NO_DIGEST)
-        raise ImageFormatError(f"no NameNode would load its image: {first.message}", file=str(source))
+        raise ImageFormatError(f"a NameNode would not load the image: {first.message}", file=str(source))
 
     def copy(sink: Sink) -> None:
         with staged.open("rb") as image:

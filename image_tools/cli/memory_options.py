@@ -1,4 +1,4 @@
-"""The options `--memory` and `--spill-dir`, and `--memory` as a bound of commands that look at images."""
+"""The options `--memory` and `--spill-dir`, and the memory limit of commands that read images."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ def _size(context: click.Context, parameter: click.Parameter, text: str | None) 
 
 
 def memory_options(what: str, *, configured: bool) -> Callable[[F], F]:
-    """Add both options: `memory` in bytes and `spill_dir`, None where they are not given.
+    """Add both options: `memory` in bytes and `spill_dir`, None if not given.
 
     Args:
-        what: is limited.
-        configured: whether the command has --conf, where the defaults may stand.
+        what: description of the limited data.
+        configured: whether the command has --conf with the defaults.
     """
     where, most = ("checkpointer.memory.dir of --conf, else ", "checkpointer.memory of --conf, else ")
     spill = click.option(
         "--spill-dir",
         type=EXISTING_FOLDER,
-        help=f"Folder for what goes beyond --memory (default: {where if configured else ''}the system's).",
+        help=f"Folder for data beyond --memory (default: {where if configured else ''}the system's).",
     )
     memory = click.option(
         "--memory",
         metavar="SIZE",
         callback=_size,
-        help=f"Limit on the memory of {what}, such as 2g; beyond it they are kept in a file "
+        help=f"Memory limit of {what}, such as 2g; data beyond the limit goes to a file "
         f"(default: {most if configured else ''}none).",
     )
     return lambda command: memory(spill(command))
 
 
 def memory_bound(command: F) -> F:
-    """Add `--memory` to a command that has no files for what goes beyond it: work that needs more is given up.
+    """Add `--memory` to a command without spill files: work that needs more memory is aborted.
 
-    Without the option the bound is three quarters of what the system has left.
+    The default limit is three quarters of the available memory.
     """
 
     @functools.wraps(command)
@@ -68,16 +68,16 @@ def memory_bound(command: F) -> F:
         "--memory",
         metavar="SIZE",
         callback=_size,
-        help="Most memory that the work may take, such as 2g; an image that needs more is refused "
-        "(default: three quarters of what the system has left).",
+        help="Memory limit, such as 2g; an image that needs more is refused "
+        "(default: three quarters of the available memory).",
     )(bounded)  # type: ignore[return-value]
 
 
 def held(memory: int | None) -> AbstractContextManager[None]:
-    """Gives work up that takes more than `memory` bytes; None is three quarters of what the system has left.
+    """Abort work inside the context that needs more than `memory` bytes (None: three quarters of the available memory).
 
     Raises:
-        OutOfMemoryError: the work inside does.
+        OutOfMemoryError: the work exceeded the limit.
     """
     from hadoop_common.process_memory import available_memory, bounded_memory
 
@@ -86,6 +86,6 @@ def held(memory: int | None) -> AbstractContextManager[None]:
 
 
 def with_options(configured: MemoryLimit, memory: int | None, spill_dir: Path | None) -> MemoryLimit:
-    """What is configured, less what options say otherwise."""
+    """Return the configured limit, overridden by options."""
     found = configured if memory is None else replace(configured, size=memory)
     return found if spill_dir is None else replace(found, folder=spill_dir)

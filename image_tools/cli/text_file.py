@@ -1,4 +1,4 @@
-"""Text that a command prints, or writes to a file that appears whole or not at all."""
+"""Output of text to standard output, or to a file that appears complete or not at all."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _CHUNK = 1 << 16
 
 
 def check_output(output: Path | None, source: Path, *, force: bool) -> None:
-    """Refuse an output file that exists, and always the file that is read.
+    """Refuse an output file that exists, and always the input file.
 
     Raises:
-        click.BadParameter: the file must not be written.
+        click.BadParameter: the output file is refused.
     """
     if output is None or not output.exists():
         return
     if output.samefile(source):
-        raise click.BadParameter(f"{output} is the file to read", param_hint="--output")
+        raise click.BadParameter(f"{output} is the input file", param_hint="--output")
     if not force:
         raise click.BadParameter(f"{output} exists; --force replaces it", param_hint="--output")
 
 
 def emit(pieces: Iterable[str | bytes], output: Path | None) -> None:
-    """Print `pieces` as UTF-8, or put them into `output` by way of a temporary file beside it.
+    """Print `pieces` as UTF-8, or write them to `output` through a temporary file.
 
     Raises:
-        ImageStorageError: the file cannot be written; what was there before is as it was.
+        ImageStorageError: the file cannot be written; an existing file is unchanged.
     """
     if output is None:
         for chunk in _chunks(pieces):
@@ -47,7 +47,7 @@ def emit(pieces: Iterable[str | bytes], output: Path | None) -> None:
 
 
 def _chunks(pieces: Iterable[str | bytes]) -> Iterator[bytes]:
-    """The same text in fewer and larger pieces."""
+    """Combine pieces of text into larger chunks."""
     waiting: list[bytes] = []
     size = 0
     for piece in pieces:

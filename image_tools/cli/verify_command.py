@@ -1,4 +1,4 @@
-"""`checkpointer image verify`: whether an fsimage is consistent, and a repaired copy of one that is not."""
+"""`checkpointer image verify`: checks an fsimage and optionally writes a repaired copy."""
 
 from __future__ import annotations
 
@@ -30,41 +30,43 @@ _NEW = click.Path(dir_okay=False, path_type=Path)
 _LISTED = 20
 _NO_DIGEST = "digest-missing"
 _NO_DIGEST_HINT = (
-    "Copy the .md5 file from where the image comes from. A NameNode does not load an image without it; "
-    "--repair OUT writes a copy with a new one, which vouches for the bytes as they are now."
+    "Copy the .md5 file from the source of the image. A NameNode does not load an image without this file; "
+    "--repair OUT writes a copy with a new .md5 file for the present bytes."
 )
-_HINT = "Run it again with --repair OUT to write a repaired copy, or use an intact copy of the image."
+_HINT = "Write a repaired copy with --repair OUT, or use an intact copy of the image."
 _BEYOND_REPAIR = (
-    "Use an intact copy of the image, or an older one with its edits (`checkpointer merge`). This one is beyond "
-    "repair: no repaired copy of it can be written."
+    "Use an intact copy of the image, or an older image with its edits (`checkpointer merge`). This image is beyond "
+    "repair."
 )
 
 
 @click.command("verify")
 @click.argument("path", metavar="FSIMAGE", type=IMAGE)
 @click.option("--repair", "output", metavar="OUT", type=_NEW, help="Write a repaired copy, OUT.md5 and a report.")
-@click.option("--report", metavar="FILE", type=_NEW, help="Where the report goes (default: OUT.report.json).")
-@click.option("--drop-unreachable", is_flag=True, help="Drop unreachable inodes instead of attaching to /lost+found.")
+@click.option("--report", metavar="FILE", type=_NEW, help="File for the report (default: OUT.report.json).")
+@click.option(
+    "--drop-unreachable", is_flag=True, help="Drop unreachable inodes instead of attaching them to /lost+found."
+)
 @click.option("--force", is_flag=True, help="Replace an existing OUT and report.")
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
     default=_LISTED,
     show_default=True,
-    help="Findings listed of each kind; all are counted, and the report has all.",
+    help="Number of findings to list of each kind; counts and the report include all.",
 )
 @json_option
 @memory_bound
 def command(
     path: Path, output: Path | None, report: Path | None, drop_unreachable: bool, force: bool, limit: int, as_json: bool
 ) -> None:
-    """Check an image and everything in it: digest, frame, each record, and whether they are consistent.
+    """Check an image completely: digest, file structure, each record, and consistency between records.
 
-    FSIMAGE is an image, or a storage directory, whose newest image is checked.
+    FSIMAGE is an image, or a storage directory with its newest image.
 
-    Exit code 0: valid (warnings and infos may be there), or repaired. 3: damaged, without an .md5 file (which is
-    said), or beyond repair; then nothing is written. The image itself is never changed. docs/verify.md lists the codes
-    and what a repair does about each.
+    Exit code 0: valid (perhaps with warnings and infos), or repaired. 3: damaged, without an .md5 file, or beyond
+    repair; then nothing is written. The image itself is never changed. docs/verify.md lists all codes and their
+    repairs.
 
     \b
     Example: checkpointer image verify /data/nn/current/fsimage_0000000000000000042
@@ -75,7 +77,7 @@ def command(
 
     if output is None:
         if report is not None or drop_unreachable or force:
-            raise click.UsageError("--report, --drop-unreachable and --force go with --repair")
+            raise click.UsageError("--report, --drop-unreachable and --force need --repair")
         with _progress(show=not as_json) as progress:
             found = verify_image(path, limit=limit, progress=progress)
         _show_findings(found, as_json=as_json)
@@ -90,21 +92,21 @@ def command(
 
 
 def _check_targets(path: Path, output: Path, report: Path, *, force: bool) -> None:
-    """Neither the image nor its digest file is overwritten, nor anything else without --force."""
+    """Refuse to overwrite the image or its digest file, and other files without --force."""
     sources = {path.resolve(), md5_path(path).resolve()}
     targets = [output, md5_path(output), report]
     if sources & {target.resolve() for target in targets}:
-        raise click.UsageError("an image is not repaired in place; give OUT another name or directory")
+        raise click.UsageError("an image cannot be repaired in place; choose another name or directory for OUT")
     if len({target.resolve() for target in targets}) < len(targets):
         raise click.UsageError("the report must not be the image or its digest file")
     existing = [str(target) for target in targets if target.exists()]
     if existing and not force:
-        raise click.UsageError(f"{', '.join(existing)} exists already; --force replaces it")
+        raise click.UsageError(f"{', '.join(existing)} already exists; --force replaces it")
 
 
 @contextmanager
 def _progress(*, show: bool) -> Iterator[Progress]:
-    """Each step is a phase; how long it takes is not known beforehand."""
+    """Report each step as a progress phase of unknown length."""
     with ProgressObserver(show=show) as observer:
         yield lambda step: observer.phase(step, None)
 
@@ -126,18 +128,18 @@ def _show_findings(found: Verification, *, as_json: bool) -> None:
         errors, warnings = severities[Severity.ERROR], severities[Severity.WARNING]
         if errors == found.findings.counts[_NO_DIGEST]:
             raise MissingDigestError(
-                "its contents are consistent, but without an .md5 file nobody can say that they are what was written",
+                "the content is consistent, but without an .md5 file the bytes cannot be verified",
                 file=str(found.path),
                 hint=_NO_DIGEST_HINT,
             )
         if kind := _other_kind(found):
-            raise ImageFormatError(f"it is {kind.name}, not an fsimage", file=str(found.path), hint=kind.hint)
+            raise ImageFormatError(f"the file is {kind.name}, not an fsimage", file=str(found.path), hint=kind.hint)
         told = f"{counted(errors, 'error')} and {counted(warnings, 'warning')}"
         raise ImageFormatError(f"the image has {told}", file=str(found.path), hint=_hint(found))
 
 
 def _other_kind(found: Verification) -> FileKind | None:
-    """What the file is, where it is no image and its first bytes tell."""
+    """Return the kind of a file that is not an image, if its first bytes identify it."""
     if not found.findings.counts["frame-magic"]:
         return None
     with open_regular(found.path) as source:
@@ -154,8 +156,8 @@ def _show_repair(done: Repair, report: Path, limit: int, *, as_json: bool) -> No
     counts = Counter(finding.code for finding in done.changes)
     if not done.digest_checked:
         echo(
-            f"warning: the digest did not confirm the bytes of {done.source}: "
-            "changed values that satisfy all rules are in the copy, too, and its .md5 file vouches for them",
+            f"warning: no digest confirms the bytes of {done.source}: "
+            "the copy and its new .md5 file include any undetected changes of values",
             err=True,
         )
     if as_json:

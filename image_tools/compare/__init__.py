@@ -1,3 +1,3 @@
-"""Two fsimages compared by what they mean: not by the order of records, string numbers or compression."""
+"""Comparison of two fsimages by meaning, independent of the order of records, string serials and compression."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One difference between two images, and the comparison of attribute tables that yields it."""
+"""A difference between two images, and the comparison of tables of attributes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from enum import Enum
 from typing import Any, TypeVar
 
 Attributes = Mapping[str, Any]
-"""Attributes of something by name; values are None, numbers, booleans, text or lists of text."""
+"""Attributes of an item by name; values are None, numbers, booleans, text or lists of text."""
 _K = TypeVar("_K", int, str)
 
 
 class Kind(Enum):
-    """What happened between the first image and the second."""
+    """Kind of a change between the first and the second image."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -22,7 +22,7 @@ class Kind(Enum):
 
 
 class Topic(Enum):
-    """What differs."""
+    """Kind of the differing items."""
 
     COUNTER = "counter"
     ERASURE_CODING_POLICY = "erasure coding policy"
@@ -41,16 +41,16 @@ class Topic(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference.
+    """A difference between two images.
 
     Attributes:
-        topic: what kind of thing differs.
-        kind: how.
-        subject: which one; a path, a name or a number.
-        attribute: for CHANGED, which attribute; else "".
-        old, new: its values, None for an absent one; of RENAMED the paths.
-        inode_id: of the inode it is about, None where it is about none.
-        detail: what else tells it from others of the same subject, or "".
+        topic: kind of the item.
+        kind: kind of the change.
+        subject: path, name or number of the item.
+        attribute: name of the attribute for CHANGED, otherwise "".
+        old, new: values of the attribute, None if absent; for RENAMED the paths.
+        inode_id: id of the inode, None if the item has none.
+        detail: further identification among differences with the same subject, or "".
     """
 
     topic: Topic
@@ -66,14 +66,16 @@ class Difference:
 def changed_attributes(
     topic: Topic, subject: str, old: Attributes, new: Attributes, *, inode_id: int | None = None, detail: str = ""
 ) -> Iterator[Difference]:
-    """A difference for each attribute whose values differ; an absent attribute is None."""
+    """Yield a difference for each attribute with different values; an absent attribute is None."""
     for name in dict.fromkeys((*old, *new)):
         if old.get(name) != new.get(name):
             yield Difference(topic, Kind.CHANGED, subject, name, old.get(name), new.get(name), inode_id, detail)
 
 
 def compare_tables(topic: Topic, old: Mapping[_K, Attributes], new: Mapping[_K, Attributes]) -> Iterator[Difference]:
-    """Differences of two tables of things by key, in the order of the keys; `inode` names the inode it is about."""
+    """Yield the differences of two tables of items by key, in the order of keys; the attribute `inode`
+    is the inode id.
+    """
     for key in sorted(old.keys() | new.keys()):
         before, after = old.get(key), new.get(key)
         inode_id = (after or before or {}).get("inode")

@@ -1,4 +1,4 @@
-"""The comparison of two images by meaning."""
+"""Comparison of two images by meaning."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from image_tools.compare.snapshots import compare_references, compare_snapshot_d
 
 
 class ImageComparison:
-    """What differs between two images. The order of records, the numbers of strings and references, compression,
-    unknown sections, unknown fields outside of NS_INFO and diff lists without a diff do not count.
+    """Comparison of two images. It ignores the order of records, the numbers of strings and references, compression,
+    unknown sections, unknown fields outside of NS_INFO, and empty lists of diffs.
 
-    A field that an image lacks has its default, so images of different layouts can be compared; that their layout
-    versions differ is a difference.
+    A missing field has its default value, so images of different layouts can be compared; the layout version itself is
+    compared too.
 
     Args:
         a, b: opened images; they must stay open.
@@ -32,14 +32,14 @@ class ImageComparison:
 
     @property
     def inodes(self) -> tuple[int, int]:
-        """Inodes of the two images."""
+        """Numbers of inodes of the two images."""
         return self._a.tree.ids.size, self._b.tree.ids.size
 
     def differences(self, progress: Callable[[int], None] | None = None) -> Iterator[Difference]:
-        """All differences; `named` fills in the paths.
+        """Yield all differences; `named` adds the paths.
 
         Args:
-            progress: told how many inodes that both have were compared.
+            progress: called with the number of compared inodes that exist in both images.
 
         Raises:
             RecordError: a record is damaged.
@@ -54,7 +54,7 @@ class ImageComparison:
         yield from compare_managers(a, b)
 
     def named(self, difference: Difference) -> Difference:
-        """The difference with `subject` set to the path of its inode, and both paths of a renamed one."""
+        """Return the difference with the path of its inode as `subject`, and both paths of a renamed inode."""
         inode_id = difference.inode_id
         if inode_id is None:
             return difference

@@ -1,4 +1,4 @@
-"""Compares the inodes of two images: ids and bytes first, decoded records only where bytes or strings differ."""
+"""Compares the inodes of two images: first ids and bytes; records are decoded only if bytes or strings differ."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Ids = npt.NDArray[np.int64]
 
 
 def strings_agree(a: Side, b: Side) -> bool:
-    """Whether equal serials mean equal names in both images: one table continues the other."""
+    """Return whether equal serials mean equal names in both images: one table extends the other."""
     return all(
         a.strings[kind].items() <= b.strings[kind].items() or b.strings[kind].items() <= a.strings[kind].items()
         for kind in a.strings
@@ -28,10 +28,10 @@ def strings_agree(a: Side, b: Side) -> bool:
 
 
 def compare_inodes(a: Side, b: Side, progress: Callable[[int], None] | None = None) -> Iterator[Difference]:
-    """Inodes added, removed, renamed and changed, by id; `subject` is left empty.
+    """Yield added, removed, renamed and changed inodes by id; `subject` stays empty.
 
-    A rename is another directory or name; below a renamed directory nothing differs. An inode that left the tree but
-    is held by a snapshot is removed.
+    A renamed inode has another parent or name; its descendants are unchanged. An inode that moved from the tree into a
+    snapshot counts as removed.
 
     Raises:
         RecordError: a record is damaged.
@@ -55,7 +55,7 @@ def compare_inodes(a: Side, b: Side, progress: Callable[[int], None] | None = No
 
 
 def compare_stray_entries(a: Side, b: Side) -> Iterator[Difference]:
-    """Entries of directories that place no inode: of one that has no record, or of a second directory."""
+    """Yield the directory entries without effect: for a missing inode, or for an inode of another directory."""
     ours = {(int(parent), int(child)) for parent, child in a.tree.strays}
     theirs = {(int(parent), int(child)) for parent, child in b.tree.strays}
     for kind, entries in ((Kind.REMOVED, ours - theirs), (Kind.ADDED, theirs - ours)):
@@ -80,7 +80,7 @@ def _compare(a: Side, b: Side, ours: int, theirs: int, *, alike: bool) -> Iterat
 
 
 def _moved(a: Side, b: Side, inode_id: int, old_parent: int, new_parent: int) -> Difference:
-    """The difference that another directory or name makes; either may be one that only snapshots hold."""
+    """Return the difference for another parent or name; either parent may exist only in snapshots."""
     was_there = a.tree.directory_path(old_parent) is not None
     is_there = b.tree.directory_path(new_parent) is not None
     if was_there and is_there:
@@ -94,7 +94,7 @@ def _moved(a: Side, b: Side, inode_id: int, old_parent: int, new_parent: int) ->
 
 
 class _Sameness:
-    """Tells for pairs of positions which records surely mean the same."""
+    """Test of pairs of records for equal meaning; false negatives are possible."""
 
     def __init__(self, a: Side, b: Side) -> None:
         self._a, self._b = a, b
@@ -121,7 +121,7 @@ class _Sameness:
 
 
 def _numbered(a: Side, b: Side, kind: StringKind) -> tuple[_Ids, _Ids]:
-    """For both images an array by serial: a number for each name, the same for equal names; -1 for none."""
+    """Return an array by serial for each image, with equal numbers for equal names; -1 for a missing serial."""
     numbers: dict[str, int] = {}
     arrays = []
     for side in (a, b):

@@ -24,7 +24,7 @@ _NO_STRIPED_BLOCK = -(1 << 63)
 
 
 def compare_counters(a: Side, b: Side) -> Iterator[Difference]:
-    """Layout version, NS_INFO and the numbers in the headers of sections."""
+    """Compare layout version, NS_INFO and the numbers in the headers of sections."""
     yield from changed_attributes(Topic.COUNTER, "", _counters(a), _counters(b))
 
 
@@ -60,7 +60,7 @@ def _unknown_fields(message: Message) -> dict[str, Any]:
 
 
 def compare_managers(a: Side, b: Side) -> Iterator[Difference]:
-    """Erasure coding policies, leases, master keys, tokens, cache pools and directives."""
+    """Compare erasure coding policies, leases, master keys, tokens, cache pools and directives."""
     yield from compare_tables(Topic.ERASURE_CODING_POLICY, _policies(a), _policies(b))
     yield from compare_tables(Topic.LEASE, _leases(a), _leases(b))
     ours, theirs = a.records.secrets(), b.records.secrets()

@@ -1,4 +1,4 @@
-"""What a record says, as attributes with names: defaults filled in, string numbers resolved (fsimage.proto)."""
+"""Decodes records to named attributes, with defaults and with names for string serials (fsimage.proto)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from image_tools.dump.values import Names, signed32, signed64
 
 _Meaning = dict[str, Any]
 _NO_ACK = (1 << 63) - 1
-"""Length of a block that is marked as deleted (BlockCommand.NO_ACK); a snapshot may still have it."""
+"""Length of a block marked as deleted (BlockCommand.NO_ACK), which a snapshot may still contain."""
 
 
 def plain(value: str | bytes) -> str:
-    """Text in which different bytes stay different, UTF-8 or not."""
+    """Decode text without loss, even if the bytes are not UTF-8."""
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
 
 
 def inode_meaning(inode: pb.INode, names: Names) -> _Meaning:
-    """Type, name and everything of the file, directory or symlink.
+    """Return type, name and all attributes of a file, directory or symlink.
 
     Raises:
-        RecordError: the record names a string the table does not have.
+        RecordError: the record refers to a string that is missing in the table.
     """
     out: _Meaning = {"type": pb.INode.Type.Name(inode.type), "name": plain(inode.name)}
     if inode.HasField("file"):
@@ -37,7 +37,7 @@ def inode_meaning(inode: pb.INode, names: Names) -> _Meaning:
 
 
 def file_meaning(file: pb.INodeFile, names: Names) -> _Meaning:
-    """Attributes of a file or of its copy in a snapshot; raises as `inode_meaning`."""
+    """Return the attributes of a file or of its copy in a snapshot; raise like `inode_meaning`."""
     striped = file.HasField("erasureCodingPolicyID")
     writer = file.fileUC if file.HasField("fileUC") else None
     return {
@@ -57,7 +57,7 @@ def file_meaning(file: pb.INodeFile, names: Names) -> _Meaning:
 
 
 def directory_meaning(directory: pb.INodeDirectory, names: Names) -> _Meaning:
-    """Attributes of a directory or of its copy in a snapshot; raises as `inode_meaning`."""
+    """Return the attributes of a directory or of its copy in a snapshot; raise like `inode_meaning`."""
     quotas = directory.typeQuotas.quotas
     return {
         "modificationTime": signed64(directory.modificationTime),
@@ -70,7 +70,7 @@ def directory_meaning(directory: pb.INodeDirectory, names: Names) -> _Meaning:
 
 
 def blocks_meaning(blocks: Iterable[pb.BlockProto]) -> list[str]:
-    """Each block as `id_genstamp:bytes`, in order; `NO_ACK` for the bytes of one that is marked as deleted."""
+    """Return each block as `id_genstamp:bytes`, in order; `NO_ACK` for the bytes of a block marked as deleted."""
     return [f"{signed64(b.blockId)}_{signed64(b.genStamp)}:{_length(b)}" for b in blocks]
 
 
@@ -92,7 +92,7 @@ def _features(holder: pb.INodeFile | pb.INodeDirectory, names: Names) -> _Meanin
 
 
 def _quoted(value: bytes) -> str:
-    """As `hdfs dfs -getfattr` shows values: text in quotes, or 0x and hexadecimal digits."""
+    """Format a value like `hdfs dfs -getfattr`: text in quotes, or 0x and hexadecimal digits."""
     try:
         text = value.decode("utf-8")
     except UnicodeDecodeError:
@@ -101,12 +101,12 @@ def _quoted(value: bytes) -> str:
 
 
 def master_key_meaning(key: pb.DelegationKey) -> _Meaning:
-    """Expiry and bytes of a master key."""
+    """Return expiry and bytes of a master key."""
     return {"expiryDate": signed64(key.expiryDate), "key": key.key.hex()}
 
 
 def token_meaning(token: pb.PersistToken) -> _Meaning:
-    """Everything of a delegation token but its sequence number."""
+    """Return all attributes of a delegation token except its sequence number."""
     return {
         "version": token.version,
         "owner": plain(token.owner),
@@ -120,7 +120,7 @@ def token_meaning(token: pb.PersistToken) -> _Meaning:
 
 
 def cache_pool_meaning(pool: pb.CachePoolInfoProto) -> _Meaning:
-    """Everything of a cache pool but its name."""
+    """Return all attributes of a cache pool except its name."""
     return {
         "owner": plain(pool.ownerName),
         "group": plain(pool.groupName),
@@ -132,7 +132,7 @@ def cache_pool_meaning(pool: pb.CachePoolInfoProto) -> _Meaning:
 
 
 def cache_directive_meaning(directive: pb.CacheDirectiveInfoProto) -> _Meaning:
-    """Everything of a cache directive but its id."""
+    """Return all attributes of a cache directive except its id."""
     expiration = directive.expiration if directive.HasField("expiration") else None
     return {
         "path": plain(directive.path),
@@ -144,7 +144,7 @@ def cache_directive_meaning(directive: pb.CacheDirectiveInfoProto) -> _Meaning:
 
 
 def erasure_coding_meaning(policy: pb.ErasureCodingPolicyProto) -> _Meaning:
-    """Everything of a policy but its id; of a built-in one an image holds only the state."""
+    """Return all attributes of a policy except its id; for a built-in policy an image contains only the state."""
     schema = policy.schema
     return {
         "name": plain(policy.name),

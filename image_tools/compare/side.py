@@ -1,4 +1,4 @@
-"""One of the two images of a comparison: its records, tree, names and references."""
+"""One of the two images in a comparison: its records, tree, names and references."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from image_tools.dump.values import Names, signed32, signed64
 
 
 class Reference(NamedTuple):
-    """An INODE_REFERENCE record; numbers are None where the record lacks them."""
+    """An INODE_REFERENCE record; a number is None if the record lacks it."""
 
     inode: int
     name: str | None
@@ -36,13 +36,13 @@ class Reference(NamedTuple):
 
 
 class Side:
-    """What the comparison needs of an image.
+    """The data of an image for the comparison.
 
     Args:
-        image: opened; stays open as long as this is used.
+        image: open image; it must stay open while this object is used.
 
     Raises:
-        RecordError: its tree or string table is damaged.
+        RecordError: the tree or the string table is damaged.
     """
 
     def __init__(self, image: ImageFile, progress: Callable[[int], None] | None = None) -> None:
@@ -53,7 +53,7 @@ class Side:
 
     @cached_property
     def references(self) -> list[Reference]:
-        """By record number."""
+        """References by record number."""
         return [_reference(record) for record in self.records.references()]
 
     @cached_property
@@ -73,7 +73,7 @@ class Side:
         return out
 
     def path(self, inode_id: int) -> str | None:
-        """Path in the current tree, None for an inode that is not in it."""
+        """Return the path in the current tree, None for an inode outside the tree."""
         path = self.tree.path(inode_id)
         return None if path is None else plain(path)
 

@@ -24,7 +24,7 @@ _SECTION = "SNAPSHOT_DIFF"
 
 
 def compare_references(a: Side, b: Side) -> Iterator[Difference]:
-    """References by what they say; their numbers do not count."""
+    """Compare references by content, independent of their numbers."""
     ours, theirs = Counter(a.references), Counter(b.references)
     for kind, extra in ((Kind.REMOVED, ours - theirs), (Kind.ADDED, theirs - ours)):
         for reference in sorted(extra.elements(), key=str):
@@ -32,7 +32,7 @@ def compare_references(a: Side, b: Side) -> Iterator[Difference]:
 
 
 def compare_snapshots(a: Side, b: Side) -> Iterator[Difference]:
-    """Snapshottable directories, and snapshots by id with the attributes of their roots."""
+    """Compare snapshottable directories, and snapshots by id with the attributes of their roots."""
     ours, theirs = (set(map(signed64, side.records.snapshot_header().snapshottableDir)) for side in (a, b))
     for kind, extra in ((Kind.REMOVED, ours - theirs), (Kind.ADDED, theirs - ours)):
         for inode_id in sorted(extra):
@@ -48,9 +48,9 @@ def _snapshots(side: Side) -> _DiffTable:
 
 
 def compare_snapshot_diffs(a: Side, b: Side) -> Iterator[Difference]:
-    """Diffs of each inode, by snapshot id; entries without a diff do not count."""
+    """Compare the diffs of each inode by snapshot id; entries without diffs are ignored."""
     ours, theirs = _DiffIndex(a), _DiffIndex(b)
-    # Bytes decide only where serials and reference numbers mean the same in both.
+    # Bytes are comparable only if serials and reference numbers have the same meaning in both images.
     comparable = strings_agree(a, b) and a.references == b.references
     for key in np.union1d(ours.keys, theirs.keys).tolist():
         if comparable and ours.stored(key) == theirs.stored(key):
@@ -70,7 +70,7 @@ def _compare_diffs(inode_id: int, ours: _DiffTable, theirs: _DiffTable) -> Itera
 
 
 class _DiffIndex:
-    """Where the diffs of each inode lie in SNAPSHOT_DIFF: 24 bytes an inode that has any."""
+    """Positions of the diffs of each inode in SNAPSHOT_DIFF, 24 bytes for each inode with diffs."""
 
     def __init__(self, side: Side) -> None:
         self._side = side
@@ -89,14 +89,14 @@ class _DiffIndex:
         return np.arange(np.searchsorted(self.keys, key), np.searchsorted(self.keys, key, side="right"))
 
     def stored(self, key: int) -> list[memoryview]:
-        """The records of an inode as they are."""
+        """Return the stored records of an inode."""
         return [self._data[self._starts[row] : self._ends[row]] for row in self._rows(key)]
 
     def table(self, key: int) -> _DiffTable:
-        """The decoded diffs of an inode by snapshot id.
+        """Return the decoded diffs of an inode by snapshot id.
 
         Raises:
-            RecordError: a record is damaged, or there are two diffs of one snapshot.
+            RecordError: a record is damaged, or a snapshot has two diffs.
         """
         out: _DiffTable = {}
         for row in self._rows(key):

@@ -1,4 +1,4 @@
-"""Conversion of an fsimage to another layout version or compression codec, record by record as a stream."""
+"""Streaming conversion of an fsimage to another layout version or compression codec."""
 
 from __future__ import annotations
 

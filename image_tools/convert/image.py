@@ -1,4 +1,4 @@
-"""The conversion of a whole image: which sections change, and the stream of all of them."""
+"""Conversion of a whole image: decides which sections change, and streams all sections."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _ERASURE_CODING = "ERASURE_CODING"
 
 @dataclass(frozen=True, slots=True)
 class ConversionPlan:
-    """What a conversion makes of an image.
+    """The plan of a conversion.
 
     Attributes:
-        source_layout, layout_version: before and after; codec: class name of the new image's, "" for none.
-        sub_sections: slices aimed at where sections are recut, 0 for none, None to keep those of the image.
-        parallel_compressed: whether a compressed image may have them.
-        joins_strings: the layout stays, but the string table has the form of a newer one, as a NameNode of Hadoop 3
-            writes it during a rolling upgrade from Hadoop 2.
-        verbatim: nothing changes, and the file is copied as it is, gaps between its sections included.
+        source_layout, layout_version: layout before and after; codec: class name of the new codec, "" for none.
+        sub_sections: target number of sub-sections, 0 for none, None to keep those of the image.
+        parallel_compressed: whether a compressed image may have sub-sections.
+        joins_strings: the layout stays, but the string table has the form of a newer layout and is converted. A
+            NameNode of Hadoop 3 writes such tables during a rolling upgrade from Hadoop 2.
+        verbatim: nothing changes; the file is copied including gaps between sections.
     """
 
     source_layout: int
@@ -59,7 +59,7 @@ class ConversionPlan:
         return self.source_layout != self.layout_version
 
     def crosses(self, feature: LayoutVersion) -> bool:
-        """Whether one of the two layouts has `feature` and the other has not."""
+        """Return whether exactly one of the two layouts has `feature`."""
         return supports(feature, self.source_layout) != supports(feature, self.layout_version)
 
 
@@ -71,11 +71,11 @@ def plan_conversion(
     sub_sections: int | None = None,
     parallel_compressed: bool = False,
 ) -> ConversionPlan:
-    """Decide what a conversion comes to; arguments as for `convert_image`.
+    """Plan a conversion; arguments like `convert_image`.
 
     Raises:
-        UnsupportedConversionError: one of the layouts is not known well enough, or cannot have sub-sections.
-        UnsupportedCodecError: the codec is not known.
+        UnsupportedConversionError: a layout is not supported, or cannot have sub-sections.
+        UnsupportedCodecError: the codec is unknown.
     """
     target = image.layout_version if layout_version is None else layout_version
     chosen = image.codec if codec is None else codec
@@ -84,9 +84,9 @@ def plan_conversion(
         check_supported(image.layout_version, str(image.path))
         if not NEWEST_LAYOUT <= target <= MIN_MERGE_LAYOUT:
             raise UnsupportedConversionError(
-                f"layout version {target} is not one of {MIN_MERGE_LAYOUT.value} .. {NEWEST_LAYOUT.value}",
+                f"layout version {target} is outside {MIN_MERGE_LAYOUT.value} .. {NEWEST_LAYOUT.value}",
                 file=str(image.path),
-                hint="Name the layout version of the release that is to load the image.",
+                hint="Use the layout version of the release that loads the image.",
             )
     if sub_sections:
         _check_can_have_sub_sections(image, target, chosen, parallel_compressed)
@@ -104,15 +104,15 @@ def _has_newer_strings(image: ImageFile) -> bool:
 def _check_can_have_sub_sections(image: ImageFile, layout_version: int, codec: str, parallel_compressed: bool) -> None:
     if not can_have_sub_sections(layout_version, ""):
         raise UnsupportedConversionError(
-            f"sub-sections are for images of layout version {LayoutVersion.SNAPSHOT_MODIFICATION_TIME.value} and newer",
+            f"sub-sections need layout version {LayoutVersion.SNAPSHOT_MODIFICATION_TIME.value} or newer",
             file=str(image.path),
             hint="Omit the sub-sections, or choose another layout.",
         )
     if not can_have_sub_sections(layout_version, codec, compressed=parallel_compressed):
         raise UnsupportedConversionError(
-            "no NameNode up to Hadoop 3.4.1 writes sub-sections into a compressed image",
+            "NameNodes up to Hadoop 3.4.1 do not write sub-sections into a compressed image",
             file=str(image.path),
-            hint="Omit the sub-sections, choose no codec, or give --parallel-compressed for newer NameNodes.",
+            hint="Omit the sub-sections, use no codec, or add --parallel-compressed for newer NameNodes.",
         )
 
 
@@ -126,21 +126,21 @@ def convert_image(
     parallel_compressed: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> ConversionPlan:
-    """Write `image` to `sink` at another layout version, with another codec or cut into other sub-sections.
+    """Write `image` to `sink` with another layout version, codec or sub-sections.
 
-    What does not change is copied: unknown sections and fields are kept, and the order of sections is that of the
-    FileSummary. Whatever the other layout has no place for is found before anything is written.
+    Unchanged content is copied: unknown sections and fields, and the order of sections in the FileSummary. Content that
+    the other layout cannot represent is found before anything is written.
 
     Args:
-        layout_version: -60 .. -67; None keeps the image's, whatever it is. The image's own gives it the string table
-            of that layout where it has that of a newer one.
-        codec: Hadoop's class name, "" for none, None for the image's.
-        sub_sections: cut sections into about so many slices, 0 for none; None keeps the image's where it can.
-        parallel_compressed: cut a compressed image too, each slice a stream of its own.
-        progress: told the number of decompressed bytes written so far.
+        layout_version: -60 .. -67; None keeps any layout of the image. The image's own layout converts a string table
+            in the form of a newer layout.
+        codec: Hadoop's class name, "" for none, None for the codec of the image.
+        sub_sections: target number of sub-sections, 0 for none; None keeps those of the image if possible.
+        parallel_compressed: also divide a compressed image, each sub-section into a separate stream.
+        progress: called with the number of decompressed bytes written so far.
 
     Raises:
-        UnsupportedConversionError: something would be lost; see `plan_conversion` too.
+        UnsupportedConversionError: content would be lost; see also `plan_conversion`.
         ImageFormatError: the image is damaged.
     """
     plan = plan_conversion(
@@ -171,7 +171,7 @@ def _runs(data: memoryview) -> Iterator[memoryview]:
 
 
 class _Conversion:
-    """One conversion: producers of the sections that change, and the writing of all."""
+    """A conversion: producers of the sections that change, and the writer of all sections."""
 
     def __init__(self, image: ImageFile, plan: ConversionPlan, report: Callable[[int], None]) -> None:
         self._image = image
@@ -234,7 +234,7 @@ class _Conversion:
         return convert_records(name, section, serials, special, found, self._image.place(name))
 
     def _sub_section_target(self) -> int:
-        """Number of slices where a section is recut, 0 for none."""
+        """Return the target number of sub-sections, 0 for none."""
         plan = self._plan
         if plan.sub_sections is not None:
             return plan.sub_sections
@@ -265,7 +265,9 @@ class _Conversion:
         self._advance(section.length)
 
     def _recuts(self, section: Section, slices: tuple[Section, ...]) -> bool:
-        """Whether the slices of an unchanged section are wanted otherwise, may not be there, or do not fit it."""
+        """Return whether the sub-sections of an unchanged section must change: by request, by layout, or because they
+        do not cover the section.
+        """
         plan = self._plan
         if slices and not supports(LayoutVersion.SNAPSHOT_MODIFICATION_TIME, plan.layout_version):
             return True

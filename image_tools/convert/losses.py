@@ -1,4 +1,4 @@
-"""What an image holds that another layout has no place for; a conversion that would lose it is refused."""
+"""Content of an image that another layout cannot represent; a conversion that would lose content is refused."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from image_format.kernels import attributes as kernels
 from image_format.layout import OLDEST_LAYOUT, LayoutVersion, supports
 
 Findings = npt.NDArray[np.int64]
-"""Rows of (count, first inode id), by the numbers of `image_format.kernels.attributes`."""
+"""Rows of (count, first inode id), indexed by the constants of `image_format.kernels.attributes`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """`row` of the findings is lost from layouts that lack `since`, or, where `fits_before`, that have it.
+    """A rule: layouts without `since` (with `fits_before`: layouts with `since`) cannot represent `row` of the
+    findings.
 
-    A NameNode of `loads_from` and newer layouts loads an image that has it anyway, and drops or ignores it.
+    NameNodes of the layout `loads_from` and newer ones still load an image with such content, and drop or ignore the
+    content.
     """
 
     row: int
@@ -37,10 +39,10 @@ class _Rule:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What a layout has no place for: what it is, how many inodes have it, and the first of them.
+    """Content that a layout cannot represent: description, number of inodes, and the first inode.
 
     Attributes:
-        loads: whether a NameNode loads an image of the layout that has it.
+        loads: whether a NameNode of the layout loads an image with this content.
     """
 
     what: str
@@ -55,7 +57,7 @@ class Loss:
 _EC, _NVDIMM = LayoutVersion.ERASURE_CODING, LayoutVersion.NVDIMM_SUPPORT
 _ALWAYS = OLDEST_LAYOUT
 _RULES = (
-    _Rule(kernels.STRIPED, "erasure coded files", _EC),
+    _Rule(kernels.STRIPED, "erasure-coded files", _EC),
     _Rule(kernels.EC_XATTRS, "directories or files with an erasure coding policy", _EC, loads_from=_ALWAYS),
     _Rule(kernels.PROVIDED_POLICIES, "inodes of storage policy PROVIDED", _EC),
     _Rule(kernels.PROVIDED_QUOTAS, "directories with a quota for PROVIDED storage", _EC),
@@ -74,17 +76,17 @@ _RULES = (
 
 
 def empty_findings() -> Findings:
-    """Nothing found yet."""
+    """Return empty findings."""
     return np.zeros((kernels.FINDINGS, 2), np.int64)
 
 
 def may_lose(source: int, target: int) -> bool:
-    """Whether an image of layout `source` can hold what `target` has no place for."""
+    """Return whether an image of layout `source` may have content that `target` cannot represent."""
     return any(rule.concerns(target) and not rule.concerns(source) for rule in _RULES)
 
 
 def losses(found: Findings, layout_version: int) -> list[Loss]:
-    """Of what was found in a section, that which the layout has no place for."""
+    """Return the findings of a section that the layout cannot represent."""
     return [
         Loss(rule.what, int(found[rule.row, 0]), int(found[rule.row, 1]), rule.loads(layout_version))
         for rule in _RULES
@@ -93,12 +95,12 @@ def losses(found: Findings, layout_version: int) -> list[Loss]:
 
 
 def check_losses(found: Findings, layout_version: int, section: str, file: str = "") -> None:
-    """Refuse to lose what was found in `section`.
+    """Refuse to lose content of `section`.
 
     Raises:
-        UnsupportedConversionError: it names everything, with the number and the first inode of each.
+        UnsupportedConversionError: content would be lost; the error lists all of it with counts and first inodes.
     """
     lost = losses(found, layout_version)
     if lost:
-        text = f"layout version {layout_version} has no place for {'; '.join(map(str, lost))}"
+        text = f"layout version {layout_version} cannot represent {'; '.join(map(str, lost))}"
         raise UnsupportedConversionError(text, file=file, section=section)

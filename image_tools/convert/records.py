@@ -1,4 +1,4 @@
-"""INODE, SNAPSHOT and SNAPSHOT_DIFF of another layout: whole records, chunk by chunk."""
+"""Conversion of INODE, SNAPSHOT and SNAPSHOT_DIFF, in chunks of complete records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from image_tools.convert.losses import Findings
 from image_tools.convert.strings import Serials
 
 CONVERTED = ("INODE", "SNAPSHOT", "SNAPSHOT_DIFF")
-"""Sections whose records hold attributes of inodes."""
+"""Sections whose records contain attributes of inodes."""
 
 _CHUNK = 8 << 20
 _Bytes = npt.NDArray[np.uint8]
@@ -25,16 +25,16 @@ _Bytes = npt.NDArray[np.uint8]
 def convert_records(
     name: str, section: _Bytes, serials: Serials, special: npt.NDArray[np.int64], found: Findings, place: BufferOrigin
 ) -> Iterator[memoryview]:
-    """The section with its serials renumbered, in pieces that nobody changes any more; sizes stay.
+    """Yield the section with renumbered serials, in read-only pieces; the size does not change.
 
     Args:
         name: one of `CONVERTED`.
         special: see `strings.special_names`.
-        found: is counted up by what other layouts may not hold.
-        place: of the section, for errors.
+        found: findings, incremented for content that other layouts cannot represent.
+        place: location of the section, for errors.
 
     Raises:
-        RecordError: a record is damaged, or names a user, group or xattr that the string table does not have.
+        RecordError: a record is damaged, or refers to a string that is missing in the string table.
     """
     position = 0
     if name != "SNAPSHOT_DIFF" and section.size:
@@ -65,5 +65,5 @@ def _converter(
 
 def _fault(place: BufferOrigin, fault: int, offset: int) -> RecordError:
     if fault == NO_STRING:
-        return place.error(RecordError, "a record names a string that the string table does not have", offset)
+        return place.error(RecordError, "a record refers to a string that is missing in the string table", offset)
     return place.error(RecordError, "damaged record", offset)

@@ -1,4 +1,4 @@
-"""NS_INFO, ERASURE_CODING and CACHE_MANAGER of another layout."""
+"""Conversion of NS_INFO, ERASURE_CODING and CACHE_MANAGER."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _Section = npt.NDArray[np.uint8]
 
 
 def convert_ns_info(section: _Section, layout_version: int, place: BufferOrigin) -> bytes:
-    """NS_INFO as Hadoop 3 or Hadoop 2 writes it: lastAllocatedStripedBlockId is set from -64 on and absent before.
+    """Convert NS_INFO to Hadoop 3 or 2: lastAllocatedStripedBlockId is set from -64 on and absent before.
 
     Raises:
-        UnsupportedConversionError: striped blocks were allocated, and the layout does not count them.
+        UnsupportedConversionError: striped blocks were allocated, but the layout has no counter for them.
         RecordError: the section is damaged.
     """
     reader = MessageReader(section, place)
@@ -33,19 +33,19 @@ def convert_ns_info(section: _Section, layout_version: int, place: BufferOrigin)
             info.lastAllocatedStripedBlockId = _NO_STRIPED_BLOCK
     else:
         if info.HasField("lastAllocatedStripedBlockId") and info.lastAllocatedStripedBlockId != _NO_STRIPED_BLOCK:
-            raise _lost(place, layout_version, "the counter of striped blocks, some of which were allocated")
+            raise _lost(place, layout_version, "the counter of allocated striped blocks")
         info.ClearField("lastAllocatedStripedBlockId")
     return encode_delimited(info)
 
 
 def erasure_coding_section() -> bytes:
-    """ERASURE_CODING as an upgraded NameNode writes it first: the system policies, none of them enabled."""
+    """Return the first ERASURE_CODING section of an upgraded NameNode: the system policies, all disabled."""
     policies = [pb.ErasureCodingPolicyProto(id=number, state=pb.DISABLED) for number in _SYSTEM_POLICIES]
     return encode_delimited(pb.ErasureCodingSection(policies=policies))
 
 
 def refuse_erasure_coding(section: _Section, layout_version: int, place: BufferOrigin) -> None:
-    """Refuse to drop a section that says more than a fresh one.
+    """Refuse to drop a section with other content than after an upgrade.
 
     Raises:
         UnsupportedConversionError: a policy is enabled, removed or defined by a user.
@@ -68,10 +68,10 @@ def refuse_erasure_coding(section: _Section, layout_version: int, place: BufferO
 
 
 def convert_cache_manager(section: _Section, layout_version: int, place: BufferOrigin) -> bytes:
-    """CACHE_MANAGER as Hadoop 3 or Hadoop 2 reads it: maxRelativeExpiry of a pool is set from -64 on.
+    """Convert CACHE_MANAGER to Hadoop 3 or 2: maxRelativeExpiry of a pool is set from -64 on.
 
     Raises:
-        UnsupportedConversionError: a pool has limits that Hadoop 2 does not read from an image.
+        UnsupportedConversionError: a pool has limits that images of Hadoop 2 lack.
         RecordError: the section is damaged.
     """
     reader = MessageReader(section, place)
@@ -87,7 +87,7 @@ def convert_cache_manager(section: _Section, layout_version: int, place: BufferO
     else:
         for pool in pools:
             if pool.HasField("maxRelativeExpiry") and pool.maxRelativeExpiry != _NEVER:
-                raise _lost(place, layout_version, f"the greatest relative expiry of cache pool {pool.poolName}")
+                raise _lost(place, layout_version, f"the maximum relative expiry of cache pool {pool.poolName}")
             if pool.defaultReplication != 1:
                 raise _lost(place, layout_version, f"the default replication of cache pool {pool.poolName}")
             pool.ClearField("maxRelativeExpiry")
@@ -96,5 +96,5 @@ def convert_cache_manager(section: _Section, layout_version: int, place: BufferO
 
 
 def _lost(place: BufferOrigin, layout_version: int, what: str) -> UnsupportedConversionError:
-    text = f"layout version {layout_version} has no place for {what}"
+    text = f"layout version {layout_version} cannot represent {what}"
     return UnsupportedConversionError(text, file=place.file, section=place.section)

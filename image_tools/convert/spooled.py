@@ -1,4 +1,4 @@
-"""A converted image that has no file of its own: in memory, or in an unlinked temporary file where it is large."""
+"""Conversion to a temporary image in memory or, if large, in an unlinked file."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from image_tools.convert.image import convert_image, plan_conversion
 
 
 def convert_to_spool(image: ImageFile, layout_version: int, *, spool_dir: Path | None = None) -> ImageFile:
-    """`image` at another layout version, uncompressed, open for reading; errors name the original's path.
+    """Return `image` converted to another layout version, uncompressed and open; errors name the original's path.
 
-    The two are independent; whoever calls closes the result.
+    The result is independent of `image`; the caller must close it.
 
     Raises:
         ImageFormatError: see `convert_image`.
-        ImageStorageError: there is no room for it.
+        ImageStorageError: not enough disk space.
     """
     with Spool(spool_dir, SPOOL_LIMIT) as spool:
         convert_image(image, lambda buffer: spool.write(memoryview(buffer)), layout_version=layout_version, codec="")
@@ -29,11 +29,11 @@ def convert_to_spool(image: ImageFile, layout_version: int, *, spool_dir: Path |
 
 @contextmanager
 def at_layout(image: ImageFile, layout_version: int | None, *, spool_dir: Path | None = None) -> Iterator[ImageFile]:
-    """`image` itself, or what `convert_to_spool` makes of it where the layout version asked for is newer or has another
-    string table: a NameNode of Hadoop 2 does not load what one of Hadoop 3 writes in a rolling upgrade.
+    """Return `image`, or the result of `convert_to_spool` if the requested layout is newer or needs another string
+    table: a NameNode of Hadoop 2 does not load the string table that Hadoop 3 writes in a rolling upgrade.
 
-    An older layout may lack a place for what a merge removes from the image, so the result is converted: see
-    `write_at_layout`.
+    For an older layout, `write_at_layout` converts the result of the merge instead, because a merge may remove content
+    that the older layout cannot represent.
 
     Raises:
         ImageFormatError, ImageStorageError: see `convert_to_spool`.
@@ -50,14 +50,14 @@ def at_layout(image: ImageFile, layout_version: int | None, *, spool_dir: Path |
 def write_at_layout(
     write: Callable[[Sink], object], sink: Sink, layout_version: int, path: Path, *, spool_dir: Path | None = None
 ) -> None:
-    """Convert the image that `write` writes to a sink; its codec stays, and about its number of sub-sections.
+    """Convert the image that `write` writes to a sink; keep its codec and about its number of sub-sections.
 
     Args:
-        path: stands for the image in errors.
+        path: path of the image for errors.
 
     Raises:
-        UnsupportedConversionError: the layout has no place for something in the image; nothing was written.
-        ImageStorageError: there is no room for the image before the conversion.
+        UnsupportedConversionError: the layout cannot represent the image; nothing was written.
+        ImageStorageError: not enough disk space for the image before the conversion.
     """
     with Spool(spool_dir, SPOOL_LIMIT) as spool:
         write(lambda buffer: spool.write(memoryview(buffer)))

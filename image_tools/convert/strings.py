@@ -1,4 +1,4 @@
-"""The string table of another layout: one id space up to -64, one for each kind of string from -65 on."""
+"""Conversion of the string table: one id space up to layout -64, one for each kind of string from -65 on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from image_format.varint import encode_delimited, iter_records, parse_message
 _MASK_BITS = 3
 _KIND_SHIFT = 32 - _MASK_BITS
 _USED = (StringKind.USER, StringKind.GROUP, StringKind.XATTR)
-# Names of extended attributes (without their namespace) that stand for more than their value.
+# Names of extended attributes (without namespace) with a special meaning.
 _EC_POLICY = "hdfs.erasurecoding.policy"
 _MARKED_SNAPSHOT = "hdfs.snapshot.deleted"
 _STORAGE_POLICY = "hsm.block.storage.policy.id"
@@ -29,7 +29,7 @@ _EMPTY: _Ids = np.zeros(0, np.int64)
 
 
 class Serials(NamedTuple):
-    """New serials by the old ones, 0 where there was none; empty arrays where serials stay as they are."""
+    """New serials by old serial, 0 for a missing one; empty arrays if serials do not change."""
 
     users: _Ids
     groups: _Ids
@@ -44,15 +44,15 @@ NO_CHANGES = Serials(_EMPTY, _EMPTY, _EMPTY)
 
 
 def convert_strings(table: StringTable, layout_version: int, file: str = "") -> tuple[bytes, Serials]:
-    """The STRING_TABLE section of another layout, and what becomes of the serials in records.
+    """Return the STRING_TABLE section of another layout, and the new serials in records.
 
-    From -65 on a table with one id space is written once for each kind of string, because which kinds use a string
-    would take a pass over all records to learn; serials stay, and NameNodes drop what nothing refers to.
-    Older layouts want ids from 1 to the number of entries without a gap, so separate spaces are renumbered.
+    From -65 on, a table with one id space is written once for each kind of string, because finding the used kinds would
+    take a pass over all records. Serials stay, and NameNodes drop unused entries. Older layouts need contiguous ids
+    from 1, so separate id spaces are renumbered.
 
     Raises:
-        UnsupportedConversionError: the strings are too many for one id space, or the table has to be rewritten
-            and holds fields this version does not know.
+        UnsupportedConversionError: one id space cannot number all strings, or the table must be rewritten but contains
+            unknown fields.
     """
     expanded = supports(LayoutVersion.EXPANDED_STRING_TABLE, layout_version)
     if expanded == bool(table.mask_bits):
@@ -62,7 +62,9 @@ def convert_strings(table: StringTable, layout_version: int, file: str = "") -> 
 
 
 def special_names(table: StringTable) -> _Ids:
-    """Packed names of the xattrs for erasure coding policy, marked snapshot and storage policy, -1 for absent ones."""
+    """Return the packed names of the xattrs for erasure coding policy, marked snapshot and storage policy, -1 if
+    absent.
+    """
     serials = [table.find(name, StringKind.XATTR) for name in (_EC_POLICY, _MARKED_SNAPSHOT, _STORAGE_POLICY)]
     packed = [pack_xattr_name(XAttrNamespace.SYSTEM, serial) if serial else -1 for serial in serials]
     return np.array(packed, np.int64)
@@ -73,7 +75,7 @@ def _check_fields(table: StringTable, file: str) -> None:
     kinds = itertools.chain([StringTableSection], itertools.repeat(StringTableEntry))
     for record, kind in zip(iter_records(memoryview(table.encode()), 0, place), kinds, strict=False):
         if len(UnknownFieldSet(parse_message(kind, record, place))):
-            text = "the string table holds fields this version does not know, and the other layout has another table"
+            text = "the string table contains unknown fields, so it cannot be converted to the other layout"
             raise place.error(UnsupportedConversionError, text, record.offset)
 
 
@@ -92,7 +94,7 @@ def _join(table: StringTable, file: str) -> tuple[bytes, Serials]:
         old[kind].append((serial, numbers.setdefault(text, len(numbers) + 1)))
     if len(numbers) > MAX_SERIAL:
         raise UnsupportedConversionError(
-            f"its {len(numbers)} users, groups and xattr names are more than one string table numbers ({MAX_SERIAL})",
+            f"its {len(numbers)} users, groups and xattr names exceed the limit of one string table ({MAX_SERIAL})",
             file=file,
             section="STRING_TABLE",
         )
@@ -107,7 +109,7 @@ def _entry(number: int, text: str) -> bytes:
 
 
 def _map(pairs: list[tuple[int, int]]) -> _Ids:
-    """At least one element, so that a serial that the table lacks is noticed."""
+    """Return the new serials by old serial; never empty, so that a missing serial is detected."""
     fresh = np.zeros(max((serial for serial, _ in pairs), default=0) + 1, np.int64)
     for serial, number in pairs:
         fresh[serial] = number

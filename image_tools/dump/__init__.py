@@ -1,3 +1,3 @@
-"""An fsimage as text: XML as Hadoop's OfflineImageViewer prints it, delimited rows, JSON lines."""
+"""An fsimage as text: XML and delimited rows like Hadoop's OfflineImageViewer, JSON lines, statistics."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Inodes that directories name and an image lacks, as `hdfs oiv -p DetectCorruption` of Hadoop 3.3 prints them.
+"""Missing inodes that directories list, in the format of `hdfs oiv -p DetectCorruption` of Hadoop 3.3.
 
-`image verify` finds these and much more; this is for scripts that read Hadoop's rows.
+`image verify` finds these and other errors; this format is for scripts that read Hadoop's rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FIRST_ROWS = 1 << 12
 
 @dataclass(slots=True)
 class _Corruption:
-    """What is wrong with an inode: whether it is missing, and how many of its children are."""
+    """Corruption of an inode: whether it is missing, and the number of its missing children."""
 
     missing: bool = False
     children: int = 0
@@ -37,10 +37,10 @@ class _Corruption:
 
 
 def dump_corruption(records: ImageRecords, delimiter: str = "\t") -> Iterator[str]:
-    """A row of `COLUMNS` each; the names of the columns are the first row, and the only one of a sound image.
+    """Yield a header row, then one row of `COLUMNS` for each corrupt inode.
 
-    First come directories in the tree that lack children, in the order of INODE, then all others by id: missing
-    inodes, and directories that no path leads to.
+    Directories in the tree with missing children come first, in the order of INODE. Missing inodes and unreachable
+    directories follow by id.
 
     Raises:
         RecordError: INODE, INODE_DIR or INODE_REFERENCE is damaged.
@@ -73,7 +73,7 @@ def dump_corruption(records: ImageRecords, delimiter: str = "\t") -> Iterator[st
 
 
 def _found(records: ImageRecords, referred: np.ndarray) -> tuple[dict[int, _Corruption], dict[int, int]]:
-    """What is wrong, by inode id; and the directory of each missing inode that is in one."""
+    """Return the corruptions by inode id, and the parent of each missing inode that has one."""
     image = records.image
     found: dict[int, _Corruption] = {}
     parents: dict[int, int] = {}

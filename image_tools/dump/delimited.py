@@ -1,4 +1,4 @@
-"""An image as delimited rows, one an inode of the current tree (`hdfs oiv -p Delimited`)."""
+"""An image as delimited rows, one for each inode of the current tree (`hdfs oiv -p Delimited`)."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ COLUMNS = (
 
 
 class Policies(NamedTuple):
-    """Which policies have a column each, behind the others (-sp and -ec of Hadoop 3.3 and 3.4)."""
+    """Optional columns for policies, after the others (-sp and -ec of Hadoop 3.3 and 3.4)."""
 
     storage: bool = False
     coding: bool = False
 
     def chosen(self, storage: str, coding: str) -> list[str]:
-        """Those of the two that have a column."""
+        """Return the texts of the chosen columns."""
         return [text for text, wanted in ((storage, self.storage), (coding, self.coding)) if wanted]
 
 
@@ -63,7 +63,7 @@ NO_POLICIES = Policies()
 
 
 def header_row(delimiter: str, policies: Policies = NO_POLICIES) -> str:
-    """The names of the columns, which the viewer of Hadoop 3.x prints first and that of 2.7 does not."""
+    """Return the header row, which Hadoop 3.x prints and 2.7 does not."""
     return delimiter.join([*COLUMNS, *policies.chosen("StoragePolicyId", "ErasureCodingPolicy")]) + "\n"
 
 
@@ -75,20 +75,20 @@ def dump_delimited(
     release_3: bool = False,
     policies: Policies = NO_POLICIES,
 ) -> Iterator[bytes]:
-    """A row an inode as Hadoop 2.7.3 prints them, in the order of the INODE section; UTF-8.
+    """Yield one row for each inode like Hadoop 2.7.3, in the order of the INODE section; UTF-8.
 
-    Times are minutes in the process's time zone, sizes are bytes, quotas are 0 for what is no directory. Nothing is
-    escaped. An inode in the tree by a reference stands under its current path; what only snapshots hold has no row.
+    Times are minutes in the process's time zone, sizes are bytes, quotas are 0 for files and symlinks. Nothing is
+    escaped. An inode that is in the tree by a reference has its current path; inodes only in snapshots have no row.
 
     Args:
-        release_3: as Hadoop 3.3 prints them: permissions begin with d or -, and end with + where there are ACL
-            entries; paths and names with commas, quotes or line ends are quoted. Its header is not printed.
-        policies: columns behind the others, which kernels do not print: it takes some 50 us an inode.
+        release_3: use the format of Hadoop 3.3 without its header: permissions begin with d or -, and end with + for
+            ACL entries; paths and names with commas, quotes or line ends are quoted.
+        policies: additional columns, which kernels do not print: this takes about 50 us for each inode.
         allocator: for the directory that each inode is in, and the paths of all directories.
 
     Raises:
         RecordError: a record is damaged.
-        ImageStorageError: there is no room.
+        ImageStorageError: not enough disk space.
     """
     names = Names(records.image.string_table())
 

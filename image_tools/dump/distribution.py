@@ -1,4 +1,4 @@
-"""Files by size, as `hdfs oiv -p FileDistribution` prints them."""
+"""Distribution of file sizes in the format of `hdfs oiv -p FileDistribution`."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _PREFIXES = "KMGTPE"
 def dump_distribution(
     records: ImageRecords, largest: int = LARGEST_SIZE, step: int = STEP, *, readable: bool = False
 ) -> Iterator[str]:
-    """How many files there are of each range of sizes, and totals; all inodes of the image count.
+    """Yield the number of files in each range of sizes, and totals, over all inodes of the image.
 
     Args:
-        largest: files of more bytes are in the last range.
-        step: bytes of a range; there may be `MOST_BUCKETS` of them.
-        readable: print ranges such as `(2 MB, 4 MB]`, as Hadoop 3.x does with -format, and not their upper ends.
+        largest: larger files are in the last range.
+        step: width of a range in bytes; at most `MOST_BUCKETS` ranges.
+        readable: print ranges such as `(2 MB, 4 MB]`, like -format of Hadoop 3.x, instead of their upper ends.
 
     Raises:
-        RecordError: a record is damaged, or the section's header counts another number of inodes.
+        RecordError: a record is damaged, or the section's header has another inode count.
     """
     image = records.image
     section, (_, pos) = inode_section(image), read_inode_header(image)
@@ -61,7 +61,7 @@ def dump_distribution(
 
 
 def _readable(size: int) -> str:
-    """Bytes with a binary prefix, and two digits behind the point where they are no multiple (StringUtils.byteDesc)."""
+    """Format bytes with a binary prefix, and with two decimals unless exact (StringUtils.byteDesc)."""
     power = (size.bit_length() - 1) // 10
     if power < 1:
         return f"{size} B"

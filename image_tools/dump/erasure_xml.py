@@ -1,4 +1,4 @@
-"""ERASURE_CODING in the XML of Hadoop 3.x; the built-in policies are completed from their ids."""
+"""ERASURE_CODING in the XML of Hadoop 3.x; built-in policies are completed by id."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from image_tools.dump.xml_text import number, text
 
 
 def erasure_coding_section(section: pb.ErasureCodingSection) -> Iterator[str]:
-    """The section, nothing where it has no policy."""
+    """Yield the section, nothing if it has no policy."""
     if not section.policies:
         return
     yield "<ErasureCodingSection>\n"

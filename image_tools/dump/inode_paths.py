@@ -1,4 +1,4 @@
-"""Paths of inodes and local time as the kernel that prints records takes them."""
+"""Paths of inodes and local time zone offsets, as arrays for the kernel that prints records."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from image_tools.dump.kernels.text import Paths
 
 _DAY = 86400
 _LAST_DAY = 47482
-"""2100-01-01; a time behind it is for Python."""
+"""2100-01-01; Python formats later times."""
 
 
 def inode_paths(image: ImageFile, allocator: ArrayAllocator) -> Paths:
-    """Where each inode of an image is; large arrays lie in `allocator`.
+    """Return the paths of all inodes of an image; `allocator` allocates large arrays.
 
     Raises:
         RecordError: INODE, INODE_DIR or INODE_REFERENCE is damaged.
-        ImageStorageError: there is no room.
+        ImageStorageError: not enough disk space.
     """
     image.decompress(("INODE", "INODE_DIR", "INODE_REFERENCE"))
     arrays = IndexArrays.scan(image, allocator)
@@ -36,7 +36,7 @@ def inode_paths(image: ImageFile, allocator: ArrayAllocator) -> Paths:
 
 
 def path_of(paths: Paths, slot: int, name: bytes) -> bytes:
-    """Path of the inode in a slot, which has that name and is in the tree."""
+    """Return the path of the inode `name` in a slot, which is in the tree."""
     if slot == paths.root:
         return b"/"
     row = paths.parents[slot]
@@ -44,7 +44,9 @@ def path_of(paths: Paths, slot: int, name: bytes) -> bytes:
 
 
 def _local_changes() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(seconds at which local time has another offset, where it ends to be known; the offset from each on)."""
+    """Return (times in seconds at which the local offset changes, then the end of the table; the offset after each
+    change).
+    """
     changes, offsets = [0], [_offset(0)]
     for day in range(1, _LAST_DAY + 1):
         if _offset(day * _DAY) != offsets[-1]:

@@ -1,7 +1,7 @@
-"""An image as JSON lines: one object a record, whole and in the order of loading.
+"""An image as JSON lines: one object for each record, complete and in loading order.
 
-Every object has `section` and `record`; the other keys are the fields of fsimage.proto under their own names, only
-those that the record has, `diffs` and `created` being the records that follow a DiffEntry and a DirectoryDiff:
+Every object has the keys `section` and `record`. The other keys are the present fields of fsimage.proto. `diffs` and
+`created` are the records that follow a DiffEntry and a DirectoryDiff:
 
     SUMMARY           summary: layoutVersion, onDiskVersion, codec, sections
     NS_INFO           info
@@ -16,10 +16,10 @@ those that the record has, `diffs` and `created` being the records that follow a
     SECRET_MANAGER    header, then key and token
     CACHE_MANAGER     header, then pool and directive
 
-Numbers are signed as in Java, enumerations are their names, times are milliseconds since 1970. `permission` becomes
-`user`, `group` and `mode` (octal digits); `acl` is a list of texts such as `default:user:erin:r-x`; `xAttrs` is a
-list of objects with `name`, such as `user.origin`, and `value`. Bytes that are UTF-8 are text; others, and master
-keys always, stand in base64 under the field's name with `Base64` behind it.
+Numbers are signed as in Java, enumerations are names, times are milliseconds since 1970. `permission` becomes `user`,
+`group` and `mode` (octal digits). `acl` is a list of texts such as `default:user:erin:r-x`. `xAttrs` is a list of
+objects with `name`, such as `user.origin`, and `value`. UTF-8 bytes are text; other bytes, and all master keys, are in
+base64 under the field's name with the suffix `Base64`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _TEXTS = (FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_STRING)
 
 
 def dump_json(records: ImageRecords) -> Iterator[str | bytes]:
-    """One line a record; pieces of the text, bytes in UTF-8.
+    """Yield pieces of the text, one line for each record; bytes are UTF-8.
 
     Raises:
         RecordError: a record is damaged.
@@ -82,15 +82,15 @@ def _summary(records: ImageRecords) -> str:
 
 
 def _escaped(value: str) -> str:
-    """What stands between the quotes of a JSON text."""
+    """Return the content of a JSON string without its quotes."""
     return _encode(value)[1:-1]
 
 
-# ---- what is printed of a message: all fields that it has -----------------------------------------------------
+# ---- templates of messages: all present fields ----------------------------------------------------------------
 
 
 def _members(message: Any) -> tuple[Step, ...]:
-    """The fields, each with a comma before it unless it is the first of its object."""
+    """Return steps for all fields, separated by commas."""
     fields = sorted(message.fields, key=lambda field: field.number)
     return tuple(step for field in fields for step in _member(field))
 
@@ -166,7 +166,7 @@ class _Writer:
         }
 
     def section(self, name: str) -> Iterator[str | bytes]:
-        """The lines of a section."""
+        """Yield the lines of a section."""
         records = self._records
         match name:
             case "NS_INFO":

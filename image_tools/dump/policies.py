@@ -1,4 +1,4 @@
-"""Names of storage and erasure coding policies, also those that directories have as extended attributes."""
+"""Names of storage and erasure coding policies, including those in extended attributes of directories."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LENGTH_BYTES = 4
 
 
 def storage_policy_name(number: int) -> str | None:
-    """Name of a storage policy, its number where Hadoop 3.4 has none of that number; None for none set."""
+    """Return the name of a storage policy, or its number if Hadoop 3.4 does not know it; None for no policy."""
     if number <= UNSPECIFIED_POLICY:
         return None
     policy = storage_policy(number)
@@ -24,12 +24,12 @@ def storage_policy_name(number: int) -> str | None:
 
 
 def ec_policy_name(number: int, policies: Mapping[int, str]) -> str | None:
-    """Name of a file's erasure coding policy, its number where the image does not name it; None for -1."""
+    """Return the name of a file's erasure coding policy, or its number if the image has no name; None for -1."""
     return policies.get(number, str(number)) if number >= 0 else None
 
 
 def viewer_policies(inode: pb.INode, names: Names) -> tuple[str, str]:
-    """(storage policy, erasure coding policy) of an inode as Hadoop's viewer prints them: a number, and a name or "-".
+    """Return (storage policy, erasure coding policy) of an inode like Hadoop's viewer: a number, and a name or "-".
 
     Raises:
         RecordError: the string table lacks the name of an attribute.
@@ -42,7 +42,7 @@ def viewer_policies(inode: pb.INode, names: Names) -> tuple[str, str]:
 
 
 def directory_policies(directory: pb.INodeDirectory, names: Names) -> tuple[str | None, str | None]:
-    """(storage policy, erasure coding policy) that are set on a directory.
+    """Return (storage policy, erasure coding policy) set on a directory itself.
 
     Raises:
         RecordError: the string table lacks the name of an attribute.
@@ -52,9 +52,10 @@ def directory_policies(directory: pb.INodeDirectory, names: Names) -> tuple[str 
 
 
 def own_policies(directory: pb.INodeDirectory, names: Names) -> tuple[int, str | None]:
-    """Number of the storage policy that is set on a directory, 0 for none, and name of its erasure coding policy.
+    """Return the id of the storage policy set on a directory, 0 for none, and the name of its erasure coding policy.
 
-    The values are those of BlockStoragePolicySuite (one byte) and FSDirErasureCodingOp (WritableUtils.writeString).
+    The attributes are encoded by BlockStoragePolicySuite (one byte) and FSDirErasureCodingOp
+    (WritableUtils.writeString).
 
     Raises:
         RecordError: the string table lacks the name of an attribute.

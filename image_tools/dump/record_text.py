@@ -1,4 +1,4 @@
-"""Prints the records of a section by a template: kernels do, and Python where one is odd."""
+"""Prints the records of a section with a template: kernels print usual records, Python prints unusual ones."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _NO_PATHS = kernel.Paths(
 
 
 def record_texts(records: ImageRecords, name: str, message: type[M], template: Template) -> Iterator[bytes]:
-    """All records of a section of one kind of record, UTF-8; nothing where there is no such section.
+    """Yield the text of all records of a section with one kind of record, UTF-8; nothing if the section is missing.
 
     Raises:
-        RecordError: a record is damaged, or holds a number that stands for nothing.
+        RecordError: a record is damaged, or contains an unknown number.
     """
     section = records.image.section(name)
     if section is not None and section.size:
@@ -47,13 +47,13 @@ def inode_texts(
     paths: kernel.Paths = _NO_PATHS,
     path_of: Callable[[int, pb.INode], bytes] = lambda _slot, _inode: b"",
 ) -> Iterator[bytes]:
-    """As `record_texts`, of INODE; `records.progress` is told.
+    """Yield the text of INODE like `record_texts`, and report to `records.progress`.
 
     Args:
-        paths, path_of: of an inode by its slot, where a step prints it.
+        paths, path_of: path of an inode by its slot, for steps that print paths.
 
     Raises:
-        RecordError: as there, or the header of the section counts another number of inodes.
+        RecordError: see `record_texts`, or the section's header has another inode count.
     """
     image = records.image
     section = image.section("INODE")
@@ -65,7 +65,7 @@ def inode_texts(
 
 
 def _clean(data: bytes) -> bytes:
-    """The text as Java decodes and encodes it: U+FFFD stands for what is not UTF-8."""
+    """Replace invalid UTF-8 by U+FFFD, like decoding and encoding in Java."""
     if data.isascii():
         return data
     try:
@@ -76,7 +76,7 @@ def _clean(data: bytes) -> bytes:
 
 
 class _Dictionary:
-    """The words that a kernel has asked for; all are forgotten where they become very many."""
+    """The words that a kernel has requested; cleared when they become too many."""
 
     def __init__(self, template: Template) -> None:
         self._kinds = template.kinds
@@ -89,7 +89,7 @@ class _Dictionary:
         self.words = self._table(_FIRST_WORDS)
 
     def learn(self, kind: int, key: int) -> bool:
-        """Have the word of a number; whether there is one. Raises what the template's function does."""
+        """Add the word of a number; return whether a word exists. Propagates errors of the template's function."""
         try:
             word = self._kinds[kind](key & _UINT64)
         except KeyError:
@@ -114,17 +114,17 @@ class _Dictionary:
 
 
 class _RecordText(Generic[M]):
-    """Prints the records of one section.
+    """Printer of the records of one section.
 
-    Its memory is a buffer, which grows to the longest text of a record, and the words that numbers stand for.
+    It uses a buffer, which grows to the longest text of a record, and a dictionary of words for numbers.
 
     Attributes:
-        count: how many there were.
+        count: number of printed records.
 
     Args:
-        message: what the records are.
-        section: its bytes; place: of it, for errors.
-        paths: of inodes, by the number of the record.
+        message: type of the records.
+        section: bytes of the section; place: its location, for errors.
+        paths: paths of inodes, by record number.
     """
 
     def __init__(
@@ -145,14 +145,14 @@ class _RecordText(Generic[M]):
         step: int = 1 << 62,
         progress: Callable[[int], None] | None = None,
     ) -> Iterator[bytes]:
-        """The texts of all records from `start` of the section on, UTF-8.
+        """Yield the texts of all records from offset `start`, UTF-8.
 
         Args:
-            path_of: path of the inode that is a record, of that number.
-            progress: told every `step` records, and at the end, how many there were.
+            path_of: returns the path of the inode with a record number.
+            progress: called with the number of records after every `step` records and at the end.
 
         Raises:
-            RecordError: a record is damaged, or holds a number that stands for nothing.
+            RecordError: a record is damaged, or contains an unknown number.
         """
         pos, at, number, told = start, 0, 0, 0
         section, program, paths = self._section, self._template.program, self._paths

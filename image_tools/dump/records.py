@@ -1,4 +1,4 @@
-"""All records of an image, decoded one after another, section by section (fsimage.proto)."""
+"""Decodes all records of an image one after another, section by section (fsimage.proto)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECTION_ORDER = (
     "SECRET_MANAGER",
     "CACHE_MANAGER",
 )
-"""The order in which a NameNode loads sections, whatever their order in the file."""
+"""The order in which a NameNode loads sections, independent of their order in the file."""
 _NEVER_WRITTEN = "EXTENDED_ACL"
 PROGRESS_STEP = 8192
 _M = TypeVar("_M", bound=Message)
@@ -63,13 +63,14 @@ class Caches(NamedTuple):
 
 
 class ImageRecords:
-    """Decodes the sections of an image in turn, one record at a time; an absent section has no records.
+    """Decoder of the sections of an image, one record at a time; an absent section has no records.
 
-    Every method reads its section from the start and raises RecordError where a record is damaged or missing.
+    Every method reads its section from the start and raises RecordError for a damaged or missing record.
 
     Args:
-        image: opened image.
-        progress: told every `PROGRESS_STEP` inodes, and at the end, how many `inodes` has decoded.
+        image: open image.
+        progress: called by `inodes` with the number of decoded inodes, after every `PROGRESS_STEP` inodes and at the
+            end.
     """
 
     def __init__(self, image: ImageFile, progress: Callable[[int], None] | None = None) -> None:
@@ -86,10 +87,10 @@ class ImageRecords:
         return _Cursor(self.image, "INODE").head(pb.INodeSection())
 
     def inodes(self) -> Iterator[pb.INode]:
-        """Every inode in the order of the file.
+        """Yield every inode in the order of the file.
 
         Raises:
-            RecordError: also where the section's header counts another number of inodes.
+            RecordError: also if the section's header has another inode count.
         """
         cursor = _Cursor(self.image, "INODE")
         cursor.head(pb.INodeSection())
@@ -104,7 +105,7 @@ class ImageRecords:
             self.progress(count)
 
     def check_inode_count(self, found: int) -> None:
-        """Raises RecordError where the header of INODE counts another number of inodes."""
+        """Raise RecordError if the header of INODE has another inode count."""
         expected = self.inode_header().numInodes
         if found != expected:
             text = f"header counts {expected} inodes, found {found}"
@@ -133,7 +134,7 @@ class ImageRecords:
             yield diffs
 
     def located_snapshot_diffs(self, offset: int = 0) -> Iterator[tuple[int, int, FileDiffs | DirectoryDiffs]]:
-        """(offset, end, diffs) for each inode from `offset` of the section on, where a DiffEntry must stand."""
+        """Yield (offset, end, diffs) for each inode from `offset` of the section, the start of a DiffEntry."""
         cursor = _Cursor(self.image, "SNAPSHOT_DIFF", offset)
         for entry in cursor.rest(pb.DiffEntry):
             start, diffs = cursor.offset, self._diffs(cursor, entry)
@@ -164,10 +165,10 @@ def _directory_diff(cursor: _Cursor) -> tuple[pb.DirectoryDiff, list[bytes]]:
 
 
 class _Cursor:
-    """Reads a section's records in turn, each as the message that the caller expects there.
+    """Reader of a section's records, each as the message that the caller expects.
 
     Attributes:
-        offset, end: of the record read last.
+        offset, end: bounds of the last record.
     """
 
     def __init__(self, image: ImageFile, name: str, offset: int = 0) -> None:
@@ -179,7 +180,7 @@ class _Cursor:
             self._records = iter_records(section.data, offset, self._place)
 
     def head(self, absent: _M) -> _M:
-        """The section's first record, `absent` where the section is missing or empty."""
+        """Return the section's first record, `absent` if the section is missing or empty."""
         return absent if self._empty else self.next(type(absent))
 
     def next(self, kind: type[_M]) -> _M:
@@ -191,7 +192,7 @@ class _Cursor:
         return parse_message(kind, record, self._place)
 
     def rest(self, kind: type[_M]) -> Iterator[_M]:
-        """All records that are left; others may be taken by `next` in between."""
+        """Yield all remaining records; `next` may be called in between."""
         if self._empty:
             return
         for record in self._records:

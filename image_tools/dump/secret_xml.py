@@ -11,7 +11,7 @@ from image_tools.dump.xml_text import number, text
 
 
 def secret_manager_section(secrets: Secrets) -> Iterator[str]:
-    """The section; fields that a key or token lacks are left out, dates are in UTC."""
+    """Yield the section without absent fields of keys and tokens; dates are in UTC."""
     header = secrets.header
     yield (
         f"<SecretManagerSection>{number('currentId', signed32(header.currentId))}"

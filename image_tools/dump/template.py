@@ -1,8 +1,8 @@
-"""What is printed of a message, stated once: a kernel prints most records of it, Python those that are odd.
+"""Templates for printing messages: a kernel prints most records, Python prints unusual ones, from the same template.
 
-A template is a list of steps, each of which prints a text or a field. Fields are named as in the schema; `name?` stands
-for a field whose bytes are UTF-8, after a `tell` of it, and `name!`, in Python alone, for one that is true. Steps print
-what Hadoop's viewers do: numbers are signed as in Java, and those that are absent print their default.
+A template is a list of steps, each of which prints a text or a field. Fields have the names of the schema. In
+conditions, `name?` means that the bytes of a field are UTF-8, after a step `tell`; `name!`, only in Python, means that
+a field is true. Steps print like Hadoop's viewers: numbers are signed as in Java, absent numbers print their default.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ __all__ = [
 
 Escape = Callable[[str], str]
 WordOf = Callable[[int], str]
-"""What an unsigned number stands for, ready to be printed; raises RecordError for what stands for nothing."""
+"""Returns the text of an unsigned number; raises RecordError for an unknown number."""
 
 _Printer = Callable[[Any, bytes, list[str]], None]
-"""Prints of a message; takes the path of the inode that it is in, and what was printed before."""
+"""Prints a message; takes the message, the path of its inode, and the texts printed before."""
 ELEMENT = ""
 """The element of a repeated number."""
 _SIZES = {
@@ -72,15 +72,15 @@ _TEXTS = (FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_STRING)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Use the functions below.
+    """A step of a template, created by the functions below.
 
     Attributes:
-        op: of `kernels.text`.
-        field: name of the field; of another one in it.
-        text: that is printed, or between elements.
-        kind: what the number is, for `word`.
-        steps: what is printed of the message or of each element in the field.
-        present, absent: fields that must be there, and that must not.
+        op: operation of `kernels.text`.
+        field: name of the field; inner: name of a field in its messages.
+        text: printed text, or separator of elements.
+        kind: kind of the number, for `word`.
+        steps: steps for the message or for each element in the field.
+        present, absent: fields that must exist, and fields that must not.
     """
 
     op: int
@@ -94,92 +94,92 @@ class Step:
 
 
 def literal(text: str) -> Step:
-    """A text."""
+    """Print a text."""
     return Step(kernel.LITERAL, text=text)
 
 
 def put_number(field: str = ELEMENT) -> Step:
-    """A number, or the element itself."""
+    """Print a number, or the element itself."""
     return Step(kernel.NUMBER, field)
 
 
 def put_data(field: str, form: int = kernel.DATA) -> Step:
-    """Bytes or a string: escaped, with U+FFFD for what is not UTF-8; or `HEX` or `BASE64` of `kernels.text`."""
+    """Print bytes or a string: escaped, with U+FFFD for invalid UTF-8; or as `HEX` or `BASE64` of `kernels.text`."""
     return Step(form, field)
 
 
 def put_word(kind: str, field: str = ELEMENT) -> Step:
-    """What a number stands for; "" as kind is the name of an enumeration's value."""
+    """Print the word for a number; for kind "" the name of an enumeration's value."""
     return Step(kernel.WORD, field, kind=kind)
 
 
 def put_date(field: str) -> Step:
-    """Milliseconds as minutes in the process's time zone; as number 0 where there is no such field."""
+    """Print milliseconds as a time to the minute in the process's time zone; 0 for an absent field."""
     return Step(kernel.DATE, field)
 
 
 def put_count(field: str) -> Step:
-    """How many messages there are."""
+    """Print the number of messages."""
     return Step(kernel.COUNT, field)
 
 
 def put_total(field: str, inner: str) -> Step:
-    """Sum of a field of all messages."""
+    """Print the sum of a field over all messages."""
     return Step(kernel.TOTAL, field, inner)
 
 
 def put_path(field: str) -> Step:
-    """Path of an inode, which has its name in a field."""
+    """Print the path of an inode, whose name is in a field."""
     return Step(kernel.PATH, field)
 
 
 def separate() -> Step:
-    """A comma, but not behind an opening bracket."""
+    """Print a comma unless an opening bracket precedes."""
     return Step(kernel.SEPARATE)
 
 
 def tell(field: str) -> Step:
-    """See whether a field's bytes are UTF-8."""
+    """Determine whether a field's bytes are UTF-8, for conditions `name?`."""
     return Step(kernel.TELL, field)
 
 
 def inside(field: str, *steps: Step) -> Step:
-    """What is printed of the message in a field, nothing where there is none."""
+    """Print the message in a field, nothing if it is absent."""
     return replace(Step(kernel.INSIDE, field, steps=steps), present=frozenset([field]))
 
 
 def always_inside(field: str, *steps: Step) -> Step:
-    """As `inside`, with every field's default where there is no message; in Python alone."""
+    """Print the message in a field, with default values if it is absent; only in Python."""
     return Step(kernel.INSIDE, field, steps=steps)
 
 
 def each(field: str, *steps: Step, between: str = "") -> Step:
-    """What is printed of each element of a repeated field."""
+    """Print each element of a repeated field."""
     return replace(Step(kernel.EACH, field, text=between, steps=steps), present=frozenset([field]))
 
 
 def when(*steps: Step, present: Iterable[str] = (), absent: Iterable[str] = ()) -> tuple[Step, ...]:
-    """Steps for messages that have some fields and lack others."""
+    """Add conditions to steps: fields that must exist, and fields that must not."""
     there, lacking = frozenset(present), frozenset(absent)
     return tuple(replace(step, present=step.present | there, absent=step.absent | lacking) for step in steps)
 
 
 CHECKED_FEATURES = (inside("acl", each("entries")), inside("xAttrs", each("xAttrs")))
-"""For templates that print neither: a damaged record is one all the same."""
+"""Steps for templates without ACLs and xattrs, which detect damaged records."""
 CHECKED_QUOTAS = inside("typeQuotas", each("quotas"))
-"""The same, of directories."""
+"""Steps for templates without type quotas, which detect damaged records."""
 
 
 class Template:
-    """A template, compiled.
+    """A compiled template.
 
     Attributes:
-        kinds: the kinds of words, in the order of their numbers in `program`.
+        kinds: functions for kinds of words, by their number in `program`.
 
     Args:
-        message: of the records.
-        escape: of texts; it works on each character by itself.
-        words: by kind; names of enumerations need none.
+        message: type of the records.
+        escape: escapes texts, each character independently.
+        words: functions by kind, except for enumerations.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class Template:
 
     @functools.cached_property
     def program(self) -> Program:
-        """For the kernel; messages may lie in each other twice, and once more in a repeated field."""
+        """The program for the kernel; messages may be nested twice, and once more in a repeated field."""
         self._add(self._steps, self._shapes[0], 0)
         return self._program()
 
@@ -284,10 +284,10 @@ class Template:
     # ---- in Python -----------------------------------------------------------------------------------------
 
     def render(self, message: Message, path: bytes = b"") -> str:
-        """What the steps print of a message; `path` is that of the inode which it is.
+        """Print a message; `path` is the path of the inode.
 
         Raises:
-            RecordError: a number stands for nothing.
+            RecordError: a number is unknown.
         """
         out: list[str] = []
         self._print(message, path, out)
@@ -298,7 +298,7 @@ class Template:
         return self._printer_of(self._steps, self._shapes[0])
 
     def _printer_of(self, steps: Iterable[Step], message: Any) -> _Printer:
-        """Prints steps; those in a row with the same conditions are looked at together."""
+        """Return a printer of steps; conditions of adjacent steps are tested once."""
         groups = [
             (
                 tuple(_presence(message, name) for name in present),
@@ -333,7 +333,7 @@ class Template:
             case kernel.PATH:
                 return lambda _value, path, out: out.append(self._escape(java_text(path)))
         field = message if isinstance(message, FieldDescriptor) else message.fields_by_name[step.field]
-        # an element is the value itself
+        # An element is the value itself.
         get: Callable[[Any], Any] = _itself if field is message else operator.attrgetter(field.name)
         if step.op == kernel.INSIDE:
             inner = self._printer_of(step.steps, field.message_type)
@@ -344,7 +344,7 @@ class Template:
         return lambda value, _path, out: out.append(word(get(value)))
 
     def _word(self, step: Step, field: Any) -> Callable[[Any], str]:
-        """What a step prints of the value of a field."""
+        """Return the function that formats the value of a field for a step."""
         match step.op:
             case kernel.NUMBER if field.type in _SIGNED:
                 return str
@@ -387,7 +387,7 @@ def _repeated(get: Callable[[Any], Any], inner: _Printer, between: str) -> _Prin
 
 
 def _presence(message: Any, name: str) -> Callable[[Any], bool]:
-    """Whether a message has a field."""
+    """Return a test for a field of a message."""
     if name.endswith("!"):
         return operator.attrgetter(name[:-1])
     if name.endswith("?"):
@@ -399,7 +399,7 @@ def _presence(message: Any, name: str) -> Callable[[Any], bool]:
 
 
 def _joined(steps: Iterable[Step]) -> Iterator[Step]:
-    """The same steps, texts in a row as one."""
+    """Combine adjacent texts of steps."""
     waiting: Step | None = None
     for step in steps:
         inner = replace(step, steps=tuple(_joined(step.steps)))

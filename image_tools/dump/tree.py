@@ -1,4 +1,4 @@
-"""Where each inode of an image is: arrays of ids, record offsets and parents, and paths made of them."""
+"""The tree of an image: arrays of ids, record offsets and parents, and paths computed from them."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _Ids = npt.NDArray[np.int64]
 
 
 class ImageTree:
-    """The current tree of an image in 24 bytes an inode; references are followed, snapshots are not.
+    """The current tree of an image in 24 bytes for each inode; follows references, ignores snapshots.
 
-    An inode that only snapshots hold has no parent here, or one that is not below the root.
+    An inode only in snapshots has no parent, or a parent outside the tree.
 
     Attributes:
-        ids: of all inodes, ascending.
-        offsets: of each inode's delimited record in the INODE section, as `ids`.
-        parents: inode id of the directory each is in, 0 where it is in none, as `ids`.
-        strays: rows of (directory, child) for entries whose child has no record or is in another directory too.
+        ids: ids of all inodes, ascending.
+        offsets: offset of each inode's delimited record in the INODE section, as `ids`.
+        parents: inode id of each parent, 0 for none, as `ids`.
+        strays: rows of (directory, child) for entries whose child has no record or also is in another directory.
 
     Raises:
-        RecordError: INODE, INODE_DIR or INODE_REFERENCE is damaged, or two records have one id.
+        RecordError: INODE, INODE_DIR or INODE_REFERENCE is damaged, or two records have the same id.
     """
 
     def __init__(self, records: ImageRecords) -> None:
@@ -48,11 +48,11 @@ class ImageTree:
         self.parents, self.strays = self._place(directories, children)
 
     def position(self, inode_id: int) -> int:
-        """Where an inode stands in the arrays, -1 for none of that id."""
+        """Return the position of an inode in the arrays, -1 if missing."""
         return int(find_id(self.ids, inode_id))
 
     def inode(self, position: int) -> pb.INode:
-        """The decoded record of the inode at a position of the arrays.
+        """Return the decoded record of the inode at a position of the arrays.
 
         Raises:
             RecordError: the record is damaged.
@@ -61,7 +61,7 @@ class ImageTree:
         return parse_message(pb.INode, read_record(self._inodes.data, int(self.offsets[position]), place), place)
 
     def record_bounds(self) -> tuple[_Ids, _Ids]:
-        """Offsets in `inode_buffer` where each record starts and ends, as `ids`."""
+        """Return the start and the end of each record in `inode_buffer`, as `ids`."""
         order = np.argsort(self.offsets, kind="stable")
         ends = np.empty_like(self.offsets)
         ends[order] = np.append(self.offsets[order[1:]], self._inodes.size)
@@ -73,7 +73,7 @@ class ImageTree:
         return self._inodes
 
     def path(self, inode_id: int) -> bytes | None:
-        """Path in the current tree, such as `/a/b`; None for an inode that is not in it.
+        """Return the path in the current tree, such as `/a/b`; None for an inode outside the tree.
 
         Raises:
             RecordError: directories contain each other.
@@ -87,7 +87,7 @@ class ImageTree:
         return None if directory is None else directory + b"/" + self.inode(position).name
 
     def directory_path(self, directory_id: int) -> bytes | None:
-        """`path` of a directory without the slash at its end, so b"" for the root; 0 is in no tree.
+        """Return the path of a directory without trailing slash, b"" for the root; None for directory 0.
 
         Raises:
             RecordError: directories contain each other, or the path has more than 128 KiB.
@@ -130,7 +130,7 @@ class ImageTree:
         return ordered, offsets[order]
 
     def _entries(self, references: _Ids) -> tuple[_Ids, _Ids]:
-        """(directory, child) of every entry of INODE_DIR, referenced children by the inode they refer to."""
+        """Return (directory, child) of every entry of INODE_DIR; references are resolved to inodes."""
         buffer, place = _section(self._image, "INODE_DIR"), self._image.place("INODE_DIR")
         parents, offsets = self._scan_directories(buffer)
         counts = np.empty((parents.size, 2), np.int64)

@@ -1,4 +1,4 @@
-"""Single values of records as Java code sees them: signed numbers, text, dates, names for serials."""
+"""Values of records as in Java: signed numbers, text, dates, and names for serials."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _ODD_IN_CSV = frozenset(',"\r\n')
 
 
 def signed64(value: int) -> int:
-    """An unsigned 64-bit field as the Java long it stands for."""
+    """Convert an unsigned 64-bit field to a Java long."""
     return value - (1 << 64) if value >> 63 else value
 
 
 def signed32(value: int) -> int:
-    """An unsigned 32-bit field as the Java int it stands for."""
+    """Convert an unsigned 32-bit field to a Java int."""
     return value - (1 << 32) if value >> 31 else value
 
 
 def java_text(value: str | bytes) -> str:
-    """Text of a string or bytes field as Java decodes it: U+FFFD stands for what is not UTF-8."""
+    """Decode a string or bytes field like Java, with U+FFFD for invalid UTF-8."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if value.isascii():
@@ -34,7 +34,7 @@ def java_text(value: str | bytes) -> str:
 
 
 def csv_text(text: str) -> str:
-    """In quotes where a comma, a quote or the end of a line would confuse a reader of CSV; line ends as %x0A."""
+    """Quote a text with commas, quotes or line ends for CSV; line ends become %x0A."""
     if _ODD_IN_CSV.isdisjoint(text):
         return text
     quoted = '"' + text.replace('"', '""') + '"'
@@ -42,12 +42,12 @@ def csv_text(text: str) -> str:
 
 
 def rwx(permission: int) -> str:
-    """FsAction 0..7 as `ls` shows it."""
+    """Format FsAction 0..7 like `ls`."""
     return _SYMBOLS[permission & 7]
 
 
 def mode_symbols(mode: int) -> str:
-    """Nine characters for mode bits, the last one t or T with the sticky bit (FsPermission.toString)."""
+    """Format mode bits as nine characters, the last one t or T with the sticky bit (FsPermission.toString)."""
     text = rwx(mode >> 6) + rwx(mode >> 3) + rwx(mode)
     if mode & _STICKY:
         return text[:-1] + ("t" if mode & 1 else "T")
@@ -55,26 +55,26 @@ def mode_symbols(mode: int) -> str:
 
 
 def local_minutes(millis: int) -> str:
-    """`yyyy-MM-dd HH:mm` of milliseconds since 1970 in the process's time zone."""
+    """Format milliseconds since 1970 as `yyyy-MM-dd HH:mm` in the process's time zone."""
     at = time.localtime(millis // 1000)
     return f"{_date(at)} {at.tm_hour:02d}:{at.tm_min:02d}"
 
 
 def utc_millis(millis: int) -> str:
-    """`yyyy-MM-ddTHH:mm:ss.SSS` of milliseconds since 1970, in UTC."""
+    """Format milliseconds since 1970 as `yyyy-MM-ddTHH:mm:ss.SSS` in UTC."""
     seconds, rest = divmod(millis, 1000)
     at = time.gmtime(seconds)
     return f"{_date(at)}T{at.tm_hour:02d}:{at.tm_min:02d}:{at.tm_sec:02d}.{rest:03d}"
 
 
 def _date(at: time.struct_time) -> str:
-    # Java counts years within their era, so 0 is the year 1 before it.
+    # Java counts years within their era: 0 is the year 1 BC.
     year = at.tm_year if at.tm_year > 0 else 1 - at.tm_year
     return f"{year:04d}-{at.tm_mon:02d}-{at.tm_mday:02d}"
 
 
 class Owner(NamedTuple):
-    """A permission with names; `user` and `group` are None for serial 0, `mode` are the 16 mode bits."""
+    """A permission with names; `user` and `group` are None for serial 0, `mode` has 16 bits."""
 
     user: str | None
     group: str | None
@@ -82,9 +82,9 @@ class Owner(NamedTuple):
 
 
 class Names:
-    """Decodes the packed fields that refer to the string table.
+    """Decoder of packed fields that refer to the string table.
 
-    Methods raise RecordError for a serial that the table does not have.
+    Methods raise RecordError for a serial that is missing in the table.
     """
 
     def __init__(self, table: StringTable) -> None:
@@ -92,7 +92,7 @@ class Names:
         self._owners: dict[int, Owner] = {}
 
     def owner(self, permission: int) -> Owner:
-        """User, group and mode of a fixed64 permission."""
+        """Return user, group and mode of a fixed64 permission."""
         known = self._owners.get(permission)
         if known is None:
             packed = unpack_permission(permission)
@@ -104,7 +104,7 @@ class Names:
         return known
 
     def acl_entry(self, packed: int) -> str:
-        """An ACL entry in the text of `hdfs dfs -getfacl`, e.g. `default:user:erin:r-x`."""
+        """Format an ACL entry like `hdfs dfs -getfacl`, e.g. `default:user:erin:r-x`."""
         entry = unpack_acl_entry(packed)
         name = None
         if entry.type in (AclType.USER, AclType.GROUP):
@@ -114,6 +114,6 @@ class Names:
         return f"{scope}{entry.type.name.lower()}:{name or ''}:{rwx(entry.permission)}"
 
     def xattr(self, packed: int) -> tuple[str, str | None]:
-        """Namespace, such as USER, and name of an extended attribute."""
+        """Return namespace, such as USER, and name of an extended attribute."""
         entry = unpack_xattr_name(packed)
         return entry.namespace.name, self._table.lookup(entry.name, StringKind.XATTR)

@@ -14,33 +14,33 @@ from image_tools.dump.xml_release3 import Release3Xml
 
 
 class XmlForm(Enum):
-    """Whose OfflineImageViewer prints it: 2.7 leaves out ACLs, xattrs, secrets, snapshot copies and more."""
+    """Release of the OfflineImageViewer; 2.7 omits ACLs, xattrs, secrets, snapshot copies and more."""
 
     RELEASE_2 = "2.7"
     RELEASE_3 = "3.x"
 
 
 def form_of(layout_version: int) -> XmlForm:
-    """The form of the viewer that came with the release which wrote the image."""
+    """Return the form of the release that wrote the image."""
     return XmlForm.RELEASE_3 if supports(LayoutVersion.ERASURE_CODING, layout_version) else XmlForm.RELEASE_2
 
 
 RELEASES_3 = tuple(version for version in RELEASES if version.startswith("3."))
-"""Releases whose viewers print the form of 3.x, each with its own revision."""
+"""Releases with the form of 3.x; each prints its own source revision."""
 
 
 def dump_xml(
     records: ImageRecords, form: XmlForm | None = None, *, release: Release = HADOOP_3
 ) -> Iterator[str | bytes]:
-    """Pieces of the document, bytes in UTF-8; sections in the order of their loading, records in the order of the file.
+    """Yield pieces of the document, bytes in UTF-8; sections in loading order, records in the order of the file.
 
     Args:
-        records: of the image.
-        form: None is the one of the image's layout version.
-        release: whose revision the form of 3.x names.
+        records: records of the image.
+        form: form of the document, None for that of the image's layout version.
+        release: release whose revision the form of 3.x contains.
 
     Raises:
-        RecordError: a record is damaged, or names a string the table does not have.
+        RecordError: a record is damaged, or refers to a string that is missing in the table.
     """
     image = records.image
     names = Names(image.string_table())

@@ -1,4 +1,4 @@
-"""Elements that the XML dumps of Hadoop 2.7 and 3.x have in common (PBImageXmlWriter)."""
+"""Elements that the XML dumps of Hadoop 2.7 and 3.x share (PBImageXmlWriter)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from image_tools.dump.xml_text import number, text
 
 
 def number_steps(tag: str, field: str) -> tuple[Step, ...]:
-    """An element with a number."""
+    """Return steps for an element with a number."""
     return literal(f"<{tag}>"), put_number(field), literal(f"</{tag}>")
 
 
 def text_steps(tag: str, field: str) -> tuple[Step, ...]:
-    """An element with text."""
+    """Return steps for an element with text."""
     return literal(f"<{tag}>"), put_data(field), literal(f"</{tag}>")
 
 
 def word_steps(tag: str, kind: str, field: str = "") -> tuple[Step, ...]:
-    """An element with what a number stands for."""
+    """Return steps for an element with the word for a number."""
     return literal(f"<{tag}>"), put_word(kind, field), literal(f"</{tag}>")
 
 
@@ -45,10 +45,10 @@ UNDER_CONSTRUCTION = inside(
     *text_steps("clientMachine", "clientMachine"),
     literal("</file-under-construction>\n"),
 )
-"""Who writes an open file."""
+"""The client that writes an open file."""
 
 QUOTAS = when(*number_steps("nsquota", "nsQuota"), *number_steps("dsquota", "dsQuota"), present=["nsQuota", "dsQuota"])
-"""Both quotas of a directory, only where it has both."""
+"""Both quotas of a directory, only if both are present."""
 
 REFERENCE = (
     literal("<ref>"),
@@ -58,14 +58,14 @@ REFERENCE = (
     *number_steps("lastSnapshotId", "lastSnapshotId"),
     literal("</ref>\n"),
 )
-"""One INODE_REFERENCE record; absent numbers print as 0."""
+"""A record of INODE_REFERENCE; absent numbers print as 0."""
 
 OPEN_FILE = (literal("<inode>"), *number_steps("id", "inodeId"), *text_steps("path", "fullPath"), literal("</inode>\n"))
-"""One record of FILES_UNDERCONSTRUCTION."""
+"""A record of FILES_UNDERCONSTRUCTION."""
 
 
 def inode_steps(file: tuple[Step, ...], directory: tuple[Step, ...], symlink: tuple[Step, ...]) -> tuple[Step, ...]:
-    """An inode, with what is printed of each kind."""
+    """Return steps for an inode from the steps of each kind."""
     return (
         *number_steps("id", "id"),
         *word_steps("type", "", "type"),
@@ -77,7 +77,7 @@ def inode_steps(file: tuple[Step, ...], directory: tuple[Step, ...], symlink: tu
 
 
 def entry_steps(child: str, reference: str) -> tuple[Step, ...]:
-    """A directory with its children, in elements of these names."""
+    """Return steps for a directory with its children, in elements of these names."""
     return (
         literal("<directory>"),
         *number_steps("parent", "parent"),
@@ -88,7 +88,7 @@ def entry_steps(child: str, reference: str) -> tuple[Step, ...]:
 
 
 def snapshottable_element(header: pb.SnapshotSection) -> str:
-    """The snapshottable directories, nothing where there are none."""
+    """Return the snapshottable directories, "" if there are none."""
     if not header.snapshottableDir:
         return ""
     directories = "".join([number("dir", signed64(inode_id)) for inode_id in header.snapshottableDir])
@@ -96,12 +96,12 @@ def snapshottable_element(header: pb.SnapshotSection) -> str:
 
 
 def created_element(name: bytes) -> str:
-    """One entry of a created list."""
+    """Return an entry of a created list."""
     return f"<created>{text('name', name)}</created>\n"
 
 
 def pool_element(pool: pb.CachePoolInfoProto) -> str:
-    """One cache pool."""
+    """Return a cache pool."""
     return (
         f"<pool>{text('poolName', pool.poolName)}{text('ownerName', pool.ownerName)}"
         f"{text('groupName', pool.groupName)}{number('mode', pool.mode)}{number('limit', pool.limit)}"
@@ -110,7 +110,7 @@ def pool_element(pool: pb.CachePoolInfoProto) -> str:
 
 
 def directive_element(directive: pb.CacheDirectiveInfoProto, relative: str) -> str:
-    """One cache directive; `relative` is the element that says what kind of expiration it has."""
+    """Return a cache directive; `relative` is the element for the kind of expiration."""
     return (
         f"<directive>{number('id', directive.id)}{text('path', directive.path)}"
         f"{number('replication', signed32(directive.replication))}{text('pool', directive.pool)}"

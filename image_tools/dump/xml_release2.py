@@ -1,4 +1,4 @@
-"""The XML that the OfflineImageViewer of Hadoop 2.7 prints, section by section (PBImageXmlWriter)."""
+"""The XML of the OfflineImageViewer of Hadoop 2.7, section by section (PBImageXmlWriter)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _INODE = (literal("<inode>"), *inode_steps(_FILE, _DIRECTORY, _SYMLINK), literal
 
 
 class Release2Xml:
-    """Pieces of the document; an image of another release prints what this form has a place for."""
+    """Writer of the document; content of other releases that this form lacks is omitted."""
 
     def __init__(self, records: ImageRecords, names: Names) -> None:
         self._records = records
@@ -63,11 +63,11 @@ class Release2Xml:
         self._words = {"permission": permission}
 
     def head(self) -> Iterator[str]:
-        """What stands before the first section."""
+        """Yield the part before the first section."""
         yield from ()
 
     def section(self, name: str) -> Iterator[str | bytes]:
-        """The XML of a section of the image."""
+        """Yield the XML of a section of the image."""
         match name:
             case "NS_INFO":
                 yield self._ns_info()

@@ -1,4 +1,4 @@
-"""The XML that the OfflineImageViewer of Hadoop 3.x prints, section by section (PBImageXmlWriter)."""
+"""The XML of the OfflineImageViewer of Hadoop 3.x, section by section (PBImageXmlWriter)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _FEATURES = (
 )
 """Extended attributes, then ACL entries."""
 _FILE = (
-    # a striped file has one copy of its blocks
+    # A striped file has one replica of its blocks.
     *when(literal("<replication>1</replication>"), present=["erasureCodingPolicyID"]),
     *when(*number_steps("replication", "replication"), absent=["erasureCodingPolicyID"]),
     *number_steps("mtime", "modificationTime"),
@@ -122,7 +122,7 @@ _FILE_DIFF = (
     *number_steps("size", "fileSize"),
     *text_steps("name", "name"),
     literal("<snapshotCopy>"),
-    # Hadoop prints the copy of a diff without one too, with every field's default
+    # Hadoop also prints an absent copy, with default values.
     always_inside("snapshotCopy", *_FILE),
     literal("</snapshotCopy>\n"),
     *BLOCKS,
@@ -144,14 +144,14 @@ _DIRECTORY_DIFF = (
     each("deletedINode", *number_steps("deletedInode", "")),
     each("deletedINodeRef", *number_steps("deletedInoderef", "")),
 )
-"""What stands before the created list; its entries are records of their own."""
+"""The part before the created list, whose entries are separate records."""
 
 
 class Release3Xml:
-    """Pieces of the document.
+    """Writer of the document.
 
     Args:
-        revision: the source revision of the viewer's release.
+        revision: source revision of the viewer's release.
     """
 
     def __init__(self, records: ImageRecords, names: Names, revision: str = HADOOP_3.revision) -> None:
@@ -174,7 +174,7 @@ class Release3Xml:
         }
 
     def head(self) -> Iterator[str]:
-        """What stands before the first section."""
+        """Yield the part before the first section."""
         summary = self._records.image.summary
         yield (
             f"<version>{number('layoutVersion', self._records.image.layout_version)}"
@@ -182,7 +182,7 @@ class Release3Xml:
         )
 
     def section(self, name: str) -> Iterator[str | bytes]:
-        """The XML of a section of the image."""
+        """Yield the XML of a section of the image."""
         match name:
             case "NS_INFO":
                 yield self._ns_info()

@@ -1,4 +1,4 @@
-"""Elements of Hadoop's XML dumps: which characters are escaped, and how (XMLUtils.mangleXmlString)."""
+"""Elements of Hadoop's XML dumps, with the escapes of XMLUtils.mangleXmlString."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def escaped(value: str) -> str:
-    """What XML cannot hold, and the backslash, as `\\hhhh;`."""
+    """Escape characters that XML does not allow, and the backslash, as `\\hhhh;`."""
     return _ODD.sub(_escape, value)
 
 
 def text(tag: str, value: str | bytes) -> str:
-    """An element with text."""
+    """Return an element with text."""
     return f"<{tag}>{escaped(java_text(value))}</{tag}>"
 
 
 def number(tag: str, value: int) -> str:
-    """An element with a number."""
+    """Return an element with a number."""
     return f"<{tag}>{value}</{tag}>"

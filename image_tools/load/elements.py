@@ -1,4 +1,6 @@
-"""Elements of the XML of an image: their numbers and texts, each of which has to be read (XMLUtils.Stanza)."""
+"""Elements of the XML of an image: access to their numbers and texts, and detection of unread elements
+(XMLUtils.Stanza).
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,16 @@ _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)\.(\d{3})")
 
 
 class ImageTextError(ImageFormatError):
-    """XML that is no dump of an image, or holds an element that no image has a place for."""
+    """XML that is not the dump of an image, or has an element that an image cannot represent."""
 
-    default_hint = "Dump the image again: `checkpointer image dump --release 3.x`, or `hdfs oiv -p XML` of Hadoop 3."
+    default_hint = "Repeat the dump: `checkpointer image dump --release 3.x`, or `hdfs oiv -p XML` of Hadoop 3."
 
 
 class Fields:
-    """The inner elements of an element, by their names; what was not asked for is a fault.
+    """The inner elements of an element, by name; an element that was never read is an error.
 
     Attributes:
-        tag: of the element.
+        tag: name of the element.
     """
 
     def __init__(self, element: ElementTree.Element) -> None:
@@ -36,18 +38,18 @@ class Fields:
         return tag in self._left
 
     def each(self, tag: str) -> Iterator[Fields]:
-        """The elements of that name."""
+        """Return the elements with this name."""
         return map(Fields, self._left.pop(tag, []))
 
     def inner(self, tag: str) -> Fields | None:
-        """The only element of that name; None for none."""
+        """Return the only element with this name; None if absent."""
         found = self._left.pop(tag, [])
         if len(found) > 1:
             raise ImageTextError(f"<{self.tag}> has {len(found)} elements <{tag}>")
         return Fields(found[0]) if found else None
 
     def texts(self, tag: str) -> list[str]:
-        """The texts of the elements of that name, as they were before they were escaped."""
+        """Return the unescaped texts of the elements with this name."""
         return [_unescaped(each.text or "") for each in self._left.pop(tag, [])]
 
     def text(self, tag: str, default: str | None = None) -> str:
@@ -55,15 +57,15 @@ class Fields:
         if not found and default is not None:
             return default
         if len(found) != 1:
-            raise ImageTextError(f"<{self.tag}> has {len(found)} elements <{tag}> where one has to be")
+            raise ImageTextError(f"<{self.tag}> has {len(found)} elements <{tag}>, expected one")
         return found[0]
 
     def name(self, tag: str) -> bytes:
-        """A text as the bytes of a name."""
+        """Return a text as the bytes of a name."""
         return self.text(tag).encode("utf-8", "surrogatepass")
 
     def numbers(self, tag: str, bits: int = 64) -> list[int]:
-        """Numbers as an unsigned field of so many bits holds them."""
+        """Return numbers in the form of an unsigned field of `bits` bits."""
         return [self._number(tag, text, bits) for text in self.texts(tag)]
 
     def number(self, tag: str, bits: int = 64, default: int | None = None) -> int:
@@ -72,31 +74,31 @@ class Fields:
         return self._number(tag, self.text(tag), bits)
 
     def signed(self, tag: str) -> int:
-        """A number as a signed field holds it."""
+        """Return a number in the form of a signed field."""
         value = self.number(tag)
         return value - (1 << 64) if value >> 63 else value
 
     def date(self, tag: str) -> int:
-        """Milliseconds since 1970 of a date in UTC."""
+        """Return a date in UTC as milliseconds since 1970."""
         text = self.text(tag)
         match = _DATE.fullmatch(text)
         if match is None:
-            raise ImageTextError(f"<{tag}> of <{self.tag}> is {text!r}, which is no date")
+            raise ImageTextError(f"<{tag}> of <{self.tag}> is {text!r}, which is not a date")
         year, month, day, hour, minute, second, millis = map(int, match.groups())
         return timegm((year, month, day, hour, minute, second)) * 1000 + millis
 
     def flag(self, tag: str) -> bool:
-        """Whether there is an element of that name, which is empty."""
+        """Return whether an empty element with this name exists."""
         return bool(self.texts(tag))
 
     def finish(self) -> None:
-        """Refuse what nobody asked for.
+        """Refuse elements that were not read.
 
         Raises:
-            ImageTextError: an element is left.
+            ImageTextError: an element was not read.
         """
         if self._left:
-            raise ImageTextError(f"<{self.tag}> has an element <{next(iter(self._left))}>, which is unknown here")
+            raise ImageTextError(f"<{self.tag}> has an unknown element <{next(iter(self._left))}>")
 
     def _number(self, tag: str, text: str, bits: int) -> int:
         try:
@@ -104,10 +106,10 @@ class Fields:
         except ValueError:
             value = 1 << 64
         if not -(1 << (bits - 1)) <= value < 1 << bits:
-            raise ImageTextError(f"<{tag}> of <{self.tag}> is {text[:40]!r}, which is no number of {bits} bits")
+            raise ImageTextError(f"<{tag}> of <{self.tag}> is {text[:40]!r}, which is not a number of {bits} bits")
         return value & ((1 << bits) - 1)
 
 
 def _unescaped(text: str) -> str:
-    """The text that `escaped` of the dump made this of."""
+    """Reverse `escaped` of the dump."""
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)

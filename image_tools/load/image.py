@@ -1,4 +1,4 @@
-"""Writes an image from a document: a section as its element ends, the string table and the header when all are read."""
+"""Writes an image from its XML: streams the sections, then writes NS_INFO and the string table at the end."""
 
 from __future__ import annotations
 
@@ -23,28 +23,27 @@ _Event = tuple[str, ElementTree.Element]
 
 
 def load_image(source: BinaryIO, sink: Sink, codec: str = "", report: Callable[[int], None] = lambda _: None) -> int:
-    """Write the image that `source` is the XML of, and return its transaction id.
+    """Write the image with the XML `source`; return its transaction id.
 
-    An image has more than its XML: the time at which a rolling upgrade began is lost, and the last block group that
-    was allocated becomes the highest one of a file.
+    The XML lacks the start of a rolling upgrade, and the last allocated block group becomes the highest one of a file.
 
     Args:
         codec: class name of the compression codec, "" for none.
-        report: told how many inodes were written.
+        report: called with the number of written inodes.
 
     Raises:
-        ImageTextError: it is no XML of an image of Hadoop 3, or holds what no image has a place for.
+        ImageTextError: the XML is not that of an image of Hadoop 3, or has content that an image cannot represent.
     """
     try:
         return _Document(source, sink, codec, report).load()
     except ElementTree.ParseError as fault:
         raise ImageTextError(f"the document is not well-formed: {fault}") from fault
     except (LookupError, ValueError) as fault:
-        raise ImageTextError(f"a value is none of its kind: {fault}") from fault
+        raise ImageTextError(f"a value is invalid: {fault}") from fault
 
 
 class _Unchanged:
-    """A document whose carriage returns stay: Hadoop prints them as they are, and XML makes line feeds of them."""
+    """A stream that keeps carriage returns: Hadoop prints them unescaped, and an XML parser would replace them."""
 
     def __init__(self, source: BinaryIO) -> None:
         self._source = source
@@ -54,7 +53,7 @@ class _Unchanged:
 
 
 class _Document:
-    """The sections in the order in which a NameNode loads them; those of one element each are written at the end."""
+    """Reader of the document and writer of the image; sections are written in loading order."""
 
     def __init__(self, source: BinaryIO, sink: Sink, codec: str, report: Callable[[int], None]) -> None:
         self._events: Iterator[_Event] = ElementTree.iterparse(_Unchanged(source), events=("start", "end"))
@@ -89,18 +88,18 @@ class _Document:
     def _next(self) -> _Event:
         found = next(self._events, None)
         if found is None:
-            raise ImageTextError("the document ends before its root does")
+            raise ImageTextError("the document ends before its root element")
         return found
 
     def _whole(self, element: ElementTree.Element) -> Fields:
-        """An element that has begun, when it has ended."""
+        """Read an element to its end."""
         while True:
             event, found = self._next()
             if event == "end" and found is element:
                 return Fields(element)
 
     def _records(self, section: ElementTree.Element) -> Iterator[Fields]:
-        """The inner elements of a section, each when it has ended, and forgotten then."""
+        """Yield the inner elements of a section, each at its end, and release them."""
         while (found := self._next())[0] == "start":
             yield self._whole(found[1])
             section.clear()
@@ -108,12 +107,12 @@ class _Document:
     def _version(self) -> int:
         event, element = self._next()
         if event != "start" or element.tag != "version":
-            raise ImageTextError("the document has no <version>: it is not that of a viewer of Hadoop 3")
+            raise ImageTextError("the document has no <version>: it is not from a viewer of Hadoop 3")
         fields = self._whole(element)
         layout = int(fields.text("layoutVersion"))
         if not NEWEST_LAYOUT <= layout <= MIN_MERGE_LAYOUT:
             known = f"{MIN_MERGE_LAYOUT.value} to {NEWEST_LAYOUT.value}"
-            raise ImageTextError(f"the layout version {layout} is none from {known}")
+            raise ImageTextError(f"the layout version {layout} is outside {known}")
         fields.text("onDiskVersion")
         fields.text("oivRevision", "")
         fields.finish()
@@ -134,7 +133,7 @@ class _Document:
             "CacheManagerSection": ("CACHE_MANAGER", self._caches),
         }
         if element.tag not in readers:
-            raise ImageTextError(f"a section <{element.tag}> is unknown here")
+            raise ImageTextError(f"the section <{element.tag}> is unknown")
         name, read = readers[element.tag]
         if name in self._sections:
             raise ImageTextError(f"the document has two sections <{element.tag}>")
@@ -172,12 +171,12 @@ class _Document:
             count += 1
             self._report(count)
         if count != header.numInodes:
-            raise ImageTextError(f"<INodeSection> counts {header.numInodes} inodes and has {count}")
+            raise ImageTextError(f"<INodeSection> counts {header.numInodes} inodes but has {count}")
 
     def _with_head(
         self, section: ElementTree.Element, tags: tuple[str, ...]
     ) -> Iterator[tuple[Fields | None, list[str]]]:
-        """None and the texts of the first elements, which have these names; then each further element."""
+        """Yield None with the texts of the first elements, which must have these names, then each further element."""
         texts = []
         for tag in tags:
             event, element = self._next()
@@ -234,7 +233,7 @@ class _Document:
             kind = fields.tag
             of_file = kind == "fileDiffEntry"
             if not of_file and kind != "dirDiffEntry":
-                raise ImageTextError(f"<SnapshotDiffSection> has an element <{kind}>, which is unknown here")
+                raise ImageTextError(f"<SnapshotDiffSection> has an unknown element <{kind}>")
             entry = pb.DiffEntry(
                 type=pb.DiffEntry.FILEDIFF if of_file else pb.DiffEntry.DIRECTORYDIFF,
                 inodeId=fields.number("inodeId"),
@@ -250,7 +249,7 @@ class _Document:
                     found += [diff, *created]
             fields.finish()
             if len(diffs) != entry.numOfDiff:
-                raise ImageTextError(f"<{kind}> counts {entry.numOfDiff} diffs and has {len(diffs)}")
+                raise ImageTextError(f"<{kind}> counts {entry.numOfDiff} diffs but has {len(diffs)}")
             out.write(b"".join(map(encode_delimited, [entry, *found])))
 
     def _secrets(self, element: ElementTree.Element, out: SectionWriter) -> None:
@@ -295,5 +294,5 @@ class _Document:
 
 def _write(out: SectionWriter, header: Message, records: list[Message], count: int, what: str) -> None:
     if len(records) != count:
-        raise ImageTextError(f"the document counts {count} {what} and has {len(records)}")
+        raise ImageTextError(f"the document counts {count} {what} but has {len(records)}")
     out.write(b"".join(map(encode_delimited, [header, *records])))

@@ -1,4 +1,4 @@
-"""Records of an image from their elements (OfflineImageReconstructor)."""
+"""Builds records of an image from XML elements (OfflineImageReconstructor)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _KINDS = ("FILE", "DIRECTORY", "SYMLINK")
 
 
 class Messages:
-    """Makes messages; users, groups and names of attributes get their serials in `strings`."""
+    """Builder of messages with names; it adds users, groups and attribute names to `strings`."""
 
     def __init__(self, strings: StringTable) -> None:
         self.strings = strings
 
     def inode(self, fields: Fields) -> pb.INode:
-        """An inode of INodeSection, or the root of a snapshot.
+        """Return an inode of INodeSection, or the root of a snapshot.
 
         Raises:
-            ImageTextError: an element is missing, unknown or no value of its kind. So do the others.
+            ImageTextError: an element is missing, unknown or invalid; also for all other methods.
         """
         kind = fields.text("type")
         if kind not in _KINDS:
-            raise ImageTextError(f"<type> of <{fields.tag}> is {kind[:40]!r}, which is no kind of inode")
+            raise ImageTextError(f"<type> of <{fields.tag}> is {kind[:40]!r}, which is not a type of inode")
         inode = pb.INode(type=kind, id=fields.number("id"), name=fields.name("name"))
         if kind == "FILE":
             inode.file.CopyFrom(self.file(fields))
@@ -43,7 +43,7 @@ class Messages:
         return inode
 
     def file(self, fields: Fields) -> pb.INodeFile:
-        """A file's own elements, which are taken from `fields`."""
+        """Return a file from the elements in `fields`."""
         file = pb.INodeFile(
             modificationTime=fields.number("mtime"),
             accessTime=fields.number("atime"),
@@ -67,7 +67,7 @@ class Messages:
         return file
 
     def directory(self, fields: Fields) -> pb.INodeDirectory:
-        """A directory's own elements, which are taken from `fields`."""
+        """Return a directory from the elements in `fields`."""
         directory = pb.INodeDirectory(
             modificationTime=fields.number("mtime"), permission=self._permission(fields.text("permission"))
         )
@@ -82,7 +82,7 @@ class Messages:
         return directory
 
     def file_diff(self, fields: Fields) -> pb.FileDiff:
-        """A diff of a file; a copy without an owner stands for none."""
+        """Return a diff of a file; a copy without an owner means no copy."""
         diff = pb.FileDiff(
             snapshotId=fields.number("snapshotId", 32), fileSize=fields.number("size"), name=_name_of(fields)
         )
@@ -97,7 +97,7 @@ class Messages:
         return diff
 
     def directory_diff(self, fields: Fields) -> tuple[pb.DirectoryDiff, list[pb.CreatedListEntry]]:
-        """A diff of a directory, and what stands behind it."""
+        """Return a diff of a directory, and its created list."""
         created = []
         for entry in fields.each("created"):
             created.append(pb.CreatedListEntry(name=entry.name("name")))
@@ -112,7 +112,7 @@ class Messages:
             deletedINodeRef=fields.numbers("deletedInoderef", 32),
         )
         if diff.createdListSize != len(created):
-            raise ImageTextError(f"<dirDiff> counts {diff.createdListSize} created and has {len(created)}")
+            raise ImageTextError(f"<dirDiff> counts {diff.createdListSize} created but has {len(created)}")
         copy = fields.inner("snapshotCopy")
         if copy is not None:
             diff.snapshotCopy.CopyFrom(self.directory(copy))
@@ -161,12 +161,12 @@ class Messages:
 
 
 def _name_of(diff: Fields) -> bytes | None:
-    """The name that a diff keeps; an empty one stands for none."""
+    """Return the name in a diff, None for an empty one."""
     return diff.name("name") or None
 
 
 def blocks(fields: Fields) -> list[pb.BlockProto]:
-    """The blocks of a file or of its diff."""
+    """Return the blocks of a file or of its diff."""
     found = []
     held = fields.inner("blocks")
     if held is not None:
@@ -182,9 +182,10 @@ def blocks(fields: Fields) -> list[pb.BlockProto]:
 
 
 def reference(fields: Fields) -> pb.INodeReference:
-    """A reference: one with a name is of a deleted list and has the last snapshot, the other is in the tree.
+    """Return a reference: with a name it belongs to a deleted list and has the last snapshot, otherwise it is in the
+    tree.
 
-    Hadoop prints both snapshots of each, and its own tool takes all for names of deleted lists.
+    Hadoop prints both snapshots for each, and its own tool treats all references as those of deleted lists.
     """
     found = pb.INodeReference(referredId=fields.number("referredId"))
     name = fields.name("name")
@@ -198,7 +199,7 @@ def reference(fields: Fields) -> pb.INodeReference:
 
 
 def policy(fields: Fields) -> pb.ErasureCodingPolicyProto:
-    """An erasure coding policy; of a built-in one an image has id and state."""
+    """Return an erasure coding policy; a built-in one has only id and state in an image."""
     found = pb.ErasureCodingPolicyProto(id=fields.number("policyId", 32), state=fields.text("policyState"))
     name, cell_size, schema = fields.text("policyName"), fields.number("cellSize", 32), fields.inner("ecSchema")
     if schema is None:
@@ -226,7 +227,7 @@ _FIRST_OWN_POLICY = 64
 
 
 def delegation_key(fields: Fields) -> pb.DelegationKey:
-    """A master key."""
+    """Return a master key."""
     found = pb.DelegationKey(id=fields.number("id", 32), key=bytes.fromhex(fields.text("key")))
     if fields.has("expiry"):
         found.expiryDate = fields.date("expiry")
@@ -235,7 +236,7 @@ def delegation_key(fields: Fields) -> pb.DelegationKey:
 
 
 def token(fields: Fields) -> pb.PersistToken:
-    """A delegation token."""
+    """Return a delegation token."""
     found = pb.PersistToken()
     for tag in ("version", "sequenceNumber", "masterKeyId"):
         if fields.has(tag):
@@ -251,7 +252,7 @@ def token(fields: Fields) -> pb.PersistToken:
 
 
 def pool(fields: Fields) -> pb.CachePoolInfoProto:
-    """A cache pool."""
+    """Return a cache pool."""
     found = pb.CachePoolInfoProto(
         poolName=fields.text("poolName"),
         ownerName=fields.text("ownerName"),
@@ -265,7 +266,7 @@ def pool(fields: Fields) -> pb.CachePoolInfoProto:
 
 
 def directive(fields: Fields) -> pb.CacheDirectiveInfoProto:
-    """A cache directive."""
+    """Return a cache directive."""
     found = pb.CacheDirectiveInfoProto(
         id=fields.signed("id"),
         path=fields.text("path"),

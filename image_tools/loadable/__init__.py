@@ -1,4 +1,4 @@
-"""Whether a NameNode loads an image: what it refuses, found at the speed of a scan."""
+"""Fast check of whether a NameNode loads an image."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What a NameNode refuses of an image, found at the speed of a scan: records as its parser takes them, and what its
-loaders check of a record.
+"""Fast check for content that a NameNode refuses to load: the rules of its parser and of its loaders for each record.
 
-A merge asks this of an image that another program wrote, before the new image gets its name; `verify_image` reports the
-same. What leads from one record to another is checked where an index is made.
+A merge checks an image that another program wrote before it publishes the new image; `verify_image` reports the same
+faults. Relations between records are checked when an index is built.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _HEADERS: dict[str, type[Message]] = {
     "CACHE_MANAGER": pb.CacheManagerSection,
     "ERASURE_CODING": pb.ErasureCodingSection,
 }
-"""The first record of each section that has one of its own."""
+"""Type of the first record in sections with a header."""
 _RECORDS: dict[str, type[Message]] = {
     "STRING_TABLE": pb.StringTableEntry,
     "INODE": pb.INode,
@@ -54,8 +53,8 @@ _RECORDS: dict[str, type[Message]] = {
     "SNAPSHOT": pb.Snapshot,
     "INODE_REFERENCE": pb.INodeReference,
 }
-"""The other records, of sections that have one kind of them."""
-# by the numbers that `next_in_diffs` gives
+"""Type of the other records in sections with one type of them."""
+# indexed by the numbers of `next_in_diffs`
 _DIFFS = np.array(
     [number_of(each) for each in (pb.DiffEntry, pb.FileDiff, pb.DirectoryDiff, pb.CreatedListEntry)], np.int64
 )
@@ -74,15 +73,15 @@ _STORAGE_POLICIES = 16
 _NO_POLICIES = np.zeros(0, np.uint8)
 _NO_KINDS: Kinds = np.zeros(0, np.uint8)
 _HINT = (
-    "No NameNode loads the image. Its MD5 may be right all the same: then it was written like that, and copies of it "
-    "are no better. `checkpointer image verify` lists its faults, and can write a repaired copy (--repair OUT); or use "
-    "an older image whose edits are still there."
+    "A NameNode cannot load the image. If its MD5 is correct, the image was written like this, and its copies are no "
+    "better. `checkpointer image verify` lists the faults and can write a repaired copy (--repair OUT). Otherwise use "
+    "an older image whose edits still exist."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class LoadFault:
-    """Why a NameNode does not load an image: `offset` counts from the section's first byte."""
+    """A fault for which a NameNode refuses an image; `offset` is relative to the section."""
 
     section: str
     offset: int
@@ -90,11 +89,11 @@ class LoadFault:
 
 
 def load_faults(section: Sections, layout_version: int, kinds: Kinds = _NO_KINDS) -> Iterator[LoadFault]:
-    """The first fault of each section; none of a layout that this version does not know.
+    """Yield the first fault of each section; nothing for an unknown layout.
 
     Args:
-        section: gives the decompressed bytes of one, None of an absent one.
-        kinds: zeros; takes the type of each inode in two bits, see `_kinds_at`.
+        section: returns the decompressed bytes of a section, None if absent.
+        kinds: array of zeros, filled with the type of each inode in two bits, see `_kinds_at`.
     """
     if is_unknown(layout_version):
         return
@@ -116,11 +115,12 @@ def load_faults(section: Sections, layout_version: int, kinds: Kinds = _NO_KINDS
 def check_loadable(
     image: ImageFile, index: ImageIndex | None = None, before_section: Callable[[], object] = lambda: None
 ) -> None:
-    """Raise RecordError where a NameNode does not load an image.
+    """Raise RecordError if a NameNode does not load an image.
 
     Args:
-        before_section: called before each section that is read; may raise to give up.
-        index: over the image, or over one with the same inodes; with it, what children and diffs belong to is checked.
+        before_section: called before each section is read; may raise an exception to abort.
+        index: index of the image, or of an image with the same inodes; enables the checks of the owners of children and
+            diffs.
     """
     kinds: Kinds = np.zeros(0 if index is None else index.slot_count // 4 + 1, np.uint8)
 
@@ -141,26 +141,26 @@ def _whole(image: ImageFile, section: str) -> BufferOrigin:
 
 
 def _kinds_at(kinds: Kinds, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The types of the inodes in these slots."""
+    """Return the types of the inodes in these slots."""
     found: npt.NDArray[np.int64] = kinds[slots >> 2] >> (slots & 3) * 2 & 3
     return found
 
 
 def _pieces(column: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
-    """A column piece by piece: what is made of a piece takes little memory.
+    """Divide a column into pieces, so that temporary arrays stay small.
 
-    An empty column is one piece, so that the warm-up compiles what is called for each.
+    An empty column is one piece, so that the warm-up compiles the functions for pieces.
     """
     return (column[start : start + _PIECE] for start in range(0, max(column.size, 1), _PIECE))
 
 
 def _check_directories(image: ImageFile, index: ImageIndex, kinds: Kinds) -> None:
-    """Raise RecordError for children of what is not a directory, and for children that do not exist."""
+    """Raise RecordError for children of an inode that is not a directory, and for missing children."""
     directories, place = np.asarray(index.arrays.directory_ids), image.place("INODE_DIR")
     for ids in _pieces(directories):
         others = ids[_kinds_at(kinds, index.arrays.slots_of(ids)) != pb.INode.DIRECTORY]
         if others.size:
-            raise place.error(RecordError, f"inode {int(others[0])} has children and is not a directory", 0, _HINT)
+            raise place.error(RecordError, f"inode {int(others[0])} has children but is not a directory", 0, _HINT)
     section = image.section("INODE_DIR")
     offset, child = first_lost_child(section, index.arrays.ids, index.history.reference_count)
     if offset != PARSED:
@@ -168,7 +168,7 @@ def _check_directories(image: ImageFile, index: ImageIndex, kinds: Kinds) -> Non
 
 
 def _check_diffs(image: ImageFile, index: ImageIndex, kinds: Kinds) -> None:
-    """Raise RecordError for diffs of an inode of another type."""
+    """Raise RecordError for diffs whose inode has another type."""
     data, all_owners, all_offsets = index.history.columns
     for owners, offsets in zip(_pieces(all_owners), _pieces(all_offsets), strict=True):
         found = np.zeros(owners.size, np.int64)
@@ -176,12 +176,12 @@ def _check_diffs(image: ImageFile, index: ImageIndex, kinds: Kinds) -> None:
         wanted = np.where(found == pb.DiffEntry.FILEDIFF, pb.INode.FILE, pb.INode.DIRECTORY)
         others = owners[_kinds_at(kinds, index.arrays.slots_of(owners)) != wanted]
         if others.size:
-            what = f"the snapshot diffs of inode {int(others[0])} are those of another type"
+            what = f"the snapshot diffs of inode {int(others[0])} are for another type of inode"
             raise image.place("SNAPSHOT_DIFF").error(RecordError, what, 0, _HINT)
 
 
 def _header_fault(name: str, data: Section) -> tuple[int, tuple[int, str] | None]:
-    """(offset behind the first record of a section that has one of its own kind, what is wrong with that)."""
+    """Return (end offset of the section's header, fault in the header); the offset is 0 without a header."""
     header = _HEADERS.get(name)
     if header is None:
         return 0, None
@@ -199,12 +199,12 @@ def _header_fault(name: str, data: Section) -> tuple[int, tuple[int, str] | None
 def _fault(name: str, data: Section, start: int, fields: Fields) -> tuple[int, str] | None:
     if name == "SNAPSHOT_DIFF":
         at = int(first_unparsable_diff(data, _DIFFS, fields, REQUIRED))
-        return None if at == PARSED else (at, "no NameNode parses the record")
+        return None if at == PARSED else (at, "NameNodes cannot parse the record")
     kind = _RECORDS.get(name)
     if kind is None:
         return None
     at = int(first_unparsable(data, start, number_of(kind), fields, REQUIRED))
-    return None if at == PARSED else (at, f"no NameNode parses the record as {kind.DESCRIPTOR.name}")
+    return None if at == PARSED else (at, f"NameNodes cannot parse the record as {kind.DESCRIPTOR.name}")
 
 
 def _inode_fault(
@@ -213,7 +213,7 @@ def _inode_fault(
     hadoop3 = supports(LayoutVersion.ERASURE_CODING, layout_version)
     policies = _known_policies(section("ERASURE_CODING")) if hadoop3 else _NO_POLICIES
     storage_policies = np.zeros(1 << 8, np.uint8)
-    # Hadoop 3 loads a file of a storage policy that it does not know
+    # Hadoop 3 loads files with an unknown storage policy.
     storage_policies[list(range(_STORAGE_POLICIES) if hadoop3 else known_policies(layout_version))] = 1
     rules = _FILES_OF_HADOOP_3 if hadoop3 else _FILES_OF_HADOOP_2
     at, parsed = first_unloadable_inode(
@@ -222,12 +222,12 @@ def _inode_fault(
     if at == PARSED:
         return None
     if parsed:
-        return at, "no NameNode takes the file's replication, block size, storage policy or erasure coding policy"
-    return at, "no NameNode parses the record as INode"
+        return at, "NameNodes reject the file's replication, block size, storage policy or erasure coding policy"
+    return at, "NameNodes cannot parse the record as INode"
 
 
 def _known_policies(section: Section | None) -> npt.NDArray[np.uint8]:
-    """By id, whether the erasure coding policy exists; 0 stands for replication."""
+    """Return whether each erasure coding policy exists, by id; 0 means replication."""
     known = np.zeros(1 << 8, np.uint8)
     known[[0, *_SYSTEM_POLICIES]] = 1
     if section is not None and section.size:
@@ -238,7 +238,7 @@ def _known_policies(section: Section | None) -> npt.NDArray[np.uint8]:
 
 
 def _missing(section: Sections) -> Iterator[LoadFault]:
-    """Sections that snapshots need; an image with snapshots has both, empty or not."""
+    """Yield faults for missing sections of snapshots; an image with snapshots must have both."""
     data = section("SNAPSHOT")
     if data is None or not data.size:
         return
@@ -248,14 +248,14 @@ def _missing(section: Sections) -> Iterator[LoadFault]:
         return
     for name in _SNAPSHOT_SECTIONS:
         if header.numSnapshots and section(name) is None:
-            yield LoadFault(name, 0, f"the image has {header.numSnapshots} snapshots and lacks the section")
+            yield LoadFault(name, 0, f"the image has {header.numSnapshots} snapshots but lacks the section")
 
 
 # ---- sections of few records -----------------------------------------------------------------------------------------
 
 
 def _said(message: Message, data: Section, start: int) -> str:
-    """What a loader refuses of a section's first record and of those that it counts; "" for nothing."""
+    """Return the fault for which a loader refuses a section's header or the records that it counts; "" for none."""
     if isinstance(message, pb.NameSystemSection):
         return _counter_fault(message)
     if isinstance(message, pb.ErasureCodingSection):
@@ -266,15 +266,15 @@ def _said(message: Message, data: Section, start: int) -> str:
 
 
 def _counter_fault(info: pb.NameSystemSection) -> str:
-    """What SequentialBlockIdGenerator refuses to go back to; every NameNode writes the field."""
+    """Return a fault if SequentialBlockIdGenerator refuses the counter; every NameNode writes the field."""
     last = info.lastAllocatedBlockId
     if not info.HasField("lastAllocatedBlockId") or _LAST_RESERVED_BLOCK <= last < 1 << 63:
         return ""
-    return f"the last allocated block id {last} is one that a NameNode reserves"
+    return f"the last allocated block id {last} is reserved"
 
 
 def _policy_fault(policy: pb.ErasureCodingPolicyProto) -> str:
-    """What PBHelperClient.convertErasureCodingPolicyInfo refuses; the ids of policies are bytes there."""
+    """Return a fault if PBHelperClient.convertErasureCodingPolicyInfo refuses the policy; ids are bytes there."""
     name = f"erasure coding policy {policy.id}"
     if not policy.HasField("state"):
         return f"{name} has no state"
@@ -282,7 +282,7 @@ def _policy_fault(policy: pb.ErasureCodingPolicyProto) -> str:
         return ""
     lacking = [each for each in _POLICY_FIELDS if not policy.HasField(each)]
     if len(lacking) == len(_POLICY_FIELDS) and 0 < policy.id & 0xFF < _FIRST_POLICY_OF_USERS:
-        # built into the release that wrote the image
+        # built into the writer's release
         return ""
     if lacking:
         return f"{name} has no {lacking[0]}"
@@ -296,7 +296,7 @@ def _policy_fault(policy: pb.ErasureCodingPolicyProto) -> str:
 
 
 def _cache_fault(header: pb.CacheManagerSection, data: Section, position: int) -> str:
-    """What CacheManager.loadState refuses."""
+    """Return the fault for which CacheManager.loadState refuses the section, "" for none."""
     pools: set[str] = set()
     directives: set[int] = set()
     try:
@@ -330,10 +330,10 @@ def _pool_fault(pool: pb.CachePoolInfoProto, known: set[str]) -> str:
 def _directive_fault(directive: pb.CacheDirectiveInfoProto, pools: set[str], known: set[int]) -> str:
     name = f"cache directive {directive.id}"
     if directive.id <= 0 or directive.id in known:
-        return f"{name} is listed twice" if directive.id in known else f"{name} has no possible id"
+        return f"{name} is listed twice" if directive.id in known else f"{name} has an invalid id"
     # a short in Java
     if not 0 < directive.replication & 0xFFFF < 1 << 15:
         return f"{name} has the replication {directive.replication}"
     if not directive.path:
         return f"{name} has no path"
-    return "" if directive.pool in pools else f"{name} is of pool {directive.pool!r}, which is missing"
+    return "" if directive.pool in pools else f"{name} belongs to the missing pool {directive.pool!r}"

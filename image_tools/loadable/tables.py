@@ -1,8 +1,8 @@
-"""The messages of `fsimage.proto` as tables of numbers, of which kernels know what a parser accepts.
+"""The messages of `fsimage.proto` as numeric tables, from which kernels know what a parser accepts.
 
-A message's number is its place in `MESSAGES`. A field's code has its wire type in the lowest three bits, its kind in
-the next three, and above them the number of the message in it, or a bit for each value of its enum. The code is 0 where
-a message has no field of a number.
+A message's number is its position in `MESSAGES`. A field's code contains its wire type in the lowest three bits and its
+kind in the next three. The higher bits contain the number of its message type, or a bit for each value of its enum. The
+code of an unused field number is 0.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from image_format.layout import LayoutVersion, supports
 from image_format.proto import fsimage_pb2 as pb
 
 PLAIN, MESSAGE, ENUM, REPEATED_NUMBER = 1, 2, 3, 4
-"""Kinds of fields; a repeated number may be written packed or one by one."""
+"""Kinds of fields; a repeated number may be packed or not."""
 KIND_SHIFT, EXTRA_SHIFT, KIND_MASK = 3, 6, 7
 MAX_FIELD = 15
-"""The highest number of a field in the tables."""
+"""The highest field number in the tables."""
 
 Fields = npt.NDArray[np.int64]
 
@@ -42,13 +42,13 @@ _NUMBERS = {each.DESCRIPTOR.name: number for number, each in enumerate(MESSAGES)
 
 
 def number_of(message: type[Message]) -> int:
-    """The number of a message in the tables."""
+    """Return the number of a message in the tables."""
     return _NUMBERS[message.DESCRIPTOR.name]
 
 
 def _code(field: Any) -> int:
     wire, kind, extra = _WIRE_TYPES.get(field.type, VARINT), PLAIN, 0
-    # a message that is declared inside another one is a part of the FileSummary, which is no record
+    # Nested message types belong to the FileSummary, which is not a record.
     if field.message_type is not None and field.message_type.name in _NUMBERS:
         kind, extra = MESSAGE, _NUMBERS[field.message_type.name]
     elif field.enum_type is not None:
@@ -71,15 +71,15 @@ def _tables() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
 
 
 FIELDS, REQUIRED = _tables()
-"""By message, and by number of the field: the code; by message: a bit for each field that it must have."""
+"""Codes by message and field number; bit masks of the required fields by message."""
 
 STORAGE_TYPE = number_of(pb.QuotaByStorageTypeEntryProto), pb.QuotaByStorageTypeEntryProto.STORAGETYPE_FIELD_NUMBER
-"""Where `FIELDS` has the code of a quota's storage type."""
+"""Index of the code of a quota's storage type in `FIELDS`."""
 _TYPES_SINCE = {pb.PROVIDED: LayoutVersion.ERASURE_CODING, pb.NVDIMM: LayoutVersion.NVDIMM_SUPPORT}
 
 
 def fields_of(layout_version: int) -> npt.NDArray[np.int64]:
-    """`FIELDS` of the releases of a layout, which may not know each storage type."""
+    """Return `FIELDS` for the releases of a layout, which may not know all storage types."""
     fields = FIELDS.copy()
     for kind, since in _TYPES_SINCE.items():
         if not supports(since, layout_version):
@@ -88,7 +88,7 @@ def fields_of(layout_version: int) -> npt.NDArray[np.int64]:
 
 
 def quota_types(record: Message) -> Iterator[int]:
-    """The storage types of the quotas in a record of an inode, of a snapshot, or of a directory's diff."""
+    """Yield the storage types of the quotas in the record of an inode, a snapshot, or a directory's diff."""
     directory: Any = record
     if isinstance(record, pb.Snapshot):
         directory = record.root.directory

@@ -1,3 +1,3 @@
-"""Deep verification of an fsimage that may be damaged, and its repair into a new file."""
+"""Deep verification of a possibly damaged fsimage, and its repair into a new file."""
 
 from __future__ import annotations

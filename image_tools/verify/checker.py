@@ -1,4 +1,4 @@
-"""Runs every check over one image and gathers what they find."""
+"""Runs all checks over an image and collects their findings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The namespace as the checks left it."""
+    """The namespace after the checks."""
 
     inodes: InodeArrays
     references: References
@@ -48,7 +48,7 @@ class Tree:
 
 @dataclass(slots=True)
 class Audit:
-    """One run of all checks; parts that the damage leaves no way to read are None."""
+    """The state of one run of all checks; unreadable parts are None."""
 
     findings: Findings
     md5: bytes | None = None
@@ -61,12 +61,12 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What a verification says.
+    """The result of a verification.
 
     Attributes:
-        valid: no finding is an error.
-        txid, inodes, directories: transaction id, records of INODE and of INODE_DIR, as far as they can be read.
-        findings: the findings themselves, each code up to the limit.
+        valid: whether no finding is an error.
+        txid, inodes, directories: transaction id, and numbers of readable records of INODE and INODE_DIR.
+        findings: the findings, up to the limit for each code.
     """
 
     path: Path
@@ -77,7 +77,7 @@ class Verification:
     findings: Findings
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the result for JSON."""
         found = self.findings
         return {
             "file": str(self.path),
@@ -96,17 +96,17 @@ class Verification:
 def verify_image(
     path: Path, *, limit: int | None = None, spool_dir: Path | None = None, progress: Progress | None = None
 ) -> Verification:
-    """Check everything that can be checked about an image; damage becomes findings, never an exception.
+    """Check an image completely; damage becomes findings, never an exception.
 
     Args:
-        path: of the image.
-        limit: findings listed a code, None for all; all are counted.
-        spool_dir: where large compressed sections are unpacked.
-        progress: told the name of each step before it begins.
+        path: path of the image.
+        limit: maximum listed findings for each code, None for all; all are counted.
+        spool_dir: folder for large decompressed sections.
+        progress: called with the name of each step before it begins.
 
     Raises:
-        ImageStorageError: the file cannot be read, or there is no room to unpack it.
-        ShrunkFileError: it became shorter meanwhile.
+        ImageStorageError: the file cannot be read, or the disk space for decompression is missing.
+        ShrunkFileError: the file became shorter during the check.
     """
     audit = audit_image(path, Findings(limit), None, spool_dir=spool_dir, progress=progress)
     inodes = 0 if audit.inodes is None else audit.inodes.count
@@ -124,14 +124,14 @@ def audit_image(
     spool_dir: Path | None = None,
     progress: Progress | None = None,
 ) -> Audit:
-    """Run the checks; with `fixes`, note how each section but INODE and STRING_TABLE would be right.
+    """Run the checks; with `fixes`, record the corrections of all sections except INODE and STRING_TABLE.
 
     Args:
-        outer: check the digest file and the file's name, too.
-        data: the bytes of the image, where the file at `path` does not hold them.
+        outer: also check the digest file and the file's name.
+        data: the bytes of the image, if they are not those of the file at `path`.
 
     Raises:
-        ImageStorageError, ShrunkFileError: as `verify_image`.
+        ImageStorageError, ShrunkFileError: see `verify_image`.
     """
     step = progress or (lambda _: None)
     audit = Audit(findings)
@@ -165,7 +165,7 @@ def _audit_sections(
     audit.inodes = inodes = InodeArrays(frame, findings, strings, policies.known, maxima)
     inodes.check(findings)
     check_places(frame, findings)
-    # Where inodes are lost, everything that names them would be a finding of its own.
+    # With lost inodes, every reference to them would be another finding.
     if inodes.view.present and not inodes.view.damaged:
         _audit_tree(audit, frame, findings, fixes, step, maxima)
     namesystem.check_counters(maxima, fixes)
@@ -173,7 +173,7 @@ def _audit_sections(
 
 
 def _add_load_faults(frame: Frame, findings: Findings) -> None:
-    """Report what a NameNode refuses in sections without a finding of another kind that is an error."""
+    """Report faults for which a NameNode refuses sections, unless a section already has an error."""
     told = {each.section for each in findings.listed if each.severity is Severity.ERROR}
     for fault in load_faults(lambda name: frame.readable(name, Findings()), frame.layout_version):
         if fault.section not in told:
@@ -204,6 +204,8 @@ def _audit_tree(
     NameEnds(inodes, lists, diffs).check(fixes)
     step("reachability")
     reach = Reach(inodes, lists)
-    inodes.report(findings, "inode-unreachable", reach.unreachable(), lambda _: "nothing leads to it from the root")
+    inodes.report(
+        findings, "inode-unreachable", reach.unreachable(), lambda _: "the inode is not reachable from the root"
+    )
     LeaseCheck(frame, findings, inodes, directories, references).check(fixes)
     audit.tree = Tree(inodes, references, directories, lists, reach)

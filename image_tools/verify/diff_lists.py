@@ -1,4 +1,4 @@
-"""The created and deleted lists of one inode's diffs, checked against the tree."""
+"""Checks the created and deleted lists of an inode's diffs against the tree."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Ids = npt.NDArray[np.int64]
 
 
 class DiffLists:
-    """What all deleted lists together say.
+    """The content of all deleted lists.
 
     Attributes:
-        sources, targets: slots of directory and inode for each deleted inode, by source, once `finish` was called.
-        deleted: by slot, whether a deleted list holds the inode.
-        users: by number of the reference, slot of the directory whose deleted list holds it, -1 for none.
+        sources, targets: slots of directory and inode for each deleted inode, sorted by source after `finish`.
+        deleted: by slot, whether the inode is in a deleted list.
+        users: by reference number, slot of the directory with the reference in a deleted list, -1 for none.
     """
 
     def __init__(self, inodes: InodeArrays, directories: Directories, references: References) -> None:
@@ -45,17 +45,17 @@ class DiffLists:
         self._edges[1].append(target)
 
     def finish(self) -> None:
-        """Sort what was added."""
+        """Sort the added inodes."""
         sources, targets = (np.array(column, np.int64) for column in self._edges)
         order = np.argsort(sources, kind="stable")
         self.sources, self.targets = sources[order], targets[order]
 
 
 class ListCheck:
-    """Checks the diffs of one inode after another.
+    """Check of the diffs of one inode after another.
 
     Args:
-        repair: replace serials in the diffs' copies, renumber references, and so on.
+        repair: whether to correct the diffs, including serials and reference numbers.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ListCheck:
         self._never_left: set[bytes] = set()
 
     def check(self, block: DiffBlock) -> bool:
-        """Report what is wrong with a block and put it right; whether it changed."""
+        """Report the faults of a block and correct them; return whether the block changed."""
         self._inode, self._offset, self._changed = int(block.header.inodeId), block.start, False
         self._check_order(block)
         for diff in block.diffs:
@@ -116,14 +116,14 @@ class ListCheck:
         root = self._snapshots.roots.get(diff.snapshotId)
         is_root = isinstance(diff, pb.DirectoryDiff) and diff.isSnapshotRoot
         if root is None and isinstance(diff, pb.DirectoryDiff) and is_root:
-            text = f"inode {self._inode} has the root's diff of snapshot {diff.snapshotId}, which does not exist"
+            text = f"inode {self._inode} has the root diff of snapshot {diff.snapshotId}, which does not exist"
             self._add("diff-root", text)
             diff.isSnapshotRoot = False
             self._changed = True
         elif root is None:
             self._add("diff-snapshot", f"no snapshot has the id {diff.snapshotId}")
         elif is_root and root != self._inode:
-            text = f"inode {self._inode} has a root's diff of snapshot {diff.snapshotId}, which is of inode {root}"
+            text = f"inode {self._inode} has a root diff of snapshot {diff.snapshotId}, which belongs to inode {root}"
             self._add("diff-root-other", text)
 
     def _check_copy(self, diff: pb.FileDiff | pb.DirectoryDiff) -> None:
@@ -132,7 +132,7 @@ class ListCheck:
         if not diff.HasField("snapshotCopy"):
             return
         for code, serial in self._strings.missing(diff.snapshotCopy):
-            self._add(code, f"a copy uses serial {serial}, which the string table does not have")
+            self._add(code, f"a copy uses serial {serial}, which is missing in the string table")
         if self._repair and self._strings.move(diff.snapshotCopy):
             self._changed = True
 
@@ -147,7 +147,7 @@ class ListCheck:
             assert isinstance(diff, pb.DirectoryDiff)
             size += len(diff.deletedINode) + len(diff.deletedINodeRef) - len(block.created[index])
             if diff.childrenSize != size:
-                text = f"childrenSize of snapshot {diff.snapshotId} is {diff.childrenSize}, the lists say {size}"
+                text = f"childrenSize of snapshot {diff.snapshotId} is {diff.childrenSize}, the lists have {size}"
                 self._add("diff-size", text)
             created = self._check_created(block.created[index], known)
             known |= self._check_deleted(slot, diff)
@@ -171,7 +171,7 @@ class ListCheck:
         return sorted(by_name.values(), key=lambda entry: name_key(entry.name))
 
     def _check_deleted(self, slot: int, diff: pb.DirectoryDiff) -> set[bytes]:
-        """Put both deleted lists right; the names in them."""
+        """Correct both deleted lists; return their names."""
         self._never_left = set()
         named: dict[bytes, int] = {}
         inodes = self._deleted_inodes(slot, diff, named)
@@ -197,14 +197,14 @@ class ListCheck:
                 self._add("diff-deleted", text, inode_id)
                 continue
             if lists.directories.owner[at] >= 0 or lists.deleted[at]:
-                text = f"deleted inode {inode_id} of directory {self._inode} is in another list, too"
+                text = f"deleted inode {inode_id} of directory {self._inode} is also in another list"
                 if lists.inodes.kinds[at] != SYMLINK:
                     self._add("diff-deleted-twice", text, inode_id)
                     if lists.directories.owner[at] == slot:
-                        # the diff has the child as created, too: both go, or the snapshot would lose it
+                        # The child is also in the created list; both entries go, or the snapshot would lose the child.
                         self._never_left.add(lists.inodes.name(at))
                     continue
-                # a copy of a link shares its record, and a NameNode loads that
+                # A copy of a symlink shares its record, and a NameNode loads it.
                 self._add("diff-deleted-twice", text, inode_id, Severity.INFO)
             name = lists.inodes.name(at)
             if name in named:
@@ -228,7 +228,7 @@ class ListCheck:
                 self._add("diff-reference-range", text)
                 continue
             if references.owner[number] >= 0 or lists.users[number] >= 0:
-                self._add("diff-reference-twice", f"reference {number} is used already")
+                self._add("diff-reference-twice", f"reference {number} is already used")
                 continue
             lists.users[number] = slot
             if not references.kept[number]:

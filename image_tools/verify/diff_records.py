@@ -1,4 +1,4 @@
-"""Records of SNAPSHOT_DIFF: a DiffEntry, its diffs, and the created names behind each directory diff."""
+"""Records of SNAPSHOT_DIFF: a DiffEntry, its diffs, and the created names after each directory diff."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Diff = pb.FileDiff | pb.DirectoryDiff
 
 @dataclass
 class DiffBlock:
-    """What SNAPSHOT_DIFF says of one inode.
+    """The diffs of an inode in SNAPSHOT_DIFF.
 
     Attributes:
         start, end: offsets in the section.
         diffs: newest first.
-        created: the created names of each diff; none for a file's.
+        created: the created names of each diff; empty for file diffs.
     """
 
     start: int
@@ -43,10 +43,10 @@ class _Reader:
 
 
 def read_block(data: memoryview, start: int, end: int, place: BufferOrigin) -> DiffBlock:
-    """Decode the DiffEntry at `start` and what belongs to it; `end` is where the next one starts.
+    """Decode the DiffEntry at `start` and its diffs, up to the next entry at `end`.
 
     Raises:
-        RecordError: a record is no such message.
+        RecordError: a record is not the expected message.
     """
     reader = _Reader(data, start, place)
     block = DiffBlock(start, end, reader.read(pb.DiffEntry), [], [])
@@ -62,7 +62,7 @@ def read_block(data: memoryview, start: int, end: int, place: BufferOrigin) -> D
 
 
 def encode_block(block: DiffBlock) -> bytes:
-    """The block's records, its counts set to what it holds."""
+    """Encode the block's records with correct counts."""
     block.header.numOfDiff = len(block.diffs)
     parts = [encode_delimited(block.header)]
     for diff, created in zip(block.diffs, block.created, strict=True):

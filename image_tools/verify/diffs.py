@@ -1,4 +1,4 @@
-"""SNAPSHOT_DIFF: every inode's list of diffs, decoded one at a time, and the lists as they should be."""
+"""Check and repair of SNAPSHOT_DIFF, one inode's list of diffs at a time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Ids = npt.NDArray[np.int64]
 class Diffs:
     """The diffs of an image.
 
-    Making one finds where the lists are and which references they use; `check` decodes them.
+    The constructor finds the positions of the lists and the references that they use; `check` decodes the lists.
     """
 
     def __init__(self, frame: Frame, findings: Findings, inodes: InodeArrays, references: References) -> None:
@@ -54,7 +54,7 @@ class Diffs:
     def check(
         self, directories: Directories, snapshots: Snapshots, strings: Strings, maxima: Maxima, fixes: Fixes | None
     ) -> DiffLists:
-        """Decode every list and report what is wrong; with `fixes`, put the lists right."""
+        """Decode every list and report its faults; with `fixes`, correct the lists."""
         lists = DiffLists(self._inodes, directories, self._references)
         checker = ListCheck(self.view, lists, snapshots, strings, maxima, repair=fixes is not None)
         twins = self._twins()
@@ -78,7 +78,7 @@ class Diffs:
         return lists
 
     def block(self, inode_id: int) -> DiffBlock | None:
-        """The first list of diffs of an inode as it is in the image, None where it has none."""
+        """Return the first list of diffs of an inode in the image, None if it has none."""
         (found,) = np.nonzero(self._ids == inode_id)
         if not found.size:
             return None
@@ -98,7 +98,7 @@ class Diffs:
                 self.view.report_damage(error)
 
     def _fits(self, block: DiffBlock) -> bool:
-        """Whether the inode is there and of the kind that has such diffs."""
+        """Return whether the inode exists and has the right type for the diffs."""
         inode_id = int(block.header.inodeId)
         slot = self._inodes.slot(inode_id)
         if slot < 0:
@@ -108,16 +108,16 @@ class Diffs:
         wanted = DIRECTORY if block.header.type == pb.DiffEntry.DIRECTORYDIFF else FILE
         if self._inodes.kinds[slot] != wanted:
             text = (
-                "file diffs of something that is not a file"
+                "file diffs of an inode that is not a file"
                 if wanted == FILE
-                else "directory diffs of something that is not a directory"
+                else "directory diffs of an inode that is not a directory"
             )
             self.view.add("diff-kind", text, block.start, inode=inode_id)
             return False
         return True
 
     def _join(self, blocks: list[DiffBlock]) -> None:
-        """Put all diffs of one inode into its first block."""
+        """Move all diffs of an inode to its first block."""
         if len(blocks) < 2:
             return
         inode_id = int(blocks[0].header.inodeId)

@@ -1,4 +1,4 @@
-"""INODE_DIR: who lists whom, and the entries as they should be."""
+"""Check and repair of INODE_DIR: the children of each directory."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Directories:
         self.view = SectionView(frame, "INODE_DIR", findings)
         self.buffer = np.frombuffer(self.view.data, np.uint8)
         self._inodes, self._references = inodes, references
-        # four bytes an inode for all images but those of more than two thousand million inodes
+        # four bytes for each inode, unless the image has more than 2^31 inodes
         small = np.int32 if inodes.count < 1 << 31 else np.int64
         self.owner: npt.NDArray[np.signedinteger[Any]] = np.full(inodes.count, -1, small)
         self.entry_of: npt.NDArray[np.signedinteger[Any]] = np.full(inodes.count, -1, small)
@@ -91,7 +91,7 @@ class Directories:
     # ---- look-ups ------------------------------------------------------------------------------------------
 
     def entries(self, slot: int) -> list[int]:
-        """Entries of a directory in file order; more than one is a fault."""
+        """Return the entries of a directory in file order; more than one is a fault."""
         found = []
         entry = int(self.entry_of[slot])
         while entry >= 0:
@@ -100,16 +100,16 @@ class Directories:
         return sorted(found)
 
     def message(self, entry: int) -> pb.DirEntry:
-        """An entry decoded.
+        """Return a decoded entry.
 
         Raises:
-            RecordError: it is no DirEntry.
+            RecordError: the record is not a DirEntry.
         """
         record = read_record(self.view.data, int(self.offsets[entry]), self.view.place)
         return parse_message(pb.DirEntry, record, self.view.place)
 
     def arrays(self, entry: int) -> tuple[Ids, Ids]:
-        """Children and references of an entry, as they are; none where it is damaged."""
+        """Return the stored children and references of an entry; empty if it is damaged."""
         offset = self.offsets[entry]
         plain, numbers = count_children(self.buffer, offset)
         children, references = np.empty(max(plain, 0), np.int64), np.empty(max(numbers, 0), np.int64)
@@ -118,11 +118,11 @@ class Directories:
         return children, references
 
     def size(self, slot: int) -> int:
-        """Children and references of a directory."""
+        """Return the number of children and references of a directory."""
         return sum(part.size for entry in self.entries(slot) for part in self.arrays(entry))
 
     def present(self, slot: int, names: list[bytes]) -> set[bytes]:
-        """Those of `names` that the directory has now, references included."""
+        """Return those of `names` that the directory currently contains, including references."""
         found: set[bytes] = set()
         for entry in self.entries(slot):
             children, numbers = self.arrays(entry)
@@ -134,7 +134,7 @@ class Directories:
         return found.intersection(names)
 
     def _located(self, children: Ids, names: list[bytes]) -> set[bytes]:
-        """Binary search among sorted children."""
+        """Find names among sorted children by binary search."""
         sizes = np.fromiter(map(len, names), np.int64, len(names))
         starts = np.cumsum(sizes) - sizes
         positions, found = np.empty(len(names), np.int64), np.zeros(len(names), np.bool_)
@@ -154,7 +154,7 @@ class Directories:
     # ---- findings ------------------------------------------------------------------------------------------
 
     def check(self, fixes: Fixes | None) -> None:
-        """Report what is wrong; with `fixes`, put the entries right."""
+        """Report faults; with `fixes`, correct the entries."""
         damaged = self.flags & bits.ENTRY_DAMAGED != 0
         self.view.add_damaged("the record is not a DirEntry", self.offsets[damaged])
         for entry in np.flatnonzero(self.flags & bits.PARENT).tolist():
@@ -173,11 +173,13 @@ class Directories:
             contents, faulty = self._inspect(slot)
             if fixes is not None and (faulty or (renumbered and contents.references)):
                 self._fix(slot, contents, fixes)
-        # their place in the tree is the reference's
+        # Their parent is that of the reference.
         self.owner[list(self._referenced)] = -1
 
     def _suspects(self) -> Iterator[int]:
-        """Directories with a flag, by slot: those with references too, for the kernel knows no names of these."""
+        """Yield the slots of directories with a flag, and of those with references, whose names the kernel does not
+        know.
+        """
         wanted = (self.flags & (bits.ENTRY_DAMAGED | bits.PARENT) == 0) & (self.flags != 0)
         listing = {int(self.owner[slot]) for slot in self._referenced}
         root = self._inodes.slot(ROOT_INODE_ID)
@@ -186,7 +188,7 @@ class Directories:
         yield from sorted(listing.union(np.unique(self.parents[wanted]).tolist()))
 
     def _inspect(self, slot: int) -> tuple[Contents, bool]:
-        """A directory as it should be, and whether it is not so."""
+        """Return the correct contents of a directory, and whether the stored ones are faulty."""
         entries = self.entries(slot)
         listing = {int(self.owner[child]) for child in self._referenced}
         plain = slot not in listing and all(not self.flags[entry] & _FAULTS for entry in entries)
@@ -207,7 +209,7 @@ class Directories:
         return self._in_order(parent, int(self.offsets[entries[0]]), named, joined=len(entries) > 1), True
 
     def _name_clash(self, entry: int) -> bool:
-        """Whether a reference has the name of a plain child or of another reference; the children are sorted."""
+        """Return whether a reference has the name of a plain child or of another reference; the children are sorted."""
         children, numbers = self.arrays(entry)
         names = [self._references.name(number) for number in numbers.tolist()]
         return len(set(names)) < len(names) or bool(
@@ -228,7 +230,7 @@ class Directories:
         for code, mask, text in (
             ("dir-child-missing", missing, f"child {{}} of directory {parent} is not an inode"),
             ("dir-child-referenced", referenced, f"{lists} referenced from a directory"),
-            ("dir-child-twice", again, f"{lists} listed already"),
+            ("dir-child-twice", again, f"{lists} already listed"),
         ):
             self.view.add_all(code, text, offset, children[mask])
         good = ~(missing | referenced | again)
@@ -246,16 +248,16 @@ class Directories:
                 text = f"directory {parent} uses reference {number} of {self._references.count}"
                 self.view.add("dir-reference-range", text, offset, inode=parent)
             elif self._references.owner[number] != slot or number in used:
-                text = f"directory {parent} uses reference {number}, which is used already"
+                text = f"directory {parent} uses reference {number}, which is already used"
                 self.view.add("dir-reference-twice", text, offset, inode=parent)
             else:
                 used.add(number)
                 named.append((self._references.name(number), number, True))
 
     def _in_order(self, parent: int, offset: int, named: list[tuple[bytes, int, bool]], *, joined: bool) -> Contents:
-        """Children by name, each name once: a reference gives way to nobody, a later child to an earlier one.
+        """Sort children by name, each name once: references take precedence, then earlier children.
 
-        What the root must not have is left out (FSImageFormatPBINode.Loader.addToParent).
+        Names that the root must not contain are omitted (FSImageFormatPBINode.Loader.addToParent).
         """
         plain = [name_key(name) for name, _, reference in named if not reference]
         if not joined and any(a > b for a, b in itertools.pairwise(plain)):
@@ -264,16 +266,16 @@ class Directories:
         contents = Contents([], [])
         taken: set[bytes] = set()
         for name, number, reference in sorted(named, key=lambda item: (name_key(item[0]), not item[2])):
-            # a reference to a lost inode has no name; it is dropped for that
+            # A reference to a lost inode has no name and is dropped.
             lost = reference and self._references.referred[number] < 0
             if name in taken and not lost:
                 shown = name.decode("utf-8", "backslashreplace")
                 what = f"reference {number}" if reference else f"inode {number}"
-                text = f"{what} has the name {shown!r}, as another child of directory {parent}"
+                text = f"{what} has the name {shown!r} of another child of directory {parent}"
                 self.view.add("dir-child-name", text, offset, inode=None if reference else number)
                 continue
             if name == _RESERVED and parent == ROOT_INODE_ID and not lost:
-                text = "the root has a child '.reserved', a name that NameNodes keep for themselves"
+                text = "the root has a child '.reserved', a name that NameNodes reserve"
                 self.view.add("dir-child-reserved", text, offset, inode=None if reference else number)
                 continue
             taken.add(name)
@@ -283,7 +285,7 @@ class Directories:
     # ---- repair --------------------------------------------------------------------------------------------
 
     def span(self, entry: int) -> tuple[int, int]:
-        """Offsets of an entry's first byte and behind its last one."""
+        """Return start and end offset of an entry."""
         end = int(self.offsets[entry + 1]) if entry + 1 < self.offsets.size else self.end
         return int(self.offsets[entry]), end
 
@@ -294,7 +296,7 @@ class Directories:
             fixes.replace(self.view.name, *self.span(entry), b"")
 
     def _encoded(self, entry: int, contents: Contents) -> bytes:
-        """An entry with other contents, its unknown fields kept; nothing for an empty directory."""
+        """Encode an entry with other contents and its unknown fields; b"" for an empty directory."""
         numbers = self._references.numbers()
         references = [int(numbers[old]) for old in contents.references if numbers[old] >= 0]
         if not contents.children and not references:

@@ -1,4 +1,4 @@
-"""The error of a repair that cannot be made."""
+"""The error of an impossible repair."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from image_format.errors import ImageFormatError
 
 
 class UnrepairableError(ImageFormatError):
-    """The image has damage that no repair takes away; nothing was written."""
+    """Damage that cannot be repaired; nothing was written."""

@@ -1,4 +1,4 @@
-"""Findings of a verification, counted all and listed up to a limit."""
+"""Findings of a verification: all are counted, and listed up to a limit."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from image_tools.verify.catalogue import CODES, Severity
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One inconsistency.
+    """An inconsistency in an image.
 
     Attributes:
         code: a name of `catalogue.CODES`.
-        section: "" where it concerns the whole file.
-        offset: of the record, from the file's first byte, or from that of the decompressed section if
-            `decompressed` is set; None where no record is meant.
-        inode: id of the inode concerned, None for none.
-        change: what a repair did about it, "" for what the code says.
+        section: "" for the whole file.
+        offset: offset of the record in the file, or in the decompressed section if `decompressed` is set; None without
+            a record.
+        inode: id of the affected inode, None for none.
+        change: what the repair did, "" for the repair of the code.
     """
 
     code: str
@@ -38,16 +38,16 @@ class Finding:
 
     @property
     def wants_repair(self) -> bool:
-        """A repair does something about it; infos are nothing to repair."""
+        """Whether a repair changes the image for this finding; infos are not repaired."""
         return self.repairable and self.severity is not Severity.INFO
 
     @property
     def blocks_repair(self) -> bool:
-        """An error that no repair takes away."""
+        """Whether the finding is an error that cannot be repaired."""
         return self.severity is Severity.ERROR and not self.repairable
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; keys without a value are left out."""
+        """Return the finding for JSON, without absent values."""
         content = {
             "code": self.code,
             "severity": self.severity.value,
@@ -69,16 +69,16 @@ class Finding:
 
 
 class Findings:
-    """Collects findings; each code is counted, and listed `limit` times at most.
+    """Collection of findings; all are counted, and at most `limit` of each code are listed.
 
     Args:
-        limit: listed findings a code, None for all.
+        limit: maximum listed findings for each code, None for all.
 
     Attributes:
-        listed: the findings, in the order they were met.
-        counts, severities: how many there are of each.
-        repairable: how many a repair would do something about.
-        unrepairable: the first that no repair takes away.
+        listed: the listed findings, in order of detection.
+        counts, severities: number of findings of each code and severity.
+        repairable: number of findings that a repair would change.
+        unrepairable: the first error that cannot be repaired.
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -90,7 +90,7 @@ class Findings:
         self.repairable = 0
 
     def room(self, code: str) -> int | None:
-        """How many more of a code are listed, None for any number."""
+        """Return how many more findings of a code can be listed, None for any number."""
         return None if self.limit is None else max(0, self.limit - self.counts[code])
 
     def add(
@@ -104,7 +104,7 @@ class Findings:
         severity: Severity | None = None,
         change: str = "",
     ) -> None:
-        """Add one; `offset` is counted within the buffer that comes from `place`."""
+        """Add a finding; `offset` is relative to the buffer at `place`."""
         chosen = severity or CODES[code].severity
         decompressed = place.base is None and offset is not None
         if offset is not None:
@@ -119,7 +119,7 @@ class Findings:
             self.unrepairable = finding
 
     def add_unlisted(self, code: str, count: int) -> None:
-        """Count findings that are over the limit without making them."""
+        """Count findings beyond the limit without creating them."""
         if count:
             self.counts[code] += count
             self.severities[CODES[code].severity] += count
@@ -127,10 +127,10 @@ class Findings:
 
     @property
     def valid(self) -> bool:
-        """No error; warnings and infos may be there."""
+        """Whether there are no errors, perhaps warnings and infos."""
         return not self.severities[Severity.ERROR]
 
     @property
     def clean(self) -> bool:
-        """Nothing that a repair would change, and no error."""
+        """Whether there are no errors and nothing to repair."""
         return self.valid and not self.repairable

@@ -1,4 +1,4 @@
-"""What a repair puts in the place of damaged parts, section by section."""
+"""Replacements that a repair makes, section by section."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _RUN = 8 << 20
 
 
 class Cut(NamedTuple):
-    """Bytes `start` to `end` of a section give way to `data`."""
+    """The replacement of bytes `start` .. `end` of a section by `data`."""
 
     start: int
     end: int
@@ -19,12 +19,12 @@ class Cut(NamedTuple):
 
 @dataclass
 class Fixes:
-    """Cuts by section; a section that is not named stays as it is."""
+    """Replacements by section; other sections stay unchanged."""
 
     cuts: dict[str, list[Cut]] = field(default_factory=dict)
 
     def replace(self, section: str, start: int, end: int, data: bytes) -> None:
-        """Cuts of one section must not overlap."""
+        """Add a replacement; replacements of a section must not overlap."""
         self.cuts.setdefault(section, []).append(Cut(start, end, data))
 
     def __bool__(self) -> bool:
@@ -32,10 +32,10 @@ class Fixes:
 
 
 def spliced(section: memoryview, cuts: list[Cut]) -> Iterator[memoryview | bytes]:
-    """The section with its cuts applied, in pieces of 8 MiB at most.
+    """Yield the section with its replacements, in pieces of at most 8 MiB.
 
     Raises:
-        ValueError: two cuts overlap.
+        ValueError: two replacements overlap.
     """
     position = 0
     for cut in sorted(cuts):

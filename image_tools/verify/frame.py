@@ -1,4 +1,4 @@
-"""The frame of an image that may be damaged: digest, summary, and the sections that can still be read."""
+"""The structure of a possibly damaged image: digest, FileSummary, and readable sections."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _KNOWN = {*REQUIRED_SECTIONS, *_ALWAYS_WRITTEN, "SNAPSHOT_DIFF", "ERASURE_CODING
 
 @dataclass
 class Frame:
-    """What a damaged file still shows.
+    """The readable structure of a file.
 
     Attributes:
         data: the whole file.
-        summary: the FileSummary; `layout_version` and `codec` are read from it.
-        sections: every entry that lies inside the file, sub-sections included, in the summary's order.
-        mapped: what `data` lie in, None where they are in memory.
+        summary: the FileSummary, the source of `layout_version` and `codec`.
+        sections: all entries within the file, including sub-sections, in the summary's order.
+        mapped: the mapped file of `data`, None for data in memory.
     """
 
     path: Path
@@ -62,7 +62,7 @@ class Frame:
 
     @property
     def erasure_coding(self) -> bool:
-        """Whether the layout has striped files, and a loader that does not read the list of open files."""
+        """Whether the layout has striped files; its loaders do not read the list of open files."""
         return supports(LayoutVersion.ERASURE_CODING, self.layout_version)
 
     def entry(self, name: str) -> Section | None:
@@ -73,14 +73,14 @@ class Frame:
         return BufferOrigin(str(self.path), name, None if self.codec or entry is None else entry.offset)
 
     def stored(self, entry: Section) -> memoryview:
-        """A section's bytes as they lie in the file."""
+        """Return a section's bytes as stored in the file."""
         return self.data[entry.offset : entry.end].data
 
     def section(self, name: str) -> Bytes | None:
-        """Decompressed bytes; None where the section is absent.
+        """Return the decompressed bytes of a section; None if absent.
 
         Raises:
-            CodecError: the compressed bytes are damaged; its offset counts from the section's start.
+            CodecError: the compressed bytes are damaged; the offset is relative to the section.
         """
         entry = self.entry(name)
         if entry is None:
@@ -103,7 +103,7 @@ class Frame:
             return spool.finish()
 
     def readable(self, name: str, findings: Findings) -> Bytes | None:
-        """As `section`; damaged compressed bytes become a finding, and None."""
+        """Return a section like `section`; for damaged compressed bytes, add a finding and return None."""
         try:
             return self.section(name)
         except CodecError as error:
@@ -114,7 +114,7 @@ class Frame:
 
 
 def check_digest(path: Path, findings: Findings) -> bytes:
-    """Compare the file's MD5, which is returned, with its side file.
+    """Compare the file's MD5 with its .md5 file; return the MD5.
 
     Raises:
         ImageStorageError: a file cannot be read.
@@ -130,13 +130,13 @@ def check_digest(path: Path, findings: Findings) -> bytes:
         findings.add("digest-mismatch", error.detail, place)
         return actual
     if actual != expected:
-        text = f"the MD5 is {actual.hex()}, the .md5 file says {expected.hex()}"
+        text = f"the MD5 is {actual.hex()}, the .md5 file has {expected.hex()}"
         findings.add("digest-mismatch", text, place)
     return actual
 
 
 def read_frame(path: Path, data: Bytes, findings: Findings, spool_dir: Path | None = None) -> Frame | None:
-    """Read summary and list of sections; None where nothing more can be said about the file."""
+    """Read the FileSummary and the list of sections; None if they are unreadable."""
     place = BufferOrigin(str(path))
     try:
         message, base = _read_summary(data.data)
@@ -157,7 +157,7 @@ def read_frame(path: Path, data: Bytes, findings: Findings, spool_dir: Path | No
 
 
 def _read_summary(data: memoryview) -> tuple[FileSummary, int]:
-    """The FileSummary and its offset, which ends the section area."""
+    """Return the FileSummary and its offset, the end of the section area."""
     check_magic(bytes(data[:HEAD_BYTES]))
     size = len(data)
     length = summary_length(bytes(data[-TRAILER_LENGTH:]), size)
@@ -191,7 +191,7 @@ def _frame(path: Path, data: Bytes, message: FileSummary, base: int, findings: F
 
 
 def _sections(path: Path, message: FileSummary, limit: int, findings: Findings) -> list[Section]:
-    """The entries inside the section area, each name once unless it is a sub-section's."""
+    """Return the entries within the section area; each name occurs once, except for sub-sections."""
     usable: list[Section] = []
     seen: set[str] = set()
     for entry in message.sections:
@@ -236,7 +236,7 @@ def _check_sub_sections(frame: Frame, findings: Findings) -> None:
         parent = frame.entry(name.removesuffix("_SUB"))
         place = BufferOrigin(str(frame.path), name)
         if parent is None:
-            findings.add("sub-section", "there is no section that it is a part of", place, parts[0].offset)
+            findings.add("sub-section", "the section of this sub-section is missing", place, parts[0].offset)
             continue
         end = parent.offset
         for part in parts:

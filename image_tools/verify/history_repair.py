@@ -1,4 +1,4 @@
-"""Repairs what snapshots keep in an image that is sound otherwise, into a copy that has no file of its own."""
+"""Repairs the snapshot history of an otherwise valid image, into a temporary copy."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _DAMAGE = frozenset(
         "snapshot-twice",
     }
 )
-"""Findings that no NameNode leaves: `repair_image` does something about them when it is asked to, a merge does not."""
-_HINT = "`checkpointer image verify` lists all that is wrong; use another copy of the image, or an older one."
+"""Findings that a NameNode never causes: `repair_image` repairs them on request, a merge does not."""
+_HINT = "`checkpointer image verify` lists all faults; use another copy of the image, or an older image."
 
 
 def repair_history(image: ImageFile, *, spool_dir: Path | None = None) -> tuple[ImageFile, list[Finding]]:
-    """`image` with its lists of children, references and snapshots repaired, and what was changed for that.
+    """Return `image` with repaired lists of children, references and snapshots, and the repaired findings.
 
-    As `repair_image`, but nothing else is touched: no inode comes, goes or gets another name. Whoever calls closes
+    Unlike `repair_image`, this changes nothing else: inodes are not added, removed or renamed. The caller must close
     the result; errors name the original's path.
 
     Raises:
-        InconsistentHistoryError: there is damage of another kind in these sections.
-        ImageStorageError: there is no room for it.
+        InconsistentHistoryError: these sections have other damage.
+        ImageStorageError: not enough disk space.
     """
     changes: list[Finding] = []
     with ExitStack() as resources:
@@ -69,12 +69,12 @@ def repair_history(image: ImageFile, *, spool_dir: Path | None = None) -> tuple[
                 write_fixed(audit.frame, kept, lambda data: spool.write(memoryview(data)))
                 resources.close()
                 source = resources.enter_context(ImageFile(image.path, spool.finish(), spool_dir))
-        text = f"after {_MAX_PASSES} passes there is still {changes[-1]}"
+        text = f"after {_MAX_PASSES} passes this finding remains: {changes[-1]}"
         raise InconsistentHistoryError(text, file=str(image.path), hint=_HINT)
 
 
 def _is_damage(finding: Finding, audit: Audit) -> bool:
-    """Whether no NameNode leaves what was found."""
+    """Return whether a NameNode never causes the finding."""
     if finding.code == "diff-deleted" and audit.inodes is not None and finding.inode is not None:
         return not ROOT_INODE_ID < finding.inode <= audit.inodes.header.lastInodeId
     return finding.code in _DAMAGE

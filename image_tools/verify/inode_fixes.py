@@ -1,4 +1,4 @@
-"""Puts records of INODE right, and the counts before them."""
+"""Corrects records of INODE, and the section's header."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from image_tools.verify.strings import Strings
 _NAMES = bits.USER | bits.GROUP | bits.ACL_NAME | bits.XATTR_NAME
 _REWRITTEN = bits.KIND | bits.REPLICATION | bits.BOTH_REDUNDANCIES | bits.LAYOUT | bits.IMPOSSIBLE | bits.NAME
 _BODIES = {pb.INode.FILE: "file", pb.INode.DIRECTORY: "directory", pb.INode.SYMLINK: "symlink"}
-# more replicas than wanted cost room, fewer cost data
+# Too many replicas cost space, too few cost data.
 _REPLICATION = 3
 _BLOCK_SIZE = 134217728
 _NO_QUOTA = (1 << 64) - 1
 
 
 def fix_inodes(inodes: InodeArrays, strings: Strings, fixes: Fixes) -> None:
-    """Rewrite the records whose flags ask for it, drop those that a later one replaces, correct the header.
+    """Rewrite flagged records, drop records that a later one replaces, and correct the header.
 
     Raises:
         RecordError: a record cannot be decoded.
@@ -42,7 +42,7 @@ def fix_inodes(inodes: InodeArrays, strings: Strings, fixes: Fixes) -> None:
 
 
 def fix_header(inodes: InodeArrays, fixes: Fixes, count: int, *, last_id: int = 0) -> None:
-    """Make the header say `count` inodes, and no lastInodeId below `last_id` or the largest one in use."""
+    """Set the header's inode count, and raise lastInodeId to at least `last_id` and the largest id in use."""
     header = pb.INodeSection()
     header.CopyFrom(inodes.header)
     highest = int(inodes.ids[-1]) if inodes.ids.size else 0
@@ -69,7 +69,7 @@ def _fix_record(message: pb.INode, flags: int) -> None:
 
 
 def _fix_kind(message: pb.INode) -> None:
-    """The type's own message stays alone, or the only one that is there says the type."""
+    """Remove other messages than that of the type; if it is missing, set the type by the present message."""
     if message.HasField(_BODIES[message.type]):
         for kind, name in _BODIES.items():
             if kind != message.type:

@@ -1,4 +1,4 @@
-"""INODE: every record's place, kind and faults in arrays, and the findings made from them."""
+"""Check of INODE: position, type and faults of every record in arrays, and the findings from them."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ FILE = 1
 DIRECTORY = 2
 SYMLINK = 3
 _SMALLEST_RECORD = 5
-# HeaderFormat: twelve bits of replication in Hadoop 2, eleven from 3 on
+# HeaderFormat: twelve bits for the replication in Hadoop 2, eleven from 3 on
 _REPLICATIONS = (4095, 2047)
 
 _MESSAGES = {
-    bits.KIND: ("inode-kind", "its type and the message in it differ"),
+    bits.KIND: ("inode-kind", "the type and the message differ"),
     bits.RESERVED_ID: ("inode-id", "ids below 16385 are reserved"),
-    bits.USER: ("inode-user", "the string table does not have its owner's serial"),
-    bits.GROUP: ("inode-group", "the string table does not have its group's serial"),
-    bits.ACL_NAME: ("inode-acl", "the string table does not have a serial of its ACL"),
-    bits.XATTR_NAME: ("inode-xattr", "the string table does not have the serial of an xattr's name"),
-    bits.REPLICATION: ("inode-replication", "no loader takes its replication"),
-    bits.BOTH_REDUNDANCIES: ("inode-redundancy", "it has a replication and an erasure coding policy"),
-    bits.POLICY: ("inode-policy", "it is striped by a policy that the image does not have"),
-    bits.LAYOUT: ("inode-block-type", "it has an erasure coding policy, but its block type is not STRIPED"),
+    bits.USER: ("inode-user", "the owner's serial is missing in the string table"),
+    bits.GROUP: ("inode-group", "the group's serial is missing in the string table"),
+    bits.ACL_NAME: ("inode-acl", "a serial of the ACL is missing in the string table"),
+    bits.XATTR_NAME: ("inode-xattr", "the serial of an xattr's name is missing in the string table"),
+    bits.REPLICATION: ("inode-replication", "a NameNode does not load the replication"),
+    bits.BOTH_REDUNDANCIES: ("inode-redundancy", "the file has a replication and an erasure coding policy"),
+    bits.POLICY: ("inode-policy", "the erasure coding policy is missing in the image"),
+    bits.LAYOUT: ("inode-block-type", "the file has an erasure coding policy, but its block type is not STRIPED"),
     bits.IMPOSSIBLE: ("inode-value", "a size, length, quota or storage policy is outside its range"),
-    bits.NAME: ("inode-name", "its name is empty or holds a slash, or it is a root with a name"),
+    bits.NAME: ("inode-name", "the name is empty or has a slash, or the root has a name"),
 }
 
 
 class InodeArrays:
-    """The INODE section, a few bytes an inode.
+    """The INODE section, with a few bytes for each inode.
 
     Attributes:
-        header: INodeSection; `records_start` is the offset behind it.
-        record_ids, offsets, kinds, flags: by slot, in file order; kind 0 where the record says none.
-        ids, slots: increasing ids, and the slot of each where that is not their order.
-        shadowed: slots whose id a later record has, too.
+        header: INodeSection; `records_start` is the offset after it.
+        record_ids, offsets, kinds, flags: by slot, in file order; kind 0 for an unknown type.
+        ids, slots: ascending ids, and their slots; `slots` is empty if the ids are in slot order.
+        shadowed: slots whose id also belongs to a later record.
         maxima: highest numbers of blocks.
     """
 
@@ -70,7 +70,7 @@ class InodeArrays:
         self._sort()
 
     def _scan(self, strings: Strings, policies: npt.NDArray[np.uint8], rules: Ids) -> None:
-        # The header's count is only a hint: a damaged one must not decide how much memory is taken.
+        # The header's count is only a hint: a damaged count must not determine the allocated memory.
         capacity = min(self.header.numInodes, self.buffer.size // _SMALLEST_RECORD) + 16
         arrays = (
             np.empty(capacity, np.int64),
@@ -119,7 +119,7 @@ class InodeArrays:
 
     @functools.cached_property
     def columns(self) -> tuple[Packed, npt.NDArray[np.uint32], Packed]:
-        """`ids`, `slots` and `offsets` as in `IndexArrays`."""
+        """`ids`, `slots` and `offsets` in the form of `IndexArrays`."""
         return (
             Packed.of(np.asarray(self.ids, np.int64)),
             self.slots.astype(np.uint32),
@@ -131,11 +131,11 @@ class InodeArrays:
         return int(self.record_ids.size)
 
     def slot(self, inode_id: int) -> int:
-        """-1 where no record has that id."""
+        """Return the slot of an inode, -1 if missing."""
         return int(find_slot(self.ids, self.slots, inode_id)) if 0 < inode_id < 1 << 63 else -1
 
     def slots_of(self, inode_ids: Ids) -> Ids:
-        """`slot` of each."""
+        """Return the slot of each inode, -1 if missing."""
         if not self.ids.size:
             return np.full(inode_ids.size, -1)
         rows = np.minimum(np.searchsorted(self.ids, inode_ids), self.ids.size - 1)
@@ -154,14 +154,14 @@ class InodeArrays:
         return slot >= 0 and self.kinds[slot] == DIRECTORY
 
     def span(self, slot: int) -> tuple[int, int]:
-        """Offsets of a record's first byte and behind its last one."""
+        """Return start and end offset of a record."""
         return int(self.offsets[slot]), int(self.offsets[slot + 1]) if slot + 1 < self.count else self.end
 
     def message(self, slot: int) -> pb.INode:
-        """The record decoded.
+        """Return a decoded record.
 
         Raises:
-            RecordError: it is no INode.
+            RecordError: the record is not an INode.
         """
         record = read_record(self.view.data, int(self.offsets[slot]), self.view.place)
         return parse_message(pb.INode, record, self.view.place)
@@ -169,7 +169,7 @@ class InodeArrays:
     # ---- findings ------------------------------------------------------------------------------------------
 
     def check(self, findings: Findings) -> None:
-        """Report what the arrays say."""
+        """Report the faults in the arrays."""
         if not self.view.present:
             return
         damaged = np.flatnonzero(self.flags & bits.DAMAGED)
@@ -187,7 +187,7 @@ class InodeArrays:
             self._check_header()
 
     def report(self, findings: Findings, code: str, slots: Sequence[int] | Ids, text: Callable[[int], str]) -> None:
-        """One finding a slot; beyond the limit they are only counted."""
+        """Add a finding for each slot; beyond the limit, only count them."""
         room = findings.room(code)
         listed = slots if room is None else slots[:room]
         for slot in listed:
@@ -203,7 +203,7 @@ class InodeArrays:
 
     def _check_header(self) -> None:
         if self.header.numInodes != self.count:
-            self.view.add("inode-count", f"the header says {self.header.numInodes} inodes, found {self.count}", 0)
+            self.view.add("inode-count", f"the header counts {self.header.numInodes} inodes, found {self.count}", 0)
         if self.ids.size and self.header.lastInodeId < self.ids[-1]:
             text = f"lastInodeId is {self.header.lastInodeId}, the largest id {int(self.ids[-1])}"
             self.view.add("inode-last-id", text, 0)

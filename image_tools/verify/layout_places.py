@@ -1,4 +1,4 @@
-"""What an image holds that its own layout has no place for, by the rules of conversions (`convert.losses`)."""
+"""Check for content that the image's own layout cannot represent, by the rules of conversions (`convert.losses`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from image_tools.verify.frame import Frame
 
 
 def check_places(frame: Frame, findings: Findings) -> None:
-    """Report what the layout has no place for; a section that is damaged is left to the other checks."""
+    """Report content that the layout cannot represent; other checks report damaged sections."""
     if not may_lose(NEWEST_LAYOUT, frame.layout_version):
         return
     table = frame.readable("STRING_TABLE", Findings())
@@ -35,5 +35,5 @@ def check_places(frame: Frame, findings: Findings) -> None:
             continue
         for loss in losses(found, frame.layout_version):
             code = "layout-ignored" if loss.loads else "layout-refused"
-            text = f"layout version {frame.layout_version} has no place for {loss}"
+            text = f"layout version {frame.layout_version} cannot represent {loss}"
             findings.add(code, text, place, inode=loss.first)

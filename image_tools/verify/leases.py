@@ -1,4 +1,4 @@
-"""FILES_UNDERCONSTRUCTION: the open files and where they are."""
+"""Check and repair of FILES_UNDERCONSTRUCTION: the open files and their paths."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from image_tools.verify.view import SectionView
 
 
 class LeaseCheck:
-    """Compares the list of open files with the tree."""
+    """Comparison of the list of open files with the tree."""
 
     def __init__(
         self, frame: Frame, findings: Findings, inodes: InodeArrays, directories: Directories, references: References
     ) -> None:
         self._view = SectionView(frame, "FILES_UNDERCONSTRUCTION", findings)
         self._findings = findings
-        # from layout -64 on a loader takes the leases from the INODE section
+        # From layout -64 on, a NameNode reads leases from the INODE section.
         self._missing = Severity.INFO if frame.erasure_coding else Severity.WARNING
         self._inodes, self._owner = inodes, directories.owner
         dst = np.flatnonzero((references.kinds == DST) & (references.owner >= 0) & (references.referred >= 0))
         self._dst_parent = dict(zip(references.referred[dst].tolist(), references.owner[dst].tolist(), strict=True))
 
     def path(self, slot: int) -> str | None:
-        """Path in the current tree, None where the inode is not in it; as a NameNode shows it."""
+        """Return the path in the current tree like a NameNode, None for an inode outside the tree."""
         names: list[bytes] = []
         visited: set[int] = set()
         root = self._inodes.slot(ROOT_INODE_ID)
@@ -49,7 +49,7 @@ class LeaseCheck:
         return "/" + b"/".join(reversed(names)).decode("utf-8", "replace")
 
     def check(self, fixes: Fixes | None) -> None:
-        """Report what is wrong; with `fixes`, rewrite the section if anything is."""
+        """Report faults; with `fixes`, rewrite a faulty section."""
         if not self._view.present:
             return
         kept: dict[int, bytes] = {}
@@ -72,7 +72,7 @@ class LeaseCheck:
     def _checked(
         self, entry: pb.FileUnderConstructionEntry, offset: int, kept: dict[int, bytes]
     ) -> pb.FileUnderConstructionEntry | None:
-        """The entry itself where it is right, another or None where it is not."""
+        """Return the entry itself if it is correct, otherwise a corrected entry, or None to drop it."""
         inode_id = int(entry.inodeId)
         slot = self._inodes.slot(inode_id)
         if slot < 0:
@@ -94,7 +94,7 @@ class LeaseCheck:
         return repaired
 
     def _unlisted(self, kept: dict[int, bytes]) -> list[pb.FileUnderConstructionEntry]:
-        """Open files of the current tree without an entry; those that only snapshots hold have none by right."""
+        """Return open files of the current tree without an entry; files only in snapshots need none."""
         found = []
         for slot in np.flatnonzero(self._inodes.flags & OPEN).tolist():
             inode_id = self._inodes.inode_id(slot)

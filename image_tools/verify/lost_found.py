@@ -1,4 +1,4 @@
-"""Unreachable inodes: attached to /lost+found, or dropped. Nothing else may be wrong with the image by then."""
+"""Attaches unreachable inodes to /lost+found, or drops them, after all other faults have been repaired."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MODE = 0o700
 
 
 def drop_unreachable(tree: Tree, fixes: Fixes) -> dict[int, str]:
-    """Cut the records; what still names them goes in the next pass. What happened, by inode id."""
+    """Remove the records; the next pass removes references to them. Return the changes by inode id."""
     slots = tree.reach.unreachable().tolist()
     for slot in slots:
         fixes.replace("INODE", *tree.inodes.span(slot), b"")
@@ -27,16 +27,16 @@ def drop_unreachable(tree: Tree, fixes: Fixes) -> dict[int, str]:
 
 
 def attach_unreachable(tree: Tree, txid: int, fixes: Fixes) -> dict[int, str]:
-    """Put the tops of all unreachable trees into /lost+found. What happened, by inode id.
+    """Attach the tops of all unreachable trees to /lost+found. Return the changes by inode id.
 
-    The directory is made where there is none: owner and group of the root, mode 0700. Where something else has
-    the name, it is /lost+found-TXID.
+    A missing directory is created with owner and group of the root and mode 0700. If the name is in use, the directory
+    is /lost+found-TXID.
     """
     return _Attachment(tree, fixes).run(b"%s-%d" % (LOST_FOUND, txid))
 
 
 class _Attachment:
-    """Changed entries and records of one attachment."""
+    """An attachment with its changed entries and records."""
 
     def __init__(self, tree: Tree, fixes: Fixes) -> None:
         self._tree, self._fixes = tree, fixes
@@ -61,7 +61,7 @@ class _Attachment:
     # ---- /lost+found ---------------------------------------------------------------------------------------
 
     def _home(self, other_name: bytes) -> tuple[int, bytes]:
-        """Inode id and name of the directory, made if it is not there."""
+        """Return inode id and name of the directory; create it if missing."""
         children = {self._name(child): child for child in self._children(ROOT_INODE_ID)}
         references = self._tree.references
         foreign = {references.name(number) for number in self._numbers(ROOT_INODE_ID)}
@@ -71,7 +71,7 @@ class _Attachment:
                 return child, name
             if child is None and name not in foreign:
                 return self._make(name), name
-        raise ValueError(f"/{LOST_FOUND.decode()} and /{other_name.decode()} are both taken")
+        raise ValueError(f"/{LOST_FOUND.decode()} and /{other_name.decode()} are both in use")
 
     def _make(self, name: bytes) -> int:
         inodes = self._inodes
@@ -101,10 +101,10 @@ class _Attachment:
         self._names[message.id] = name
         self._fixes.replace("INODE", *self._inodes.span(slot), encode_delimited(message))
         self._children(home).append(message.id)
-        return f"attached as /{home_name.decode()}/{name.decode()}, its name was {old!r}"
+        return f"attached as /{home_name.decode()}/{name.decode()}, former name {old!r}"
 
     def _detach(self, slot: int) -> None:
-        """Take an inode out of the directory that lists it: one that only it leads to."""
+        """Remove an inode from the unreachable directory that lists it."""
         owner = int(self._tree.directories.owner[slot])
         if owner >= 0:
             self._children(self._inodes.inode_id(owner)).remove(self._inodes.inode_id(slot))
@@ -120,7 +120,7 @@ class _Attachment:
         return [] if entry < 0 else [int(n) for n in self._tree.directories.arrays(entry)[1]]
 
     def _children(self, directory: int) -> list[int]:
-        """A directory's children, to be changed."""
+        """Return a directory's children, which the caller may change."""
         if directory not in self._entries:
             entry = self._entry(directory)
             self._entries[directory] = [] if entry < 0 else self._tree.directories.arrays(entry)[0].tolist()

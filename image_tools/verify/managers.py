@@ -1,4 +1,4 @@
-"""SECRET_MANAGER, CACHE_MANAGER and ERASURE_CODING: counts, doubles and what refers to nothing."""
+"""Check and repair of SECRET_MANAGER, CACHE_MANAGER and ERASURE_CODING: counts, duplicates and dangling references."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SYSTEM_POLICIES = range(1, 6)
 
 
 def check_secrets(frame: Frame, findings: Findings, fixes: Fixes | None) -> None:
-    """Check SECRET_MANAGER; a record with a number in field 2 is a key, another one a token."""
+    """Check SECRET_MANAGER; a record with a number in field 2 is a key, otherwise a token."""
     view = SectionView(frame, "SECRET_MANAGER", findings)
     if not view.present:
         return
@@ -52,7 +52,7 @@ def check_secrets(frame: Frame, findings: Findings, fixes: Fixes | None) -> None
             view.add("secret-token-key", text, record.offset)
             del tokens[number]
     if (header.numKeys, header.numTokens) != (key_count, token_count):
-        text = f"the header says {header.numKeys} keys and {header.numTokens} tokens"
+        text = f"the header counts {header.numKeys} keys and {header.numTokens} tokens"
         view.add("secret-count", f"{text}, found {key_count} and {token_count}", 0)
     repaired = pb.SecretManagerSection()
     repaired.CopyFrom(header)
@@ -60,13 +60,13 @@ def check_secrets(frame: Frame, findings: Findings, fixes: Fixes | None) -> None
     _set_count(repaired, "numTokens", len(tokens))
     for field, used in (("currentId", max(keys, default=0)), ("tokenSequenceNumber", max(tokens, default=0))):
         if getattr(header, field) < used:
-            view.add("secret-counter", f"{field} is {getattr(header, field)}, in use is {used}", 0)
+            view.add("secret-counter", f"{field} is {getattr(header, field)}, but {used} is in use", 0)
             setattr(repaired, field, used)
     _rewrite(view, fixes, header, repaired, [*keys.values(), *tokens.values()], key_count + token_count)
 
 
 def check_caches(frame: Frame, findings: Findings, fixes: Fixes | None) -> None:
-    """Check CACHE_MANAGER; a record with a number in field 1 is a directive, another one a pool."""
+    """Check CACHE_MANAGER; a record with a number in field 1 is a directive, otherwise a pool."""
     view = SectionView(frame, "CACHE_MANAGER", findings)
     if not view.present:
         return
@@ -96,10 +96,10 @@ def check_caches(frame: Frame, findings: Findings, fixes: Fixes | None) -> None:
             wanted[directive.id] = (directive.pool, record)
     for number, (name, record) in wanted.items():
         if name not in pools:
-            view.add("cache-directive-pool", f"directive {number} is of pool {name!r}, which is missing", record.offset)
+            view.add("cache-directive-pool", f"directive {number} belongs to the missing pool {name!r}", record.offset)
             del directives[number]
     if (header.numPools, header.numDirectives) != (pool_count, directive_count):
-        text = f"the header says {header.numPools} pools and {header.numDirectives} directives"
+        text = f"the header counts {header.numPools} pools and {header.numDirectives} directives"
         view.add("cache-count", f"{text}, found {pool_count} and {directive_count}", 0)
     repaired = pb.CacheManagerSection()
     repaired.CopyFrom(header)
@@ -113,10 +113,10 @@ def check_caches(frame: Frame, findings: Findings, fixes: Fixes | None) -> None:
 
 
 class Policies:
-    """ERASURE_CODING.
+    """Check and repair of ERASURE_CODING.
 
     Attributes:
-        known: by id, 1 where the policy is a system one or in the image.
+        known: by id, 1 for a system policy or a policy in the image.
     """
 
     def __init__(self, frame: Frame, findings: Findings, fixes: Fixes | None) -> None:
@@ -166,7 +166,7 @@ def _stored(view: SectionView, record: Record) -> bytes:
 
 
 def _set_count(header: Message, field: str, count: int) -> None:
-    """Set a count; one that is right stays as it is stored."""
+    """Set a count; a correct count stays as stored."""
     if getattr(header, field) != count:
         setattr(header, field, count)
 
@@ -174,6 +174,6 @@ def _set_count(header: Message, field: str, count: int) -> None:
 def _rewrite(
     view: SectionView, fixes: Fixes | None, old: Message, new: Message, records: list[bytes], count: int
 ) -> None:
-    """Put a corrected header and the records that stay in the place of the section, if either differs."""
+    """Replace the section by a corrected header and the kept records, if either differs."""
     if fixes is not None and (old != new or len(records) != count):
         fixes.replace(view.name, 0, len(view.data), encode_delimited(new) + b"".join(records))

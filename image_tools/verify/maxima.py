@@ -1,4 +1,4 @@
-"""The highest numbers that blocks use, over the INODE section and the snapshot diffs."""
+"""The highest block ids and generation stamps in the INODE section and the snapshot diffs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from image_format.proto import fsimage_pb2 as pb
 
 
 class Maxima:
-    """Highest id of a contiguous and of a striped block, highest generation stamp, new and legacy.
+    """The highest ids of contiguous and striped blocks, and the highest generation stamps, new and legacy.
 
     Args:
-        legacy_limit: NS_INFO.genstampV1Limit; blocks with lower stamps have ids at random.
+        legacy_limit: NS_INFO.genstampV1Limit; blocks with lower stamps have random ids.
     """
 
     def __init__(self, legacy_limit: int) -> None:
@@ -38,7 +38,7 @@ class Maxima:
         return int(self.values[3])
 
     def take(self, blocks: Iterable[pb.BlockProto]) -> None:
-        """Blocks outside the INODE section."""
+        """Include blocks outside of the INODE section."""
         for block in blocks:
             block_id = block.blockId - (1 << 64) if block.blockId >> 63 else block.blockId
             genstamp = block.genStamp - (1 << 64) if block.genStamp >> 63 else block.genStamp

@@ -1,8 +1,8 @@
-"""Names in snapshots below directories that have names in snapshots: none may end before the other does.
+"""Check of WithName references below other WithName references: the inner name must not end before the outer name.
 
-A NameNode that loads an image counts what quotas use. Below a WithName it counts as of that name's lastSnapshotId, and
-it stops at a WithName there whose own lastSnapshotId is lower (INodeReference.WithName.computeQuotaUsage). Renames that
-keep to the rules never lead to that, but one that was taken back can.
+A NameNode that loads an image computes the use of quotas. Below a WithName it uses that name's lastSnapshotId, and it
+fails at an inner WithName with a lower lastSnapshotId (INodeReference.WithName.computeQuotaUsage). Successful renames
+never cause this, but an undone rename can.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Ids = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """What stands in a directory: a plain inode or a reference.
+    """A child of a directory: a plain inode or a reference.
 
     Attributes:
-        slot: of the inode.
-        number: of the reference, -1 for a plain inode.
+        slot: slot of the inode.
+        number: number of the reference, -1 for a plain inode.
     """
 
     slot: int
@@ -38,7 +38,7 @@ class _Item:
 
 @dataclass(frozen=True, slots=True)
 class _Lists:
-    """One diff of a directory."""
+    """A diff of a directory."""
 
     snapshot: int
     created: frozenset[bytes]
@@ -46,7 +46,7 @@ class _Lists:
 
 
 class NameEnds:
-    """The check, once all lists have been read."""
+    """The check, which runs after all lists have been read."""
 
     def __init__(self, inodes: InodeArrays, lists: DiffLists, diffs: Diffs) -> None:
         self._inodes, self._lists, self._diffs = inodes, lists, diffs
@@ -54,7 +54,7 @@ class NameEnds:
         self._read: dict[int, list[_Lists]] = {}
 
     def check(self, fixes: Fixes | None) -> None:
-        """Report each name that ends too early; with `fixes`, let it end later."""
+        """Report each name that ends too early; with `fixes`, raise its last snapshot."""
         references = self._references
         names = np.flatnonzero((references.kinds == WITH_NAME) & references.kept & (references.referred >= 0))
         outer = names[self._inodes.kinds[references.referred[names]] == DIRECTORY]
@@ -66,14 +66,14 @@ class NameEnds:
             self._look_below(number, items, needed)
         for number, snapshot in sorted(needed.items()):
             slot, ended = int(references.referred[number]), int(references.snapshots[number])
-            text = f"reference {number} is of a name up to snapshot {ended}, and a directory above it has it up to "
+            text = f"reference {number} has a name up to snapshot {ended}, but a directory above it has a name up to "
             offset = int(references.offsets[number])
             references.view.add("reference-snapshot", f"{text}{snapshot}", offset, inode=self._inodes.inode_id(slot))
             if fixes is not None:
                 self._raise(number, snapshot, fixes)
 
     def _ways_to(self, names: Ids) -> dict[int, list[_Item]]:
-        """By slot of a directory, what stands in it, now or in a snapshot, and is or leads to one of `names`."""
+        """Return the current and past children of directories, by slot, that are or lead to one of `names`."""
         references, lists = self._references, self._lists
         by_inode: dict[int, list[int]] = {}
         for number in np.flatnonzero(references.kept & (references.referred >= 0)).tolist():
@@ -96,7 +96,7 @@ class NameEnds:
         return ways
 
     def _holder(self, item: _Item, deleters: dict[int, int]) -> int:
-        """Slot of the directory that something stands in, -1 for the root and for what nothing leads to."""
+        """Return the slot of an item's directory, -1 for the root and for an unreachable item."""
         if item.number >= 0:
             owner = int(self._references.owner[item.number])
             return owner if owner >= 0 else int(self._lists.users[item.number])
@@ -106,7 +106,7 @@ class NameEnds:
         return owner if owner >= 0 else deleters.get(item.slot, -1)
 
     def _look_below(self, outer: int, ways: dict[int, list[_Item]], needed: dict[int, int]) -> None:
-        """Names that a directory has at the end of its own name `outer`, and that end before: what they need."""
+        """Collect names below the reference `outer` that end before it, with the snapshot that they need."""
         references = self._references
         snapshot = int(references.snapshots[outer])
         top = int(references.referred[outer])
@@ -124,7 +124,7 @@ class NameEnds:
                     waiting.append(item.slot)
 
     def _is_there(self, directory: int, item: _Item, snapshot: int) -> bool:
-        """Whether a directory has something at a snapshot (DirectoryWithSnapshotFeature.getChildrenList)."""
+        """Return whether a directory contains an item at a snapshot (DirectoryWithSnapshotFeature.getChildrenList)."""
         name = self._name(item)
         for diff in reversed(self._diffs_of(directory)):
             if diff.snapshot < snapshot:
@@ -141,7 +141,7 @@ class NameEnds:
         return self._references.name(item.number) if item.number >= 0 else self._inodes.name(item.slot)
 
     def _diffs_of(self, directory: int) -> list[_Lists]:
-        """Newest first."""
+        """Return a directory's diffs, newest first."""
         if directory not in self._read:
             block = self._diffs.block(self._inodes.inode_id(directory))
             found = []
@@ -158,7 +158,7 @@ class NameEnds:
         return self._read[directory]
 
     def _raise(self, number: int, snapshot: int, fixes: Fixes) -> None:
-        """The lowest end from `snapshot` on that no other name of the inode has."""
+        """Set the lowest end from `snapshot` on that differs from the ends of the inode's other names."""
         references = self._references
         slot = references.referred[number]
         others = (references.referred == slot) & (references.kinds == WITH_NAME) & references.kept

@@ -1,4 +1,4 @@
-"""NS_INFO: txid and the counters of blocks and generation stamps."""
+"""Check and repair of NS_INFO: the txid, and the counters of block ids and generation stamps."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from image_tools.verify.view import SectionView
 
 
 class NamesystemCheck:
-    """NS_INFO, checked at once for its txid and at last for its counters.
+    """Check of NS_INFO: first of its txid, and at the end of its counters.
 
     Attributes:
-        info: the message, empty where it cannot be read.
+        info: the message, empty if it is unreadable.
     """
 
     def __init__(self, frame: Frame, findings: Findings, *, check_name: bool) -> None:
@@ -27,7 +27,7 @@ class NamesystemCheck:
         named = parse_image(frame.path.name)
         self._usable = self._view.present and not self._view.damaged
         if check_name and named is not None and self._usable and named.txid != self.info.transactionId:
-            text = f"the file's name says transaction {named.txid}, NS_INFO says {self.info.transactionId}"
+            text = f"the file's name has transaction {named.txid}, NS_INFO has {self.info.transactionId}"
             self._view.add("txid-name", text, 0)
 
     def check_counters(self, maxima: Maxima, fixes: Fixes | None) -> None:

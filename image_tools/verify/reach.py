@@ -1,4 +1,4 @@
-"""Which inodes the root leads to: through children, references and deleted lists."""
+"""Reachability of inodes from the root through children, references and deleted lists."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Ids = npt.NDArray[np.int64]
 
 
 class Reach:
-    """The inodes found from the root; an inode counts as found by a reference only if the reference is kept.
+    """The inodes reachable from the root; dropped references are not followed.
 
     Attributes:
-        reached: by slot.
+        reached: whether each inode is reachable, by slot.
     """
 
     def __init__(self, inodes: InodeArrays, lists: DiffLists) -> None:
@@ -31,7 +31,7 @@ class Reach:
             self.mark(root)
 
     def mark(self, slot: int) -> None:
-        """Mark an inode and all that it leads to."""
+        """Mark an inode and all inodes reachable from it."""
         inodes, directories = self._inodes, self._lists.directories
         mark_reachable(
             slot,
@@ -51,13 +51,13 @@ class Reach:
         )
 
     def unreachable(self) -> Ids:
-        """Slots that nothing leads to, without records that cannot be decoded or that a later one replaces."""
+        """Return unreachable slots, without damaged records and records that a later one replaces."""
         usable = self._inodes.record_ids > 0
         usable[self._inodes.shadowed] = False
         return np.flatnonzero(usable & (self.reached == 0))
 
     def tops(self) -> list[int]:
-        """Unreachable inodes that lead to all other unreachable ones; marks them all."""
+        """Return unreachable inodes from which all others are reachable, and mark all."""
         left = self.unreachable()
         listed = self._lists.directories.owner >= 0
         listed[self._lists.targets] = True

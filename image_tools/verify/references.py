@@ -1,4 +1,4 @@
-"""INODE_REFERENCE: each record's inode and kind in arrays, and how often it is used."""
+"""Check and repair of INODE_REFERENCE: inode, kind and use of each record, in arrays."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class References:
     """The references by their number.
 
     Attributes:
-        offsets, referred, kinds, snapshots: offset, slot of the inode (-1), `DST` or `WITH_NAME`, and the
-            snapshot id that it carries.
-        owner: slot of the directory whose entry uses it, -1 for none.
-        listed: slot of the directory whose deleted list uses it, -1 for none.
-        kept: False where a repair drops it.
+        offsets, referred, kinds, snapshots: offset, slot of the inode (-1 for none), `DST` or `WITH_NAME`, and snapshot
+            id.
+        owner: slot of the directory whose entry uses the reference, -1 for none.
+        listed: slot of the directory whose deleted list uses the reference, -1 for none.
+        kept: False for a reference that a repair drops.
     """
 
     def __init__(self, frame: Frame, findings: Findings, inodes: InodeArrays) -> None:
@@ -57,7 +57,7 @@ class References:
         return int(self.offsets.size)
 
     def name(self, number: int) -> bytes:
-        """The name under which it stands in a directory or a deleted list."""
+        """Return the name of a reference in its directory or deleted list."""
         if self.kinds[number] == WITH_NAME:
             record = read_record(self.view.data, int(self.offsets[number]), self.view.place)
             return bytes(parse_message(pb.INodeReference, record, self.view.place).name)
@@ -65,7 +65,7 @@ class References:
         return b"" if slot < 0 else self._inodes.name(slot)
 
     def check(self, owner: npt.NDArray[np.signedinteger[Any]]) -> None:
-        """Report what is wrong, once directories and diffs have been read; sets `kept`.
+        """Report faults after directories and diffs have been read; set `kept`.
 
         Args:
             owner: by slot, the directory that lists an inode as a plain child, -1 for none.
@@ -78,16 +78,16 @@ class References:
             if kind < 0:
                 code, text = "record-damaged", "the record is not an INodeReference"
             elif slot < 0:
-                code, text = "reference-inode", f"reference {number} leads to no inode"
+                code, text = "reference-inode", f"reference {number} does not lead to an inode"
             elif self.owner[number] < 0 and self.listed[number] < 0:
-                code, text = "reference-unused", f"nothing uses reference {number}"
+                code, text = "reference-unused", f"reference {number} is not used"
             elif owner[slot] >= 0 and slot not in in_tree:
-                code, text = "dir-child-referenced", f"reference {number} is to a plain child of a directory"
+                code, text = "dir-child-referenced", f"reference {number} leads to a plain child of a directory"
             else:
                 key = (slot, -1 if kind == DST else int(self.snapshots[number]))
                 if key in seen:
                     code = "reference-dst-twice" if kind == DST else "reference-name-twice"
-                    text = f"an earlier reference is of the same inode and kind as reference {number}"
+                    text = f"an earlier reference has the same inode and kind as reference {number}"
                 seen.add(key)
             if code:
                 self.kept[number] = False
@@ -95,13 +95,13 @@ class References:
                 self.view.add(code, text, int(self.offsets[number]), inode=inode)
 
     def in_tree(self, owner: npt.NDArray[np.signedinteger[Any]]) -> list[int]:
-        """Slots of the inodes that a directory both lists as a plain child and refers to; the latter holds."""
+        """Return the slots of inodes that are both a plain child and a reference; the reference takes precedence."""
         dst = (self.kinds == DST) & (self.owner >= 0) & (self.referred >= 0)
         slots = np.unique(self.referred[dst])
         return [int(slot) for slot in slots[owner[slots] >= 0]]
 
     def _in_order_of_use(self) -> list[int]:
-        """Those that a directory entry uses first, so that they are the ones that are kept."""
+        """Return the reference numbers, first those in directory entries, so that these are kept."""
         return [*np.flatnonzero(self.owner >= 0).tolist(), *np.flatnonzero(self.owner < 0).tolist()]
 
     # ---- repair --------------------------------------------------------------------------------------------
@@ -111,11 +111,11 @@ class References:
         return not bool(self.kept.all())
 
     def numbers(self) -> Ids:
-        """New number by old number, -1 for a reference that goes."""
+        """Return the new number by old number, -1 for a dropped reference."""
         return np.where(self.kept, np.cumsum(self.kept) - 1, _DROPPED)
 
     def fix(self, fixes: Fixes) -> None:
-        """Cut the records that go."""
+        """Remove the dropped records."""
         ends = np.append(self.offsets[1:], self._end)
         for number in np.flatnonzero(~self.kept).tolist():
             fixes.replace(self.view.name, int(self.offsets[number]), int(ends[number]), b"")

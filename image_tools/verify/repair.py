@@ -1,4 +1,4 @@
-"""Repairs an image into a new file: pass after pass, until verification finds nothing more to change."""
+"""Repairs an image into a new file, in passes, until verification finds nothing more to repair."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from image_tools.verify.rewrite import write_fixed
 _MAX_PASSES = 12
 _UNREACHABLE = "inode-unreachable"
 _UNCHECKED = {"digest-missing", "digest-mismatch"}
-# these are about the file around the image
+# Findings about the file and not its content.
 _OUTER = {*_UNCHECKED, "txid-name"}
-_HINT = "Use an intact copy of the image, or an older one with its edits."
+_HINT = "Use an intact copy of the image, or an older image with its edits."
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What a repair did.
+    """The result of a repair.
 
     Attributes:
-        output: the new image, None where there was nothing to repair and nothing was written.
-        passes: how often the image was written, the intermediate ones included.
-        changes: every finding that was repaired; `change` says how where its code does not.
-        left: findings that stay.
-        md5: of the new image, in hexadecimal; size: its bytes.
+        output: the new image, None if there was nothing to repair and nothing was written.
+        passes: number of written images, including intermediate ones.
+        changes: all repaired findings.
+        left: findings that remain.
+        md5: MD5 of the new image, in hexadecimal; size: its bytes.
     """
 
     source: Path
@@ -56,11 +56,11 @@ class Repair:
 
     @property
     def digest_checked(self) -> bool:
-        """Whether the source's bytes are those that its digest file vouches for; the new digest cannot tell."""
+        """Whether the digest file confirmed the source's bytes; the new digest cannot show this."""
         return not any(finding.code in _UNCHECKED for finding in self.changes)
 
     def as_dict(self) -> dict[str, Any]:
-        """For the report."""
+        """Return the result for the report."""
         return {
             "source": str(self.source),
             "output": None if self.output is None else str(self.output),
@@ -80,7 +80,7 @@ def _change(finding: Finding) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """One look at an image, and what was written because of it."""
+    """The result of one pass over an image."""
 
     audit: Audit
     changes: list[Finding]
@@ -97,20 +97,20 @@ def repair_image(
     spool_dir: Path | None = None,
     progress: Progress | None = None,
 ) -> Repair:
-    """Write a repaired copy of an image, its digest file and a report; existing ones are replaced.
+    """Write a repaired copy of an image, its digest file and a report; replace existing files.
 
-    Every pass is verified by the next one, and only an image in which that finds nothing more to repair gets its
-    name. Where the first pass finds nothing, nothing is written.
+    Every pass verifies the image of the previous pass. An image is published only when a pass finds nothing more to
+    repair. If the first pass finds nothing, nothing is written.
 
     Args:
-        path: the image, which is only read.
-        output: the new image; a name such as fsimage_TXID must say the image's txid.
-        report: JSON, one entry a change.
+        path: the image, opened read-only.
+        output: the new image; a name fsimage_TXID must contain the image's txid.
+        report: JSON file, one entry for each change.
         drop: drop unreachable inodes instead of attaching them to /lost+found.
 
     Raises:
-        UnrepairableError: there is damage that no repair takes away; nothing was written.
-        TransactionIdError: the output's name says another txid.
+        UnrepairableError: damage cannot be repaired; nothing was written.
+        TransactionIdError: the output's name has another txid.
         ImageStorageError: a file cannot be read or written.
     """
     changes: list[Finding] = []
@@ -138,17 +138,17 @@ def repair_image(
                 _publish(source, done, report)
                 return done
             source, written = target, step.written
-    text = f"after {_MAX_PASSES} passes there is still {step.changes[0]}"
+    text = f"after {_MAX_PASSES} passes this finding remains: {step.changes[0]}"
     raise UnrepairableError(text, file=str(path), hint=_HINT)
 
 
 def _run_pass(
     source: Path, target: Path, *, first: bool, drop: bool, spool_dir: Path | None, progress: Progress | None
 ) -> _Pass:
-    """Check `source`; where something can be repaired, write it to `target`.
+    """Check `source`; if repairs are possible, write the result to `target`.
 
     Raises:
-        UnrepairableError: something cannot be.
+        UnrepairableError: damage cannot be repaired.
     """
     try:
         return _look_and_write(source, target, first, drop, spool_dir, progress)
@@ -163,7 +163,7 @@ def _look_and_write(
     audit = audit_image(source, findings, fixes, outer=first, spool_dir=spool_dir, progress=progress)
     obstacle = findings.unrepairable
     if findings.counts["frame-layout-unknown"]:
-        text = "the layout version is newer than every known one, so what is right in it is not known"
+        text = "the layout version is newer than every known version, so its rules are unknown"
         raise UnrepairableError(text, file=str(source), hint=_HINT)
     if obstacle is not None:
         raise UnrepairableError(f"cannot be repaired: {obstacle}", file=str(source), hint=_HINT)
@@ -176,7 +176,7 @@ def _look_and_write(
         happened = _settle(audit, fixes, drop=drop)
         changes = [dataclasses.replace(f, change=happened.get(f.inode or 0, f.change)) for f in changes]
     else:
-        # other repairs may make inodes reachable, or unreachable, so these come last
+        # Other repairs may change which inodes are reachable, so unreachable ones come last.
         changes = [finding for finding in changes if finding.code != _UNREACHABLE]
         assert audit.inodes is not None
         assert audit.strings is not None
@@ -211,14 +211,14 @@ def _write(audit: Audit, fixes: Fixes, target: Path) -> WrittenFiles:
 def _check_name(output: Path, txid: int) -> None:
     named = parse_image(output.name)
     if named is not None and named.txid != txid:
-        text = f"its name says transaction {named.txid}, NS_INFO says {txid}"
+        text = f"the name has transaction {named.txid}, NS_INFO has {txid}"
         hint = f"Name it {image_name(txid, named.rollback)}."
         raise TransactionIdError(text, file=str(output), hint=hint)
 
 
 @contextmanager
 def _scratch(output: Path) -> Iterator[tuple[Path, Path]]:
-    """Two unfinished files beside the output; what is left of them at the end is removed."""
+    """Provide the paths of two temporary files next to the output; remove the files at the end."""
     first, second = (output.with_name(f"{output.name}.{number}{TEMPORARY_SUFFIX}") for number in (1, 2))
     try:
         yield first, second
@@ -228,7 +228,7 @@ def _scratch(output: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _publish(unfinished: Path, done: Repair, report: Path) -> None:
-    """Report, digest file, image: the image comes last, so that it never stands without the others."""
+    """Write report, digest file and image; the image comes last, so that it never exists without the others."""
     assert done.output is not None
     try:
         write_atomically(report, (json.dumps(done.as_dict(), indent=2) + "\n").encode())

@@ -1,4 +1,4 @@
-"""Writes an image again with the cuts of a repair applied, everything else byte for byte as it was."""
+"""Rewrites an image with the replacements of a repair; everything else is copied byte for byte."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from image_tools.verify.frame import Frame
 
 
 def write_fixed(frame: Frame, fixes: Fixes, sink: Sink) -> None:
-    """Write the image to `sink`: sections in the summary's order, those without cuts as they are stored.
+    """Write the image to `sink`: sections in the summary's order, unchanged sections as stored.
 
-    Entries of sub-sections are left out: they describe the old records, and a NameNode loads without them. They stay
-    for a compressed section that is copied, each of whose sub-sections is a stream of its own.
+    Entries of sub-sections are omitted: they describe the old records, and a NameNode does not need them. They are kept
+    for a copied compressed section whose sub-sections are separate streams.
 
     Raises:
         CodecError: a section that changes cannot be decompressed.
@@ -25,7 +25,7 @@ def write_fixed(frame: Frame, fixes: Fixes, sink: Sink) -> None:
         cuts = fixes.cuts.get(entry.name)
         if not cuts:
             streams = compressed_streams(frame.sections, entry) if frame.codec else (entry,)
-            # only they tell that a section is several streams
+            # Only these entries show that a section has several streams.
             slices = [] if streams == (entry,) else [(each.offset - entry.offset, each.length) for each in streams]
             writer.copy_section(entry.name, frame.stored(entry), slices)
             continue

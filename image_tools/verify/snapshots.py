@@ -1,4 +1,4 @@
-"""SNAPSHOT: the snapshots, and the section as it should be."""
+"""Check and repair of SNAPSHOT."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Snapshots:
         self._total = len(parsed)
 
     def check(self, fixes: Fixes | None) -> None:
-        """Report what is wrong; with `fixes`, rewrite the section if anything is."""
+        """Report faults; with `fixes`, rewrite a faulty section."""
         if not self.view.present:
             return
         before = self._header.SerializeToString() + b"".join(m.SerializeToString() for m, _ in self._read)
         if self._header.numSnapshots != self._total:
-            text = f"the header says {self._header.numSnapshots} snapshots, found {self._total}"
+            text = f"the header counts {self._header.numSnapshots} snapshots, found {self._total}"
             self.view.add("snapshot-count", text, 0)
         directories = self._directories()
         kept = self._in_order([item for item in self._read if self._usable(item, directories)])
@@ -57,7 +57,7 @@ class Snapshots:
             fixes.replace(self.view.name, 0, len(self.view.data), content)
 
     def _directories(self) -> list[int]:
-        """The snapshottable directories that are any."""
+        """Return the valid snapshottable directories."""
         kept: list[int] = []
         for inode_id in self._header.snapshottableDir:
             if not self._inodes.is_directory(inode_id):
@@ -69,28 +69,28 @@ class Snapshots:
         return kept
 
     def _usable(self, item: _Snapshot, directories: list[int]) -> bool:
-        """Whether a snapshot can stay; its directory is added to `directories` where it is not listed."""
+        """Return whether a snapshot is valid; add its directory to `directories` if it is not listed."""
         message, offset = item
         number, root = message.snapshotId, message.root.id
         if number in self.roots:
             self.view.add("snapshot-twice", f"two snapshots have the id {number}", offset, inode=root)
             return False
         if not self._inodes.is_directory(root):
-            text = f"snapshot {number} is of inode {root}, which is not a directory"
+            text = f"snapshot {number} belongs to inode {root}, which is not a directory"
             self.view.add("snapshot-root-missing", text, offset, inode=root)
             return False
         if root not in directories:
-            text = f"snapshot {number} is of directory {root}, which is not snapshottable"
+            text = f"snapshot {number} belongs to directory {root}, which is not snapshottable"
             self.view.add("snapshot-root", text, offset, inode=root)
             directories.append(root)
         for code, serial in self._strings.missing(message.root.directory):
-            text = f"snapshot {number} uses serial {serial}, which the string table does not have"
+            text = f"snapshot {number} uses serial {serial}, which is missing in the string table"
             self.view.add(code, text, offset, inode=root)
         self.roots[number] = root
         return True
 
     def _in_order(self, snapshots: list[_Snapshot]) -> list[pb.Snapshot]:
-        """Each directory's snapshots by name, the directories as they came."""
+        """Sort each directory's snapshots by name; keep the order of directories."""
         by_root: dict[int, list[_Snapshot]] = {}
         for item in snapshots:
             by_root.setdefault(item[0].root.id, []).append(item)

@@ -1,4 +1,4 @@
-"""STRING_TABLE: which serials exist, which of those in use do not, and a table that has them all."""
+"""Check and repair of STRING_TABLE: existing serials, missing serials in use, and a completed table."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Known = npt.NDArray[np.uint8]
 
 _KINDS = (StringKind.USER, StringKind.GROUP, StringKind.XATTR)
 _MAX_MASK_BITS = 3
-# a loader of Hadoop 2 keeps its single table dense; further away than this a serial is moved instead
+# Hadoop 2 needs a contiguous table; a missing serial farther away than this gets a new number instead.
 _FILL = 256
 
 
 class Strings:
-    """The serials of a string table, as arrays that the kernels read and mark.
+    """The serials of a string table, in arrays that the kernels read and mark.
 
     Attributes:
-        users, groups, xattrs: by serial, 1 where the table has it, `MISSING_USE` where a record uses one that it
-            does not have; the same array for all three where the table has one map.
+        users, groups, xattrs: by serial, 1 if the table contains it, `MISSING_USE` if a record uses a missing one; the
+            same array for all three if the table has one id space.
     """
 
     def __init__(self, view: SectionView) -> None:
@@ -42,7 +42,7 @@ class Strings:
         self._read(start)
         self.users, self.groups, self.xattrs = (self._array(kind) for kind in _KINDS)
         if not view.present or view.damaged:
-            # a lost table is one finding, not one for each record
+            # A lost table is one finding, not one for each record.
             for array in self._known.values():
                 array[:] = 1
 
@@ -55,7 +55,7 @@ class Strings:
     def _read(self, start: int) -> None:
         records = [(record, self._view.parse(pb.StringTableEntry, record)) for record in self._view.records(start)]
         if len(records) != self._header.numEntry:
-            text = f"numEntry is {self._header.numEntry}, there are {len(records)} entries"
+            text = f"numEntry is {self._header.numEntry}, found {len(records)} entries"
             self._view.add("string-count", text, 0)
             self._changed = True
         shift = 32 - self.mask_bits
@@ -81,7 +81,7 @@ class Strings:
     # ---- uses outside the INODE section --------------------------------------------------------------------
 
     def missing(self, body: pb.INodeFile | pb.INodeDirectory | pb.INodeSymlink) -> list[tuple[str, int]]:
-        """(code, serial) of the names in an inode's attributes that the table does not have; marks them."""
+        """Mark the serials in an inode's attributes that are missing in the table; return their (code, serial)."""
         user, group, _ = unpack_permission(body.permission)
         wanted = [("inode-user", StringKind.USER, user), ("inode-group", StringKind.GROUP, group)]
         if not isinstance(body, pb.INodeSymlink):
@@ -101,12 +101,12 @@ class Strings:
 
     @property
     def size(self) -> int:
-        """Bytes of the section."""
+        """Size of the section in bytes."""
         return len(self._view.data)
 
     @property
     def incomplete(self) -> bool:
-        """Whether some record uses a serial that the table does not have."""
+        """Whether a record uses a serial that is missing in the table."""
         return any(bool((array == MISSING_USE).any()) for array in self._known.values())
 
     def _missing(self, space: int) -> npt.NDArray[np.int64]:
@@ -114,14 +114,14 @@ class Strings:
 
     @property
     def moves(self) -> bool:
-        """Whether inode records must be rewritten, because a serial lies too far behind a table without maps."""
+        """Whether inode records must be rewritten, because a missing serial is too far beyond a contiguous table."""
         return not self.mask_bits and bool((self._known[0][self._reach() + 1 :] == MISSING_USE).any())
 
     def _reach(self) -> int:
         return max(self._entries, default=0) + _FILL
 
     def move(self, body: pb.INodeFile | pb.INodeDirectory | pb.INodeSymlink) -> bool:
-        """Replace far serials in an inode's attributes by those `encode` gives them; whether any was there."""
+        """Replace far serials in an inode's attributes by their new numbers; return whether any was replaced."""
         if self.mask_bits or not self.missing(body):
             return False
         before = body.SerializeToString()
@@ -144,7 +144,7 @@ class Strings:
         return self._moved.setdefault(serial, self._reach() + len(self._moved) + 1)
 
     def encode(self) -> bytes | None:
-        """The table with every serial in use, `unknown-SERIAL` for lost ones; None where nothing changes."""
+        """Encode the table with every serial in use, `unknown-SERIAL` for missing ones; None for no change."""
         if not self._changed and not self.incomplete:
             return None
         entries = dict(self._entries)

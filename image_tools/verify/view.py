@@ -1,4 +1,4 @@
-"""One section read record by record, where a damaged record is a finding and no exception."""
+"""Reading of a section record by record; a damaged record is a finding, not an exception."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ M = TypeVar("M", bound=Message)
 
 
 class SectionView:
-    """A section's bytes, and where its findings go.
+    """A section's bytes, and the destination of its findings.
 
     Attributes:
-        data: decompressed, empty where the section is absent or unreadable.
-        present: whether it was there and readable.
-        damaged: whether a record was met that ends the reading.
+        data: decompressed bytes, empty if the section is absent or unreadable.
+        present: whether the section exists and is readable.
+        damaged: whether a damaged record was found.
     """
 
     def __init__(self, frame: Frame, name: str, findings: Findings) -> None:
@@ -38,7 +38,7 @@ class SectionView:
         self._findings = findings
 
     def records(self, start: int = 0) -> Iterator[Record]:
-        """The delimited records from `start` on; ends at one whose frame is cut."""
+        """Yield the delimited records from `start` on, up to a truncated one."""
         offset = start
         while offset < len(self.data):
             try:
@@ -50,7 +50,7 @@ class SectionView:
             offset = record.end
 
     def parse(self, kind: type[M], record: Record) -> M | None:
-        """A record as a message, None (and a finding) where it is none."""
+        """Parse a record as a message; if that fails, add a finding and return None."""
         try:
             return parse_message(kind, record, self.place)
         except RecordError as error:
@@ -58,7 +58,7 @@ class SectionView:
             return None
 
     def header(self, kind: type[M]) -> tuple[M, int]:
-        """The section's first record and the offset behind it; a message without fields where there is none."""
+        """Return the section's first record and the offset after it; an empty message if there is none."""
         for record in self.records():
             message = self.parse(kind, record)
             if message is not None:
@@ -84,18 +84,18 @@ class SectionView:
         inode: int | None = None,
         severity: Severity | None = None,
     ) -> None:
-        """A finding in this section; `offset` counts from the section's first byte, `severity` None is the code's."""
+        """Add a finding in this section; `offset` is relative to the section, `severity` None is that of the code."""
         self._findings.add(code, message, self.place, offset, inode=inode, severity=severity)
 
     def add_damaged(self, text: str, offsets: npt.NDArray[np.int64]) -> None:
-        """A finding for each record that is damaged; beyond the limit they are only counted."""
+        """Add a finding for each damaged record; beyond the limit, only count them."""
         listed = offsets[: self._findings.room("record-damaged")].tolist()
         for offset in listed:
             self.add("record-damaged", text, offset)
         self._findings.add_unlisted("record-damaged", offsets.size - len(listed))
 
     def add_all(self, code: str, text: str, offset: int, inode_ids: npt.NDArray[np.int64]) -> None:
-        """A finding for each of some inodes, `{}` in the text being its id; beyond the limit they are only counted."""
+        """Add a finding for each inode, with its id for `{}` in the text; beyond the limit, only count them."""
         listed = inode_ids[: self._findings.room(code)].tolist()
         for inode_id in listed:
             self.add(code, text.format(inode_id), offset, inode=inode_id)

@@ -222,7 +222,7 @@ def test_many_duplicate_children_are_counted_without_being_made(tmp_path: Path) 
     path = tree_image(tmp_path, [only], [pb.DirEntry(parent=16385, children=[20_000] * count)])
     outcome = run_cli("image", "verify", path, "--limit", "2")
     assert outcome.code == 3
-    assert outcome.out.count("which is listed already") == 2
+    assert outcome.out.count("which is already listed") == 2
     assert f"and {count - 3} more dir-child-twice" in outcome.out
 
 

@@ -125,7 +125,7 @@ def test_an_image_that_no_namenode_loads_is_refused_before_a_save(tmp_path: Path
     with WarmNamespace() as warm:
         warm.load(unloadable(tmp_path))
         play(warm, STEPS[0])
-        with pytest.raises(RecordError, match=r"section INODE, offset .* no NameNode takes the file's") as caught:
+        with pytest.raises(RecordError, match=r"section INODE, offset .* NameNodes reject the file's") as caught:
             warm.save([out])
         assert not warm.usable
     assert "image verify" in caught.value.hint

@@ -53,7 +53,7 @@ def test_sub_sections(tmp_path: Path) -> None:
     packed = ("image", "convert", target, tmp_path / "x", "--sub-sections", "4", "--codec", "gzip")
     code, _, err = run_cli(*packed)
     assert code == 5
-    assert "give --parallel-compressed for newer NameNodes" in err
+    assert "add --parallel-compressed for newer NameNodes" in err
     assert run_cli(*packed, "--parallel-compressed").code == 0
     with ImageFile.open(tmp_path / "x") as image:
         assert sum(is_sub_section(entry.name) for entry in image.sections) >= 4
@@ -62,7 +62,7 @@ def test_sub_sections(tmp_path: Path) -> None:
 def test_what_would_be_lost_is_named_and_nothing_is_written(tmp_path: Path) -> None:
     code, out, err = run_cli("image", "convert", CODED.image("after"), tmp_path / "x", "--layout", "-63")
     assert (code, out) == (5, "")
-    assert "layout version -63 has no place for erasure coded files" in err
+    assert "layout version -63 cannot represent erasure-coded files" in err
     assert "next: " in err
     assert list(tmp_path.iterdir()) == []
 
@@ -96,7 +96,7 @@ def test_wrong_use(tmp_path: Path) -> None:
     assert run_cli("image", "convert", source, tmp_path / "x", "--sub-sections", "-1").code == 2
     code, _, err = run_cli("image", "convert", source, tmp_path / "fsimage_0000000000000000001")
     assert code == 2
-    assert "would name transaction 1" in err
+    assert "names transaction 1" in err
     code, _, err = run_cli("image", "convert", source, tmp_path / "x", "--codec", "rar")
     assert code == 5
     assert "codec 'rar' is not known" in err
@@ -135,7 +135,7 @@ def test_unknown_layouts_are_looked_at_with_a_warning(unknown: Path) -> None:
     assert code == 0
     assert json.loads(out)["layoutVersion"] == -70
     assert err.count("\n") == 1
-    assert "layout version -70, newer than the newest known one (-67)" in err
+    assert "layout version -70, newer than the newest known version (-67)" in err
 
 
 def test_unknown_layouts_are_copied(unknown: Path, tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_the_image_is_never_the_output(tmp_path: Path) -> None:
     before = fingerprint(tmp_path)
     code, _, err = run_cli("image", "dump", path, "--output", path, "--force")
     assert (code, fingerprint(tmp_path)) == (2, before)
-    assert "is the file to read" in err
+    assert "is the input file" in err
 
 
 def test_a_damaged_image_leaves_nothing(tmp_path: Path) -> None:

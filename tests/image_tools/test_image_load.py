@@ -72,7 +72,7 @@ def test_what_no_namenode_loads_is_not_written(tmp_path: Path) -> None:
     xml.write_text(run_cli("image", "dump", SMALL).out.replace("<child>16387</child>", "<child>16386</child>"))
     done = run_cli("image", "load", xml, tmp_path / "image")
     assert done.code == 3
-    assert "no NameNode would load its image" in done.err
+    assert "a NameNode would not load the image" in done.err
     assert [each.name for each in tmp_path.iterdir()] == ["x.xml"]
 
 
@@ -81,14 +81,14 @@ def test_what_no_namenode_loads_is_not_written(tmp_path: Path) -> None:
     [
         ("fsimage>", "image>", "expected <fsimage>"),
         ("<layoutVersion>-67", "<layoutVersion>-68", "layout version -68"),
-        ("<type>DIRECTORY</type>", "<type>SOCKET</type>", "no kind of inode"),
+        ("<type>DIRECTORY</type>", "<type>SOCKET</type>", "not a type of inode"),
         ("<mtime>", "<mtime>x", "no number of 64 bits"),
-        ("<name></name>", "<name></name><colour>red</colour>", "an element <colour>"),
+        ("<name></name>", "<name></name><colour>red</colour>", "an unknown element <colour>"),
         ("root:supergroup:0755", "root", "not like user:group:0755"),
         ("<numInodes>", "<numInodes>9", "counts 9"),
-        ("<count>2</count>", "<count>3</count>", "counts 3 diffs and has 2"),
+        ("<count>2</count>", "<count>3</count>", "counts 3 diffs but has 2"),
         ("</fsimage>", "", "not well-formed"),
-        ("INodeSection>", "INodesSection>", "unknown here"),
+        ("INodeSection>", "INodesSection>", "is unknown"),
         ("<NameSection>", "<NameSection><txid>1</txid>", "2 elements <txid>"),
     ],
 )

@@ -132,7 +132,7 @@ def test_values_of_files(layout: int, change: Callable[[pb.INodeFile], None], lo
     builder.file("/f")
     assert refused(tmp_path, builder) == ""
     change(builder.inodes["/f"].file)
-    assert ("no NameNode takes the file's" in refused(tmp_path, builder)) is not loads
+    assert ("NameNodes reject the file's" in refused(tmp_path, builder)) is not loads
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_storage_types_are_those_of_the_layout(layout: int, kind: int, loads: bo
     builder.directory("/d").directory.typeQuotas.quotas.add(storageType=pb.SSD, quota=5)
     assert refused(tmp_path, builder) == ""
     builder.inodes["/d"].directory.typeQuotas.quotas.add(storageType=kind, quota=5)  # type: ignore[arg-type]
-    assert ("no NameNode parses the record" in refused(tmp_path, builder)) is not loads
+    assert ("NameNodes cannot parse the record" in refused(tmp_path, builder)) is not loads
     body = encode_delimited(builder.inodes["/d"])
     section, fields = np.frombuffer(body, np.uint8), fields_of(layout)
     for form in (kernels.first_unparsable.dispatcher, kernels.first_unparsable.plainly):
@@ -154,7 +154,7 @@ def test_storage_types_are_those_of_the_layout(layout: int, kind: int, loads: bo
 def test_block_ids_that_a_namenode_reserves(tmp_path: Path) -> None:
     builder = ImageBuilder(NEWEST)
     builder.info.lastAllocatedBlockId = (1 << 30) - 1
-    assert "is one that a NameNode reserves" in refused(tmp_path, builder)
+    assert "is reserved" in refused(tmp_path, builder)
 
 
 def policy(number: int, **changed: object) -> pb.ErasureCodingPolicyProto:
@@ -196,8 +196,8 @@ def directive(**changed: object) -> pb.CacheDirectiveInfoProto:
     ("given_directive", "what"),
     [
         (directive(), ""),
-        (directive(pool="q"), "of pool 'q', which is missing"),
-        (directive(id=0), "has no possible id"),
+        (directive(pool="q"), "belongs to the missing pool 'q'"),
+        (directive(id=0), "has an invalid id"),
         (directive(replication=0), "has the replication 0"),
         (directive(path=""), "has no path"),
     ],
@@ -227,7 +227,7 @@ def test_children_of_a_file_and_children_that_do_not_exist(
     assert f"a directory's child {child.id + 9} does not exist" in refused(tmp_path, builder)
     entries[1] = pb.DirEntry(parent=child.id, children=[child.id])
     builder.sections["INODE_DIR"] = delimited(entries)
-    assert f"inode {child.id} has children and is not a directory" in refused(tmp_path, builder)
+    assert f"inode {child.id} has children but is not a directory" in refused(tmp_path, builder)
 
 
 @pytest.mark.recorded
@@ -257,7 +257,9 @@ def test_directories_and_diffs_are_checked_in_pieces(monkeypatch: pytest.MonkeyP
         assert sum(sizes) == index.arrays.directory_ids.size + owners.size
         assert (owners.size > 2, max(sizes)) == (True, 2)
         monkeypatch.setattr("image_tools.loadable.check.diff_kinds", wrong_at_last)
-        with pytest.raises(RecordError, match=f"the snapshot diffs of inode {owners[-1]} are those of another type"):
+        with pytest.raises(
+            RecordError, match=f"the snapshot diffs of inode {owners[-1]} are for another type of inode"
+        ):
             check_loadable(image, index)
 
 

@@ -75,5 +75,5 @@ def test_what_an_older_layout_has_no_place_for(tmp_path: Path) -> None:
     model.layout = -63
     found = verify_image(model.save(tmp_path / "older")).findings.listed
     texts = {finding.code: finding.message for finding in found if finding.code.startswith("layout-")}
-    assert "no place for erasure coded files (" in texts["layout-refused"]
-    assert "no place for directories or files with an erasure coding policy (" in texts["layout-ignored"]
+    assert "cannot represent erasure-coded files (" in texts["layout-refused"]
+    assert "cannot represent directories or files with an erasure coding policy (" in texts["layout-ignored"]

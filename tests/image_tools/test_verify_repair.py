@@ -114,7 +114,7 @@ def test_unreachable_inodes_go_to_lost_and_found(tmp_path: Path) -> None:
     assert len(done.changes) == subtree
     texts = {finding.inode: finding.change for finding in done.changes}
     old = model.inode(lost).name.decode()
-    assert texts.pop(lost) == f"attached as /lost+found/inode-{lost}, its name was {old!r}"
+    assert texts.pop(lost) == f"attached as /lost+found/inode-{lost}, former name {old!r}"
     assert set(texts.values()) <= {"is below an inode that was attached"}
 
 
