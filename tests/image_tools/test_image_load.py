@@ -82,7 +82,7 @@ def test_what_no_namenode_loads_is_not_written(tmp_path: Path) -> None:
         ("fsimage>", "image>", "expected <fsimage>"),
         ("<layoutVersion>-67", "<layoutVersion>-68", "layout version -68"),
         ("<type>DIRECTORY</type>", "<type>SOCKET</type>", "not a type of inode"),
-        ("<mtime>", "<mtime>x", "no number of 64 bits"),
+        ("<mtime>", "<mtime>x", "not a number of 64 bits"),
         ("<name></name>", "<name></name><colour>red</colour>", "an unknown element <colour>"),
         ("root:supergroup:0755", "root", "not like user:group:0755"),
         ("<numInodes>", "<numInodes>9", "counts 9"),
