@@ -1,1 +1,1 @@
-"""What the daemon does beside a NameNode, a folder for each role."""
+"""Roles of the daemon, a folder for each."""

@@ -1,4 +1,4 @@
-"""What a service asks of a role, and the values that go between them: progress, upload targets, jobs, outcomes."""
+"""Interface of a role, and the values that it exchanges with the service: progress, upload targets, jobs, uploads."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from servlets.parameters import ImageKind
 from servlets.transfer_counter import TransferCounter
 from site_config.checkpoint_config import CheckpointConfig
 
-# how far apart two clocks may tell the end of one upload, in seconds
+# largest difference in seconds between two clocks' readings of the end of one upload
 _SAME_UPLOAD_SECONDS = 5.0
-# the result of a target that was asked for its state and so got no image
+# result for a NameNode that reported that it is not active and so got no image
 STANDBY = "standby"
-# the state of a storage directory that was not dropped
+# state of a storage directory that was not dropped
 IN_USE = "in use"
 _REJECTIONS = (UploadResult.OLD_TRANSACTION_ID_FAILURE, UploadResult.NOT_ACTIVE_NAMENODE_FAILURE)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where the node stands: newest own image, newest transaction it can get without a roll.
+    """How far image and edits are: newest own image, newest transaction that is available without a roll.
 
-    `image_at` is when that image was written, in seconds since the epoch, None where there is none, or no checkpoint.
-    `urgent` says why an image is due at once, whatever period and transaction count say; "" as a rule.
+    Attributes:
+        image_at: when that image was written, in seconds since the epoch; None without one, or if it is no checkpoint.
+        urgent: why an image is due at once, whatever period and transaction count say; "" usually.
     """
 
     image_txid: int
@@ -48,10 +49,12 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """Outcome of offering one image to one NameNode: `UploadResult` name or "failed", then with an error.
+    """Result of offering one image to one NameNode.
 
-    `seconds` it took, `size` bytes of the image that went out, `status` of an HTTP answer that was an error. `refusal`
-    says why it was refused by a NameNode that does not have it, "" where it was not.
+    Attributes:
+        result: name of an `UploadResult`, or "failed" with an `error`.
+        seconds: duration; `size`: bytes sent; `status`: of an HTTP answer that was an error.
+        refusal: why a NameNode without the image refused it, "" if it did not.
     """
 
     address: str
@@ -67,19 +70,19 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class UploadTarget:
-    """A NameNode that gets our images, and how that went last (StandbyCheckpointer.CheckpointReceiverEntry).
+    """A NameNode that gets our images, and the last results (StandbyCheckpointer.CheckpointReceiverEntry).
 
     Attributes:
-        settled: for each kind the newest image that need not be offered there any more.
-        refused: for each kind the newest image that it refused and does not have.
-        result: of the last offer, "never" before the first, "standby" when it was asked and is not active.
-        error: why it did not take the last one, "" where it has it.
-        at: when that was, seconds since the epoch.
+        settled: by kind, the newest image that need not be offered any more.
+        refused: by kind, the newest image that the NameNode refused and does not have.
+        result: of the last offer; "never" before the first, "standby" if the NameNode reported that it is not active.
+        error: why the NameNode did not accept the last image, "" if it has that image.
+        at: time of the last offer, in seconds since the epoch.
         failures: transfers that failed in a row.
         not_before: reading of the uploader's monotonic clock, in seconds, before which only a forced offer is made.
-        primary: whether it took the last image, so that we are the one who serves it.
-        uploaded: reading of the same clock when it last took one.
-        sent, total: bytes of the image that is on its way there, and how many it has; None while none is.
+        primary: whether the NameNode accepted the last image, so that this checkpointer serves it.
+        uploaded: reading of the same clock when the NameNode last accepted an image.
+        sent, total: bytes sent and size of the image in transfer; None without a transfer.
     """
 
     address: str
@@ -97,18 +100,18 @@ class UploadTarget:
 
     @property
     def txid(self) -> int:
-        """Newest checkpoint that need not be offered there any more, -1 before the first."""
+        """Newest checkpoint that need not be offered any more, -1 before the first."""
         return self.settled.get(ImageKind.IMAGE, -1)
 
     def has(self, txid: int, kind: ImageKind) -> bool:
-        """Whether it is known to have the image at `txid`, or a newer one."""
+        """Return whether the NameNode is known to have the image at `txid`, or a newer one."""
         return self.settled.get(kind, -1) >= txid > self.refused.get(kind, -1)
 
     def due(self, txid: int, kind: ImageKind, now: float, *, quiet_period: float, force: bool) -> bool:
-        """Whether to offer the image at `txid` at `now`; `force` does not wait.
+        """Return whether to offer the image at `txid` at `now`; a forced offer does not wait.
 
-        Who turned the last image down has another checkpointer: it is left alone for `quiet_period` seconds from
-        the last image it took. A rollback image is for everyone.
+        Another checkpointer serves a NameNode that rejected our last image. Such a NameNode gets no image for
+        `quiet_period` seconds after the last one it accepted. A rollback image is offered to every NameNode.
         """
         if self.settled.get(kind, -1) >= txid:
             return False
@@ -120,7 +123,7 @@ class UploadTarget:
         return kind.rollback or not waits
 
     def holds(self, txid: int, kind: ImageKind) -> UploadTarget:
-        """It has that image, as it came from there."""
+        """Return the target after an image was fetched from it."""
         return replace(self, settled={**self.settled, kind: txid}, refused=_without(self.refused, kind))
 
     def answered(
@@ -132,16 +135,17 @@ class UploadTarget:
         at: float,
         now: float,
         quiet_period: float,
-        said: str = "",
+        refusal: str = "",
     ) -> UploadTarget:
-        """After an answer: taken and not wanted settle this image, one who is not active may want it later.
+        """Return the target after an answer. Acceptance and rejection settle the image; an inactive NameNode may need
+        it later.
 
-        `said` is why it was refused. Hadoop takes no image of a txid that it once refused as too recent, so that one is
-        settled too, and a newer one has to follow.
+        `refusal` is why the image was refused. Hadoop never accepts an image of a txid that it refused as too recent,
+        so that image is settled too, and a newer one must follow.
         """
         inactive = result is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE
         taken = result is UploadResult.SUCCESS
-        has = taken or has_image(said, txid)
+        has = taken or has_image(refusal, txid)
         now_refused = self.refused
         if not inactive:
             now_refused = _without(self.refused, kind) | ({} if has else {kind: txid})
@@ -150,16 +154,16 @@ class UploadTarget:
             self.settled if inactive else {**self.settled, kind: txid},
             now_refused,
             result.name,
-            "" if has else said,
+            "" if has else refusal,
             at=at,
             not_before=now + quiet_period if inactive else now,
-            primary=self.primary if kind.rollback or self._still_primary(said, now) else result not in _REJECTIONS,
+            primary=self.primary if kind.rollback or self._still_primary(refusal, now) else result not in _REJECTIONS,
             uploaded=now if taken and not kind.rollback else self.uploaded,
         )
 
-    def _still_primary(self, said: str, now: float) -> bool:
-        """Whether a refusal as too recent is because of our own last image."""
-        recent = too_recent(said)
+    def _still_primary(self, refusal: str, now: float) -> bool:
+        """Return whether our own last image caused a refusal as too recent."""
+        recent = too_recent(refusal)
         return (
             recent is not None
             and self.uploaded is not None
@@ -167,11 +171,11 @@ class UploadTarget:
         )
 
     def stands_by(self, *, at: float) -> UploadTarget:
-        """After it said that it is not active: nothing was sent, and asking again costs nothing."""
+        """Return the target after it reported that it is not active; nothing was sent, and asking again is free."""
         return replace(self, result=STANDBY, error="", at=at, failures=0, not_before=0.0)
 
     def failed(self, error: str, *, at: float, not_before: float) -> UploadTarget:
-        """After a transfer that did not come to an answer."""
+        """Return the target after a transfer without an answer."""
         failures = self.failures + 1
         return replace(self, result="failed", error=error, at=at, failures=failures, not_before=not_before)
 
@@ -182,9 +186,9 @@ def _without(txids: Mapping[ImageKind, int], kind: ImageKind) -> dict[ImageKind,
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a role does beside its checkpoints: `run` every `seconds`; True from it asks for a poll at once.
+    """Work of a role next to its checkpoints: `run` every `seconds`, in one thread at a time.
 
-    It is not run by two threads at once. `run` handles its own errors.
+    A result of True asks for a poll at once. `run` handles its own errors.
     """
 
     name: str
@@ -193,7 +197,7 @@ class Job:
 
 
 class CheckpointRole(Protocol):
-    """What can make and upload images; one thread at a time works, any thread may observe."""
+    """A maker and uploader of images. One thread at a time works; any thread may observe."""
 
     @property
     def name(self) -> str:
@@ -205,61 +209,61 @@ class CheckpointRole(Protocol):
 
     @property
     def refusals(self) -> Refusals:
-        """What peers of the process were refused."""
+        """Refusals to peers of the process."""
 
     # ---- life ----------------------------------------------------------------------------------------------
 
     def open(self, cancelled: Callable[[], bool]) -> None:
-        """Take the storage and whatever else the role needs.
+        """Lock the storage and acquire everything else that the role needs.
 
         Raises:
-            HdfsError: it cannot work; nothing is held.
+            HdfsError: the role cannot work; nothing stays locked.
             CheckpointCancelledError: `cancelled()` became true.
         """
 
     def close(self) -> None:
-        """End jobs that run at a safe point, and let go of everything."""
+        """Stop running jobs at a safe point, and release everything."""
 
     def jobs(self) -> Sequence[Job]:
-        """What has to be run now and then, from when the role is open until it is closed."""
+        """Return the jobs to run while the role is open."""
 
     def reconfigure(self, config: CheckpointConfig) -> None:
-        """Go by new settings; only those in `daemon.reload.RELOADABLE` differ from the old ones."""
+        """Apply new settings; only those in `daemon.reload.RELOADABLE` differ from the old ones."""
 
     # ---- what it holds -------------------------------------------------------------------------------------
 
     def storage_info(self) -> StorageInfo:
-        """The namespace it holds; an HdfsError says why there is none yet."""
+        """Return the namespace of the storage; an HdfsError explains why there is none yet."""
 
     def image_folders(self) -> list[Path]:
-        """`current` folders of the storage directories that work."""
+        """Return the `current` folders of the storage directories that work."""
 
     def latest_image(self) -> Path:
-        """The newest image; a StorageError says why there is none."""
+        """Return the newest image; a StorageError explains why there is none."""
 
     def segments(self) -> list[EditLogSegment]:
-        """The segments of edits it can serve; an HdfsError says why it has none."""
+        """Return the segments of edits that the role can serve; an HdfsError explains why it has none."""
 
     # ---- observation ---------------------------------------------------------------------------------------
 
     @property
     def targets(self) -> Sequence[UploadTarget]:
-        """The NameNodes that get images, as they are now."""
+        """The NameNodes that get images, in their present state."""
 
     def storage(self) -> Mapping[str, str]:
-        """State of each storage directory by its path: "in use", or why it was dropped."""
+        """Return the state of each storage directory by its path: "in use", or why it was dropped."""
 
     def alarms(self) -> Sequence[str]:
-        """What an operator has to see to, a sentence each; while there is one the daemon is not ready."""
+        """Return what needs an operator, a sentence each; with any alarm the daemon is not ready."""
 
     def space_shortage(self) -> str:
-        """Why the next image finds no room in any storage directory, "" where it finds some."""
+        """Return why the next image fits into no storage directory, "" if it fits."""
 
     def details(self) -> RoleDetails:
-        """How the edits are followed, and what else the role tells of itself."""
+        """Return how the edits are followed, and other details of the role."""
 
     def progress(self) -> Progress:
-        """Where the node stands.
+        """Return how far image and edits are.
 
         Raises:
             HdfsError: storage or journal cannot be read.
@@ -268,18 +272,18 @@ class CheckpointRole(Protocol):
     # ---- work ----------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Called before each attempt: leave failed storage directories out, try dropped ones again."""
+        """Drop storage directories that fail and retry dropped ones; called before each attempt."""
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
-        """Called at each poll while another daemon makes the checkpoints: have here what the next one begins with.
+        """Keep what the next checkpoint needs; called at each poll while another daemon makes the checkpoints.
 
         Raises:
-            HdfsError: that cannot be had now.
+            HdfsError: that is not available now.
             CheckpointCancelledError: `cancelled()` became true.
         """
 
     def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
-        """Make an image of all edits there are; one that is not forced may do with those up to a recent roll.
+        """Make an image of all present edits; without `forced` those up to a recent roll suffice.
 
         Raises:
             HdfsError: nothing was written.

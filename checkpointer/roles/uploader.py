@@ -1,15 +1,18 @@
-"""Offers images to all NameNodes that are due at once, and keeps for each of them how that went.
+"""Offers images to all NameNodes that are due, in parallel, and keeps the results as one `UploadTarget` for each.
 
-For each NameNode there is a `UploadTarget`, and an offer of an image ends in one of these:
+An offer ends in one of these ways:
 
-- taken, or refused as old: that image is settled there.
-- not active: nothing is settled, and it is left alone for a while.
-- failed: it is offered again after a wait that grows.
-- none made: it said beforehand, or meanwhile, that it is not active.
+- Accepted, or refused as old: the image is settled for that NameNode.
+- Not active: nothing is settled, and the NameNode gets no offer for a while.
+- Failed: the offer is repeated after a growing wait.
+- Not made: the NameNode reported before or during the transfer that it is not active.
 
-Who was refused for another checkpointer's image is not the primary there, and leaves that NameNode alone for a while.
-What can never happen: an image goes out that was not confirmed right before; a txid that is settled is offered again,
-for Hadoop refuses for ever what it once refused as too recent; one target's fault cuts a transfer to another.
+A checkpointer whose image was refused in favour of another checkpointer's is not primary for that NameNode, and offers
+nothing to it for a while. What can never happen:
+
+- An image is sent that was not confirmed right before.
+- A settled txid is offered again, since Hadoop refuses for ever an image that it once refused as too recent.
+- One target's fault cuts a transfer to another target.
 """
 
 from __future__ import annotations
@@ -37,23 +40,24 @@ from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
 _JITTER_FROM, _JITTER_RANGE = 0.5, 0.4
-# how often the state of a NameNode that gets an image is asked for
+# seconds between two checks of a NameNode that is receiving an image
 _WATCH_SECONDS = 5.0
-# an image follows the active role from node to node so often in one go; what is left is for the next poll
+# one offer follows the active role from node to node this many times; the next poll does the rest
 _MAX_ROUNDS = 3
 
-# Whether the NameNode at an HTTP address takes images now; None where that cannot be told.
+# Returns whether the NameNode at an HTTP address accepts images now; None if not known.
 TakesImages = Callable[[str], bool | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadPolicy:
-    """How images are offered; times in seconds, `bandwidth` in bytes a second for all transfers together, 0 is off.
+    """How images are offered. Times are in seconds. `bandwidth` is in bytes a second for all transfers together, 0 for
+    no limit.
 
     Attributes:
-        quiet_period: who turned an image down is left alone so long; 0 offers every image.
-        back_off: waits after failed transfers, about.
-        parallelism: transfers at once.
+        quiet_period: how long a NameNode that rejected an image gets no offer; 0 offers every image.
+        back_off: approximate waits after failed transfers.
+        parallelism: simultaneous transfers.
     """
 
     quiet_period: float
@@ -76,13 +80,13 @@ class UploadPolicy:
 
     @classmethod
     def for_one(cls, config: CheckpointConfig) -> Self:
-        """For a NameNode that nobody else makes checkpoints for: it is offered every image."""
+        """Return the policy for a NameNode without another checkpointer: it is offered every image."""
         return replace(cls.of(config), quiet_period=0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class _Image:
-    """What is offered."""
+class _OfferedImage:
+    """The image of an offer."""
 
     path: Path
     txid: int
@@ -93,7 +97,7 @@ class _Image:
 
 @dataclass(slots=True)
 class _Transfer:
-    """One image on its way to one NameNode; `lost` is set when that one is no longer active."""
+    """An image on its way to one NameNode; `lost` is set when that NameNode is no longer active."""
 
     number: int
     target: UploadTarget
@@ -106,29 +110,29 @@ class _Transfer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
-    """`result` None with an `error` where the transfer failed, without one where there was none to make.
+class _TransferOutcome:
+    """Result of a transfer. Without a `result` the transfer failed with `error`, or none was made if that is "".
 
-    `said` is why the image was refused.
+    `refusal` is why the image was refused.
     """
 
     result: UploadResult | None
     error: str = ""
     seconds: float = 0.0
     status: int | None = None
-    said: str = ""
+    refusal: str = ""
 
 
 class Uploader:
-    """The NameNodes that get our images. One thread at a time offers; any thread may look at `targets`.
+    """The NameNodes that get our images. One thread at a time offers; any thread may read `targets`.
 
     Args:
         addresses: `http://host:port` each.
-        takes_images: asked before and, from time to time, during a transfer, so that no image goes to a NameNode
-            that will refuse it; called from several threads, tells its own errors.
-        confirm: called with an image and its txid right before each transfer. A TransferError is a transfer that
-            failed, to be repeated; what else it raises ends the offer.
-        count: told the bytes that go out, over all NameNodes.
+        takes_images: called before a transfer and regularly during it, so that no image goes to a NameNode that will
+            refuse it. Several threads call it; it logs its own errors.
+        confirm: called with an image and its txid right before each transfer. A TransferError counts as a failed
+            transfer that is retried; any other error ends the offer.
+        count: called with the number of bytes sent, over all NameNodes.
         clock: monotonic seconds, for when to offer an image again.
         jitter: numbers from 0 to 1 that spread the retries of several checkpointers.
     """
@@ -158,7 +162,7 @@ class Uploader:
 
     @property
     def targets(self) -> tuple[UploadTarget, ...]:
-        """The NameNodes as they are now."""
+        """The NameNodes in their present state."""
         found = list(self._targets)
         for each in self._sending:
             found[each.number] = replace(found[each.number], sent=each.size, total=each.total)
@@ -166,12 +170,12 @@ class Uploader:
 
     @property
     def busy(self) -> bool:
-        """Whether an image is on its way to somebody."""
+        """Whether an image is being sent."""
         return self._busy
 
     @property
     def policy(self) -> UploadPolicy:
-        """How images are offered; a new one holds from the next offer on."""
+        """How images are offered; a new policy applies from the next offer on."""
         return self._policy
 
     @policy.setter
@@ -181,11 +185,11 @@ class Uploader:
         self._throttle = Throttle(policy.bandwidth, count=self._count)
 
     def holds(self, address: str, txid: int, kind: ImageKind = ImageKind.IMAGE) -> None:
-        """Note that the image at `txid` came from there, so that it is not offered back."""
+        """Note that the image at `txid` came from this NameNode, so that it is not offered back."""
         self._targets = [t.holds(txid, kind) if t.address == address else t for t in self._targets]
 
     def forget(self) -> None:
-        """What the NameNodes have or do not want is not known any more: their past is another one."""
+        """Forget what the NameNodes have and reject, since their past has changed."""
         self._targets = [UploadTarget(target.address) for target in self._targets]
 
     def offer(
@@ -198,14 +202,14 @@ class Uploader:
         kind: ImageKind = ImageKind.IMAGE,
         force: bool = False,
     ) -> Iterator[Upload]:
-        """Offer an image to every NameNode that is due, yielding each outcome when it is there.
+        """Offer an image to every NameNode that is due, and yield each result as it arrives.
 
-        A transfer that fails is repeated at a later call, after waits of `UploadPolicy.back_off`. One that was cut
-        because its NameNode ceased to be active is followed by offers to those that have become active since. Leaving
-        the iterator early cancels what runs.
+        A failed transfer is repeated at a later call, after waits of `UploadPolicy.back_off`. When a transfer is cut
+        because its NameNode ceased to be active, NameNodes that have become active since get an offer. Leaving the
+        iterator early cancels running transfers.
 
         Raises:
-            CheckpointCancelledError: `cancelled()` became true; transfers that ran have ended.
+            CheckpointCancelledError: `cancelled()` became true; running transfers have ended.
             OSError, HdfsError: image or digest file cannot be read; transfers to other NameNodes have ended.
         """
         quiet = self._policy.quiet_period
@@ -216,16 +220,18 @@ class Uploader:
         ]
         if not due:
             return
-        offered = _Image(image, txid, kind, read_md5_file(image).hex(), info)
+        offered = _OfferedImage(image, txid, kind, read_md5_file(image).hex(), info)
         for _ in range(_MAX_ROUNDS):
             transfers = [_Transfer(number, self._targets[number], total=image.stat().st_size) for number in due]
             yield from self._round(offered, transfers, cancelled)
             if not any(each.lost.is_set() for each in transfers):
                 return
-            # Someone else has become active, perhaps one that was passed over.
+            # Another NameNode has become active, perhaps one that was skipped.
             due = [number for number in due if self._targets[number].result == STANDBY]
 
-    def _round(self, image: _Image, transfers: list[_Transfer], cancelled: Callable[[], bool]) -> Iterator[Upload]:
+    def _round(
+        self, image: _OfferedImage, transfers: list[_Transfer], cancelled: Callable[[], bool]
+    ) -> Iterator[Upload]:
         ended = threading.Event()
         faults: list[Exception] = []
         with ThreadPoolExecutor(min(len(transfers), self._policy.parallelism), "upload") as pool:
@@ -236,7 +242,7 @@ class Uploader:
                     pool.submit(self._send, image, each, lambda: cancelled() or ended.is_set()): each
                     for each in transfers
                 }
-                # Nobody waits for it: it may be asking a NameNode that does not answer.
+                # A daemon thread, since it may be asking a NameNode that does not answer.
                 threading.Thread(target=self._watch, args=(running, ended), name="upload-watch", daemon=True).start()
                 for future in as_completed(running):
                     try:
@@ -253,14 +259,14 @@ class Uploader:
         if faults:
             raise next((fault for fault in faults if isinstance(fault, CheckpointCancelledError)), faults[0])
 
-    def _send(self, image: _Image, transfer: _Transfer, stopped: Callable[[], bool]) -> _Outcome:
+    def _send(self, image: _OfferedImage, transfer: _Transfer, stopped: Callable[[], bool]) -> _TransferOutcome:
         address = transfer.target.address
         if stopped():
             raise CheckpointCancelledError("cancelled before the upload")
         if self._takes_images(address) is False:
-            return _Outcome(None)
+            return _TransferOutcome(None)
         started = time.monotonic()
-        said: list[str] = []
+        refusals: list[str] = []
         try:
             self._confirm(image.path, image.txid)
             result = upload_image(
@@ -275,31 +281,31 @@ class Uploader:
                 throttle=self._throttle,
                 cancel=lambda: stopped() or transfer.lost.is_set(),
                 sent=transfer.sent,
-                refused=said.append,
+                refused=refusals.append,
             )
         except TransferError as error:
             if stopped():
                 raise CheckpointCancelledError("cancelled during the upload") from error
             if transfer.lost.is_set():
-                return _Outcome(None, seconds=time.monotonic() - started)
-            return _Outcome(None, error.message, time.monotonic() - started, error.status)
-        return _Outcome(result, seconds=time.monotonic() - started, said="".join(said))
+                return _TransferOutcome(None, seconds=time.monotonic() - started)
+            return _TransferOutcome(None, error.message, time.monotonic() - started, error.status)
+        return _TransferOutcome(result, seconds=time.monotonic() - started, refusal="".join(refusals))
 
-    def _watch(self, running: Mapping[Future[_Outcome], _Transfer], ended: threading.Event) -> None:
-        """Cut a transfer to a NameNode that is no longer active: it would refuse the image in the end."""
+    def _watch(self, running: Mapping[Future[_TransferOutcome], _Transfer], ended: threading.Event) -> None:
+        """Cut a transfer to a NameNode that is no longer active and would refuse the image in the end."""
         while not ended.wait(self._watch_interval):
             for future, transfer in running.items():
                 if future.running() and transfer.size and self._takes_images(transfer.target.address) is False:
                     address = transfer.target.address
                     _LOG.warning(
-                        "%s is no longer active, the upload is ended",
+                        "%s is no longer active, the upload is cancelled",
                         address,
                         extra={"phase": "upload", "target": address, "bytes": transfer.size},
                     )
                     transfer.lost.set()
 
-    def _note(self, image: _Image, transfer: _Transfer, outcome: _Outcome) -> Upload | None:
-        """Remember an outcome; None where nothing was offered."""
+    def _note(self, image: _OfferedImage, transfer: _Transfer, outcome: _TransferOutcome) -> Upload | None:
+        """Store a result; return None if nothing was offered."""
         target, now = transfer.target, self._clock()
         self._sending = tuple(each for each in self._sending if each is not transfer)
         if outcome.result is not None:
@@ -310,7 +316,7 @@ class Uploader:
                 at=time.time(),
                 now=now,
                 quiet_period=self._policy.quiet_period,
-                said=outcome.said,
+                refusal=outcome.refusal,
             )
         elif outcome.error:
             after = target.failed(outcome.error, at=time.time(), not_before=now + self._wait_after(target.failures + 1))
@@ -339,5 +345,5 @@ class Uploader:
         )
 
     def _wait_after(self, failures: int) -> float:
-        """Seconds to wait after `failures` in a row; below the poll interval after the first."""
+        """Return the seconds to wait after `failures` in a row; less than the poll interval after the first."""
         return self._policy.back_off.wait(failures) * (_JITTER_FROM + _JITTER_RANGE * self._jitter())

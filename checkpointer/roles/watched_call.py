@@ -1,4 +1,4 @@
-"""Calls that nobody can end from outside, left to themselves when the caller is asked to stop."""
+"""Blocking calls that the caller abandons when it is cancelled."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 def watched(call: Callable[[], T], cancelled: Callable[[], bool], whom: str) -> T:
-    """What `call`, made in a thread of its own, returns or raises; `whom` is who has to answer.
+    """Return or raise the result of `call`, which runs in a thread of its own; `whom` names the peer that must answer.
 
     Raises:
-        CheckpointCancelledError: `cancelled()` became true before; the thread goes on for as long as its call does.
+        CheckpointCancelledError: `cancelled()` became true first. The thread lives as long as its call.
     """
     answer: Future[T] = Future()
 

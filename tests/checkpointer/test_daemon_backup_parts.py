@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from checkpointer.roles.backup.follower import missing_segments
 from checkpointer.roles.backup.receiver import JournalReceiver, decode_batch
-from checkpointer.roles.backup.states import TRANSITIONS, BackupState, StreamEvent, after
+from checkpointer.roles.backup.states import TRANSITIONS, BackupState, StreamEvent, next_state
 from checkpointer.roles.backup.stream_upkeep import UpkeepPace
 from engine.errors import ReplayError
 from hadoop_common.back_off import BackOff
@@ -91,10 +91,10 @@ def test_a_batch_with_other_txids_is_refused() -> None:
 @pytest.mark.parametrize(("state", "event"), list(itertools.product(BackupState, StreamEvent)))
 def test_every_state_takes_what_the_table_says(state: BackupState, event: StreamEvent) -> None:
     if (state, event) in TRANSITIONS:
-        assert after(state, event) is TRANSITIONS[state, event]
+        assert next_state(state, event) is TRANSITIONS[state, event]
     else:
         with pytest.raises(ValueError, match="cannot happen"):
-            after(state, event)
+            next_state(state, event)
 
 
 def test_only_convergence_leads_to_in_sync() -> None:

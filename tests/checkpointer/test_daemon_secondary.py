@@ -210,7 +210,7 @@ def test_a_directory_of_unknown_files_is_refused(node: FakeNamenode, tmp_path: P
     shutil.copytree(node.folder, tmp_path / "secondary" / "current")
     for name in ("VERSION", "seen_txid"):
         (tmp_path / "secondary/current" / name).unlink()
-    with pytest.raises(StorageError, match="no VERSION says of which namespace"):
+    with pytest.raises(StorageError, match="no VERSION names their namespace"):
         Secondary.of(tmp_path, node).role.open()
 
 

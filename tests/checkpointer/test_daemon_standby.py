@@ -475,14 +475,14 @@ def test_a_stop_during_the_merge_leaves_no_trace(
     daemon: Daemon, stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_edits(stub, "a")
-    real = daemon.service.phase
+    real = daemon.service._attempts.phase
 
     def phase(name: str, total: int | None) -> None:
         real(name, total)
         if name == "replay":
             daemon.service._cancellation.stop()
 
-    monkeypatch.setattr(daemon.service, "phase", phase)
+    monkeypatch.setattr(daemon.service._attempts, "phase", phase)
     monkeypatch.setattr("engine.replay.replayer._REPORT_EVERY", 1)
     monkeypatch.setattr("engine.replay.replayer._KERNEL_RUN", 1)
     result = daemon.service.poll()

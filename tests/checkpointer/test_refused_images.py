@@ -251,12 +251,14 @@ def test_outcomes(
 
 
 def test_an_answer_that_says_that_it_is_there_is_as_good_as_taken() -> None:
-    after = A.answered(120, ImageKind.IMAGE, UploadResult(409), at=1.0, now=1.0, quiet_period=10.0, said=HAS)
+    after = A.answered(120, ImageKind.IMAGE, UploadResult(409), at=1.0, now=1.0, quiet_period=10.0, refusal=HAS)
     assert (after.has(120, ImageKind.IMAGE), after.error, after.result) == (True, "", OLD)
-    refused = A.answered(120, ImageKind.IMAGE, UploadResult(409), at=1.0, now=1.0, quiet_period=10.0, said=BUSY)
+    refused = A.answered(120, ImageKind.IMAGE, UploadResult(409), at=1.0, now=1.0, quiet_period=10.0, refusal=BUSY)
     assert (refused.has(120, ImageKind.IMAGE), refused.error, refused.txid) == (False, BUSY, 120)
     assert refused.holds(120, ImageKind.IMAGE).has(120, ImageKind.IMAGE)
-    away = refused.answered(121, ImageKind.IMAGE, UploadResult(417), at=1.0, now=1.0, quiet_period=10.0, said="standby")
+    away = refused.answered(
+        121, ImageKind.IMAGE, UploadResult(417), at=1.0, now=1.0, quiet_period=10.0, refusal="standby"
+    )
     assert not away.has(120, ImageKind.IMAGE)
 
 
@@ -266,7 +268,7 @@ def test_who_is_refused_because_of_its_own_image_is_still_the_one_who_serves(
 ) -> None:
     """The image that it calls recent is 395 s old."""
     before = replace(A, uploaded=uploaded)
-    after = before.answered(9, ImageKind.IMAGE, UploadResult(409), at=1.0, now=1395.0, quiet_period=1.0, said=RECENT)
+    after = before.answered(9, ImageKind.IMAGE, UploadResult(409), at=1.0, now=1395.0, quiet_period=1.0, refusal=RECENT)
     assert after.primary is primary
 
 

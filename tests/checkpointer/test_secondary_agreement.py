@@ -47,7 +47,7 @@ def test_a_layout_that_cannot_be_replayed(layout: int) -> None:
 
 @pytest.mark.parametrize(("base", "following"), [(-12345, 3), (5, 5), (5, 6), (6, 5)])
 def test_a_signature_without_edits(base: int, following: int) -> None:
-    with pytest.raises(TransferError, match="expected edits in between"):
+    with pytest.raises(TransferError, match="expected edits between them"):
         check_signature(CheckpointSignature(INFO, base, following), NAMENODE)
 
 

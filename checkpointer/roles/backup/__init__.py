@@ -1,1 +1,1 @@
-"""The backup node's parts: the stream of edits from a NameNode, and how it stays in step with it (BackupImage)."""
+"""The backup node: the stream of edits from a NameNode, and a namespace that follows it (BackupImage)."""

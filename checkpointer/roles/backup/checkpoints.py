@@ -1,4 +1,4 @@
-"""A backup node's checkpoints: the NameNode begins a segment, all before it becomes an image, and it gets that."""
+"""Checkpoints of a backup node: the NameNode begins a segment, and gets an image of all earlier edits."""
 
 from __future__ import annotations
 
@@ -32,35 +32,37 @@ _LOG = logging.getLogger(__name__)
 
 
 class _CheckpointEnd:
-    """What the checkpoint started last still owes to the NameNode: the image, if it wants it, and endCheckpoint."""
+    """What the last started checkpoint still owes the NameNode: the image, if it wants one, and endCheckpoint."""
 
     def __init__(self) -> None:
         self._command: CheckpointCommand | None = None
         self._unended = RecurringFault(_LOG, "the NameNode accepts the end of checkpoints again", unit="attempts")
 
     def started(self, command: CheckpointCommand) -> None:
-        """A checkpoint was started; one that was not ended before needs no end any more."""
+        """Note a started checkpoint, which replaces an unfinished one."""
         self._command = command
 
     @property
     def wants_image(self) -> bool:
-        """False where the NameNode said that it does not take the image."""
+        """False if the NameNode reported that it does not accept the image."""
         return self._command is None or self._command.need_to_return_image
 
     def end(self, link: NamenodeLink, ours: StorageInfo, settled_txid: int) -> None:
-        """Tell the NameNode, if it has the image up to `settled_txid` and that is what it waits for.
+        """End the checkpoint at the NameNode if it has the image that it waits for.
 
-        While it cannot be reached that is left for the next time; where it refuses nothing is left to do.
+        An unreachable NameNode is retried later. After a refusal nothing is left to do.
         """
         if self._command is None or settled_txid < self._command.signature.current_segment_txid - 1:
             return
         try:
             link.end_checkpoint(ours, self._command.signature)
         except RpcConnectionError as error:
-            self._unended.occurred(f"the checkpoint is not ended at the NameNode yet: {error}", level=logging.WARNING)
+            self._unended.occurred(
+                f"the NameNode has not accepted the end of the checkpoint yet: {error}", level=logging.WARNING
+            )
             return
         except RpcError as error:
-            _LOG.error("the NameNode does not end the checkpoint: %s", with_next(error))
+            _LOG.error("the NameNode refuses to end the checkpoint: %s", with_next(error))
             self._unended.forget()
         else:
             self._unended.ended()
@@ -68,11 +70,11 @@ class _CheckpointEnd:
 
 
 class BackupCheckpoints:
-    """Makes one checkpoint at a time; who calls sees to it that nobody else works on namespace and storage.
+    """Makes one checkpoint at a time; the caller makes sure that nobody else works on namespace and storage.
 
     Args:
-        failed: told of directories that did not take an image.
-        streaming: False where no stream of edits comes, so that all of them are fetched.
+        failed: collects directories that did not take an image.
+        streaming: False if no stream of edits arrives, so that all edits are fetched.
     """
 
     def __init__(
@@ -100,7 +102,7 @@ class BackupCheckpoints:
         self._ending = _CheckpointEnd()
 
     def make(self, observer: Observer, config: CheckpointConfig) -> MergeResult:
-        """Let the NameNode begin a segment, and make an image of all before it.
+        """Let the NameNode begin a segment, and make an image of all earlier edits.
 
         Raises:
             RoleGaveUpError: the NameNode wants this node to stop.
@@ -128,12 +130,12 @@ class BackupCheckpoints:
         self._receiver.freeze_at_next_segment()
         try:
             if not self._link.registered:
-                # A NameNode that cannot register us cannot begin a checkpoint of ours either: it fails in the same way.
+                # A NameNode that cannot register us cannot start a checkpoint for us either.
                 return self._link.roll()
             command = self._link.start_checkpoint(self._storage.storage_info())
         except BaseException as error:
             if isinstance(error, RemoteError):
-                # It was restarted, or rolled back, and does not know us as what we say we are.
+                # The NameNode was restarted or rolled back, and rejects our registration.
                 self._link.registered = False
             self._receiver.thaw()
             self._upkeep.resume()
@@ -142,30 +144,30 @@ class BackupCheckpoints:
             self._receiver.thaw()
             raise RoleGaveUpError(
                 f"the NameNode at {self._link.address} wants this backup node to stop",
-                hint="Its log says why; usually the storage here belongs to a newer upgrade than the NameNode's.",
+                hint="See the NameNode's log; usually the storage here belongs to a newer upgrade than the NameNode's.",
             )
         self._ending.started(command)
         return command.signature
 
     def _assure(self, target: int, observer: Observer) -> None:
-        """Go on only with what is of the NameNode's past as it is now, if need be from its own image.
+        """Check that the namespace belongs to the NameNode's present past; start over from its image if not.
 
         Raises:
-            StorageError: that cannot be told.
+            StorageError: that is not known now.
             HdfsError: as `BackupFollower.reach`.
         """
         verdict = self._past.check(deep=True)
-        began = verdict.lost
-        if began:
+        started_over = verdict.lost
+        if started_over:
             self._upkeep.start_over(verdict)
             self._follower.reach(target, observer)
             verdict = self._past.check(deep=True)
         if not verdict.holds:
             raise StorageError(
-                f"{verdict.reason}: no image is made of it", hint="It will be retried; check that the NameNode is up."
+                f"{verdict.reason}: no image is made", hint="It will be retried; check that the NameNode is up."
             )
-        if not began:
-            self._upkeep.is_of_the_past()
+        if not started_over:
+            self._upkeep.reset_start_over_limit()
 
     def _save(self, observer: Observer, config: CheckpointConfig) -> MergeResult:
         folders = self._storage.current_folders()
@@ -185,30 +187,30 @@ class BackupCheckpoints:
             _LOG.warning("%s", warning)
         return result
 
-    # ---- what the NameNode gets ----------------------------------------------------------------------------
+    # ---- upload --------------------------------------------------------------------------------------------
 
-    def offers(self, image: ImageCopy, settled_txid: int, holds: Callable[[int], None]) -> None:
-        """Look whether `image` is to be offered; `holds` is called with its txid where the NameNode needs it no more.
+    def settle_if_unneeded(self, image: ImageCopy, settled_txid: int, holds: Callable[[int], None]) -> None:
+        """Call `holds` with the txid of `image` if the NameNode does not need that image.
 
         Args:
-            settled_txid: newest image that it is known to need no more.
+            settled_txid: newest image that the NameNode is known not to need.
         """
         if image.txid <= settled_txid:
             return
         try:
             newest = self._link.newest_image_txid()
         except RpcError as error:
-            _LOG.info("whether the NameNode needs the image at txid %d is not known: %s", image.txid, error)
+            _LOG.info("it is not known whether the NameNode needs the image at txid %d: %s", image.txid, error)
             return
         if newest >= image.txid or not self._ending.wants_image:
             holds(image.txid)
 
     def confirm(self, image: Path, txid: int) -> None:
-        """Right before an image is sent: it is of the NameNode's past as it is now.
+        """Check right before an upload that an image belongs to the NameNode's present past.
 
         Raises:
-            StorageError: it is not; the next checkpoint starts over.
-            TransferError: that cannot be told now.
+            StorageError: the image does not; the next checkpoint starts over.
+            TransferError: that is not known now.
         """
         verdict = self._past.confirm(ImageId(txid, image_md5(image)))
         if not verdict.holds:
@@ -218,5 +220,5 @@ class BackupCheckpoints:
             refuse(verdict, txid, self._link.address)
 
     def end(self, settled_txid: int) -> None:
-        """End the checkpoint at the NameNode, once it has the image up to `settled_txid` that it waits for."""
+        """End the checkpoint at the NameNode once it has the image up to `settled_txid` that it waits for."""
         self._ending.end(self._link, self._storage.storage_info(), settled_txid)

@@ -1,4 +1,4 @@
-"""Storage directories of a backup node that fail, and come back; and what new ones begin with."""
+"""Storage directories of a backup node: failures, recovery, and the content of new ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class FailedFolders:
-    """Failures of folders as they are met, by any thread, for the one that may change the storage."""
+    """Failures of folders, noted by any thread for the thread that may change the storage."""
 
     def __init__(self) -> None:
         self._failures: deque[tuple[Path, str]] = deque()
@@ -28,7 +28,7 @@ class FailedFolders:
         self._failures.append((folder, told(reason) if isinstance(reason, Exception) else str(reason)))
 
     def drop(self, storage: StorageDirectories) -> None:
-        """Use no more what failed, as long as another directory works."""
+        """Drop the failed directories, as long as another directory works."""
         while self._failures:
             folder, reason = self._failures.popleft()
             if folder.parent in storage.roots and len(storage.roots) > 1:
@@ -38,13 +38,13 @@ class FailedFolders:
         """Check every directory; with `restore` retry those that were dropped.
 
         Raises:
-            StorageError: the directories are at odds.
+            StorageError: the directories contradict each other.
         """
         self.drop(storage)
         storage.revise(restore=restore)
 
 
-def begin_storage(
+def initialize_storage(
     storage: StorageDirectories,
     link: NamenodeLink,
     http_address: str,
@@ -56,9 +56,10 @@ def begin_storage(
     """Format new directories for the NameNode's namespace, and fetch its newest image into them.
 
     Raises:
-        RpcError, TransferError, CheckpointError: it did not give what is needed; they are as new as before.
-        StorageError: they cannot be written.
-        CheckpointCancelledError: `cancelled()` became true; they are as new as before, too.
+        RpcError, TransferError, CheckpointError: the NameNode did not send what is needed; the directories are new
+            again.
+        StorageError: the directories cannot be written.
+        CheckpointCancelledError: `cancelled()` became true; the directories are new again.
     """
     info = link.namespace().storage_info
     storage.clean_leftovers()
@@ -79,19 +80,19 @@ def begin_storage(
     except BaseException:
         storage.unformat()
         raise
-    _LOG.info("new storage: begins with the NameNode's image at %d", image.txid)
+    _LOG.info("new storage: it begins with the NameNode's image at %d", image.txid)
     return image
 
 
 def check_storage(storage: StorageDirectories, link: NamenodeLink) -> None:
-    """Refuse the NameNode of another namespace; one that cannot be asked now is asked at registration.
+    """Refuse a NameNode of another namespace. A NameNode that cannot be asked now is checked at registration.
 
     Raises:
-        StorageError, CheckpointError, UnsupportedLayoutError: it is not the one that the storage is for.
+        StorageError, CheckpointError, UnsupportedLayoutError: the storage does not belong to the NameNode.
     """
     try:
         theirs = link.namespace().storage_info
     except RpcError as error:
-        _LOG.warning("the NameNode cannot be asked which namespace it has: %s", error)
+        _LOG.warning("the NameNode cannot be asked for its namespace: %s", error)
     else:
         check_same_namespace(theirs, storage.storage_info(), link.address)

@@ -1,4 +1,4 @@
-"""Keeps the namespace of a backup node in step: from its own segments, and what it has to fetch (Checkpointer)."""
+"""Keeps the namespace of a backup node up to date from its own segments, and fetches what is missing (Checkpointer)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class ManifestSource(Protocol):
-    """The NameNode, as far as it says what it has."""
+    """The NameNode's lists of segments and images."""
 
     def manifest(self, since: int) -> EditLogManifest: ...
 
@@ -45,18 +45,18 @@ class ManifestSource(Protocol):
 def missing_segments(
     local: Iterable[EditLogSegment], remote: Iterable[RemoteEditLog], first: int, last: int
 ) -> list[tuple[int, int]]:
-    """First and last txid of the segments to fetch, so that transactions `first` to `last` are all here.
+    """Return the first and last txids of the segments to fetch so that transactions `first` to `last` are all here.
 
     Raises:
-        TransactionGapError: both sides together do not hold them all.
+        TransactionGapError: both sides together lack some of them.
     """
     held = {(each.first, each.last): each for each in local}
-    there = [
+    fetchable = [
         EditLogSegment(each.first, each.last, Path(segment_name(each.first, each.last)))
         for each in remote
         if not each.in_progress and (each.first, each.last) not in held
     ]
-    chosen = select_segments([*held.values(), *there], first, last)
+    chosen = select_segments([*held.values(), *fetchable], first, last)
     return [(each.first, each.last) for each in chosen if each.last is not None and (each.first, each.last) not in held]
 
 
@@ -91,26 +91,26 @@ class BackupFollower:
         self._image_is_stale = False
 
     def forget_image(self) -> None:
-        """Start over with the NameNode's image: ours is of before an upgrade."""
+        """Start over with the NameNode's image, since ours dates from before an upgrade."""
         self._namespace.close()
         self._image_is_stale = True
 
     def start_over(self, streamed_from: int | None) -> list[Path]:
-        """Set aside what is here, and have the NameNode's image instead; returns where that is now.
+        """Replace our state by the NameNode's image; return where the old state is now.
 
         Args:
-            streamed_from: segments that begin here or later are of a stream that goes on, and stay.
+            streamed_from: segments that begin here or later belong to a running stream, and stay.
 
         Raises:
-            RpcError, TransferError, StorageError: the image could not be had; it is fetched when it is needed next.
+            RpcError, TransferError, StorageError: the image could not be fetched; it is fetched when it is needed next.
         """
         self.forget_image()
-        # What comes while the image is fetched is of the stream that goes on, and stays whatever its name is by then.
+        # Files that arrive during the fetch belong to the running stream. They stay, whatever their names are by then.
         here = [path.name for folder in self._storage.current_folders() for path in folder.iterdir()]
         doomed = {name for name in here if not _is_streamed(name, streamed_from)}
         name, aside = image_name(self._source.newest_image_txid()), []
         if name in here:
-            # It may be another one, of the lost past.
+            # The image of this name may belong to the lost past.
             aside = self._storage.set_aside(only=doomed)
             self._past.forget()
         kept = image_name(self._fetch_image(None))
@@ -132,29 +132,29 @@ class BackupFollower:
                 self._storage.drop(folder, f"edits cannot be recovered there: {told(fault)}")
 
     def contradiction(self) -> str:
-        """Why what is here cannot be of the NameNode's past, "" where nothing says so; asks it for its segments."""
+        """Return why our state cannot belong to the NameNode's past, "" if no segment of the NameNode shows that."""
         txid, local, logs = self._storage.latest_image().txid, self._local(), self._source.manifest(0).logs
-        # nothing is concluded from a file that is no segment
+        # an invalid segment file proves nothing
         return contradiction(txid, local, logs) and contradiction(txid, whole_segments(local), logs)
 
     def newest_txid(self) -> int:
-        """The newest transaction in the storage, in an image or in a finalized segment."""
+        """Return the newest transaction in the storage, in an image or in a finalized segment."""
         image = self._storage.latest_image().txid
         later = (each for each in self._local() if each.last is not None and each.last > image)
         return max([image, *(each.last for each in whole_segments(later) if each.last is not None)])
 
     def reach(self, target: int, observer: Observer | None = None) -> None:
-        """Apply everything up to `target`, which is the end of a segment, fetching what is missing.
+        """Apply all transactions up to `target`, the end of a segment; missing segments are fetched.
 
         Raises:
             TransactionGapError: the NameNode lacks transactions after its own newest image.
-            RpcError, TransferError, JournalError, ReplayError, ImageFormatError, StorageError: as they say.
-            CheckpointCancelledError: the observer said so.
+            RpcError, TransferError, JournalError, ReplayError, ImageFormatError, StorageError: see their classes.
+            CheckpointCancelledError: the observer cancelled.
         """
         try:
             self._reach(target, observer)
         except TransferCancelledError as error:
-            raise CheckpointCancelledError("cancelled while something was fetched from the NameNode") from error
+            raise CheckpointCancelledError("cancelled during a fetch from the NameNode") from error
 
     def _reach(self, target: int, observer: Observer | None) -> None:
         namespace = self._namespace
@@ -171,7 +171,7 @@ class BackupFollower:
         self._apply_local(target, observer)
 
     def _apply_local(self, target: int, observer: Observer | None) -> None:
-        """Apply what lies here up to `target`; what is damaged is set aside and got from elsewhere."""
+        """Apply our segments up to `target`; damaged ones are set aside and replaced."""
         while True:
             first = self._namespace.last_txid + 1
             chosen = select_segments(self._local(), first, target)
@@ -191,7 +191,7 @@ class BackupFollower:
                 return
 
     def converge(self, receiver: JournalReceiver, observer: Observer | None = None) -> bool:
-        """Catch up with the stream and hand the namespace over to it; False where the stream broke meanwhile.
+        """Catch up with the stream and hand the namespace over; return False if the stream broke.
 
         Raises:
             HdfsError: as `reach`.
@@ -206,7 +206,7 @@ class BackupFollower:
                 try:
                     self._apply([segment], segment.last, observer)
                 except FileNotFoundError:
-                    _LOG.debug("%s was finalized meanwhile, and has another name", segment.path.name)
+                    _LOG.debug("%s was finalized and renamed before it was read", segment.path.name)
         return True
 
     # ---- steps ---------------------------------------------------------------------------------------------
@@ -219,13 +219,13 @@ class BackupFollower:
             image = self._load_newest(observer)
             self._past.loaded(ImageId(image.txid, image_md5(image.path)))
             layout = self._namespace.namespace.base.layout_version
-            # Another one is of before an upgrade that this node was not told the end of.
+            # Another layout dates from before an upgrade whose end this node did not see.
             self._image_is_stale = layout != self._storage.storage_info().layout_version
         if self._image_is_stale:
             self._fetch_image(observer)
 
     def _load_newest(self, observer: Observer | None) -> ImageCopy:
-        """Load the newest image, an older one where it is damaged; returns the one that was loaded."""
+        """Load and return the newest image, or an older one if it is damaged."""
         while True:
             image = self._storage.verified_image()
             try:
@@ -271,14 +271,14 @@ class BackupFollower:
         try:
             return missing_segments(local, self._source.manifest(first).logs, first, last)
         except TransactionGapError:
-            # A NameNode leaves the segment out that merely contains the txid it is asked for.
+            # A NameNode leaves out the segment that contains the requested txid in its middle.
             return missing_segments(local, self._source.manifest(0).logs, first, last)
 
     def _watched(self, observer: Observer | None) -> Callable[[], bool]:
         return lambda: self._cancelled() or (observer is not None and observer.cancelled())
 
     def _fetch_image(self, observer: Observer | None) -> int:
-        """Fetch the NameNode's newest image and load it; returns its txid."""
+        """Fetch the NameNode's newest image and load it; return its txid."""
         txid = self._source.newest_image_txid()
         _LOG.info("fetching the image at %d", txid)
         image = download_image(
@@ -302,7 +302,7 @@ def _is_streamed(name: str, streamed_from: int | None) -> bool:
 
 
 def _remove_partial_segments(local: Iterable[EditLogSegment], folders: Sequence[Path], first: int, last: int) -> None:
-    """Remove what we had of a segment from the folders in which it lies whole now."""
+    """Remove our shorter copies of a segment from the folders that now hold it completely."""
     for segment in local:
         if segment.first == first and segment.last is not None and segment.last < last:
             for folder in folders:

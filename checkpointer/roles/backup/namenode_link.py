@@ -1,4 +1,4 @@
-"""A backup node's dealings with its NameNode: who it is, registration, and reports (BackupNode, NameNodeRpcServer)."""
+"""A backup node's calls to its NameNode: queries, registration and reports (BackupNode, NameNodeRpcServer)."""
 
 from __future__ import annotations
 
@@ -32,34 +32,36 @@ from journal.binary_codec import check_layout
 
 _LOG = logging.getLogger(__name__)
 _WILDCARDS = ("", "0.0.0.0", "::")
-_FAREWELL_SECONDS = 5.0
-_LOOK_SECONDS = 20.0
+_REPORT_TIMEOUT = 5.0
+_PROBE_TIMEOUT = 20.0
 _NULL = "java.lang.NullPointerException"
 
 T = TypeVar("T")
 
 
 class NoBackupNodesError(CheckpointError):
-    """A NameNode of Hadoop without an HTTP address cannot register a backup node, its own neither."""
+    """The NameNode cannot register backup nodes. Hadoop's needs an HTTP address for that, even for its own backup
+    nodes.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class OwnAddresses:
-    """Host and port that our servers listen on; a wildcard host stands for whatever the NameNode can reach."""
+    """Host and port of our servers. A wildcard host stands for an address that the NameNode can reach."""
 
     rpc: tuple[str, int]
     http: tuple[str, int]
 
 
 class NamenodeLink:
-    """Calls one NameNode as a node that is subordinate to it; a context manager that closes.
+    """Calls one NameNode as its subordinate node; a context manager that closes.
 
     Args:
         host, port: of the NameNode's RPC server.
-        user: whom it takes us for; a superuser of HDFS.
+        user: the name that the NameNode sees; a superuser of HDFS.
         timeout: seconds to wait for each answer.
         role: BACKUP gets the stream of edits, CHECKPOINT does not.
-        cancelled: ends calls that wait for an answer with CheckpointCancelledError.
+        cancelled: ends waiting calls with CheckpointCancelledError.
     """
 
     def __init__(
@@ -83,14 +85,14 @@ class NamenodeLink:
     def _connect(self, timeout: float) -> None:
         self._timeout = timeout
         self._client = NamenodeClient(self._host, self._port, user=self._user, timeout=timeout)
-        # Looks come often: one that is not answered soon is a sign too.
-        limit = min(_LOOK_SECONDS, timeout)
-        self._looks = NamenodeClient(
+        # Probes are frequent: even a slow answer is a sign.
+        limit = min(_PROBE_TIMEOUT, timeout)
+        self._probe = NamenodeClient(
             self._host, self._port, user=self._user, timeout=limit, connect_timeout=limit, retry=NO_RETRY
         )
 
     def use_timeout(self, timeout: float) -> None:
-        """Wait so long for answers from now on; calls that wait now end where that is another time than before."""
+        """Apply a new timeout; a changed one ends calls that wait now."""
         if timeout != self._timeout:
             self.close()
             self._connect(timeout)
@@ -109,21 +111,21 @@ class NamenodeLink:
         self.close()
 
     def close(self) -> None:
-        """Close the connections; calls that wait end."""
-        for client in (self._looks, self._client):
-            # One that is just connecting does not let itself be closed before that ends.
+        """Close the connections; waiting calls end."""
+        for client in (self._probe, self._client):
+            # A connecting client blocks `close` until it is connected.
             threading.Thread(target=client.close, name=f"close-{client.address}", daemon=True).start()
 
     def _ask(self, call: Callable[[NamenodeClient], T]) -> T:
         return watched(lambda: call(self._client), self._cancelled, self.address)
 
-    # ---- what the NameNode says ----------------------------------------------------------------------------
+    # ---- queries -------------------------------------------------------------------------------------------
 
     def namespace(self) -> NamespaceInfo:
-        """Which namespace it holds, of a layout that replay knows, and that it is no standby.
+        """Return the namespace of an active NameNode, after a check that replay knows its layout.
 
         Raises:
-            RpcError: it cannot be asked.
+            RpcError: the NameNode cannot be asked.
             UnsupportedLayoutError: its layout is unknown here.
             CheckpointError: it is not active.
         """
@@ -138,8 +140,8 @@ class NamenodeLink:
         return found
 
     def transaction_id(self) -> int:
-        """The newest transaction it has written."""
-        return watched(self._looks.transaction_id, self._cancelled, self.address)
+        """Return the newest transaction that the NameNode has written."""
+        return watched(self._probe.transaction_id, self._cancelled, self.address)
 
     def newest_image_txid(self) -> int:
         return self._ask(NamenodeClient.most_recent_checkpoint_txid)
@@ -150,28 +152,28 @@ class NamenodeLink:
     def manifest(self, since: int) -> EditLogManifest:
         return self._ask(lambda client: client.edit_log_manifest(since))
 
-    # ---- what we say ---------------------------------------------------------------------------------------
+    # ---- reports -------------------------------------------------------------------------------------------
 
     def register(self, ours: StorageInfo) -> None:
-        """Become its backup node, or say again that we are: the stream begins with its next segment.
+        """Register as the NameNode's backup node, also repeatedly: the stream begins with its next segment.
 
         Raises:
-            RpcError: it cannot be asked, or refuses.
+            RpcError: the NameNode cannot be asked, or refuses.
             StorageError: it holds another namespace than our storage.
-            NoBackupNodesError: it cannot register any.
-            CheckpointError: it is no active NameNode.
+            NoBackupNodesError: it cannot register backup nodes.
+            CheckpointError: it is not an active NameNode.
         """
         theirs = self.namespace().storage_info
         check_same_namespace(theirs, ours, self.address)
         try:
-            # The NameNode checks for the layout of its software, which the answer to versionRequest has.
+            # The NameNode expects the layout of its software, which its answer to versionRequest has.
             answer = self._ask(lambda client: client.register(self._registration(theirs)))
         except RemoteError as error:
             if error.class_name != _NULL:
                 raise
             raise NoBackupNodesError(
                 f"the NameNode at {self.address} cannot register backup nodes ({error.message})",
-                hint="NameNodes with dfs.http.policy=HTTPS_ONLY cannot. Checkpoints are made without it; "
+                hint="NameNodes with dfs.http.policy=HTTPS_ONLY cannot. Checkpoints continue without a registration; "
                 "use the secondary role.",
             ) from error
         if answer.role is not NamenodeRole.NAMENODE:
@@ -183,30 +185,30 @@ class NamenodeLink:
         _LOG.info("registered with the NameNode at %s as %s", self.address, self._role.name)
 
     def start_checkpoint(self, ours: StorageInfo) -> CheckpointCommand | None:
-        """Let the NameNode roll for a checkpoint; None where it wants this node to stop."""
+        """Let the NameNode roll for a checkpoint; None if it wants this node to stop."""
         return self._ask(lambda client: client.start_checkpoint(self._registration(ours)))
 
     def end_checkpoint(self, ours: StorageInfo, signature: CheckpointSignature) -> None:
         self._ask(lambda client: client.end_checkpoint(self._registration(ours), signature))
 
     def notify(self, ours: StorageInfo, text: str) -> None:
-        """Put a sentence into the NameNode's log; that it does not get there is told in ours only."""
+        """Write a sentence into the NameNode's log; a failure is only logged here."""
         self._report(ours, ErrorCode.NOTIFY, text)
 
     def withdraw(self, ours: StorageInfo, text: str) -> None:
-        """Let the NameNode end its stream to us; it need not be there to hear it."""
+        """Make the NameNode end its stream to us, if it can be reached."""
         if self.registered:
             self.registered = False
             self._report(ours, ErrorCode.FATAL, text)
 
     def _report(self, ours: StorageInfo, code: ErrorCode, text: str) -> None:
-        # With a connection of its own, as other calls may be waiting for a NameNode that hangs.
+        # A separate connection, since other calls may wait for a NameNode that hangs.
         with NamenodeClient(
             self._host,
             self._port,
             user=self._user,
-            timeout=_FAREWELL_SECONDS,
-            connect_timeout=_FAREWELL_SECONDS,
+            timeout=_REPORT_TIMEOUT,
+            connect_timeout=_REPORT_TIMEOUT,
             retry=NO_RETRY,
         ) as client:
             try:
@@ -222,7 +224,7 @@ class NamenodeLink:
         return host_port(self._local_host() if host in _WILDCARDS else host, port)
 
     def _local_host(self) -> str:
-        """The address of this machine on the way to the NameNode; nothing is sent to find it."""
+        """Return the address of this machine on the route to the NameNode; nothing is sent to find it."""
         try:
             family, kind, _, _, target = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_DGRAM)[0]
             with socket.socket(family, kind) as probe:
@@ -236,10 +238,10 @@ class NamenodeLink:
 
 
 def check_same_namespace(theirs: StorageInfo, ours: StorageInfo, where: str) -> None:
-    """Refuse a NameNode of another namespace; layout and cTime may differ, as after an upgrade.
+    """Refuse a NameNode of another namespace. Layout and cTime may differ, as after an upgrade.
 
     Raises:
-        StorageError: it is another one.
+        StorageError: it has another namespace.
     """
     for name in ("namespace_id", "cluster_id", "blockpool_id"):
         left, right = getattr(theirs, name), getattr(ours, name)

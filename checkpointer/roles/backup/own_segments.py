@@ -1,4 +1,4 @@
-"""The segments in a backup node's own directories: which there are, and what becomes of those that are damaged."""
+"""The segments in a backup node's own directories: listing, recovery, and damaged ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ASIDE = ".corrupt"
 
 
 def local_segments(folders: Sequence[Path]) -> list[EditLogSegment]:
-    """The finalized segments of several folders, one copy each.
+    """Return the finalized segments of several folders, one copy each.
 
     Raises:
         StorageError: a folder cannot be read.
@@ -40,7 +40,7 @@ def local_segments(folders: Sequence[Path]) -> list[EditLogSegment]:
 def finish_in_progress(folder: Path) -> None:
     """Finish the segments that a broken run left in progress; none may be open.
 
-    One that is damaged, or lies there finished as well, is set aside: the NameNode, or another directory, has it.
+    A damaged segment, or one that also exists finalized, is set aside. The NameNode or another directory has it.
 
     Raises:
         UnsupportedLayoutError: its layout is unknown.
@@ -53,7 +53,7 @@ def finish_in_progress(folder: Path) -> None:
         except UnsupportedLayoutError:
             raise
         except JournalError as fault:
-            _LOG.warning("a segment is not recovered, what is missing is fetched from the NameNode: %s", fault)
+            _LOG.warning("a segment is not recovered, missing transactions are fetched from the NameNode: %s", fault)
             if not fault.file:
                 raise
             _set_aside(folder / fault.file)
@@ -62,10 +62,10 @@ def finish_in_progress(folder: Path) -> None:
 
 
 def set_aside_damaged(segments: Iterable[EditLogSegment]) -> list[tuple[Path, OSError]]:
-    """Rename those of the finalized `segments` that are damaged; returns the ones that cannot be read or renamed.
+    """Rename the damaged ones of the finalized `segments`; return those that cannot be read or renamed.
 
     Raises:
-        LookupError: none is damaged.
+        LookupError: no segment is damaged.
     """
     unreadable: list[tuple[Path, OSError]] = []
     damaged = 0
@@ -75,7 +75,7 @@ def set_aside_damaged(segments: Iterable[EditLogSegment]) -> list[tuple[Path, OS
         try:
             check_segment_file(segment.path, segment.first, segment.last)
         except JournalError as fault:
-            _LOG.warning("%s is set aside, another copy or the NameNode's is taken: %s", segment.path, fault)
+            _LOG.warning("%s is set aside, another copy or the NameNode's is used: %s", segment.path, fault)
             damaged += 1
             try:
                 _set_aside(segment.path)
@@ -90,6 +90,6 @@ def set_aside_damaged(segments: Iterable[EditLogSegment]) -> list[tuple[Path, OS
 
 
 def _set_aside(path: Path) -> None:
-    # A damaged header has been renamed by the recovery itself.
+    # The recovery itself renames a file with a damaged header.
     if path.exists():
         rename_durably(path, path.with_name(path.name + _ASIDE))

@@ -1,12 +1,12 @@
 """The backup node's side of JournalProtocol: edits that a NameNode streams are made durable here, then applied.
 
-The states and what changes them are a table, `checkpointer.roles.backup.states`. All is done under one lock, in this
-order: the caller is checked, the batch is decoded whole, written and synced in every edits directory that works, and
-only then applied. So what is acknowledged is durable, and what cannot be applied is durable all the same.
+`checkpointer.roles.backup.states` has the states and transitions. One lock covers each call, in this order: the caller
+is checked; the batch is decoded completely; it is written and synced in every working edits directory; then it is
+applied. So every acknowledged batch is durable, even one that cannot be applied.
 
-The namespace belongs to the stream in IN_SYNC, and never else: `converge` hands it over; a segment that freezes it, a
-gap and any fault take it back. An open segment is finalized when the next one begins, and when the stream breaks.
-When this process ends it stays in progress, as after a crash.
+The stream owns the namespace only in IN_SYNC. `converge` hands the namespace over. A segment that freezes it, a gap or
+a fault takes it back. An open segment is finalized when the next one begins, and when the stream breaks. When this
+process ends, the segment stays in progress, as after a crash.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from checkpointer.roles.backup.states import BackupState, StreamEvent, after
+from checkpointer.roles.backup.states import BackupState, StreamEvent, next_state
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
 from hadoop_common.storage_info import StorageInfo
@@ -38,25 +38,25 @@ _FENCED = "org.apache.hadoop.hdfs.server.protocol.FencedException"
 
 
 class WriterCheck:
-    """The namespace whose edits are taken, and the epoch of who may write them; whoever uses it holds a lock."""
+    """Namespace and epoch of the accepted writer; the caller holds a lock."""
 
     def __init__(self, info: StorageInfo) -> None:
         self._info = JournalInfo.of(info)
         self._epoch = 0
 
     def use(self, info: StorageInfo) -> None:
-        """Go by a new VERSION."""
+        """Apply a new VERSION."""
         self._info = JournalInfo.of(info)
 
     def check(self, info: JournalInfo, epoch: int) -> None:
-        """Refuse edits that are not of this namespace and epoch.
+        """Refuse edits of another namespace or epoch.
 
         Raises:
-            RemoteError: they are of another layout, namespace or epoch.
+            RemoteError: layout, namespace or epoch differ.
         """
         self.check_info(info)
         if epoch != self._epoch:
-            raise RemoteError(f"the writer's epoch is {epoch}, this node takes {self._epoch}", class_name=_FENCED)
+            raise RemoteError(f"the writer's epoch is {epoch}, this node accepts {self._epoch}", class_name=_FENCED)
 
     def check_info(self, info: JournalInfo) -> None:
         """Refuse another layout or namespace, as `check` does."""
@@ -71,7 +71,7 @@ class WriterCheck:
             )
 
     def fence(self, epoch: int) -> int:
-        """Take edits of a newer epoch only; returns the one before.
+        """Accept only edits of a newer epoch from now on; return the previous epoch.
 
         Raises:
             RemoteError: the epoch is not newer.
@@ -82,39 +82,39 @@ class WriterCheck:
         return before
 
 
-_SOURCE = "the stream of edits"
+_STREAM = "the stream of edits"
 
 
 def decode_batch(records: bytes, first_txid: int, count: int, layout_version: int) -> list[EditOp]:
-    """The operations in `records`, which are exactly `count` and have the txids from `first_txid` on.
+    """Return the operations in `records`, exactly `count` with txids from `first_txid` on.
 
     Raises:
-        CorruptOpError: an operation is cut, does not match its checksum, or the count is another one.
-        TransactionGapError: a txid is not the one after its predecessor.
+        CorruptOpError: an operation is cut or does not match its checksum, or the count differs.
+        TransactionGapError: a txid does not follow its predecessor.
         UnsupportedLayoutError: the layout is unknown.
     """
-    check_layout(layout_version, file=_SOURCE)
+    check_layout(layout_version, file=_STREAM)
     found: list[EditOp] = []
     position = 0
     while position < len(records):
         expected = first_txid + len(found)
-        op, following = decode_op(records, position, layout_version, file=_SOURCE)
+        op, following = decode_op(records, position, layout_version, file=_STREAM)
         if op.txid != expected:
-            raise TransactionGapError(expected, op.txid, file=_SOURCE, offset=position)
+            raise TransactionGapError(expected, op.txid, file=_STREAM, offset=position)
         found.append(op)
         position = following
     if len(found) != count or not found:
-        problem = f"{len(found)} operations came where {count} were announced"
-        raise CorruptOpError(problem, file=_SOURCE, offset=position, txid=first_txid)
+        problem = f"{len(found)} operations arrived, {count} were announced"
+        raise CorruptOpError(problem, file=_STREAM, offset=position, txid=first_txid)
     return found
 
 
 _LOG = logging.getLogger(__name__)
-# the namespace gets so many transactions at most while the NameNode waits
-_RECENT = 16384
+# largest number of transactions applied to the namespace while the NameNode waits
+_MAX_RECENT_OPS = 16384
 
 
-class Replica(Protocol):
+class FollowingNamespace(Protocol):
     """The namespace that follows the edits."""
 
     @property
@@ -128,13 +128,13 @@ class Replica(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StreamPosition:
-    """Where the stream stands.
+    """Position of the stream.
 
     Attributes:
-        last_txid: newest transaction known here; those before it may be missing while the state says so.
-        segment: the open segment as far as it is durable, None while there is none.
+        last_txid: newest transaction known here; earlier ones may be missing while the state says so.
+        segment: the durable part of the open segment, None without one.
         reason: why the state is not IN_SYNC.
-        streamed: transactions that came since the start.
+        streamed: transactions received since the start.
     """
 
     state: BackupState
@@ -145,15 +145,15 @@ class StreamPosition:
 
 
 class JournalReceiver:
-    """Takes the edits of one namespace (`JournalProtocol`); any thread may call any method.
+    """Accepts the edits of one namespace (`JournalProtocol`); any thread may call any method.
 
-    Nothing is acknowledged before it is durable in an edits directory. While the state is IN_SYNC the namespace
-    belongs to the stream; in any other state whoever works on it may be sure that the stream leaves it alone.
+    Every acknowledged transaction is durable in an edits directory. In IN_SYNC the stream owns the namespace; in any
+    other state it leaves the namespace alone.
 
     Args:
-        info: namespace whose edits these are.
+        info: namespace of the edits.
         last_txid: newest transaction in the storage.
-        on_directory_failure: told of an edits directory that failed; called within calls, so it must be quick.
+        on_directory_failure: called with an edits directory that failed, within RPC calls, so it must be fast.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class JournalReceiver:
         info: StorageInfo,
         last_txid: int,
         folders: Sequence[Path],
-        replica: Replica,
+        replica: FollowingNamespace,
         on_directory_failure: Callable[[Path, OSError], None],
     ) -> None:
         self._lock = threading.Lock()
@@ -175,13 +175,13 @@ class JournalReceiver:
         self._writer: RawSegmentWriter | None = None
         self._freeze = False
         self._streamed = 0
-        # what came last while it was not applied
-        self._recent: deque[EditOp] = deque(maxlen=_RECENT)
+        # newest transactions that were not applied
+        self._recent: deque[EditOp] = deque(maxlen=_MAX_RECENT_OPS)
 
     # ---- observation ---------------------------------------------------------------------------------------
 
     def position(self) -> StreamPosition:
-        """Where the stream stands now."""
+        """Return the present position."""
         with self._lock:
             return StreamPosition(self._state, self._last_txid, self._open_segment(), self._reason, self._streamed)
 
@@ -194,7 +194,7 @@ class JournalReceiver:
     # ---- JournalProtocol -----------------------------------------------------------------------------------
 
     def start_log_segment(self, info: JournalInfo, epoch: int, txid: int, caller: CallContext) -> None:
-        """Begin a segment, finishing the one before where it is complete."""
+        """Begin a segment, and finish the previous one."""
         with self._lock:
             self._writer_check.check(info, epoch)
             writer = self._writer
@@ -211,7 +211,7 @@ class JournalReceiver:
                 )
             gap = txid > self._last_txid + 1
             if gap:
-                _LOG.warning("transactions %d to %d did not come", self._last_txid + 1, txid - 1)
+                _LOG.warning("transactions %d to %d did not arrive", self._last_txid + 1, txid - 1)
             self._last_txid = txid - 1
             self._begin(gap)
             _LOG.info("segment %d has begun, state %s", txid, self._state.value)
@@ -226,12 +226,12 @@ class JournalReceiver:
     def journal(
         self, info: JournalInfo, epoch: int, first_txid: int, count: int, records: bytes, caller: CallContext
     ) -> None:
-        """Take a batch of operations: durable, and applied where the namespace is in step, when this returns."""
+        """Accept a batch of operations. On return it is durable, and applied if the namespace is in sync."""
         with self._lock:
             self._writer_check.check(info, epoch)
             writer = self._writer
             if writer is None:
-                raise JavaIOError(f"edits are taken from the next segment on: {self._reason}")
+                raise JavaIOError(f"edits are accepted from the next segment on: {self._reason}")
             if first_txid != self._last_txid + 1:
                 problem = f"a batch begins with transaction {first_txid}, expected {self._last_txid + 1}"
                 self._break(problem)
@@ -247,64 +247,64 @@ class JournalReceiver:
                 self._recent.extend(ops)
 
     def fence(self, info: JournalInfo, epoch: int, fencer: str, caller: CallContext) -> FenceResult:
-        """Take edits of a newer epoch only; held until this process ends."""
+        """Accept only edits of a newer epoch, until this process ends."""
         with self._lock:
             self._writer_check.check_info(info)
             before = self._writer_check.fence(epoch)
-            _LOG.warning("fenced by %s at %s with epoch %d", fencer or "somebody", caller.peer, epoch)
+            _LOG.warning("fenced by %s at %s with epoch %d", fencer or "an unknown node", caller.peer, epoch)
             return FenceResult(before, self._last_txid, self._state is BackupState.IN_SYNC)
 
-    # ---- for whoever keeps the namespace in step -----------------------------------------------------------
+    # ---- for the thread that works on the namespace -------------------------------------------------------
 
     def use(self, info: StorageInfo, folders: Sequence[Path]) -> None:
-        """Go by a new VERSION, and use other edits directories from the next segment on."""
+        """Apply a new VERSION, and other edits directories from the next segment on."""
         with self._lock:
             self._writer_check.use(info)
             self._folders = list(folders)
 
     def freeze_at_next_segment(self) -> None:
-        """Leave the namespace as it is when the next segment begins, until `converge`."""
+        """Leave the namespace unchanged from the begin of the next segment until `converge`."""
         with self._lock:
             self._freeze = True
 
     def thaw(self) -> None:
-        """Take `freeze_at_next_segment` back; a namespace that is frozen already stays so until `converge`."""
+        """Revoke `freeze_at_next_segment`; a namespace that is already frozen stays so until `converge`."""
         with self._lock:
             self._freeze = False
 
     def take_namespace(self) -> bool:
         """Make sure that the stream leaves the namespace alone, after the NameNode has begun a segment.
 
-        False where that segment did not come: the NameNode does not stream to this node any more.
+        Return False if the segment did not arrive: the NameNode no longer streams to this node.
         """
         with self._lock:
             if self._freeze:
-                self._break("the NameNode began a segment and did not say so here")
+                self._break("the NameNode began a segment and did not stream it here")
                 return False
             return True
 
     def break_off(self, reason: str) -> None:
-        """Take no more edits until a segment begins."""
+        """Refuse edits until a segment begins."""
         with self._lock:
             self._break(reason)
 
     @property
     def open_first(self) -> int | None:
-        """First transaction of the segment that the stream writes; None where it writes none."""
+        """First transaction of the segment being written; None without one."""
         with self._lock:
             return None if self._writer is None else self._writer.first_txid
 
     def start_over(self, last_txid: int) -> None:
-        """The newest transaction in the storage is another one now, unless the stream goes on behind it."""
+        """Set the newest transaction in the storage, unless a stream continues after it."""
         with self._lock:
             if self._writer is None:
                 self._last_txid = last_txid
                 self._recent.clear()
 
     def converge(self) -> bool:
-        """Hand the namespace to the stream if it lacks no more than the newest transactions, which it then gets.
+        """Hand the namespace to the stream if it lacks only the newest transactions, which are applied now.
 
-        False where more is missing; what is older than those has to be read from the segments first.
+        Return False if older transactions are missing; those must be read from the segments first.
 
         Raises:
             HdfsError: a transaction cannot be applied.
@@ -323,21 +323,21 @@ class JournalReceiver:
             self._recent.clear()
             self._move(StreamEvent.CONVERGED)
             self._reason = ""
-            _LOG.info("in step with the NameNode at transaction %d", self._last_txid)
+            _LOG.info("in sync with the NameNode at transaction %d", self._last_txid)
             return True
 
     def close(self) -> None:
-        """Take no more edits; the open segment stays in progress, as it would after a crash."""
+        """Refuse edits from now on; the open segment stays in progress, as after a crash."""
         with self._lock:
             writer, self._writer = self._writer, None
             if writer is not None:
                 writer.abandon()
             self._break("this node is stopping")
 
-    # ---- below: the lock is held ---------------------------------------------------------------------------
+    # ---- the caller holds the lock -------------------------------------------------------------------------
 
     def _apply(self, ops: Sequence[EditOp]) -> None:
-        """What cannot be applied is durable all the same, so the NameNode is not told."""
+        """Apply durable transactions; the NameNode gets no error, since they are durable in any case."""
         try:
             self._replica.apply(ops)
         except (HdfsError, OSError) as error:
@@ -345,14 +345,12 @@ class JournalReceiver:
             self._move(StreamEvent.NAMESPACE_LOST)
             self._reason = told(error)
         except Exception as error:
-            _LOG.exception(
-                "transactions up to %d are stored, but a fault kept them from the namespace", self._last_txid
-            )
+            _LOG.exception("transactions up to %d are stored, but a bug prevented their replay", self._last_txid)
             self._move(StreamEvent.NAMESPACE_LOST)
-            self._reason = f"a fault of this node itself: {error!r}"
+            self._reason = f"a bug of this node: {error!r}"
 
     def _move(self, event: StreamEvent) -> None:
-        following = after(self._state, event)
+        following = next_state(self._state, event)
         if following is not self._state:
             _LOG.debug("%s: %s -> %s", event.value, self._state.value, following.value)
             self._reason = event.value
@@ -360,7 +358,7 @@ class JournalReceiver:
 
     def _break(self, reason: str) -> None:
         if self._state is not BackupState.DROP_UNTIL_NEXT_ROLL:
-            _LOG.warning("no edits are taken until the next segment: %s", reason)
+            _LOG.warning("no edits are accepted until the next segment: %s", reason)
         self._move(StreamEvent.STREAM_BROKEN)
         self._reason = reason
         self._freeze = False
@@ -378,12 +376,12 @@ class JournalReceiver:
 
     @contextmanager
     def _breaking(self) -> Iterator[None]:
-        """Ends the stream where a step fails with an error of ours; the caller learns it as an IOException."""
+        """Break the stream if a step fails; the caller gets the error as an IOException."""
         try:
             yield
         except (HdfsError, OSError) as error:
             self._break(told(error))
             raise
         except BaseException as error:
-            self._break(f"a fault of this node itself: {error!r}")
+            self._break(f"a bug of this node: {error!r}")
             raise

@@ -1,9 +1,8 @@
 """The backup role: a NameNode streams its edits here, and gets checkpoints of them back (BackupNode, Checkpointer).
 
-One lock says who works: a look at the NameNode (`StreamUpkeep`) or a checkpoint (`BackupCheckpoints`), never both.
-The stream goes on beside them, in its own states (`checkpointer.roles.backup.states`). A checkpoint freezes the
-namespace where a segment begins, saves it, and gives it back; edits are written meanwhile, and applied when it is
-back.
+One lock serialises checks of the NameNode (`StreamUpkeep`) and checkpoints (`BackupCheckpoints`). The stream runs in
+parallel, in its own states (`checkpointer.roles.backup.states`). A checkpoint freezes the namespace at the begin of a
+segment, saves it, and gives it back. Edits that arrive in between are written at once and applied afterwards.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from checkpointer.past.provenance import ProvenanceStore, held_images
 from checkpointer.past.start_over import LostPast
 from checkpointer.past.watch import PastWatch
 from checkpointer.roles.backup.checkpoints import BackupCheckpoints
-from checkpointer.roles.backup.folders import FailedFolders, begin_storage, check_storage
+from checkpointer.roles.backup.folders import FailedFolders, check_storage, initialize_storage
 from checkpointer.roles.backup.follower import BackupFollower
 from checkpointer.roles.backup.namenode_link import NamenodeLink, OwnAddresses
 from checkpointer.roles.backup.own_segments import local_segments
@@ -56,19 +55,19 @@ from site_config.kerberos import open_doors
 
 _LOG = logging.getLogger(__name__)
 FOLLOW_SECONDS = 2.0
-# the NameNode calls over one connection; another one may be left of its former life
+# the NameNode uses one connection; another may be left of its previous process
 _HANDLERS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupDetails(RoleDetails):
-    """What a backup tells besides: how its stream stands.
+    """Details of a backup: the position of its stream.
 
     Attributes:
-        stream_txid: newest transaction that came; `namenode_txid`: that the NameNode was seen to have.
-        streamed: transactions that came since the start.
+        stream_txid: newest transaction received; `namenode_txid`: newest known transaction of the NameNode.
+        streamed: transactions received since the start.
         registered: whether the NameNode counts us as its backup.
-        lost_past: the last time that this node started over, None for never.
+        lost_past: the last time that this node started over, None if it never did.
     """
 
     state: BackupState
@@ -84,8 +83,8 @@ class BackupRole:
 
     Args:
         config: from the cluster's own configuration files.
-        streaming: False makes a CheckpointNode of it, which gets no stream and fetches edits when it needs them.
-        clock: monotonic seconds, for when to try again.
+        streaming: False makes this a CheckpointNode, which gets no stream and fetches edits when it needs them.
+        clock: monotonic seconds, for when to retry.
 
     Raises:
         CheckpointError: the configuration does not name exactly one NameNode.
@@ -122,11 +121,11 @@ class BackupRole:
         self._clock = clock
         self._closing = threading.Event()
         self._resources = ExitStack()
-        # whoever works on namespace and storage; the stream itself never waits for it
+        # held while namespace or storage change; the stream itself never waits for it
         self._work = threading.Lock()
         self._folders = FailedFolders()
         self._doors: Doors | None = None
-        # newest transaction that was asked for where no stream tells, -1 where one does
+        # newest transaction of the NameNode if it was asked because no stream runs, else -1
         self._asked_txid = -1
 
     @property
@@ -136,12 +135,12 @@ class BackupRole:
     # ---- life ----------------------------------------------------------------------------------------------
 
     def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
-        """Take the storage, fetching VERSION and image where it is new, and listen for the stream.
+        """Lock the storage, fetch VERSION and image if it is new, and listen for the stream.
 
         Raises:
             StorageError: the storage is in use, damaged or of another namespace.
             JournalError: edits of an earlier run cannot be recovered.
-            RpcError, TransferError: the storage is new, and the NameNode did not give what it begins with.
+            RpcError, TransferError: the storage is new, and the NameNode did not send its content.
             CheckpointCancelledError: `cancelled()` became true.
         """
 
@@ -175,7 +174,7 @@ class BackupRole:
                 throttle=self._throttle(),
                 cancelled=stopping,
             )
-            # what follows goes by the newest image
+            # recovery and receiver depend on the newest image
             self._storage.exclude_damaged()
             self._follower.recover()
             self._receiver = JournalReceiver(
@@ -187,7 +186,7 @@ class BackupRole:
             )
             resources.callback(self._receiver.close)
             if self._streaming:
-                doors = self._doors = open_doors(_hosts_alone(self._config), self._config.kerberos, self.refusals)
+                doors = self._doors = open_doors(_host_rules(self._config), self._config.kerberos, self.refusals)
                 server = RpcServer(
                     [guarded(journal_service(self._receiver), doors.access, lambda method: Right.CHANGE)],
                     *server_address,
@@ -223,9 +222,9 @@ class BackupRole:
             self._resources = resources.pop_all()
 
     def close(self) -> None:
-        """Tell the NameNode to stream no more, end what runs, and let go of everything."""
+        """Ask the NameNode to end the stream, stop what runs, and release everything."""
         self._closing.set()
-        # Before anything else, so that the NameNode does not find out by an error in the middle of its log.
+        # First, so that the NameNode does not meet an error in the middle of its log.
         try:
             self._link.withdraw(self.storage_info(), "Shutting down.")
         except HdfsError as error:
@@ -238,7 +237,7 @@ class BackupRole:
         if self._storage.is_formatted():
             check_storage(self._storage, self._link)
         else:
-            image = begin_storage(
+            image = initialize_storage(
                 self._storage,
                 self._link,
                 self._http_address,
@@ -262,12 +261,12 @@ class BackupRole:
         self._follower.throttle = self._throttle()
         self._namespace.settings = config.merge_settings
         if self._doors is not None:
-            self._doors.take_over(_hosts_alone(config), None if config.kerberos is None else config.kerberos.server)
+            self._doors.take_over(_host_rules(config), None if config.kerberos is None else config.kerberos.server)
 
     def jobs(self) -> Sequence[Job]:
         return (Job("follow", min(FOLLOW_SECONDS, self._config.poll_interval), self.follow),)
 
-    # ---- what it holds, and observation --------------------------------------------------------------------
+    # ---- observation ---------------------------------------------------------------------------------------
 
     def storage_info(self) -> StorageInfo:
         return self._storage.storage_info()
@@ -317,46 +316,46 @@ class BackupRole:
     # ---- work ----------------------------------------------------------------------------------------------
 
     def follow(self) -> bool:
-        """One look at the NameNode, unless a checkpoint is being made."""
-        # A poll holds the lock for a moment, and may be due whenever a look is.
+        """Check the NameNode once, unless a checkpoint is running."""
+        # A poll holds the lock briefly, and may coincide with every check.
         if self._work.acquire(timeout=FOLLOW_SECONDS):
             try:
-                self._upkeep.attempt(self._look)
+                self._upkeep.attempt(self._check)
             finally:
                 self._work.release()
         return False
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._folders.drop(self._storage)
         self._receiver.use(self.storage_info(), self.image_folders())
-        self._upkeep.look()
+        self._upkeep.check()
 
     def prepare(self) -> None:
-        """Leave failed storage directories out, as long as another works; try dropped ones again if configured.
+        """Drop failed storage directories, as long as another works; retry dropped ones if configured.
 
-        Looks come the rarer the longer no stream comes, so the NameNode is asked for what it has written since.
+        Without a stream, checks become rare, so the NameNode is asked for its newest transaction.
         """
         with self._work:
             self._folders.revise(self._storage, restore=self._config.restore_directories)
             self._receiver.use(self.storage_info(), self.image_folders())
         self._asked_txid = -1
         if self._upkeep.alarm:
-            # why it does not tell is what the next look, or the checkpoint, finds out
+            # the next check or the checkpoint reports why the NameNode does not answer
             with suppress(HdfsError):
                 self._asked_txid = self._link.transaction_id()
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
-        """Nothing: a backup node is for itself."""
+        """Do nothing: a backup node works alone."""
 
     def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
-        """Let the NameNode begin a segment, and make an image of all before it.
+        """Let the NameNode begin a segment, and make an image of all earlier edits.
 
         Raises:
             RoleGaveUpError: the NameNode wants this node to stop.
             HdfsError: nothing was written.
         """
         with self._work:
-            # Before the NameNode is asked to begin a segment for it.
+            # checked before the NameNode begins a segment for the checkpoint
             require_space(self._storage.roots, self._storage.latest_image().path)
             return self._checkpoints.make(observer, self._config)
 
@@ -364,12 +363,12 @@ class BackupRole:
         """Offer the newest image to the NameNode if it wants one, and end the checkpoint there.
 
         Raises:
-            StorageError: the image is of a past that the NameNode has lost; it was not offered.
+            StorageError: the image belongs to a past that the NameNode has lost; it was not offered.
             CheckpointCancelledError: `cancelled()` became true.
         """
         image = self._storage.latest_image()
         holds = partial(self._uploader.holds, self._http_address)
-        self._checkpoints.offers(image, self._settled_txid, holds)
+        self._checkpoints.settle_if_unneeded(image, self._settled_txid, holds)
         yield from self._uploader.offer(image.path, image.txid, self.storage_info(), cancelled, force=force)
         self._checkpoints.end(self._settled_txid)
 
@@ -390,6 +389,6 @@ class BackupRole:
         return self._uploader.targets[0].txid
 
 
-def _hosts_alone(config: CheckpointConfig) -> AccessRules:
-    """Who may stream without Kerberos: as whom its NameNode runs is not in the configuration."""
+def _host_rules(config: CheckpointConfig) -> AccessRules:
+    """Return the access rules for streams without Kerberos: the configuration does not name the NameNode's user."""
     return AccessRules(config.access.hosts)

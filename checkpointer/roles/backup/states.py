@@ -1,15 +1,15 @@
-"""Whether a backup node takes and applies the edits it is sent (BackupImage.BNState), as a table.
+"""States of a backup node's stream, and their transitions as a table (BackupImage.BNState).
 
-A stream begins in DROP_UNTIL_NEXT_ROLL, as nothing says what was before. A segment that begins there leads to
-JOURNAL_ONLY: edits are on disk, and the namespace reads up behind them. CONVERGED leads to IN_SYNC, where each batch
-is applied as it comes. Any fault of the stream leads back to the start, any fault of the namespace to JOURNAL_ONLY.
+A stream begins in DROP_UNTIL_NEXT_ROLL, since the transactions before it are unknown. The begin of a segment leads to
+JOURNAL_ONLY: edits are written to disk while the namespace catches up. CONVERGED leads to IN_SYNC, where each batch is
+applied on arrival. A fault of the stream leads back to DROP_UNTIL_NEXT_ROLL, a fault of the namespace to JOURNAL_ONLY.
 
 What can never happen, and why:
 
-- DROP_UNTIL_NEXT_ROLL to IN_SYNC: there is no open segment, so nothing can be in step with it.
-- CONVERGED but in JOURNAL_ONLY: elsewhere there is nothing to be in step with, or it is in step.
-- NAMESPACE_LOST but in IN_SYNC: elsewhere the stream does not touch the namespace.
-- A batch behind a gap: it is refused before it is an event, and breaks the stream.
+- DROP_UNTIL_NEXT_ROLL to IN_SYNC: there is no open segment to be in sync with.
+- CONVERGED except in JOURNAL_ONLY: in the other states there is no stream, or the namespace is in sync already.
+- NAMESPACE_LOST except in IN_SYNC: in the other states the stream does not touch the namespace.
+- A batch after a gap: the receiver refuses it, and the stream breaks.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from typing import Final
 
 
 class BackupState(Enum):
-    """What happens to edits that come."""
+    """What happens to edits that arrive."""
 
     DROP_UNTIL_NEXT_ROLL = "dropUntilNextRoll"
-    """They are refused: nothing says what was before them."""
+    """Edits are refused: the transactions before them are unknown."""
 
     JOURNAL_ONLY = "journalOnly"
-    """They are written to the edits directories, and not applied: the namespace is behind, or being saved."""
+    """Edits are written to the edits directories but not applied: the namespace is behind, or being saved."""
 
     IN_SYNC = "inSync"
-    """They are written and applied."""
+    """Edits are written and applied."""
 
 
 class StreamEvent(Enum):
-    """What changes that."""
+    """What changes the state."""
 
     SEGMENT_CONTINUES = "a segment began with the transaction after our newest one"
     SEGMENT_AFTER_GAP = "a segment began, and transactions before it are missing here"
-    SEGMENT_FREEZES = "a segment began while the namespace is wanted as it was at its beginning"
-    CONVERGED = "every transaction that was written is applied"
-    STREAM_BROKEN = "the stream failed, or goes to somebody else"
+    SEGMENT_FREEZES = "a segment began, and a checkpoint needs the namespace as of its begin"
+    CONVERGED = "every written transaction is applied"
+    STREAM_BROKEN = "the stream failed, or goes to another node"
     NAMESPACE_LOST = "a transaction could not be applied"
 
 
@@ -64,14 +64,14 @@ TRANSITIONS: Final[Mapping[tuple[BackupState, StreamEvent], BackupState]] = Mapp
         (_SYNC, StreamEvent.NAMESPACE_LOST): _JOURNAL,
     }
 )
-"""What is not listed cannot happen."""
+"""Only the listed transitions can happen."""
 
 
-def after(state: BackupState, event: StreamEvent) -> BackupState:
-    """The state that `event` leads to.
+def next_state(state: BackupState, event: StreamEvent) -> BackupState:
+    """Return the state after `event`.
 
     Raises:
-        ValueError: it cannot happen in this state.
+        ValueError: the event cannot happen in this state.
     """
     following = TRANSITIONS.get((state, event))
     if following is None:

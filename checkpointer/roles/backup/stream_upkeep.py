@@ -1,16 +1,17 @@
-"""Keeps a backup node registered and its stream going, and notices when either is no more (BackupNode).
+"""Keeps a backup node registered and its stream running, and notices when either is lost (BackupNode).
 
-Each look goes as far as it can: registered, streaming, in step. What was reached is read from the link and from the
-receiver, so that no look goes by what was true at the one before.
+Each check goes as far as it can: registered, streaming, in sync. It reads from link and receiver what was reached, so a
+check never relies on the previous one.
 
-- The NameNode is behind what is here: once may be a batch under way; twice, or without a stream, it was set back.
-- It wrote on and nothing came: it may not know us any more, so the stream is broken off and this node registers
-  again.
-- It streams to who is registered from its next segment on, so it is asked to roll. A roll that brings no segment here
-  means that it cannot reach this node, and is an error.
+- The NameNode is behind our transactions: the first time this may be a batch in progress. The second time, or without a
+  stream, the NameNode was set back.
+- The NameNode wrote transactions and none arrived: it may have lost our registration. The stream is broken off, and
+  this node registers again.
+- A NameNode streams to a registered node from its next segment on, so it is asked to roll. A roll without a segment
+  here means that the NameNode cannot reach this node, and is an error.
 
-Faults make the looks rarer (`UpkeepPace`); a NameNode that is down is looked at as often as before, for that costs it
-nothing.
+After faults checks are less frequent (`UpkeepPace`). A NameNode that is down is checked as often as before, since that
+costs nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from hadoop_rpc.namenode_protocol import CheckpointSignature
 
 
 class UpkeepPace:
-    """What was seen when; one thread at a time.
+    """When to check the NameNode again, and whether the stream has dried up; one thread at a time.
 
     Args:
         back_off: waits after failures.
@@ -51,26 +52,26 @@ class UpkeepPace:
         self._last_txid = -1
 
     def due(self) -> bool:
-        """Whether the wait after the last failure is over."""
+        """Return whether the wait after the last failure is over."""
         return self._clock() >= self._not_before
 
     def succeeded(self) -> None:
-        """All was well."""
+        """Reset the waits after a check without a fault."""
         self._failures = 0
 
     def failed(self, *, at_once: bool) -> None:
-        """It was not: wait longer each time, unless looking again `at_once` costs nobody anything."""
+        """Wait longer after each failure, unless checking again `at_once` is free."""
         if at_once:
             return
         self._failures += 1
         self._not_before = self._clock() + self._back_off.wait(self._failures)
 
     def stalled(self, last_txid: int, namenode_txid: int) -> bool:
-        """Whether the stream brought nothing since the last look, though the NameNode had written more by then.
+        """Return whether nothing arrived since the last check, although the NameNode had written more by then.
 
         Args:
-            last_txid: newest transaction that came.
-            namenode_txid: newest one that the NameNode had written at the last look.
+            last_txid: newest transaction received.
+            namenode_txid: newest transaction of the NameNode at the last check.
         """
         unmoved, self._last_txid = last_txid == self._last_txid, last_txid
         return unmoved and last_txid < namenode_txid
@@ -80,7 +81,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class _Stoppable(SilentObserver):
-    """Shows nothing, and cancels when `closing` says so."""
+    """An observer that shows nothing, and cancels when `closing` returns True."""
 
     def __init__(self, closing: Callable[[], bool]) -> None:
         self._closing = closing
@@ -90,17 +91,17 @@ class _Stoppable(SilentObserver):
 
 
 class StreamUpkeep:
-    """What has to be done now and then so that the namespace stays in step; one thread at a time.
+    """Regular checks that keep the namespace in sync; one thread at a time.
 
     Args:
-        streaming: False where no stream of edits is wanted.
-        closing: true when the node stops.
-        on_start_over: called when this node started over.
+        streaming: False if no stream of edits is wanted.
+        closing: returns True when the node stops.
+        on_start_over: called when this node has started over.
 
     Attributes:
-        alarm: why it is not in step, "" while it is.
-        lost: why and when this node started over last; None where it never did.
-        namenode_txid: newest transaction of the NameNode at the last look, -1 before the first.
+        alarm: why the namespace is not in sync, "" while it is.
+        lost: why and when this node started over last; None if it never did.
+        namenode_txid: newest transaction of the NameNode at the last check, -1 before the first.
     """
 
     def __init__(
@@ -124,17 +125,17 @@ class StreamUpkeep:
         self._closing = closing
         self._on_start_over = on_start_over
         self._ahead = False
-        self.alarm: str = Alarm("not yet in step with the NameNode", "No action is needed while the daemon starts.")
+        self.alarm: str = Alarm("not yet in sync with the NameNode", "No action is needed while the daemon starts.")
         self.namenode_txid = -1
         self.lost: LostPast | None = None
         self._start_over_limiter = StartOverLimiter()
 
-    def attempt(self, look: Callable[[], None]) -> None:
-        """Run `look`, whose errors become `alarm`, unless the last ones are too recent."""
+    def attempt(self, check: Callable[[], None]) -> None:
+        """Run `check`, whose errors become `alarm`, unless the last failure is too recent."""
         if self._closing() or not self._pace.due():
             return
         try:
-            look()
+            check()
         except HdfsError as error:
             self.note(error)
         except OSError as error:
@@ -142,35 +143,35 @@ class StreamUpkeep:
         else:
             self._pace.succeeded()
             if self.alarm:
-                _LOG.info("in touch with the NameNode at %s", self._link.address)
+                _LOG.info("in contact with the NameNode at %s", self._link.address)
             self.alarm = ""
 
     def note(self, error: HdfsError) -> None:
-        """Remember why it is not in step, and log what is new."""
+        """Set `alarm`, and log what is new."""
         down = isinstance(error, RpcConnectionError)
         if down:
             self._link.registered = False
         if error.message != self.alarm and not self._closing():
             level = logging.INFO if isinstance(error, SafeModeError) else logging.ERROR
-            _LOG.log(level, "not in step with the NameNode: %s", with_next(error))
+            _LOG.log(level, "not in sync with the NameNode: %s", with_next(error))
         self.alarm = Alarm(error.message, error.hint)
         self._pace.failed(at_once=down)
 
-    def look(self) -> None:
-        """Register where that is needed, get the stream going, and catch up with it.
+    def check(self) -> None:
+        """Register if needed, get the stream running, and catch up with it.
 
         Raises:
-            HdfsError: any of it failed; look again later.
+            HdfsError: a step failed; check again later.
         """
         before = self._receiver.position()
         seen, self.namenode_txid = self.namenode_txid, self._link.transaction_id()
         if self.namenode_txid < before.last_txid:
-            # It counts a batch when all its journals have taken it: of a live stream one may be here before.
+            # The NameNode counts a batch once all its journals have it, so a live stream may be one batch ahead.
             if self._ahead or before.state is BackupState.DROP_UNTIL_NEXT_ROLL:
-                self._receiver.break_off(f"the NameNode at {self._link.address} does not have what is here")
+                self._receiver.break_off(f"the NameNode at {self._link.address} lacks transactions that are here")
                 self.start_over(
                     set_back(
-                        f"edits up to {before.last_txid} are here, and it has written no more than {self.namenode_txid}"
+                        f"edits up to {before.last_txid} are here, and it has written only up to {self.namenode_txid}"
                     )
                 )
                 before = self._receiver.position()
@@ -179,8 +180,10 @@ class StreamUpkeep:
             self._ahead = False
         stalled = self._pace.stalled(before.last_txid, seen) and before.state is not BackupState.DROP_UNTIL_NEXT_ROLL
         if stalled:
-            # Perhaps it was restarted, and does not know us any more.
-            self._receiver.break_off(f"the NameNode wrote transaction {seen}, {before.last_txid} was the last to come")
+            # The NameNode may have been restarted and have lost our registration.
+            self._receiver.break_off(
+                f"the NameNode wrote transaction {seen}, {before.last_txid} was the last to arrive"
+            )
         if stalled or not self._link.registered:
             self._link.register(self._storage.storage_info())
             self.take_version()
@@ -192,7 +195,7 @@ class StreamUpkeep:
             self._converge(_Stoppable(self._closing))
 
     def resume(self) -> None:
-        """Give the namespace back to the stream at once, if there is one; else the next look sees to it."""
+        """Give the namespace back to the stream at once, if there is one; otherwise the next check does."""
         if self._closing() or self._receiver.position().state is not BackupState.JOURNAL_ONLY:
             return
         try:
@@ -201,11 +204,11 @@ class StreamUpkeep:
             self.note(error)
 
     def adopt(self, signature: CheckpointSignature) -> None:
-        """Check whose edits these are; after an upgrade of the NameNode start over with its image.
+        """Check the namespace of a roll; after an upgrade of the NameNode start over with its image.
 
         Raises:
-            StorageError: they are of another namespace.
-            CheckpointError: the NameNode was upgraded; the next look registers again.
+            StorageError: the namespace is another one.
+            CheckpointError: the NameNode was upgraded; the next check registers again.
         """
         theirs, ours = signature.storage_info, self._storage.storage_info()
         check_same_namespace(theirs, ours, self._link.address)
@@ -220,24 +223,24 @@ class StreamUpkeep:
         raise CheckpointError("the NameNode was upgraded, this node registers again", hint="No action is needed.")
 
     def check_past(self) -> None:
-        """Start over where the NameNode has other segments than those here: it was set back, and went on from there.
+        """Start over if the NameNode has other segments than this node: it was set back and wrote new edits.
 
         Raises:
-            HdfsError: its image could not be had.
+            HdfsError: its image could not be fetched.
         """
         if problem := self._follower.contradiction():
             self.start_over(set_back(problem))
 
     def start_over(self, verdict: PastVerdict) -> None:
-        """Set aside what is here, which `verdict` does not find at the NameNode, and go on from its image.
+        """Set aside our state, which `verdict` shows to be lost, and continue from the NameNode's image.
 
         Raises:
             StorageError: this did not help a short while ago.
-            HdfsError: its image could not be had.
+            HdfsError: the image could not be fetched.
         """
         cause = verdict.cause(f"the NameNode at {self._link.address}")
         self._start_over_limiter.check(self._link.newest_image_txid(), cause)
-        # One that was rolled back gives its image only to whoever knows its VERSION as it is now.
+        # A NameNode that was rolled back sends its image only to nodes with its present VERSION.
         self.take_version()
         self.lost = LostPast.of(cause, self._follower.start_over(self._receiver.open_first))
         image = self._storage.latest_image().txid
@@ -247,29 +250,29 @@ class StreamUpkeep:
         self._on_start_over()
 
     def take_version(self) -> None:
-        """Go by the VERSION of a NameNode that was upgraded or rolled back since, and by its image.
+        """Adopt VERSION and image of a NameNode that was upgraded or rolled back since.
 
         Raises:
-            StorageError: it holds another namespace.
-            HdfsError: it does not tell.
+            StorageError: the NameNode holds another namespace.
+            HdfsError: the NameNode does not answer.
         """
         theirs, ours = self._link.namespace().storage_info, self._storage.storage_info()
         check_same_namespace(theirs, ours, self._link.address)
-        # While a rolling upgrade goes on, some releases tell the layout of their software.
+        # During a rolling upgrade some releases report the layout of their software.
         if theirs.c_time != ours.c_time:
             _LOG.warning("the NameNode's VERSION is %s now, was %s", theirs.colon_string(), ours.colon_string())
             self._storage.write_version(theirs)
             self._receiver.use(theirs, self._storage.current_folders())
             self._follower.forget_image()
 
-    def is_of_the_past(self) -> None:
-        """What this node holds was found to be of the NameNode's past."""
+    def reset_start_over_limit(self) -> None:
+        """Allow starting over at once again, after our state was proven."""
         self._start_over_limiter.reset()
 
     # ---- steps ---------------------------------------------------------------------------------------------
 
     def _begin_stream(self) -> None:
-        """A NameNode streams to who has registered from its next segment on, so it is made to begin one."""
+        """Make the NameNode begin a segment, with which it begins to stream to a registered node."""
         self._follower.recover()
         self.adopt(self._link.roll())
         self.check_past()

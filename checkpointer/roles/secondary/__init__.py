@@ -1,1 +1,1 @@
-"""What a secondary does at a NameNode: agree with its signature, fetch image and edits, keep them."""
+"""The secondary's work at a NameNode: compare its signature with our storage, fetch image and edits, prove the past."""

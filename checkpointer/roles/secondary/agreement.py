@@ -1,4 +1,4 @@
-"""Whether a NameNode's roll and our storage fit together (CheckpointSignature, SecondaryNameNode); no I/O."""
+"""Comparison of a NameNode's roll with our storage (CheckpointSignature, SecondaryNameNode); no I/O."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from image_format.layout import check_supported
 
 
 class VersionRelation(Enum):
-    """How our storage is to the NameNode's namespace.
+    """Relation of our storage to the NameNode's namespace.
 
-    FRESH is not formatted yet; MOVED is of the same namespace before, or after, an upgrade or a rollback.
+    FRESH: not formatted yet. SAME: equal VERSIONs. MOVED: the same namespace before or after an upgrade or a rollback.
     """
 
     FRESH = "fresh"
@@ -25,11 +25,11 @@ class VersionRelation(Enum):
 
 
 def compare_versions(ours: Collection[StorageInfo], theirs: StorageInfo, namenode: str) -> VersionRelation:
-    """Compare the VERSIONs of our directories with what the NameNode at `namenode` says of itself.
+    """Compare the VERSIONs of our directories with the one that the NameNode at `namenode` reports.
 
     Raises:
-        StorageError: they are of different namespaces.
-        UnsupportedLayoutError: its layout is none that edits can be replayed in.
+        StorageError: the namespaces differ.
+        UnsupportedLayoutError: edits of the NameNode's layout cannot be replayed.
     """
     for each in ours:
         if _namespace(each) != _namespace(theirs):
@@ -51,28 +51,28 @@ def check_signature(signature: CheckpointSignature, namenode: str) -> None:
     """Check the txids of a roll.
 
     Raises:
-        TransferError: they make no sense.
+        TransferError: they contradict each other.
     """
     base, following = signature.most_recent_checkpoint_txid, signature.current_segment_txid
     if not 0 <= base < following - 1:
         raise TransferError(
             namenode,
-            f"its newest image is of txid {base} and its segment begins with {following}, expected edits in between",
+            f"its newest image is of txid {base} and its segment begins with {following}, expected edits between them",
             hint="Check the NameNode's log.",
         )
 
 
 def needed_logs(manifest: EditLogManifest, signature: CheckpointSignature, namenode: str) -> tuple[RemoteEditLog, ...]:
-    """The segments between the NameNode's newest image and the segment that its roll began.
+    """Return the segments between the NameNode's newest image and the segment that its roll began.
 
     Raises:
-        TransferError: they do not begin right behind the image, have a gap, or do not reach the roll.
+        TransferError: they do not follow the image, have a gap, or do not reach the roll.
     """
     expected = signature.most_recent_checkpoint_txid + 1
     logs = tuple(each for each in manifest.logs if each.first < signature.current_segment_txid)
     for each in logs:
         if each.in_progress or each.first != expected or each.last < each.first:
-            raise _bad_manifest(namenode, f"{_range(each)} follows where txid {expected} is expected", manifest)
+            raise _bad_manifest(namenode, f"{_range(each)} follows instead of txid {expected}", manifest)
         expected = each.last + 1
     if expected != signature.current_segment_txid:
         problem = f"no segment holds txid {expected}; those up to {signature.current_segment_txid - 1} are needed"

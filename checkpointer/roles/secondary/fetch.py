@@ -1,7 +1,7 @@
-"""Gets image and segments from a NameNode into the checkpoint directories, but for those that are there already.
+"""Fetches image and segments from a NameNode into the checkpoint directories, unless they are there already.
 
-Names and txids do not tell that: what lies here may be of a past that the NameNode has lost. An image is taken where
-the NameNode says that its own has the same digest, a segment where it begins with the same transactions.
+Name and txids of a local file do not prove that, since the file may belong to a lost past. An image is used if the
+NameNode reports the same digest, a segment if the NameNode's begins with the same transactions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FetcherSettings:
-    """How transfers are made: seconds without progress, bytes a second (0 is no limit), and when they are repeated."""
+    """Settings of transfers: seconds without progress, bytes a second (0 for no limit), and retries."""
 
     timeout: float
     bandwidth: int
@@ -48,7 +48,7 @@ class FetcherSettings:
 class Fetcher:
     """Fetches from the NameNode's HTTP server at `address` (`http://host:port`); one thread at a time uses it.
 
-    `count` is told the bytes that come.
+    `count` is called with the number of bytes received.
     """
 
     def __init__(
@@ -62,13 +62,13 @@ class Fetcher:
         self._address = address
         self._storage = storage
         self._count = count
-        # segments, by the call that runs
+        # segments fetched by the running call
         self._fetched = 0
         self.settings = settings
 
     @property
     def settings(self) -> FetcherSettings:
-        """How transfers are made; new settings hold from the next one on."""
+        """Settings of transfers; new ones apply from the next transfer on."""
         return self._settings
 
     @settings.setter
@@ -81,10 +81,10 @@ class Fetcher:
     def image(
         self, txid: int, info: StorageInfo, witness: Witness, *, refetch: bool, cancelled: Callable[[], bool]
     ) -> tuple[Path, bool]:
-        """An undamaged copy of the image at `txid`, and whether it was fetched; with `refetch` it always is.
+        """Return an undamaged copy of the image at `txid`, and whether it was fetched; `refetch` always fetches.
 
         Raises:
-            TransferError: it could not be fetched; what lay in the directories still does.
+            TransferError: the image could not be fetched; the directories are unchanged.
             TransferCancelledError: `cancelled()` became true.
             StorageError: no directory is left.
         """
@@ -103,7 +103,7 @@ class Fetcher:
             cancel=cancelled,
         )
         image = self.settings.retry.run(fetch, cancelled)
-        self._leave_out(folders, image.paths, image_name(txid), image.failures)
+        self._drop_failed(folders, image.paths, image_name(txid), image.failures)
         _LOG.info("fetched the image at txid %d, %d bytes", txid, image.size)
         return image.paths[0], True
 
@@ -112,13 +112,13 @@ class Fetcher:
         theirs = witness.image_md5(txid) if paths else None
         for path in paths:
             try:
-                if image_md5(path) == theirs and self._is_whole(path, info):
+                if image_md5(path) == theirs and self._is_usable(path, info):
                     return path
             except (HdfsError, OSError) as fault:
-                _LOG.warning("%s is unusable and is not taken: %s", path, told(fault))
+                _LOG.warning("%s is unusable and is not used: %s", path, told(fault))
         return None
 
-    def _is_whole(self, path: Path, info: StorageInfo) -> bool:
+    def _is_usable(self, path: Path, info: StorageInfo) -> bool:
         with ImageFile.open(path) as image:
             if image.layout_version == info.layout_version:
                 return True
@@ -136,16 +136,16 @@ class Fetcher:
         refetch: bool,
         cancelled: Callable[[], bool],
     ) -> list[EditLogSegment]:
-        """Whole files of the segments `logs`; only those that are missing or damaged are fetched.
+        """Return complete files of the segments `logs`; only missing or damaged ones are fetched.
 
         Raises:
-            TransferError: one could not be fetched; those before it are in place.
+            TransferError: a segment could not be fetched; those before it are in place.
             TransferCancelledError: `cancelled()` became true.
             StorageError: no directory is left.
         """
-        kept = None if refetch else witness
+        prover = None if refetch else witness
         self._fetched = 0
-        found = [EditLogSegment(log.first, log.last, self._segment(log, info, kept, cancelled)) for log in logs]
+        found = [EditLogSegment(log.first, log.last, self._segment(log, info, prover, cancelled)) for log in logs]
         _LOG.info("%d segments are needed, %d were fetched", len(found), self._fetched)
         return found
 
@@ -172,18 +172,18 @@ class Fetcher:
             check=partial(_check_segment, log=log, name=name),
         )
         paths = self.settings.retry.run(fetch, cancelled)
-        self._leave_out(folders, paths, name, ())
+        self._drop_failed(folders, paths, name, ())
         _LOG.debug("fetched %s", name)
         self._fetched += 1
         return paths[0]
 
-    def _leave_out(self, folders: Sequence[Path], taken: Sequence[Path], name: str, reasons: Sequence[str]) -> None:
+    def _drop_failed(self, folders: Sequence[Path], taken: Sequence[Path], name: str, reasons: Sequence[str]) -> None:
         """Drop the directories that did not take a file."""
         holding = {path.parent for path in taken}
         for folder in folders:
             if folder not in holding:
-                said = [each for each in reasons if each.startswith(f"{folder}/")]
-                self._storage.drop(folder, "; ".join(said) or f"{name} could not be written there")
+                own_reasons = [each for each in reasons if each.startswith(f"{folder}/")]
+                self._storage.drop(folder, "; ".join(own_reasons) or f"{name} could not be written there")
 
 
 def _local_segment(folders: Sequence[Path], name: str, log: RemoteEditLog) -> Path | None:

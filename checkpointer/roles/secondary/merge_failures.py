@@ -1,4 +1,4 @@
-"""Merges that failed in a row, and when there were too many (CheckpointStorage.mergeErrorCount)."""
+"""Count of consecutive failed merges, and the limit on it (CheckpointStorage.mergeErrorCount)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.errors import CheckpointCancelledError
 
 
 class MergeFailures:
-    """`count` merges in a row failed, the last one for the reason `fault`."""
+    """The number `count` of merges that failed in a row, and the reason `fault` of the last one."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -18,10 +18,10 @@ class MergeFailures:
 
     @contextmanager
     def counted(self, max_retries: int) -> Iterator[None]:
-        """Make a merge: its success clears the count, a cancellation leaves it.
+        """Run a merge: success clears the count, a cancellation leaves it unchanged.
 
         Raises:
-            RoleGaveUpError: it failed, and now more than `max_retries` have.
+            RoleGaveUpError: the merge failed, and more than `max_retries` have now failed.
         """
         try:
             yield
@@ -40,5 +40,5 @@ class MergeFailures:
         self.count = 0
 
     def alarms(self) -> list[str]:
-        """What an operator has to see to, a sentence each."""
-        return [f"{self.count} merge(s) in a row failed, at the last: {self.fault}"] if self.count else []
+        """Return what needs an operator, a sentence each."""
+        return [f"{self.count} merge(s) in a row failed, the last because: {self.fault}"] if self.count else []

@@ -1,4 +1,4 @@
-"""Calls to a NameNode that end when the caller is told to stop, whatever the NameNode does."""
+"""Calls to a secondary's NameNode, which end when the caller is cancelled, and its last known transaction."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from hadoop_rpc.namenode_protocol import NamenodeClient
 from hadoop_rpc.retry import NO_RETRY
 from site_config.checkpoint_config import CheckpointConfig
 
-# A poll only looks how far the NameNode is; one that does not answer soon is looked at again at the next.
-_LOOK_SECONDS = 20.0
+# A poll asks only for the newest transaction; after a missing answer the next poll asks again.
+_PROBE_TIMEOUT = 20.0
 
 T = TypeVar("T")
 
 
 def connect(config: CheckpointConfig) -> NamenodeClient:
-    """A client of the first NameNode of `config`, not connected yet."""
+    """Return a client of the first NameNode of `config`, not connected yet."""
     host, port = config.namenode_rpc_addresses[0]
     return NamenodeClient(host, port, user=config.rpc_user, timeout=config.rpc_timeout)
 
 
-def connect_to_look(config: CheckpointConfig) -> NamenodeClient:
-    """The same for questions that are asked again soon: it neither waits long nor repeats."""
+def connect_probe(config: CheckpointConfig) -> NamenodeClient:
+    """Return a client for questions that are repeated soon: it neither waits long nor retries."""
     host, port = config.namenode_rpc_addresses[0]
-    limit = min(_LOOK_SECONDS, config.rpc_timeout)
+    limit = min(_PROBE_TIMEOUT, config.rpc_timeout)
     return NamenodeClient(host, port, user=config.rpc_user, timeout=limit, connect_timeout=limit, retry=NO_RETRY)
 
 
@@ -41,11 +41,11 @@ class NamenodeCalls:
         self._client: NamenodeClient | None = None
 
     def call(self, ask: Callable[[NamenodeClient], T], cancelled: Callable[[], bool]) -> T:
-        """What `ask` returns.
+        """Return the result of `ask`.
 
         Raises:
-            RpcError: what `ask` raised.
-            CheckpointCancelledError: `cancelled()` became true; the call is left to itself.
+            RpcError: raised by `ask`.
+            CheckpointCancelledError: `cancelled()` became true; the call is abandoned.
         """
         with self._lock:
             client = self._client = self._client or self._connect()
@@ -56,16 +56,16 @@ class NamenodeCalls:
             raise
 
     def close(self) -> None:
-        """Let go of the connection; the next call makes another."""
+        """Close the connection; the next call opens another."""
         with self._lock:
             client, self._client = self._client, None
         if client is not None:
-            # A client that is just connecting does not let itself be closed before that ends.
+            # A connecting client blocks `close` until it is connected.
             threading.Thread(target=client.close, name=f"close-{client.address}", daemon=True).start()
 
 
 class NamenodePosition:
-    """The answer to the last `ask`, which may be an error; any thread may read it."""
+    """The NameNode's newest transaction, or the error, as of the last `ask`; any thread may read it."""
 
     def __init__(self, calls: NamenodeCalls) -> None:
         self._calls = calls
@@ -73,10 +73,10 @@ class NamenodePosition:
         self._known: int | HdfsError | None = None
 
     def ask(self, cancelled: Callable[[], bool] = lambda: False) -> int | None:
-        """Ask the NameNode for its last transaction; None where it does not say.
+        """Ask the NameNode for its newest transaction; return None if it does not answer.
 
         Raises:
-            CheckpointCancelledError: `cancelled()` became true; what was known stays.
+            CheckpointCancelledError: `cancelled()` became true; the known position stays.
         """
         found: int | HdfsError
         try:
@@ -93,10 +93,10 @@ class NamenodePosition:
         self._keep(txid)
 
     def txid(self) -> int:
-        """Where the NameNode was; it is asked only where it never was.
+        """Return the last known position; the NameNode is asked only if none is known.
 
         Raises:
-            HdfsError: it could not be asked.
+            HdfsError: the NameNode could not be asked.
         """
         with self._lock:
             known = self._known

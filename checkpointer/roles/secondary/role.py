@@ -35,7 +35,7 @@ from checkpointer.roles.role import Job, Progress, Upload, UploadTarget
 from checkpointer.roles.secondary.agreement import VersionRelation, check_signature, compare_versions, needed_logs
 from checkpointer.roles.secondary.fetch import Fetcher, FetcherSettings
 from checkpointer.roles.secondary.merge_failures import MergeFailures
-from checkpointer.roles.secondary.namenode import NamenodeCalls, NamenodePosition, connect, connect_to_look
+from checkpointer.roles.secondary.namenode import NamenodeCalls, NamenodePosition, connect, connect_probe
 from checkpointer.roles.secondary.past import SecondaryPast
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from checkpointer.roles.uploader import Uploader, UploadPolicy
@@ -131,7 +131,7 @@ class SecondaryRole:
             clock=clock,
         )
         self._calls = NamenodeCalls(lambda: connect(self._config))
-        self._looks = NamenodeCalls(lambda: connect_to_look(self._config))
+        self._looks = NamenodeCalls(lambda: connect_probe(self._config))
         self._position = NamenodePosition(self._looks)
         # What the NameNode said at the last checkpoint; VERSION may lag behind it in a rolling upgrade.
         self._namespace: StorageInfo | None = None

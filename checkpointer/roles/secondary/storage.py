@@ -1,4 +1,4 @@
-"""Checkpoint directories of a secondary: images and edits, perhaps in different ones, formatted by the first roll."""
+"""Checkpoint directories of a secondary: images and edits, possibly in different ones; the first roll formats them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 class SecondaryStorage:
     """`dfs.namenode.checkpoint.dir` and `dfs.namenode.checkpoint.edits.dir` of one secondary.
 
-    One thread at a time changes it, any may look.
+    One thread at a time changes the storage, any thread may read it.
     """
 
     def __init__(
@@ -53,10 +53,11 @@ class SecondaryStorage:
     # ---- life ----------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Lock the directories, making those that are missing, and remove what a killed run left.
+        """Lock the directories, create missing ones, and remove what a killed run left.
 
         Raises:
-            StorageError: one is in use or not ours, or none can be used for images or for edits; nothing is locked.
+            StorageError: a directory is in use or foreign, or none can be used for images or for edits; nothing is
+                locked.
         """
         self._directories.lock()
         try:
@@ -77,17 +78,17 @@ class SecondaryStorage:
         for each in self._inspect():
             if each.version is None and (each.images or each.segments):
                 raise StorageError(
-                    f"{each.current} holds images or edits, but no VERSION says of which namespace",
-                    hint="Find out whose directory it is, and name another one. What a SecondaryNameNode left that was "
-                    "stopped in its first checkpoint can be moved away.",
+                    f"{each.current} holds images or edits, but no VERSION names their namespace",
+                    hint="Find out whose directory it is, and configure another one. Files of a SecondaryNameNode "
+                    "that was stopped in its first checkpoint can be moved away.",
                 )
 
-    # ---- what there is -------------------------------------------------------------------------------------
+    # ---- observation ---------------------------------------------------------------------------------------
 
     def versions(self) -> set[StorageInfo]:
-        """The different VERSIONs of the directories, none before the first roll.
+        """Return the different VERSIONs of the directories, none before the first roll.
 
-        More than one is what a kill leaves while an upgrade of the NameNode is taken over.
+        A kill during the adoption of an upgrade leaves more than one.
 
         Raises:
             StorageError: no directory works, or one cannot be read.
@@ -96,7 +97,7 @@ class SecondaryStorage:
         return {each.version for each in self._inspect() if each.version is not None}
 
     def storage_info(self) -> StorageInfo:
-        """The VERSION of all directories.
+        """Return the VERSION of all directories.
 
         Raises:
             StorageError: there is none yet, or there are several.
@@ -105,19 +106,19 @@ class SecondaryStorage:
         if len(versions) != 1:
             problem = "differ in their VERSION" if versions else "are not formatted"
             names = ", ".join(map(str, self._directories.roots))
-            raise StorageError(f"{names} {problem}", hint="The next checkpoint takes it from the NameNode.")
+            raise StorageError(f"{names} {problem}", hint="The next checkpoint fetches it from the NameNode.")
         return next(iter(versions))
 
     def image_folders(self) -> list[Path]:
-        """`current` folders of the directories for images that work and are formatted."""
+        """Return the `current` folders of the formatted, working directories for images."""
         return self._folders(self._image_roots)
 
     def edits_folders(self) -> list[Path]:
-        """The same for edits."""
+        """Return the same for edits."""
         return self._folders(self._edits_roots)
 
     def latest_image(self) -> ImageCopy | None:
-        """The newest usable image; None before the first. Its content is not read.
+        """Return the newest usable image, None before the first; its content is not read.
 
         Raises:
             StorageError: a directory cannot be read, or none works.
@@ -129,21 +130,21 @@ class SecondaryStorage:
         return latest_image(folders)
 
     def is_whole(self, txid: int) -> bool:
-        """Whether a copy of our image at `txid` has the digest that its `.md5` file names; may read all of it."""
+        """Return whether a copy of our image at `txid` matches the digest in its `.md5` file; may read all of it."""
         paths = (folder / image_name(txid) for folder in self.image_folders())
         return any(path.is_file() and not content_fault(path) for path in paths)
 
     def require_space(self) -> None:
-        """Check that there is room for another image, and for edits.
+        """Check that another image, and edits, fit.
 
         Raises:
-            StorageError: there is none.
+            StorageError: they do not fit.
         """
         if problem := self._space_shortage():
             raise StorageError(problem, hint=SPACE_HINT)
 
     def space_shortage(self) -> str:
-        """Why the next image, or edits, find no room here, "" where they do, or where that cannot be told."""
+        """Return why the next image or edits do not fit, "" if they do or if that is not known."""
         with suppress(HdfsError, OSError):
             return self._space_shortage()
         return ""
@@ -155,23 +156,23 @@ class SecondaryStorage:
         return space_shortage(images, None if newest is None else newest.path) or space_shortage(edits, None)
 
     def states(self) -> dict[str, str]:
-        """By directory: "in use", or why it was dropped."""
+        """Return by directory: "in use", or why it was dropped."""
         dropped = self._directories.dropped
         return {str(root): dropped.get(root, IN_USE) for root in self._roots}
 
     # ---- changes -------------------------------------------------------------------------------------------
 
     def format(self, info: StorageInfo) -> None:
-        """Give the directories, which hold nothing, the VERSION of a NameNode.
+        """Write the VERSION of a NameNode to the empty directories.
 
         Raises:
-            StorageError: one holds something, or none can be written.
+            StorageError: a directory is not empty, or none can be written.
         """
         self._directories.format(info)
         self._check_left()
 
     def write_version(self, info: StorageInfo) -> None:
-        """Give all directories the VERSION of a NameNode that was upgraded or rolled back.
+        """Write the VERSION of an upgraded or rolled back NameNode to all directories.
 
         Raises:
             StorageError: none can be written.
@@ -180,17 +181,17 @@ class SecondaryStorage:
         self._check_left()
 
     def set_aside(self) -> list[Path]:
-        """Move images and edits out of the way (`storage.aside`); returns where they are now.
+        """Move images and edits away (`storage.aside`); return where they are now.
 
         Raises:
-            StorageError: none is left for images or for edits.
+            StorageError: no directory is left for images or for edits.
         """
         moved = self._directories.set_aside()
         self._check_left()
         return moved
 
     def drop(self, folder: Path, reason: str) -> None:
-        """Use a directory no more, by its `current` folder.
+        """Stop using a directory, named by its `current` folder.
 
         Raises:
             StorageError: it was the last one for images or for edits.
@@ -200,16 +201,16 @@ class SecondaryStorage:
         self._check_left()
 
     def restore(self) -> None:
-        """Retry dropped directories, and format new ones next to formatted ones."""
+        """Retry dropped directories, and format new ones if others are formatted."""
         if len({each.version for each in self._inspect() if each.version is not None}) > 1:
             _LOG.warning("the checkpoint directories differ in their VERSION; the next checkpoint makes them equal")
         else:
             self._directories.restore()
 
     def revise(self) -> None:
-        """Drop directories that cannot be used now, and retry those that were dropped, as `restores` says.
+        """Drop directories that cannot be used now, and retry dropped ones as `restores` says.
 
-        Where none is left of a kind they are retried in any case.
+        If no directory of a kind is left, dropped ones are retried in any case.
 
         Raises:
             StorageError: none is left for images or for edits.
@@ -218,7 +219,7 @@ class SecondaryStorage:
         formatted = bool(self._directories.held)
         for root in roots:
             if fault := directory_fault(root, formatted=formatted):
-                # What is left is checked below.
+                # The remaining directories are checked below.
                 with suppress(StorageError):
                     self._directories.drop(root, fault)
         if self._directories.dropped and (self.restores or self._kinds_without()):
@@ -244,19 +245,19 @@ class SecondaryStorage:
             )
 
     def _kinds_without(self) -> dict[str, tuple[Path, ...]]:
-        """What no directory works for, images or edits, and the directories for it."""
+        """Return the kinds, images or edits, without a working directory, and the directories configured for each."""
         working = set(self._directories.roots)
         kinds = {"images": self._image_roots, "edits": self._edits_roots}
         return {what: roots for what, roots in kinds.items() if working.isdisjoint(roots)}
 
 
 def refuse_directory_of_namenode(found: StorageDirectory) -> None:
-    """Refuse a storage directory that a NameNode, a standby or a backup node keeps: our retention would purge it.
+    """Refuse a storage directory of a NameNode, a standby or a backup node, which our retention would purge.
 
-    A SecondaryNameNode, Hadoop's or this one, has no open segment, and no transaction in seen_txid.
+    A SecondaryNameNode, Hadoop's or this one, has neither an open segment nor a transaction in seen_txid.
 
     Raises:
-        ForeignDirectoryError: it is one.
+        ForeignDirectoryError: it is such a directory.
     """
     open_segment = next((each.path.name for each in found.segments if each.last is None), "")
     if not open_segment and not found.seen_txid:
