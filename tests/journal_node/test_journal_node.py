@@ -272,7 +272,7 @@ def test_batches_out_of_order_are_refused(writer: Writer, disk: MemoryDisk) -> N
     with pytest.raises(JournalOutOfSyncError, match="txid 2 cannot be written: 1 has to come next"):
         writer.write(1, 2, 2)
     writer.write(1, 1, 1)
-    with pytest.raises(JournalOutOfSyncError, match="txid 1 cannot be written, 2"):
+    with pytest.raises(JournalOutOfSyncError, match="txid 1 cannot be written: 2"):
         writer.write(1, 1, 1)
     writer.end(1, 1)
     with pytest.raises(JournalOutOfSyncError, match="no segment is open"):

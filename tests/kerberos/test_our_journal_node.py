@@ -180,9 +180,9 @@ def test_lists_are_read_anew(realm: Kdc, tmp_path: Path, caplog: pytest.LogCaptu
     try:
         wait_until(lambda: port_is_open(settings_rpc), "the JournalNode")
         listed = f"<configuration><property><name>{key}</name><value>{{}}</value></property></configuration>"
-        answers.append(reload("<configuration/>", "who may call was read anew: nothing changed"))
-        answers.append(reload(listed.format("somebody"), f"read anew: {key} (*) → (somebody)"))
-        answers.append(reload("<configuration><", "is faulty, that of before stays in force"))
+        answers.append(reload("<configuration/>", "the access lists were reloaded: nothing changed"))
+        answers.append(reload(listed.format("somebody"), f"reloaded: {key} (*) → (somebody)"))
+        answers.append(reload("<configuration><", "is faulty, the previous one still applies"))
         answers.append(reload(listed.format("somebody,hdfs"), f"{key} (somebody) → (hdfs, somebody)"))
         assert "need a restart" not in caplog.text
         settings.update({"dfs.journalnode.handler.count": "3"})
