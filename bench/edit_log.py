@@ -31,14 +31,14 @@ from hadoop_rpc.qjournal_protocol import qjournal_service
 from hadoop_rpc.server import RpcServer
 from journal.binary_codec import NEWEST_LAYOUT, encode_op
 from journal.bookie.bookie import Bookie
-from journal.bookie.registration import Registration, format_ledgers
+from journal.bookie.registration import BookieRegistration, format_ledgers
 from journal.bookie.server import BookieServer
 from journal.bookkeeper.ledger_paths import LedgerManager
 from journal.bookkeeper.zookeeper import JournalZNodes
 from journal.edit_log_writer import EditLogWriter
 from journal.file_journal import FileJournal
 from journal.journal import Journal
-from journal.journal_set import JournalSet, Member
+from journal.journal_set import JournalMember, JournalSet
 from journal.json_journal import JsonJournal
 from journal.open_journal import open_journal
 from journal.ops import MkdirOp, PermissionStatus
@@ -180,7 +180,7 @@ def _serve_bookie(hosts: str, root: Path, port: Connection) -> None:
     server = BookieServer(Bookie(root))
     host, number = server.listen("127.0.0.1", 0)
     server.start()
-    Registration(znodes, "/ledgers", f"{host}:{number}", (host, number)).start()
+    BookieRegistration(znodes, "/ledgers", f"{host}:{number}", (host, number)).start()
     port.send(number)
     threading.Event().wait()
 
@@ -208,7 +208,7 @@ _WAYS: dict[str, Callable[[Path, int, float], Run]] = {
     _FLOOR: _floor,
     "file": lambda root, threads, seconds: _logged(_directory(root), threads, seconds),
     "set of two": lambda root, threads, seconds: _logged(
-        JournalSet([Member(_directory(root, name)) for name in "ab"]), threads, seconds
+        JournalSet([JournalMember(_directory(root, name)) for name in "ab"]), threads, seconds
     ),
     "json": lambda root, threads, seconds: _logged(JsonJournal(root / "log"), threads, seconds),
     "quorum": _quorum,

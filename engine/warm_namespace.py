@@ -54,7 +54,7 @@ from image_tools.convert import at_layout, write_at_layout
 from image_tools.loadable import check_loadable
 from journal.errors import JournalError, TransactionGapError
 from journal.ops import EditOp
-from journal.segment_file import Transactions
+from journal.segment_file import SegmentTransactions
 
 __all__ = ["MergeResult", "WarmNamespace"]
 
@@ -119,9 +119,9 @@ def _expected_size(loaded: LoadedImage) -> int:
     return loaded.image.unpacked_size * namespace.tree.inode_count // max(1, namespace.base.slot_count)
 
 
-def _is_between(source: _OpSource | Transactions | None, error: BaseException) -> bool:
+def _is_between(source: _OpSource | SegmentTransactions | None, error: BaseException) -> bool:
     """Return whether all operations before an error were completely applied."""
-    if isinstance(source, Transactions) and isinstance(error, JournalError | OSError):
+    if isinstance(source, SegmentTransactions) and isinstance(error, JournalError | OSError):
         return True
     return (isinstance(source, _OpSource) and source.failed) or isinstance(error, TransactionGapError)
 
@@ -326,9 +326,9 @@ class WarmNamespace:
                 if self._recorder is not None:
                     self._recorder.mark_applied(opened.loaded.namespace.last_txid)
 
-    def _noted(self, ops: Iterable[EditOp]) -> _OpSource | Transactions:
+    def _noted(self, ops: Iterable[EditOp]) -> _OpSource | SegmentTransactions:
         recorder = self._recorder
-        if isinstance(ops, Transactions):
+        if isinstance(ops, SegmentTransactions):
             limited = ops.limited(self.settings.max_op_size)
             return limited if recorder is None else limited.observed(recorder.record_opening)
         return _OpSource(ops if recorder is None else recorder.record_all(ops))
@@ -473,7 +473,7 @@ class WarmNamespace:
             _LOG.warning("%s was saved, but cannot be opened again now; it will be loaded later: %s", path, told(error))
 
     @contextmanager
-    def _step(self, source: _OpSource | Transactions | None = None) -> Iterator[_OpenedImage]:
+    def _step(self, source: _OpSource | SegmentTransactions | None = None) -> Iterator[_OpenedImage]:
         """Release the namespace after a fault within a step: it may be half changed."""
         opened = self._opened()
         try:

@@ -9,8 +9,8 @@ from google.protobuf.message import DecodeError, Message
 from journal import primitives
 from journal.compound_kinds import json_of_tuple, list_from_json, list_to_json, tuple_of_json
 from journal.errors import CorruptOpError, OpEncodingError
-from journal.kinds import Json, Kind, Part, XmlSink
-from journal.primitives import Reader
+from journal.kinds import FieldGroup, FieldKind, Json, XmlSink
+from journal.primitives import PrimitiveReader
 from journal.proto import editlog_pb2
 from journal.values import ACL_SCOPES, ACL_TYPES, XATTR_NAMESPACES, AclEntry, XAttr
 from journal.xml_element import MissingElementError, XmlElement
@@ -22,12 +22,12 @@ _ACL_NAMED = 1 << 6
 _ACL_PERMISSIONS = ("---", "--x", "-w-", "-wx", "r--", "r-x", "rw-", "rwx")
 
 
-def _read_acl(reader: Reader) -> tuple[AclEntry, ...] | None:
+def _read_acl(reader: PrimitiveReader) -> tuple[AclEntry, ...] | None:
     size = reader.count(reader.i32(), 1, "ACL entries")
     return tuple([_read_acl_entry(reader) for _ in range(size)]) or None
 
 
-def _read_acl_entry(reader: Reader) -> AclEntry:
+def _read_acl_entry(reader: PrimitiveReader) -> AclEntry:
     bits = reader.u8()
     if bits & 0x80:
         raise CorruptOpError(f"an ACL entry has unknown bits in 0x{bits:02x}")
@@ -76,10 +76,10 @@ def _acl_from_xml(element: XmlElement, tag: str) -> tuple[AclEntry, ...] | None:
     return entries
 
 
-ACL_ENTRIES = Kind("ACLS", _read_acl, _write_acl, _xml_acl, _acl_from_xml, list_to_json, list_from_json(AclEntry))
+ACL_ENTRIES = FieldKind("ACLS", _read_acl, _write_acl, _xml_acl, _acl_from_xml, list_to_json, list_from_json(AclEntry))
 
 
-def _parse(reader: Reader, message: _MessageT) -> _MessageT:
+def _parse(reader: PrimitiveReader, message: _MessageT) -> _MessageT:
     try:
         message.ParseFromString(reader.delimited())
     except DecodeError as error:
@@ -103,7 +103,7 @@ def _raw_of(text: str) -> bytes:
         raise OpEncodingError(f"a protobuf message cannot hold this string: {error}") from None
 
 
-def _read_acl_edit_log(reader: Reader) -> tuple[str, tuple[AclEntry, ...]]:
+def _read_acl_edit_log(reader: PrimitiveReader) -> tuple[str, tuple[AclEntry, ...]]:
     message = _parse(reader, editlog_pb2.AclEditLogProto())
     entries = tuple(
         AclEntry(entry.type, entry.scope, entry.permissions, _text_of(entry.name) if entry.HasField("name") else None)
@@ -125,10 +125,10 @@ def _write_acl_edit_log(out: bytearray, src: str, entries: tuple[AclEntry, ...] 
     primitives.write_delimited(out, message.SerializeToString())
 
 
-ACL_EDIT_LOG = Part("AclEditLogProto", _read_acl_edit_log, _write_acl_edit_log)
+ACL_EDIT_LOG = FieldGroup("AclEditLogProto", _read_acl_edit_log, _write_acl_edit_log)
 
 
-def _read_xattr_message(reader: Reader) -> tuple[str | None, tuple[XAttr, ...]]:
+def _read_xattr_message(reader: PrimitiveReader) -> tuple[str | None, tuple[XAttr, ...]]:
     message = _parse(reader, editlog_pb2.XAttrEditLogProto())
     xattrs = tuple(
         XAttr(item.namespace, _text_of(item.name), item.value if item.HasField("value") else None)
@@ -150,14 +150,14 @@ def _write_xattr_message(out: bytearray, src: str | None, xattrs: tuple[XAttr, .
     primitives.write_delimited(out, message.SerializeToString())
 
 
-def _read_xattr_edit_log(reader: Reader) -> tuple[str, tuple[XAttr, ...]]:
+def _read_xattr_edit_log(reader: PrimitiveReader) -> tuple[str, tuple[XAttr, ...]]:
     src, xattrs = _read_xattr_message(reader)
     if src is None:
         raise CorruptOpError("an XAttrEditLogProto has no src")
     return src, xattrs
 
 
-def _read_xattrs(reader: Reader) -> tuple[XAttr, ...]:
+def _read_xattrs(reader: PrimitiveReader) -> tuple[XAttr, ...]:
     return _read_xattr_message(reader)[1]
 
 
@@ -207,5 +207,7 @@ def _xattr_value(element: XmlElement) -> bytes | None:
     return element.hexadecimal(text[2:])
 
 
-XATTRS = Kind("XATTRS", _read_xattrs, _write_xattrs, _xml_xattrs, _xattrs_from_xml, _xattr_to_json, _xattr_from_json)
-XATTR_EDIT_LOG = Part("XAttrEditLogProto", _read_xattr_edit_log, _write_xattr_message)
+XATTRS = FieldKind(
+    "XATTRS", _read_xattrs, _write_xattrs, _xml_xattrs, _xattrs_from_xml, _xattr_to_json, _xattr_from_json
+)
+XATTR_EDIT_LOG = FieldGroup("XAttrEditLogProto", _read_xattr_edit_log, _write_xattr_message)

@@ -20,9 +20,9 @@ from journal.errors import (
 )
 from journal.operation import EditOp, OpField
 from journal.ops import OPERATIONS
-from journal.primitives import Buffer, Reader
+from journal.primitives import Buffer, PrimitiveReader
 
-LARGEST_OP = (1 << 31) - 1  # its length is an int of Java
+MAX_OP_SIZE = (1 << 31) - 1  # its length is an int of Java
 TERMINATOR = 0xFF  # OP_INVALID
 OLDEST_LAYOUT = -52
 NEWEST_LAYOUT = -67
@@ -39,7 +39,7 @@ _MIN_LENGTH = 12  # the length field and the txid
 class _ReadPlan(NamedTuple):
     operation: type[EditOp]
     names: tuple[str, ...]
-    reads: tuple[Callable[[Reader], Any], ...]
+    reads: tuple[Callable[[PrimitiveReader], Any], ...]
     parts: tuple[tuple[str, tuple[str, ...]], ...]
 
 
@@ -72,7 +72,7 @@ def _read_plan(opcode: int, layout_version: int) -> _ReadPlan | None:
     if cls is None:
         return None
     names: list[str] = []
-    reads: list[Callable[[Reader], Any]] = []
+    reads: list[Callable[[PrimitiveReader], Any]] = []
     parts: list[tuple[str, tuple[str, ...]]] = []
     for group in _groups(cls, layout_version):
         part = group[0].part
@@ -100,7 +100,7 @@ def encode_op(op: EditOp, layout_version: int) -> bytes:
 
     Raises:
         UnsupportedLayoutError: the catalogue does not describe the layout.
-        OpEncodingError: a value does not fit in its field, or the operation is larger than LARGEST_OP.
+        OpEncodingError: a value does not fit in its field, or the operation is larger than MAX_OP_SIZE.
     """
     check_layout(layout_version)
     framed = layout_version <= _LENGTH_SINCE
@@ -113,8 +113,8 @@ def encode_op(op: EditOp, layout_version: int) -> bytes:
             write(out, *[getattr(op, name) for name in step_names])
     except OpEncodingError as error:
         raise OpEncodingError(f"{op.name} {'/'.join(step_names)}: {error.problem}", txid=op.txid) from None
-    if len(out) + 4 > LARGEST_OP:
-        raise OpEncodingError(f"{op.name} of {len(out) + 4} bytes is larger than {LARGEST_OP}", txid=op.txid)
+    if len(out) + 4 > MAX_OP_SIZE:
+        raise OpEncodingError(f"{op.name} of {len(out) + 4} bytes is larger than {MAX_OP_SIZE}", txid=op.txid)
     if framed:
         out[1:5] = (len(out) - 1).to_bytes(4, "big")
     out += _CHECKSUM.pack(crc32(out))
@@ -122,7 +122,7 @@ def encode_op(op: EditOp, layout_version: int) -> bytes:
 
 
 def decode_op(
-    buffer: Buffer, position: int, layout_version: int, *, file: str = "", max_op_size: int = LARGEST_OP
+    buffer: Buffer, position: int, layout_version: int, *, file: str = "", max_op_size: int = MAX_OP_SIZE
 ) -> tuple[EditOp, int]:
     """Return the operation whose opcode is at `buffer[position]`, and the position after its checksum.
 
@@ -176,7 +176,7 @@ def _decode_framed(
 def _decode_frame(frame: bytes, plan: _ReadPlan | None, file: str, position: int, txid: int) -> EditOp:
     if plan is None:
         raise UnknownOpcodeError(frame[0], file=file, offset=position, txid=txid)
-    reader = Reader(frame, _FRAME.size)
+    reader = PrimitiveReader(frame, _FRAME.size)
     op = _decode_body(plan, reader, file, position, txid)
     if reader.position != reader.limit:
         left = reader.limit - reader.position
@@ -214,7 +214,7 @@ def _decode_unframed(
     if available < _UNFRAMED.size:
         raise CorruptOpError(f"the operation is truncated after {available} bytes", file=file, offset=position)
     txid = _TXID.unpack_from(buffer, position + 1)[0]
-    reader = Reader(buffer, position + _UNFRAMED.size, len(buffer))
+    reader = PrimitiveReader(buffer, position + _UNFRAMED.size, len(buffer))
     op = _decode_body(plan, reader, file, position, txid)
     end = reader.position
     if reader.remaining < 4:
@@ -227,7 +227,7 @@ def _decode_unframed(
     return op, end + 4
 
 
-def _decode_body(plan: _ReadPlan, reader: Reader, file: str, position: int, txid: int) -> EditOp:
+def _decode_body(plan: _ReadPlan, reader: PrimitiveReader, file: str, position: int, txid: int) -> EditOp:
     try:
         values = [read(reader) for read in plan.reads]
     except CorruptOpError as error:

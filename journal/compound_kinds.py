@@ -9,8 +9,8 @@ from typing import Any
 
 from journal import primitives
 from journal.errors import CorruptOpError
-from journal.kinds import Json, Kind, Part, XmlSink
-from journal.primitives import Reader
+from journal.kinds import FieldGroup, FieldKind, Json, XmlSink
+from journal.primitives import PrimitiveReader
 from journal.values import Block, PermissionStatus
 from journal.xml_element import XmlElement
 
@@ -46,7 +46,7 @@ def list_from_json(cls: Callable[..., Any]) -> Callable[[Json], Any]:
     return lambda value: tuple(map(build, value))
 
 
-def _read_block_array(reader: Reader) -> tuple[Block, ...]:
+def _read_block_array(reader: PrimitiveReader) -> tuple[Block, ...]:
     size = reader.i32()
     if size == 0:
         return ()
@@ -63,7 +63,7 @@ def _write_block_array(out: bytearray, value: tuple[Block, ...]) -> None:
             primitives.write_long(out, number)
 
 
-def _read_compact_blocks(reader: Reader) -> tuple[Block, ...]:
+def _read_compact_blocks(reader: PrimitiveReader) -> tuple[Block, ...]:
     size = reader.count(reader.vint(), 10, "blocks")
     blocks = []
     num_bytes = genstamp = 0
@@ -101,7 +101,7 @@ def _blocks_from_xml(element: XmlElement, tag: str) -> tuple[Block, ...]:
     )
 
 
-BLOCK_ARRAY = Kind(
+BLOCK_ARRAY = FieldKind(
     "BLOCKARR",
     _read_block_array,
     _write_block_array,
@@ -110,7 +110,7 @@ BLOCK_ARRAY = Kind(
     list_to_json,
     list_from_json(Block),
 )
-COMPACT_BLOCKS = Kind(
+COMPACT_BLOCKS = FieldKind(
     "CBLOCKS",
     _read_compact_blocks,
     _write_compact_blocks,
@@ -121,7 +121,7 @@ COMPACT_BLOCKS = Kind(
 )
 
 
-def _read_truncate_block(reader: Reader) -> Block | None:
+def _read_truncate_block(reader: PrimitiveReader) -> Block | None:
     blocks = _read_compact_blocks(reader)
     if len(blocks) > 1:
         raise CorruptOpError(f"a truncate has {len(blocks)} blocks instead of at most 1")
@@ -143,7 +143,7 @@ def _truncate_block_from_xml(element: XmlElement, tag: str) -> Block | None:
     return blocks[0] if blocks else None
 
 
-TRUNCATE_BLOCK = Kind(
+TRUNCATE_BLOCK = FieldKind(
     "CBLOCKS of 0 or 1",
     _read_truncate_block,
     _write_truncate_block,
@@ -154,7 +154,7 @@ TRUNCATE_BLOCK = Kind(
 )
 
 
-def _read_permissions(reader: Reader) -> PermissionStatus:
+def _read_permissions(reader: PrimitiveReader) -> PermissionStatus:
     return PermissionStatus(reader.text(), reader.text(), reader.u16())
 
 
@@ -177,7 +177,7 @@ def _permissions_from_xml(element: XmlElement, tag: str) -> PermissionStatus:
     return PermissionStatus(found.string("USERNAME"), found.string("GROUPNAME"), found.integer("MODE"))
 
 
-PERMISSION_STATUS = Kind(
+PERMISSION_STATUS = FieldKind(
     "PERM",
     _read_permissions,
     _write_permissions,
@@ -188,7 +188,7 @@ PERMISSION_STATUS = Kind(
 )
 
 
-def _read_timestamp_twice(reader: Reader) -> tuple[int, int | None]:
+def _read_timestamp_twice(reader: PrimitiveReader) -> tuple[int, int | None]:
     timestamp, again = reader.i64(), reader.i64()
     return timestamp, None if again == timestamp else again
 
@@ -198,6 +198,6 @@ def _write_timestamp_twice(out: bytearray, timestamp: int, again: int | None) ->
     primitives.write_long(out, timestamp if again is None else again)
 
 
-TIMESTAMP_TWICE = Part(
+TIMESTAMP_TWICE = FieldGroup(
     "timestamp, and again in the slot of the access time", _read_timestamp_twice, _write_timestamp_twice
 )

@@ -28,7 +28,7 @@ from hadoop_common.names import SegmentName
 from journal.binary_codec import encode_op
 from journal.commit_metrics import CommitMetrics
 from journal.errors import JournalError, JournalStorageError
-from journal.group_commit import GroupCommit, Turn
+from journal.group_commit import CommitStep, GroupCommit
 from journal.journal import Journal, RecordBatch
 from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp
@@ -237,25 +237,25 @@ class EditLogWriter:
         """Return True when the buffer has space, False when the caller has to flush it."""
         self._check_open()
         turn = self._commit.turn_to_write()
-        if turn is Turn.WAIT:
+        if turn is CommitStep.WAIT:
             started = self._clock()
-            while turn is Turn.WAIT:
+            while turn is CommitStep.WAIT:
                 self._room.wait()
                 self._check_open()
                 turn = self._commit.turn_to_write()
             self._commit.waited_for_room(self._clock() - started)
-        return turn is Turn.DONE
+        return turn is CommitStep.DONE
 
     def _await_durable(self, txid: int) -> bool:
         """Return True when `txid` is durable, False when the caller has to flush."""
         turn = self._commit.turn_to_sync(txid)
-        if turn is Turn.WAIT:
+        if turn is CommitStep.WAIT:
             started = self._clock()
-            while turn is Turn.WAIT:
+            while turn is CommitStep.WAIT:
                 self._flushed.wait()
                 turn = self._commit.turn_to_sync(txid)
             self._commit.waited(self._clock() - started)
-        return turn is Turn.DONE
+        return turn is CommitStep.DONE
 
     def _append(self, op: EditOp) -> int:
         previous, op.txid = op.txid, self._commit.last_txid + 1

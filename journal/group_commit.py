@@ -22,7 +22,7 @@ from journal.errors import JournalError
 from journal.journal import RecordBatch
 
 
-class Turn(Enum):
+class CommitStep(Enum):
     """The next step of a caller."""
 
     DONE = "done"
@@ -91,7 +91,7 @@ class GroupCommit:
         """Buffer the record of the next transaction; returns its txid."""
         return self._buffer.append(record)
 
-    def turn_to_write(self) -> Turn:
+    def turn_to_write(self) -> CommitStep:
         """Return the step before `add`: DONE if the buffer has space.
 
         Raises:
@@ -100,10 +100,10 @@ class GroupCommit:
         if self._failure is not None:
             raise self._failure
         if self._buffer.size < self._capacity:
-            return Turn.DONE
-        return Turn.WAIT if self._claimed else Turn.FLUSH
+            return CommitStep.DONE
+        return CommitStep.WAIT if self._claimed else CommitStep.FLUSH
 
-    def turn_to_sync(self, txid: int) -> Turn:
+    def turn_to_sync(self, txid: int) -> CommitStep:
         """Return the step before `txid` is durable.
 
         Raises:
@@ -113,10 +113,10 @@ class GroupCommit:
         if txid > self.last_txid:
             raise ValueError(f"txid {txid} is not written yet, the last written txid is {self.last_txid}")
         if txid <= self.durable_txid:
-            return Turn.DONE
+            return CommitStep.DONE
         if self._failure is not None:
             raise self._failure
-        return Turn.WAIT if self._claimed else Turn.FLUSH
+        return CommitStep.WAIT if self._claimed else CommitStep.FLUSH
 
     def claim(self) -> None:
         """Take the turn.

@@ -24,10 +24,10 @@ from journal.journal import ReadableSegment, SegmentWriter
 from journal.missing_segments import copy_missing_segments, is_near, lacks
 from journal.segment_copies import SegmentCopies, chain_segments, count_transactions, group_copies
 from journal.set_listing import bounded, segments_of
-from journal.set_members import Member, Members, Seat
+from journal.set_members import JournalMember, MemberState, MemberStates
 from journal.set_writer import SetWriter
 
-__all__ = ["JournalSet", "Member"]
+__all__ = ["JournalMember", "JournalSet"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -51,15 +51,15 @@ class JournalSet:
 
     def __init__(
         self,
-        members: Sequence[Member],
+        members: Sequence[JournalMember],
         *,
         minimum: int = 1,
         restore: bool = True,
-        on_failure: Callable[[Member, JournalError], None] | None = None,
+        on_failure: Callable[[JournalMember, JournalError], None] | None = None,
     ) -> None:
         if not members:
             raise ValueError("a journal set needs a member")
-        self._members = Members(members, minimum, on_failure)
+        self._members = MemberStates(members, minimum, on_failure)
         self._restore = restore
         self._guard = threading.RLock()
         # Held by the thread that adds or removes finalized segments.
@@ -71,22 +71,22 @@ class JournalSet:
 
     @property
     def location(self) -> str:
-        return ",".join(seat.location for seat in self._members.seats)
+        return ",".join(state.location for state in self._members.states)
 
     @property
-    def members(self) -> tuple[Member, ...]:
+    def members(self) -> tuple[JournalMember, ...]:
         """All members, in the order in which they are written."""
-        return tuple(seat.member for seat in self._members.seats)
+        return tuple(state.member for state in self._members.states)
 
     @property
-    def active(self) -> tuple[Member, ...]:
+    def active(self) -> tuple[JournalMember, ...]:
         """The members that are written."""
-        return tuple(seat.member for seat in self._members.written)
+        return tuple(state.member for state in self._members.written)
 
     @property
     def faults(self) -> dict[str, JournalError]:
         """The error of each dropped member, by location."""
-        return {seat.location: seat.fault for seat in self._members.seats if seat.fault is not None}
+        return {state.location: state.fault for state in self._members.states if state.fault is not None}
 
     @property
     def lagging(self) -> bool:
@@ -95,15 +95,15 @@ class JournalSet:
 
     def is_formatted(self) -> bool:
         """Whether any member exists already."""
-        return any(seat.journal.is_formatted() for seat in self._members.seats)
+        return any(state.journal.is_formatted() for state in self._members.states)
 
     def format(self, namespace: StorageInfo, *, force: bool = False) -> None:
         """Create all members; without `force`, nothing is changed if any exists."""
-        for seat in self._members.seats:
-            if not force and seat.journal.is_formatted():
-                raise JournalExistsError("a journal exists already", file=seat.location)
-        for seat in self._members.seats:
-            seat.journal.format(namespace, force=force)
+        for state in self._members.states:
+            if not force and state.journal.is_formatted():
+                raise JournalExistsError("a journal exists already", file=state.location)
+        for state in self._members.states:
+            state.journal.format(namespace, force=force)
 
     def recover(self, namespace: StorageInfo) -> None:
         """Recover all members, and complete those that lack transactions of others.
@@ -117,15 +117,15 @@ class JournalSet:
         with self._guard:
             self._refuse_while_writing()
             self._namespace = None
-            for seat in self._members.seats:
-                seat.fault = None
-                with self._members.dropping(seat, JournalStorageError):
-                    seat.journal.recover(namespace)
+            for state in self._members.states:
+                state.fault = None
+                with self._members.dropping(state, JournalStorageError):
+                    state.journal.recover(namespace)
             self._members.require_enough("recovery", self._members.usable)
             self._lagging = False
-            for seat, journal, segments in self._directories(None):
+            for state, journal, segments in self._directories(None):
                 near = [segment for segment in segments if is_near(segment)]
-                with self._members.dropping(seat, JournalStorageError):
+                with self._members.dropping(state, JournalStorageError):
                     copy_missing_segments(journal.folder, near, namespace.layout_version)
                 far = (segment for segment in segments if segment not in near)
                 self._lagging |= any(lacks(journal.folder, segment) for segment in far)
@@ -141,26 +141,26 @@ class JournalSet:
                 raise JournalError("the journals were not recovered", file=self.location, txid=first_txid, hint=hint)
             check_layout(layout_version)
             with self._failing():
-                for seat in self._members.seats:
-                    if seat.fault is None:
-                        with self._members.dropping(seat):
-                            seat.writer = seat.journal.start_segment(first_txid, layout_version)
+                for state in self._members.states:
+                    if state.fault is None:
+                        with self._members.dropping(state):
+                            state.writer = state.journal.start_segment(first_txid, layout_version)
                     elif self._restore:
-                        self._restore_in(seat, namespace, first_txid, layout_version)
+                        self._restore_in(state, namespace, first_txid, layout_version)
                 self._members.require_enough(f"start of segment {first_txid}", self._members.written)
             self._lagging |= self._incomplete
             self._writer = SetWriter(self._members, first_txid, self._ended)
             return self._writer
 
-    def _restore_in(self, seat: Seat, namespace: StorageInfo, first_txid: int, layout_version: int) -> None:
+    def _restore_in(self, state: MemberState, namespace: StorageInfo, first_txid: int, layout_version: int) -> None:
         try:
-            seat.journal.recover(namespace)
-            seat.writer = seat.journal.start_segment(first_txid, layout_version)
+            state.journal.recover(namespace)
+            state.writer = state.journal.start_segment(first_txid, layout_version)
         except JournalError as error:
-            _LOG.info("%s cannot be restored yet: %s", seat.location, error)
+            _LOG.info("%s cannot be restored yet: %s", state.location, error)
         else:
-            _LOG.warning("%s is written again from txid %d on", seat.location, first_txid)
-            seat.fault = None
+            _LOG.warning("%s is written again from txid %d on", state.location, first_txid)
+            state.fault = None
             self._lagging = True
 
     def close(self) -> None:
@@ -168,8 +168,8 @@ class JournalSet:
             if self._writer is not None:
                 self._writer.abort()
             self._namespace = None
-            for seat in self._members.seats:
-                seat.journal.close()
+            for state in self._members.states:
+                state.journal.close()
 
     def segments(self, from_txid: int, *, in_progress: bool = False) -> list[SegmentCopies]:
         """Return copies of all members; the open segment extends to the transactions that all written members have."""
@@ -190,7 +190,7 @@ class JournalSet:
         """
         return [each for each in group_copies(self._listed(from_txid, in_progress=False)) if each.last >= from_txid]
 
-    def reach(self, member: Member) -> int | None:
+    def reach(self, member: JournalMember) -> int | None:
         """Return the newest finalized transaction of a member; None if it has none.
 
         Raises:
@@ -214,16 +214,16 @@ class JournalSet:
         """
         found: list[ReadableSegment] = []
         failures: list[JournalError] = []
-        for seat in sorted(self._members.seats, key=lambda each: not isinstance(each.journal, FileJournal)):
+        for state in sorted(self._members.states, key=lambda each: not isinstance(each.journal, FileJournal)):
             try:
-                found += segments_of(seat.journal, from_txid, in_progress=in_progress)
+                found += segments_of(state.journal, from_txid, in_progress=in_progress)
             except JournalError as error:
-                if seat.member.required:
+                if state.member.required:
                     raise
-                level = logging.WARNING if seat.fault is None else logging.DEBUG
-                _LOG.log(level, "%s cannot be read: %s", seat.location, error)
+                level = logging.WARNING if state.fault is None else logging.DEBUG
+                _LOG.log(level, "%s cannot be read: %s", state.location, error)
                 failures.append(error)
-        if len(failures) == len(self._members.seats):
+        if len(failures) == len(self._members.states):
             raise failures[0]
         return found
 
@@ -232,9 +232,9 @@ class JournalSet:
         failures = []
         with self._upkeep:
             self._purged_to = max(self._purged_to, min_txid_to_keep)
-            for seat in self._members.usable:
+            for state in self._members.usable:
                 try:
-                    seat.journal.purge(min_txid_to_keep)
+                    state.journal.purge(min_txid_to_keep)
                 except JournalError as error:
                     failures.append(error)
         if failures:
@@ -256,18 +256,18 @@ class JournalSet:
         self._lagging, self._incomplete = False, True
         taken, failed = 0, False
         with self._upkeep:
-            for seat, journal, segments in self._directories(writer.first_txid):
+            for state, journal, segments in self._directories(writer.first_txid):
                 wanted = takewhile(lambda _: not cancelled(), segments)
                 try:
                     taken += copy_missing_segments(journal.folder, wanted, namespace.layout_version)
                 except JournalStorageError as error:
-                    _LOG.error("%s still lacks segments: %s", seat.location, error)
+                    _LOG.error("%s still lacks segments: %s", state.location, error)
                     failed = True
         self._lagging |= cancelled()
         self._incomplete = failed
         return taken
 
-    def _directories(self, open_first: int | None) -> Iterator[tuple[Seat, FileJournal, list[SegmentCopies]]]:
+    def _directories(self, open_first: int | None) -> Iterator[tuple[MemberState, FileJournal, list[SegmentCopies]]]:
         """Yield each directory with the segments it should have; those from `open_first`, the open segment, still
         change.
         """
@@ -276,9 +276,9 @@ class JournalSet:
             for each in group_copies(self._listed(0, in_progress=False))
             if each.last >= self._purged_to and (open_first is None or each.last < open_first)
         ]
-        for seat in self._members.usable:
-            if isinstance(seat.journal, FileJournal):
-                yield seat, seat.journal, segments
+        for state in self._members.usable:
+            if isinstance(state.journal, FileJournal):
+                yield state, state.journal, segments
 
     def _refuse_while_writing(self) -> None:
         if self._writer is not None:

@@ -10,11 +10,11 @@ from pathlib import Path
 from hadoop_common.file_faults import told
 from journal.binary_codec import check_layout
 from journal.errors import EditsTextError, JournalStorageError, SegmentError, TransactionGapError
-from journal.json_records import Record, decode_record
+from journal.json_records import JsonRecord, decode_record
 from journal.json_segments import FileRun, JsonFile
 from journal.operation import EditOp
 
-_LONGEST_LINE = 1 << 30
+_MAX_LINE = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class JsonSegment:
                 yield from (record.op for record in read_records(file) if record.op.txid >= from_txid)
 
 
-def read_records(file: JsonFile) -> Iterator[Record]:
+def read_records(file: JsonFile) -> Iterator[JsonRecord]:
     """Yield the transactions of `file`, checked against the txids in its name.
 
     Raises:
@@ -99,15 +99,15 @@ def read_records(file: JsonFile) -> Iterator[Record]:
 def _lines(source: BufferedReader, path: Path, txid: int) -> Iterator[tuple[int, bytes]]:
     """Yield the lines that are not blank, with their numbers."""
     number = 0
-    while line := source.readline(_LONGEST_LINE + 1):
+    while line := source.readline(_MAX_LINE + 1):
         number += 1
-        if len(line) > _LONGEST_LINE:
+        if len(line) > _MAX_LINE:
             raise EditsTextError("the line is longer than any transaction", file=str(path), line=number, txid=txid)
         if line.strip():
             yield number, line
 
 
-def _record(line: bytes, path: Path, number: int, expected: int) -> Record:
+def _record(line: bytes, path: Path, number: int, expected: int) -> JsonRecord:
     try:
         return decode_record(line.decode("utf-8"))
     except UnicodeDecodeError as error:

@@ -56,7 +56,7 @@ _MAKES_AN_INODE = (AddOp, MkdirOp, SymlinkOp)
 _ATIME_FOLLOWS = (AddOp, CloseOp, SymlinkOp)
 
 
-class Record(NamedTuple):
+class JsonRecord(NamedTuple):
     """An operation, and the layout version in its line."""
 
     op: EditOp
@@ -76,7 +76,7 @@ def encode_record(op: EditOp, layout_version: int | None = None) -> str:
     return json.dumps(members, separators=(",", ":"))
 
 
-def decode_record(line: str) -> Record:
+def decode_record(line: str) -> JsonRecord:
     """Parse a line. Names ignore case and underscores; operations may omit `OP_`.
 
     CREATE and RM stand for OP_ADD and OP_DELETE. Missing fields take their defaults. For fields without a default, the
@@ -99,7 +99,7 @@ def decode_record(line: str) -> Record:
         op = _operation(_class_of(_taken(members, _OP)), txid, members)
     except BAD_JSON as error:
         raise EditsTextError(f"not a transaction in JSON: {error!r}", txid=txid) from None
-    return Record(op, layout_version)
+    return JsonRecord(op, layout_version)
 
 
 def _distinct(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from journal import primitives
 from journal.errors import CorruptOpError, OpEncodingError
-from journal.primitives import Reader
+from journal.primitives import PrimitiveReader
 from journal.xml_element import XmlElement
 
 Json = Any
@@ -48,7 +48,7 @@ _json_string = json_exactly(str)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FieldKind:
     """The codecs of one kind of field.
 
     `read` raises CorruptOpError, `write` OpEncodingError. `from_xml` takes from the DATA element the children that
@@ -59,7 +59,7 @@ class Kind:
     """
 
     name: str
-    read: Callable[[Reader], Any]
+    read: Callable[[PrimitiveReader], Any]
     write: Callable[[bytearray, Any], None]
     xml: Callable[[XmlSink, str, Any], None] = xml_text
     from_xml: Callable[[XmlElement, str], Any] = XmlElement.string
@@ -68,14 +68,14 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FieldGroup:
     """Consecutive fields that share one encoding in the file, such as one protobuf message.
 
     `read` returns the values of the fields in order; `write` accepts them in order.
     """
 
     name: str
-    read: Callable[[Reader], tuple[Any, ...]]
+    read: Callable[[PrimitiveReader], tuple[Any, ...]]
     write: Callable[..., None]
 
 
@@ -89,29 +89,31 @@ def _bool_from_xml(element: XmlElement, tag: str) -> bool:
 
 def _number(
     name: str,
-    read: Callable[[Reader], int],
+    read: Callable[[PrimitiveReader], int],
     write: Callable[[bytearray, int], None],
     xml: Callable[[XmlSink, str, Any], None] = xml_text,
-) -> Kind:
-    return Kind(name, read, write, xml, XmlElement.integer, _as_it_is, json_exactly(int))
+) -> FieldKind:
+    return FieldKind(name, read, write, xml, XmlElement.integer, _as_it_is, json_exactly(int))
 
 
-BYTE = _number("byte", Reader.i8, primitives.write_byte)
-BOOL = Kind("bool", Reader.boolean, primitives.write_bool, _xml_bool, _bool_from_xml, _as_it_is, json_exactly(bool))
-SHORT = _number("short", Reader.i16, primitives.write_short)
-INT = _number("int", Reader.i32, primitives.write_int)
-LONG = _number("long", Reader.i64, primitives.write_long)
-STR = Kind("STR", Reader.string, primitives.write_str)
+BYTE = _number("byte", PrimitiveReader.i8, primitives.write_byte)
+BOOL = FieldKind(
+    "bool", PrimitiveReader.boolean, primitives.write_bool, _xml_bool, _bool_from_xml, _as_it_is, json_exactly(bool)
+)
+SHORT = _number("short", PrimitiveReader.i16, primitives.write_short)
+INT = _number("int", PrimitiveReader.i32, primitives.write_int)
+LONG = _number("long", PrimitiveReader.i64, primitives.write_long)
+STR = FieldKind("STR", PrimitiveReader.string, primitives.write_str)
 
 
 def _xml_mode(sink: XmlSink, tag: str, value: int) -> None:
     sink.leaf(tag, str(value & 0o1777))
 
 
-MODE = _number("MODE", Reader.u16, primitives.write_unsigned_short, _xml_mode)
+MODE = _number("MODE", PrimitiveReader.u16, primitives.write_unsigned_short, _xml_mode)
 
 
-def _read_nullable(reader: Reader) -> str | None:
+def _read_nullable(reader: PrimitiveReader) -> str | None:
     return reader.string() or None
 
 
@@ -128,13 +130,13 @@ def _nullable_from_xml(element: XmlElement, tag: str) -> str | None:
     return element.optional_string(tag) or None
 
 
-NULLABLE_STR = Kind("STR, empty for null", _read_nullable, _write_nullable, _xml_nullable, _nullable_from_xml)
+NULLABLE_STR = FieldKind("STR, empty for null", _read_nullable, _write_nullable, _xml_nullable, _nullable_from_xml)
 
 
 _UUID = re.compile("[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
-def _read_client_id(reader: Reader) -> bytes:
+def _read_client_id(reader: PrimitiveReader) -> bytes:
     value = reader.bytes16()
     if len(value) not in (0, 16):
         raise CorruptOpError(f"an RPC client id has 0 or 16 bytes, not {len(value)}")
@@ -169,14 +171,14 @@ def _client_id_from_xml(element: XmlElement, tag: str) -> bytes:
         raise found.fault(str(error)) from None
 
 
-CLIENT_ID = Kind(
+CLIENT_ID = FieldKind(
     "client id", _read_client_id, _write_client_id, _xml_client_id, _client_id_from_xml, _client_id_text, _client_id_of
 )
 
 _RENAME_OPTION_NAMES = ("NONE", "OVERWRITE", "TO_TRASH")
 
 
-def _read_rename_options(reader: Reader) -> bytes:
+def _read_rename_options(reader: PrimitiveReader) -> bytes:
     return _checked_options(reader.bytes32(), CorruptOpError)
 
 
@@ -212,7 +214,7 @@ def _options_from_json(value: Json) -> bytes:
     return bytes(_RENAME_OPTION_NAMES.index(name) for name in value)
 
 
-RENAME_OPTIONS = Kind(
+RENAME_OPTIONS = FieldKind(
     "rename options",
     _read_rename_options,
     _write_rename_options,
@@ -225,7 +227,7 @@ RENAME_OPTIONS = Kind(
 _MAX_CONCAT_SOURCES = 1024 * 1024
 
 
-def _read_str_list(reader: Reader) -> tuple[str, ...]:
+def _read_str_list(reader: PrimitiveReader) -> tuple[str, ...]:
     size = reader.count(reader.i32(), 2, "strings")
     if size > _MAX_CONCAT_SOURCES:
         raise CorruptOpError(f"{size} concat sources are more than {_MAX_CONCAT_SOURCES}")
@@ -259,6 +261,6 @@ def _str_list_from_json(value: Json) -> tuple[str, ...]:
     return tuple(map(_json_string, json_exactly(list)(value)))
 
 
-STR_LIST = Kind(
+STR_LIST = FieldKind(
     "STR list", _read_str_list, _write_str_list, _xml_str_list, _str_list_from_xml, list, _str_list_from_json
 )

@@ -20,7 +20,7 @@ _CURRENT = "current"
 
 
 @dataclass(frozen=True, slots=True)
-class _Options:
+class _JournalOptions:
     """Options of `open_journal`."""
 
     locks: tuple[StorageLock, ...]
@@ -28,7 +28,7 @@ class _Options:
     bookkeeper: BookKeeperOptions
 
 
-_Opener = Callable[[str, str | None, _Options], Journal]
+_Opener = Callable[[str, str | None, _JournalOptions], Journal]
 
 
 def open_journal(
@@ -60,11 +60,11 @@ def open_journal(
     if opener is None:
         hint = f"Known schemes are {', '.join(_OPENERS)}."
         raise JournalError(f"{uri} has an unknown scheme", hint=hint)
-    options = _Options(tuple(locks), quorum or QuorumOptions(), bookkeeper or BookKeeperOptions())
+    options = _JournalOptions(tuple(locks), quorum or QuorumOptions(), bookkeeper or BookKeeperOptions())
     return opener(uri, journal_id, options)
 
 
-def _open_file(uri: str, journal_id: str | None, options: _Options) -> Journal:
+def _open_file(uri: str, journal_id: str | None, options: _JournalOptions) -> Journal:
     parts = urlsplit(uri)
     if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
         raise JournalError(f"{uri} is not a local directory", hint="Write it as file:///path/of/the/directory.")
@@ -72,7 +72,7 @@ def _open_file(uri: str, journal_id: str | None, options: _Options) -> Journal:
     return FileJournal(root / _CURRENT, lock=_held(options.locks, root))
 
 
-def _open_json(uri: str, journal_id: str | None, options: _Options) -> Journal:
+def _open_json(uri: str, journal_id: str | None, options: _JournalOptions) -> Journal:
     parts = urlsplit(uri)
     if parts.netloc not in ("", "localhost") or not parts.path:
         raise JournalError(f"{uri} is not a local directory", hint="Write it as json:///path/of/the/directory.")
@@ -80,7 +80,7 @@ def _open_json(uri: str, journal_id: str | None, options: _Options) -> Journal:
     return JsonJournal(root, lock=_held(options.locks, root))
 
 
-def _open_quorum(uri: str, journal_id: str | None, options: _Options) -> Journal:
+def _open_quorum(uri: str, journal_id: str | None, options: _JournalOptions) -> Journal:
     quorum = options.quorum
     return open_quorum_journal(
         _joined(uri, journal_id),
@@ -91,7 +91,7 @@ def _open_quorum(uri: str, journal_id: str | None, options: _Options) -> Journal
     )
 
 
-def _open_bookkeeper(uri: str, journal_id: str | None, options: _Options) -> Journal:
+def _open_bookkeeper(uri: str, journal_id: str | None, options: _JournalOptions) -> Journal:
     return open_bookkeeper_journal(_joined(uri, journal_id), options.bookkeeper)
 
 

@@ -9,7 +9,7 @@ from journal.errors import CorruptOpError, TransactionGapError
 from journal.primitives import Buffer
 from journal.resync import op_follows
 from journal.segment import HEADER_SIZE, decode_header, scan_segment
-from journal.segment_frames import check_frame, has_frames, hop
+from journal.segment_frames import check_frame, has_frames, iter_frames
 
 
 class OpenExtent(NamedTuple):
@@ -32,7 +32,7 @@ def extend_extent(extent: OpenExtent, content: Buffer, *, file: str) -> OpenExte
     layout_version, last, end = extent
     position = 0
     try:
-        for frame in hop(content, 0, len(content), file=file):
+        for frame in iter_frames(content, 0, len(content), file=file):
             check_frame(content, frame, file=file)
             if frame.txid != last + 1:
                 raise TransactionGapError(last + 1, frame.txid, file=file, offset=end + frame.start)

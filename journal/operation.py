@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 
-from journal.kinds import Kind, Part
+from journal.kinds import FieldGroup, FieldKind
 
 INVALID_TXID = -12345
 _SPEC = "edit_op_field"
@@ -30,10 +30,10 @@ class OpField:
     """
 
     name: str
-    kind: Kind
+    kind: FieldKind
     tag: str | None
     since: int | None
-    part: Part | None
+    part: FieldGroup | None
     default: Any
 
     @property
@@ -45,11 +45,11 @@ class OpField:
 
 
 def field(
-    kind: Kind,
+    kind: FieldKind,
     *,
     xml: str | None = None,
     since: int | None = None,
-    part: Part | None = None,
+    part: FieldGroup | None = None,
     default: Any = dataclasses.MISSING,
 ) -> Any:
     """Declare a field of an operation, in the order of the bytes.

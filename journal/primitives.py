@@ -75,7 +75,7 @@ def _surrogates(match: re.Match[str]) -> str:
     return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
 
 
-class Reader:
+class PrimitiveReader:
     """Reader of primitives from `buffer[position:limit]`; every method advances `position`.
 
     Raises (every method): CorruptOpError, without a place, when the bytes end early or are invalid.

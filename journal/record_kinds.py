@@ -7,8 +7,8 @@ from typing import Any, cast
 from journal import primitives
 from journal.compound_kinds import json_of_tuple, tuple_of_json
 from journal.errors import CorruptOpError, OpEncodingError
-from journal.kinds import Json, Kind, XmlSink, json_exactly
-from journal.primitives import Reader
+from journal.kinds import FieldKind, Json, XmlSink, json_exactly
+from journal.primitives import PrimitiveReader
 from journal.values import CacheDirectiveInfo, CachePoolInfo, DelegationKey, DelegationTokenIdent
 from journal.xml_element import XmlElement
 
@@ -19,7 +19,7 @@ _MAX_KEY_LENGTH = 1024 * 1024
 # delegation tokens (AbstractDelegationTokenIdentifier, DelegationKey)
 
 
-def _read_token(reader: Reader) -> DelegationTokenIdent:
+def _read_token(reader: PrimitiveReader) -> DelegationTokenIdent:
     version = reader.u8()
     if version != _TOKEN_VERSION:
         raise CorruptOpError(f"a delegation token has version {version} instead of {_TOKEN_VERSION}")
@@ -65,12 +65,12 @@ def _token_from_xml(element: XmlElement, tag: str) -> DelegationTokenIdent:
     )
 
 
-DELEGATION_TOKEN = Kind(
+DELEGATION_TOKEN = FieldKind(
     "DTID", _read_token, _write_token, _xml_token, _token_from_xml, json_of_tuple, tuple_of_json(DelegationTokenIdent)
 )
 
 
-def _read_key(reader: Reader) -> DelegationKey:
+def _read_key(reader: PrimitiveReader) -> DelegationKey:
     key_id, expiry_date, size = reader.vint(), reader.vlong(), reader.vint()
     if size > _MAX_KEY_LENGTH:
         raise CorruptOpError(f"a delegation key of {size} bytes is longer than {_MAX_KEY_LENGTH}")
@@ -118,29 +118,29 @@ def _key_from_xml(element: XmlElement, tag: str) -> DelegationKey:
     )
 
 
-DELEGATION_KEY = Kind("DKEY", _read_key, _write_key, _xml_key, _key_from_xml, _key_to_json, _key_from_json)
+DELEGATION_KEY = FieldKind("DKEY", _read_key, _write_key, _xml_key, _key_from_xml, _key_to_json, _key_from_json)
 
 # cache pools and directives (FSImageSerialization): a flag word names the members that follow
 
-_Member = tuple[int, Any, Any, str]  # flag, read, write, tag; a string when `read` is Reader.string
+_Member = tuple[int, Any, Any, str]  # flag, read, write, tag; a string when `read` is PrimitiveReader.string
 
 _DIRECTIVE_MEMBERS: tuple[_Member, ...] = (
-    (0x1, Reader.string, primitives.write_str, "PATH"),
-    (0x2, Reader.i16, primitives.write_short, "REPLICATION"),
-    (0x4, Reader.string, primitives.write_str, "POOL"),
-    (0x8, Reader.i64, primitives.write_long, "EXPIRATION"),
+    (0x1, PrimitiveReader.string, primitives.write_str, "PATH"),
+    (0x2, PrimitiveReader.i16, primitives.write_short, "REPLICATION"),
+    (0x4, PrimitiveReader.string, primitives.write_str, "POOL"),
+    (0x8, PrimitiveReader.i64, primitives.write_long, "EXPIRATION"),
 )
 _POOL_MEMBERS: tuple[_Member, ...] = (
-    (0x1, Reader.string, primitives.write_str, "OWNERNAME"),
-    (0x2, Reader.string, primitives.write_str, "GROUPNAME"),
-    (0x4, Reader.u16, primitives.write_unsigned_short, "MODE"),
-    (0x8, Reader.i64, primitives.write_long, "LIMIT"),
-    (0x10, Reader.i64, primitives.write_long, "MAXRELATIVEEXPIRY"),
-    (0x20, Reader.i16, primitives.write_short, "DEFAULTREPLICATION"),
+    (0x1, PrimitiveReader.string, primitives.write_str, "OWNERNAME"),
+    (0x2, PrimitiveReader.string, primitives.write_str, "GROUPNAME"),
+    (0x4, PrimitiveReader.u16, primitives.write_unsigned_short, "MODE"),
+    (0x8, PrimitiveReader.i64, primitives.write_long, "LIMIT"),
+    (0x10, PrimitiveReader.i64, primitives.write_long, "MAXRELATIVEEXPIRY"),
+    (0x20, PrimitiveReader.i16, primitives.write_short, "DEFAULTREPLICATION"),
 )
 
 
-def _read_members(reader: Reader, members: tuple[_Member, ...], what: str) -> list[Any]:
+def _read_members(reader: PrimitiveReader, members: tuple[_Member, ...], what: str) -> list[Any]:
     flags = reader.i32()
     unknown = flags & ~sum(member[0] for member in members)
     if unknown:
@@ -165,12 +165,12 @@ def _xml_members(sink: XmlSink, members: tuple[_Member, ...], values: tuple[Any,
 
 def _members_from_xml(element: XmlElement, members: tuple[_Member, ...]) -> list[Any]:
     return [
-        element.optional_string(tag) if read is Reader.string else element.optional_integer(tag)
+        element.optional_string(tag) if read is PrimitiveReader.string else element.optional_integer(tag)
         for _, read, _, tag in members
     ]
 
 
-def _read_directive(reader: Reader) -> CacheDirectiveInfo:
+def _read_directive(reader: PrimitiveReader) -> CacheDirectiveInfo:
     return CacheDirectiveInfo(reader.i64(), *_read_members(reader, _DIRECTIVE_MEMBERS, "cache directive"))
 
 
@@ -188,7 +188,7 @@ def _directive_from_xml(element: XmlElement, tag: str) -> CacheDirectiveInfo:
     return CacheDirectiveInfo(element.integer(tag), *_members_from_xml(element, _DIRECTIVE_MEMBERS))
 
 
-CACHE_DIRECTIVE = Kind(
+CACHE_DIRECTIVE = FieldKind(
     "CDI",
     _read_directive,
     _write_directive,
@@ -199,7 +199,7 @@ CACHE_DIRECTIVE = Kind(
 )
 
 
-def _read_pool(reader: Reader) -> CachePoolInfo:
+def _read_pool(reader: PrimitiveReader) -> CachePoolInfo:
     return CachePoolInfo(reader.string(), *_read_members(reader, _POOL_MEMBERS, "cache pool"))
 
 
@@ -218,12 +218,12 @@ def _pool_from_xml(element: XmlElement, tag: str) -> CachePoolInfo:
     return CachePoolInfo(element.string(tag), *_members_from_xml(element, _POOL_MEMBERS))
 
 
-CACHE_POOL = Kind(
+CACHE_POOL = FieldKind(
     "CPI", _read_pool, _write_pool, _xml_pool, _pool_from_xml, json_of_tuple, tuple_of_json(CachePoolInfo)
 )
 
 
-def _read_options(reader: Reader) -> tuple[tuple[str, str], ...]:
+def _read_options(reader: PrimitiveReader) -> tuple[tuple[str, str], ...]:
     size = reader.count(reader.i32(), 4, "erasure coding options")
     return tuple((reader.string(), reader.string()) for _ in range(size))
 
@@ -254,7 +254,7 @@ def _options_from_xml(element: XmlElement, tag: str) -> tuple[tuple[str, str], .
 
 _text = json_exactly(str)
 
-EXTRA_OPTIONS = Kind(
+EXTRA_OPTIONS = FieldKind(
     "EC options",
     _read_options,
     _write_options,

@@ -29,26 +29,26 @@ class ReadableRun(NamedTuple):
     end: int
 
 
-def op_follows(buffer: Buffer, position: int, layout_version: int, least_txid: int | None) -> bool:
+def op_follows(buffer: Buffer, position: int, layout_version: int, min_txid: int | None) -> bool:
     """Whether a complete operation with txid `min_txid` or later starts anywhere after `position`.
 
     The number of bytes in between limits the txid. So checksums of most random bytes need not be computed.
     """
-    smallest = _smallest(layout_version)
-    highest = None if least_txid is None else least_txid + (len(buffer) - position) // smallest + 1
-    for start, txid in _candidates(buffer, position + 1, layout_version, least_txid, highest):
-        if least_txid is not None and txid - least_txid > (start - position) // smallest + 1:
+    min_size = _min_op_size(layout_version)
+    highest = None if min_txid is None else min_txid + (len(buffer) - position) // min_size + 1
+    for start, txid in _candidates(buffer, position + 1, layout_version, min_txid, highest):
+        if min_txid is not None and txid - min_txid > (start - position) // min_size + 1:
             continue
         if _decode(buffer, start, layout_version) is not None:
             return True
     return False
 
 
-def readable_runs(buffer: Buffer, position: int, layout_version: int, least_txid: int | None) -> Iterator[ReadableRun]:
+def readable_runs(buffer: Buffer, position: int, layout_version: int, min_txid: int | None) -> Iterator[ReadableRun]:
     """Yield runs of complete operations at or after `position`; each run begins with txid `min_txid` or later."""
-    highest = None if least_txid is None else least_txid + _MAX_JUMP
+    highest = None if min_txid is None else min_txid + _MAX_JUMP
     while True:
-        candidates = _candidates(buffer, position, layout_version, least_txid, highest)
+        candidates = _candidates(buffer, position, layout_version, min_txid, highest)
         found = next((start for start, _ in candidates if _decode(buffer, start, layout_version) is not None), None)
         if found is None:
             return
@@ -80,36 +80,36 @@ def _decode(buffer: Buffer, position: int, layout_version: int) -> tuple[int, in
     return op.txid, following
 
 
-def _smallest(layout_version: int) -> int:
+def _min_op_size(layout_version: int) -> int:
     """Return the size in bytes of an operation without a body."""
     return 17 if layout_version <= _LENGTH_SINCE else 13
 
 
 def _candidates(
-    buffer: Buffer, position: int, layout_version: int, least_txid: int | None, highest_txid: int | None
+    buffer: Buffer, position: int, layout_version: int, min_txid: int | None, max_txid: int | None
 ) -> Iterator[tuple[int, int]]:
     """Yield positions from `position` on with a possible opcode, length and txid, each with its txid."""
     framed = layout_version <= _LENGTH_SINCE
     txid_at = 5 if framed else 1
-    last_start = len(buffer) - _smallest(layout_version)
+    last_start = len(buffer) - _min_op_size(layout_version)
     # a length cannot exceed the buffer
     highest = b"[\x00-" + re.escape(bytes([min(len(buffer) >> 24, 0x7F)])) + b"]"
     length = rb"(?!\x00{3}[\x00-\x0b])" + highest + rb"[\x00-\xff]{3}" if framed else b""
-    pattern = re.compile(b"(?=" + _OPCODES + length + _common_prefix(least_txid, highest_txid) + b")", re.DOTALL)
+    pattern = re.compile(b"(?=" + _OPCODES + length + _common_prefix(min_txid, max_txid) + b")", re.DOTALL)
     for match in takewhile(lambda found: found.start() <= last_start, pattern.finditer(buffer, position)):
         start = match.start()
         txid = _TXID.unpack_from(buffer, start + txid_at)[0]
-        if txid < (0 if least_txid is None else least_txid) or (highest_txid is not None and txid > highest_txid):
+        if txid < (0 if min_txid is None else min_txid) or (max_txid is not None and txid > max_txid):
             continue
         if framed and not 12 <= _LENGTH.unpack_from(buffer, start + 1)[0] <= len(buffer) - start - 5:
             continue
         yield start, txid
 
 
-def _common_prefix(least: int | None, highest: int | None) -> bytes:
+def _common_prefix(min_txid: int | None, highest: int | None) -> bytes:
     """Return a pattern of the leading bytes that the txids `min_txid` .. `highest` share."""
-    if least is None or highest is None or highest >= 1 << 63:
+    if min_txid is None or highest is None or highest >= 1 << 63:
         return b""
-    low, high = _TXID.pack(least), _TXID.pack(highest)
+    low, high = _TXID.pack(min_txid), _TXID.pack(highest)
     shared = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(low, high, strict=True))))
     return re.escape(low[:shared])

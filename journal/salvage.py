@@ -69,8 +69,8 @@ def examine_segment(
     padded = is_padding(buffer, end)
     lost: tuple[ReadableRun, ...] = ()
     if fault is not None and not padded:
-        least = first_txid if last is None else last + 1
-        lost = tuple(readable_runs(buffer, end, layout_version, least))
+        min_txid = first_txid if last is None else last + 1
+        lost = tuple(readable_runs(buffer, end, layout_version, min_txid))
     return SegmentExamination(
         layout_version, first, last, count, end, fault, tail if padded else 0, 0 if padded else tail, lost
     )

@@ -7,7 +7,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from hadoop_common.file_kind import HEAD_BYTES, file_kind
-from journal.binary_codec import LARGEST_OP, TERMINATOR, check_layout, decode_op
+from journal.binary_codec import MAX_OP_SIZE, TERMINATOR, check_layout, decode_op
 from journal.errors import (
     CorruptHeaderError,
     CorruptOpError,
@@ -22,7 +22,7 @@ from journal.resync import op_follows
 
 HEADER_SIZE = 8
 _HEADER = Struct(">ii")
-_FARTHEST_LAYOUT = -999  # versions below are not layouts but other bytes
+_MIN_LAYOUT = -999  # versions below are not layouts but other bytes
 _NEVER_WRITTEN = -1  # a preallocated file of 0xFF
 _PADDING = b"\x00\xff"
 _PADDING_STEP = 1 << 20
@@ -79,7 +79,7 @@ def decode_header(buffer: Buffer, *, file: str = "") -> int:
 
 def _check_kind(buffer: Buffer, layout_version: int, file: str) -> None:
     """Distinguish an unknown, perhaps future layout from a file that is not a segment."""
-    if _FARTHEST_LAYOUT <= layout_version < 0:
+    if _MIN_LAYOUT <= layout_version < 0:
         return
     head = bytes(buffer[:HEAD_BYTES])
     kind = file_kind(head)
@@ -112,7 +112,7 @@ class SegmentCursor:
         last_txid: int | None = None,
         from_txid: int | None = None,
         in_progress: bool = False,
-        max_op_size: int = LARGEST_OP,
+        max_op_size: int = MAX_OP_SIZE,
     ) -> None:
         self.buffer = buffer
         self.file = file
@@ -189,7 +189,7 @@ def iter_ops(
     last_txid: int | None = None,
     from_txid: int | None = None,
     in_progress: bool = False,
-    max_op_size: int = LARGEST_OP,
+    max_op_size: int = MAX_OP_SIZE,
 ) -> Iterator[EditOp]:
     """Yield the operations of a segment in order of txid.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from hadoop_common.file_faults import file_faults
 from hadoop_common.mapped_file import MappedFile, ShrunkFileError, map_regular
 from hadoop_common.names import SegmentName, parse_segment
-from journal.binary_codec import LARGEST_OP
+from journal.binary_codec import MAX_OP_SIZE
 from journal.errors import SegmentError, TransactionGapError
 from journal.operation import EditOp
 from journal.primitives import Buffer
@@ -103,10 +103,10 @@ def read_ops(segment: EditLogSegment, *, from_txid: int | None = None) -> Iterat
 
 
 Opened = Callable[[EditLogSegment, int, Callable[[int], Iterator[EditOp]]], None]
-"""Callback of `Transactions`."""
+"""Callback of `SegmentTransactions`."""
 
 
-class Transactions:
+class SegmentTransactions:
     """The operations of `segments` (as returned by `select_segments`) in one sequence from `from_txid` on.
 
     A reader iterates over operations, or over segments as cursors.
@@ -126,7 +126,7 @@ class Transactions:
         segments: Iterable[EditLogSegment],
         from_txid: int,
         *,
-        max_op_size: int = LARGEST_OP,
+        max_op_size: int = MAX_OP_SIZE,
         opened: Opened | None = None,
     ) -> None:
         self._segments = segments
@@ -134,13 +134,13 @@ class Transactions:
         self._max_op_size = max_op_size
         self._opened = opened
 
-    def observed(self, opened: Opened) -> Transactions:
+    def observed(self, opened: Opened) -> SegmentTransactions:
         """Return the same sequence with another `opened`."""
-        return Transactions(self._segments, self._from_txid, max_op_size=self._max_op_size, opened=opened)
+        return SegmentTransactions(self._segments, self._from_txid, max_op_size=self._max_op_size, opened=opened)
 
-    def limited(self, max_op_size: int) -> Transactions:
+    def limited(self, max_op_size: int) -> SegmentTransactions:
         """Return the same sequence, with an error for operations of more bytes."""
-        return Transactions(self._segments, self._from_txid, max_op_size=max_op_size, opened=self._opened)
+        return SegmentTransactions(self._segments, self._from_txid, max_op_size=max_op_size, opened=self._opened)
 
     def cursors(self) -> Iterator[SegmentCursor]:
         """Yield a cursor for each segment at its first wanted operation; finish each cursor before you request the
@@ -175,8 +175,8 @@ class Transactions:
         )
 
 
-def read_transactions(segments: Iterable[EditLogSegment], from_txid: int) -> Transactions:
-    return Transactions(segments, from_txid)
+def read_transactions(segments: Iterable[EditLogSegment], from_txid: int) -> SegmentTransactions:
+    return SegmentTransactions(segments, from_txid)
 
 
 def select_segments(

@@ -17,7 +17,7 @@ _CHECKSUM = Struct(">I")
 _MIN_LENGTH = 12  # the length field and the txid
 
 
-class Frame(NamedTuple):
+class OpFrame(NamedTuple):
     """The first 13 bytes of an operation: opcode, txid and the bytes `start` .. `end` of the whole operation with
     checksum.
     """
@@ -33,7 +33,7 @@ def has_frames(layout_version: int) -> bool:
     return layout_version <= _LENGTH_SINCE
 
 
-def hop(buffer: Buffer, start: int, stop: int, *, file: str = "") -> Iterator[Frame]:
+def iter_frames(buffer: Buffer, start: int, stop: int, *, file: str = "") -> Iterator[OpFrame]:
     """Yield the operations that begin in `buffer[start:stop]`, up to the terminator; the first one begins at `start`.
 
     Opcodes, checksums and txids are not checked.
@@ -55,11 +55,11 @@ def hop(buffer: Buffer, start: int, stop: int, *, file: str = "") -> Iterator[Fr
         if end > size:
             problem = f"the operation is truncated: it has {end - start} bytes, but only {size - start} are left"
             raise CorruptOpError(problem, file=file, offset=start, txid=txid)
-        yield Frame(start, end, opcode, txid)
+        yield OpFrame(start, end, opcode, txid)
         start = end
 
 
-def check_frame(buffer: Buffer, frame: Frame, *, file: str = "") -> None:
+def check_frame(buffer: Buffer, frame: OpFrame, *, file: str = "") -> None:
     """Check the bytes of an operation against its checksum, without decoding them.
 
     Raises:

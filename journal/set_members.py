@@ -1,6 +1,6 @@
 """The members of a journal set: written and dropped ones, and whether enough are left.
 
-A seat is free (no segment, no fault), written (with an open segment), or dropped (with a fault).
+A member is free (no segment, no fault), written (with an open segment), or dropped (with a fault).
 
     a segment begins       free -> written; dropped -> written if it is restored, beginning with this segment.
     a step fails in it     -> dropped; its segment stays in progress.
@@ -24,7 +24,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class JournalMember:
     """A journal of a set.
 
     Attributes:
@@ -38,10 +38,10 @@ class Member:
     shared: bool = False
 
 
-class Seat:
+class MemberState:
     """A member with its open segment, and the error for which it was dropped."""
 
-    def __init__(self, member: Member) -> None:
+    def __init__(self, member: JournalMember) -> None:
         self.member = member
         self.writer: SegmentWriter | None = None
         self.fault: JournalError | None = None
@@ -55,7 +55,7 @@ class Seat:
         return self.member.journal.location
 
 
-class Members:
+class MemberStates:
     """Seats in the order in which they are written; not thread-safe.
 
     Args:
@@ -64,25 +64,28 @@ class Members:
     """
 
     def __init__(
-        self, members: Iterable[Member], minimum: int, on_failure: Callable[[Member, JournalError], None] | None
+        self,
+        members: Iterable[JournalMember],
+        minimum: int,
+        on_failure: Callable[[JournalMember, JournalError], None] | None,
     ) -> None:
         ordered = sorted(members, key=lambda member: (not member.shared, not member.required))
-        self.seats = tuple(Seat(member) for member in ordered)
+        self.states = tuple(MemberState(member) for member in ordered)
         self._minimum = minimum
         self._on_failure = on_failure
 
     @property
-    def usable(self) -> list[Seat]:
+    def usable(self) -> list[MemberState]:
         """Seats that are not dropped."""
-        return [seat for seat in self.seats if seat.fault is None]
+        return [state for state in self.states if state.fault is None]
 
     @property
-    def written(self) -> list[Seat]:
+    def written(self) -> list[MemberState]:
         """Seats with an open segment."""
-        return [seat for seat in self.seats if seat.writer is not None]
+        return [state for state in self.states if state.writer is not None]
 
     @contextmanager
-    def dropping(self, seat: Seat, kind: type[JournalError] = JournalError) -> Iterator[None]:
+    def dropping(self, state: MemberState, kind: type[JournalError] = JournalError) -> Iterator[None]:
         """Drop the member if a step fails with this kind of error; the failure of a required member fails the set.
 
         Raises:
@@ -91,9 +94,9 @@ class Members:
         try:
             yield
         except kind as error:
-            self._drop(seat, error)
-            if seat.member.required:
-                problem = f"the required journal {seat.location} failed: {error.message}"
+            self._drop(state, error)
+            if state.member.required:
+                problem = f"the required journal {state.location} failed: {error.message}"
                 raise JournalStorageError(problem, hint=error.hint) from error
 
     def in_each(self, what: str, step: Callable[[SegmentWriter], None]) -> None:
@@ -102,44 +105,44 @@ class Members:
         Raises:
             JournalStorageError: too many members failed.
         """
-        for seat in self.written:
-            with self.dropping(seat):
-                if seat.writer is not None:
-                    step(seat.writer)
+        for state in self.written:
+            with self.dropping(state):
+                if state.writer is not None:
+                    step(state.writer)
         self.require_enough(what, self.written)
 
     def forget(self) -> None:
         """Clear the open segments, which were finalized."""
-        for seat in self.seats:
-            seat.writer = None
+        for state in self.states:
+            state.writer = None
 
-    def require_enough(self, what: str, working: Sequence[Seat]) -> None:
+    def require_enough(self, what: str, working: Sequence[MemberState]) -> None:
         """Check that enough members work (NameNodeResourcePolicy).
 
         Raises:
             JournalStorageError: too few work.
         """
-        redundant = [seat for seat in self.seats if not seat.member.required]
-        left = sum(seat in working for seat in redundant)
-        required_work = all(seat in working for seat in self.seats if seat.member.required)
+        redundant = [state for state in self.states if not state.member.required]
+        left = sum(state in working for state in redundant)
+        required_work = all(state in working for state in self.states if state.member.required)
         if required_work and (left >= self._minimum or not redundant):
             return
-        faults = [seat.fault for seat in self.seats if seat.fault is not None]
+        faults = [state.fault for state in self.states if state.fault is not None]
         reasons = "; ".join(fault.message for fault in faults)
         problem = f"{what}: {left} of {len(redundant)} redundant journals work, {self._minimum} are required: {reasons}"
         raise JournalStorageError(problem) from (faults[-1] if faults else None)
 
     def abort(self) -> None:
         """Abort every open segment."""
-        for seat in self.written:
-            if seat.writer is not None:
-                seat.writer.abort()
-            seat.writer = None
+        for state in self.written:
+            if state.writer is not None:
+                state.writer.abort()
+            state.writer = None
 
-    def _drop(self, seat: Seat, error: JournalError) -> None:
-        writer, seat.writer, seat.fault = seat.writer, None, error
+    def _drop(self, state: MemberState, error: JournalError) -> None:
+        writer, state.writer, state.fault = state.writer, None, error
         if writer is not None:
             writer.abort()
-        _LOG.error("%s is dropped: %s", seat.location, error)
+        _LOG.error("%s is dropped: %s", state.location, error)
         if self._on_failure is not None:
-            self._on_failure(seat.member, error)
+            self._on_failure(state.member, error)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from journal.errors import JournalError
 from journal.journal import RecordBatch
-from journal.set_members import Members
+from journal.set_members import MemberStates
 
 
 class SetWriter:
@@ -22,7 +22,7 @@ class SetWriter:
         last_txid: newest transaction that all written members have.
     """
 
-    def __init__(self, members: Members, first_txid: int, ended: Callable[[bool], None]) -> None:
+    def __init__(self, members: MemberStates, first_txid: int, ended: Callable[[bool], None]) -> None:
         self._members = members
         self._ended = ended
         self._open = True

@@ -23,7 +23,7 @@ def parse_xml(chunks: Iterable[bytes], *, file: str = "") -> EditsDocument:
     Raises:
         EditsTextError: the beginning of the document is invalid, or, during iteration, a record.
     """
-    document = _Document(file)
+    document = _EditsXmlParser(file)
     pieces = iter(chunks)
     while document.layout_version is None and not document.ended:
         document.feed(next(pieces, None))
@@ -78,7 +78,7 @@ def _value(item: OpField, tag: str, data: XmlElement) -> Any:
         return item.default
 
 
-class _Document:
+class _EditsXmlParser:
     """Parser that drives expat and collects the operations of complete records."""
 
     def __init__(self, file: str) -> None:

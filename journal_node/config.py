@@ -54,7 +54,7 @@ class JournalNodeConfig:
         access: permitted callers on a cluster without Kerberos.
         kerberos: None on a cluster without.
         format_not_empty: whether a journal with segments may be formatted.
-        most_others: limit of journals besides `journals`; 0 if those are of all nameservices.
+        max_others: limit of journals besides `journals`; 0 if those are of all nameservices.
     """
 
     rpc_address: tuple[str, int]
@@ -76,7 +76,7 @@ class JournalNodeConfig:
     access: AccessRules
     kerberos: KerberosSettings | None
     format_not_empty: bool
-    most_others: int
+    max_others: int
 
     @classmethod
     def from_configuration(cls, configuration: Configuration) -> JournalNodeConfig:
@@ -87,7 +87,7 @@ class JournalNodeConfig:
         """
         settings = configuration.with_defaults(keys.DEFAULTS)
         faults = FaultCollector()
-        result = _Reader(settings, faults).read()
+        result = _ConfigReader(settings, faults).read()
         for fault in refusals(settings):
             faults.add(fault)
         faults.raise_if_any()
@@ -105,7 +105,7 @@ class JournalNodeConfig:
         return self.edits_directories.get(nameservice or "", self.edits_directory)
 
 
-class _Reader:
+class _ConfigReader:
     """Reader of one key after the other; a faulty one yields a substitute, and all faults are raised at the end."""
 
     def __init__(self, settings: Configuration, faults: FaultCollector) -> None:
@@ -138,7 +138,7 @@ class _Reader:
             access=self._take(lambda: access_rules(settings), AccessRules()),
             kerberos=self._take(lambda: kerberos_settings(settings, Identity(), Part.JOURNALNODE), None),
             format_not_empty=self._get(node.JOURNALNODE_FORMAT_NOT_EMPTY),
-            most_others=0 if complete else self._get(node.JOURNALNODE_MAX_JOURNALS),
+            max_others=0 if complete else self._get(node.JOURNALNODE_MAX_JOURNALS),
         )
 
     def _address(self, key: ConfigKey[str], bind_host: ConfigKey[str]) -> tuple[str, int]:

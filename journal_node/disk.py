@@ -8,7 +8,7 @@ from typing import BinaryIO, Protocol
 from journal.primitives import Buffer
 
 
-class Output(Protocol):
+class JournalOutput(Protocol):
     """A file that is appended to; not thread-safe.
 
     Every method but `close` raises OSError: a part of the data may be written.
@@ -28,12 +28,11 @@ class Output(Protocol):
         """Close the file as it is; raises nothing. A second call does nothing."""
 
 
-class Disk(Protocol):
+class JournalDisk(Protocol):
     """The folder of one journal. Names are relative to it, separated by `/`, such as `current/VERSION`.
 
-    Every method raises OSError. Changes are durable on return, except those of `create`, `overwrite` and `Output`.
-    Changes
-    are atomic, except those of `remove_tree` and `overwrite`.
+    Every method raises OSError. Changes are durable on return, except those of `create`, `overwrite` and
+    `JournalOutput`. Changes are atomic, except those of `remove_tree` and `overwrite`.
 
     Attributes:
         location: the folder, for logs and errors.
@@ -77,7 +76,7 @@ class Disk(Protocol):
     def overwrite(self, name: str, data: bytes) -> None:
         """Write `data` at the start of a file that stays open, without sync."""
 
-    def create(self, name: str) -> Output:
+    def create(self, name: str) -> JournalOutput:
         """Create an empty file, which replaces an existing one."""
 
     def sync(self, name: str) -> None:

@@ -11,7 +11,7 @@ from struct import Struct
 
 from hadoop_rpc.errors import EditsCacheMissError
 from hadoop_rpc.qjournal_values import JournaledEdits
-from journal.segment_frames import has_frames, hop
+from journal.segment_frames import has_frames, iter_frames
 
 _LOG = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ _SIZE_KEYS = "dfs.journalnode.edit-cache-size.bytes or .fraction"
 
 
 @dataclass(slots=True)
-class _Content:
+class _CachedBatches:
     """Consecutive batches without a gap, encoded in one layout."""
 
     layout_version: int
@@ -56,7 +56,7 @@ class EditsCache:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._lock = threading.Lock()
-        self._content: _Content | None = None
+        self._content: _CachedBatches | None = None
 
     def clear(self) -> None:
         """Remove everything, because the content on disk was replaced."""
@@ -73,7 +73,7 @@ class EditsCache:
                 return
             content = self._content
             if content is None or content.layout_version != layout_version or content.last + 1 != first:
-                content = self._content = _Content(layout_version, first)
+                content = self._content = _CachedBatches(layout_version, first)
             content.add(records, first, last, self._capacity)
 
     def retrieve(self, since: int, max_transactions: int) -> JournaledEdits:
@@ -109,10 +109,10 @@ def _cut(firsts: list[int], batches: list[bytes], first: int, last: int) -> Iter
 
 def _position(batch: bytes, txid: int) -> int:
     """Return the start of transaction `txid`, or the end of the batch if all its transactions are older."""
-    return next((frame.start for frame in hop(batch, 0, len(batch)) if frame.txid >= txid), len(batch))
+    return next((frame.start for frame in iter_frames(batch, 0, len(batch)) if frame.txid >= txid), len(batch))
 
 
-def _miss(content: _Content, since: int, capacity: int) -> EditsCacheMissError:
+def _miss(content: _CachedBatches, since: int, capacity: int) -> EditsCacheMissError:
     oldest = content.first
     if since < content.initial:
         problem = f"the cache began at txid {content.initial}, {since} was requested"

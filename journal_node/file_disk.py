@@ -23,14 +23,14 @@ from hadoop_common.regular_file import open_regular, read_regular
 from hadoop_common.storage_lock import StorageLock
 from journal.primitives import Buffer
 from journal.segment_file import map_file
-from journal_node.disk import Disk
+from journal_node.disk import JournalDisk
 
 DEFAULT_PERMISSION = 0o700  # dfs.journalnode.edits.dir.perm
 # epochs, VERSION and records of accepted recoveries
 _MAX_BYTES = 64 * 1024
 
 
-def below(root: Path, *, permission: int = DEFAULT_PERMISSION) -> Callable[[str], Disk]:
+def below(root: Path, *, permission: int = DEFAULT_PERMISSION) -> Callable[[str], JournalDisk]:
     """Return folders of journals by id, each below `root` as in Hadoop.
 
     Args:
@@ -40,7 +40,7 @@ def below(root: Path, *, permission: int = DEFAULT_PERMISSION) -> Callable[[str]
 
 
 class FileDisk:
-    """`Disk` on `root`, which need not exist yet. Symbolic links are not followed, because segments are served.
+    """`JournalDisk` on `root`, which need not exist yet. Symbolic links are not followed, because segments are served.
 
     Segments fetched from a peer are written in parallel to the writer's calls. So the file that stays open has a lock:
     otherwise a number could be written to a closed descriptor that another file has got.

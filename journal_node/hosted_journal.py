@@ -18,12 +18,12 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import IllegalStateError, JavaIOError, JournalNotFormattedError
 from hadoop_rpc.qjournal_values import RequestInfo
 from journal_node.counters import JournalCounters, SyncTimes
-from journal_node.disk import Disk, Output
+from journal_node.disk import JournalDisk, JournalOutput
 from journal_node.edits_cache import EditsCache
 from journal_node.rules import (
-    Admission,
     Epochs,
-    OpenSegment,
+    HostedSegment,
+    WriterAdmission,
     admit,
     admit_write,
     check_batch,
@@ -61,7 +61,7 @@ class HostedJournal:
     def __init__(
         self,
         journal_id: str,
-        disk: Disk,
+        disk: JournalDisk,
         *,
         cache: EditsCache | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -79,8 +79,8 @@ class HostedJournal:
         self._closed = False
         self._clock = clock
         self._wall_clock = wall_clock
-        self._open: OpenSegment | None = None
-        self._output: Output | None = None
+        self._open: HostedSegment | None = None
+        self._output: JournalOutput | None = None
 
     def open(self) -> None:
         """Read the folder."""
@@ -117,7 +117,7 @@ class HostedJournal:
             raise JavaIOError(f"journal {self.journal_id} is closed")
 
     @property
-    def open_segment(self) -> OpenSegment | None:
+    def open_segment(self) -> HostedSegment | None:
         """The segment that is being written."""
         return self._open
 
@@ -163,7 +163,7 @@ class HostedJournal:
         if self.cache is not None:
             self.cache.clear()
 
-    def admit(self, admission: Admission) -> None:
+    def admit(self, admission: WriterAdmission) -> None:
         """Clear the cache: another writer has begun, or a copy was replaced, so a majority may differ from it."""
         now, epochs = self.epochs, admission.epochs
         if epochs.promised != now.promised:
@@ -190,7 +190,7 @@ class HostedJournal:
         with self.lock:
             check_namespace(self.require_formatted(), namespace, self.storage.location)
             self.check_vote()
-            self.admit(Admission(promise(self.epochs, epoch)))
+            self.admit(WriterAdmission(promise(self.epochs, epoch)))
             self.abort()
             return self._find_latest()
 
@@ -208,7 +208,7 @@ class HostedJournal:
                 self.forget_cached()
             self.storage.segments.forget_accepted(txid)
             self._output = self.storage.segments.start(txid, layout_version)
-            self._open = OpenSegment(txid, txid, layout_version, self._output.written)
+            self._open = HostedSegment(txid, txid, layout_version, self._output.written)
             if self.storage.self_formatted:
                 self.storage.forget_self_formatted()
 

@@ -9,7 +9,7 @@ import threading
 from typing import Any, Final
 
 from hadoop_common.process_memory import resident_memory
-from journal_node.journal_facts import JournalFacts, JournalNodeFacts, RpcFacts
+from journal_node.journal_facts import HostedJournalFacts, JournalNodeFacts, RpcFacts
 from servlets.jmx import Bean
 
 _SERVICE: Final = "Hadoop:service=JournalNode"
@@ -85,7 +85,7 @@ def _info(facts: JournalNodeFacts) -> Bean:
     )
 
 
-def _journal(facts: JournalFacts) -> Bean:
+def _journal(facts: HostedJournalFacts) -> Bean:
     counters = facts.counters
     attributes: dict[str, Any] = {
         "tag.JournalId": facts.journal_id,

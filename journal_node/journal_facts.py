@@ -14,7 +14,7 @@ from journal_node.hosted_journal import HostedJournal
 
 
 @dataclass(frozen=True, slots=True)
-class JournalFacts:
+class HostedJournalFacts:
     """A journal at one moment.
 
     `info` is None while it is not formatted, `open_first` while no segment is open; `syncs` are by the window in
@@ -55,16 +55,16 @@ class JournalNodeFacts:
     address: str
     version: str
     started_at: float
-    journals: tuple[JournalFacts, ...]
+    journals: tuple[HostedJournalFacts, ...]
     refused: Mapping[str, int] = field(default_factory=dict)
     failing: Mapping[str, str] = field(default_factory=dict)
     rpc: RpcFacts | None = None
 
 
-def journal_facts(journal: HostedJournal) -> JournalFacts:
+def journal_facts(journal: HostedJournal) -> HostedJournalFacts:
     """Return the current state of a journal, without waiting for its writer."""
     epochs, opened = journal.epochs, journal.open_segment
-    return JournalFacts(
+    return HostedJournalFacts(
         journal_id=journal.journal_id,
         location=journal.storage.location,
         info=journal.storage.info,
@@ -91,7 +91,7 @@ def node_status(facts: JournalNodeFacts) -> Mapping[str, Any]:
     }
 
 
-def _journal_status(journal: JournalFacts) -> dict[str, Any]:
+def _journal_status(journal: HostedJournalFacts) -> dict[str, Any]:
     counters = journal.counters
     return {
         "directory": journal.location,

@@ -9,12 +9,12 @@ from flask import Blueprint
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from journal_node.journal_facts import JournalFacts, JournalNodeFacts
+from journal_node.journal_facts import HostedJournalFacts, JournalNodeFacts
 from servlets.metrics import collector_blueprint, login_families, refused_family, tls_families
 
 _PREFIX = "hdfs_journalnode"
 
-_GAUGES: tuple[tuple[str, str, Callable[[JournalFacts], float | None]], ...] = (
+_GAUGES: tuple[tuple[str, str, Callable[[HostedJournalFacts], float | None]], ...] = (
     ("journal_formatted", "1 for a journal that is formatted.", lambda each: float(each.info is not None)),
     ("promised_epoch", "Newest epoch promised to a writer.", lambda each: each.promised_epoch),
     ("writer_epoch", "Epoch of the writer that began the last segment.", lambda each: each.writer_epoch),
@@ -28,7 +28,7 @@ _GAUGES: tuple[tuple[str, str, Callable[[JournalFacts], float | None]], ...] = (
         lambda each: each.counters.last_journal_ms / 1000 or None,
     ),
 )
-_COUNTERS: tuple[tuple[str, str, Callable[[JournalFacts], float]], ...] = (
+_COUNTERS: tuple[tuple[str, str, Callable[[HostedJournalFacts], float]], ...] = (
     ("batches", "Batches written.", lambda each: each.counters.batches_written),
     ("lagging_batches", "Batches written without a sync.", lambda each: each.counters.batches_written_while_lagging),
     ("transactions", "Transactions written.", lambda each: each.counters.transactions_written),
@@ -95,7 +95,7 @@ def _family(
     kind: type[GaugeMetricFamily] | type[CounterMetricFamily],
     name: str,
     documentation: str,
-    value: Callable[[JournalFacts], float | None],
+    value: Callable[[HostedJournalFacts], float | None],
     now: JournalNodeFacts,
 ) -> Metric:
     family = kind(f"{_PREFIX}_{name}", documentation, labels=("journal",))

@@ -22,12 +22,12 @@ from hadoop_rpc.qjournal_values import (
     SegmentState,
 )
 from journal_node import reading, recovery, upkeep
-from journal_node.disk import Disk
+from journal_node.disk import JournalDisk
 from journal_node.edits_cache import EditsCache
 from journal_node.fetch import HttpFetch
 from journal_node.hosted_journal import HostedJournal
 from journal_node.local_host import is_this_machine
-from journal_node.reading import SegmentFile
+from journal_node.reading import SegmentContent
 from journal_node.recovery import SegmentFetch
 from journal_node.rules import check_journal_id
 
@@ -35,7 +35,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Slot:
+class _JournalSlot:
     """Place of a journal, filled by the first call that can open it."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -72,7 +72,7 @@ class JournalNode:
 
     def __init__(
         self,
-        disks: Callable[[str], Disk],
+        disks: Callable[[str], JournalDisk],
         *,
         fetch: SegmentFetch | None = None,
         is_here: Callable[[str], bool] = is_this_machine,
@@ -89,7 +89,7 @@ class JournalNode:
         self._most = most
         self._format_not_empty = format_not_empty
         self._lock = threading.Lock()
-        self._slots: dict[str, _Slot] = {}
+        self._slots: dict[str, _JournalSlot] = {}
         self._closed = False
         self._http_port = 0
         self._from_url: str | None = None
@@ -134,13 +134,13 @@ class JournalNode:
             return self._opened(journal_id, slot)
 
     @contextmanager
-    def _called(self, journal_id: str) -> Iterator[_Slot]:
+    def _called(self, journal_id: str) -> Iterator[_JournalSlot]:
         """Yield the slot of a journal for one call; removes it afterwards if it is empty."""
         check_journal_id(journal_id)
         with self._lock:
             self._refuse_when_closed()
             self._refuse_unknown(journal_id)
-            slot = self._slots.setdefault(journal_id, _Slot())
+            slot = self._slots.setdefault(journal_id, _JournalSlot())
             slot.calls += 1
         try:
             yield slot
@@ -152,7 +152,7 @@ class JournalNode:
                     if slot.journal is not None:
                         slot.journal.close()
 
-    def _opened(self, journal_id: str, slot: _Slot) -> HostedJournal:
+    def _opened(self, journal_id: str, slot: _JournalSlot) -> HostedJournal:
         with slot.lock, _refusals(journal_id):
             if slot.journal is None:
                 self._refuse_when_closed()
@@ -264,7 +264,7 @@ class JournalNode:
         with self._working(journal_id) as journal:
             return reading.journaled_edits(journal, since, max_transactions)
 
-    def find_segment(self, journal_id: str, first: int, *, in_progress_ok: bool) -> SegmentFile | None:
+    def find_segment(self, journal_id: str, first: int, *, in_progress_ok: bool) -> SegmentContent | None:
         """Return the segment that begins with `first` for sending; the caller closes its content."""
         with self._working(journal_id) as journal:
             return reading.find_segment(journal, first, in_progress_ok=in_progress_ok)

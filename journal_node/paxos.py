@@ -27,14 +27,14 @@ from journal_node.rules import Epochs, check_range
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedRecovery:
     """An accepted recovery with its epoch (PersistedRecoveryPaxosData)."""
 
     segment: SegmentState
     epoch: int
 
 
-class Download(Enum):
+class DownloadReason(Enum):
     """Purpose of a copy from another node, before a recovery is accepted."""
 
     NOTHING = "the own copy is the chosen one"
@@ -42,7 +42,7 @@ class Download(Enum):
     REPLACEMENT = "the own copy is missing or has another length"
 
 
-def encode_accepted(accepted: Accepted) -> bytes:
+def encode_accepted(accepted: AcceptedRecovery) -> bytes:
     """Return the content of `paxos/FIRST`: the delimited message, and the same as text for human readers."""
     message = pb.PersistedRecoveryPaxosData(
         segmentState=segment_message(accepted.segment), acceptedInEpoch=unsigned(accepted.epoch, 64)
@@ -50,7 +50,7 @@ def encode_accepted(accepted: Accepted) -> bytes:
     return delimited(message) + b"\n" + text_format.MessageToBytes(message) + b"\n"
 
 
-def decode_accepted(data: bytes, first_txid: int) -> Accepted:
+def decode_accepted(data: bytes, first_txid: int) -> AcceptedRecovery:
     """Parse `paxos/FIRST` of the segment that begins with `first_txid`.
 
     Raises:
@@ -60,14 +60,14 @@ def decode_accepted(data: bytes, first_txid: int) -> Accepted:
         message = DelimitedReader(data).read(pb.PersistedRecoveryPaxosData)
     except RpcProtocolError as fault:
         raise IllegalStateError(f"the record of the recovery of segment {first_txid} is damaged: {fault}") from fault
-    accepted = Accepted(segment_of(message.segmentState), signed(message.acceptedInEpoch, 64))
+    accepted = AcceptedRecovery(segment_of(message.segmentState), signed(message.acceptedInEpoch, 64))
     if accepted.segment.first != first_txid:
         problem = f"the record of the recovery of segment {first_txid} is of segment {accepted.segment.first}"
         raise IllegalStateError(problem)
     return accepted
 
 
-def prepared(segment: SegmentState | None, accepted: Accepted | None, epochs: Epochs) -> PreparedRecovery:
+def prepared(segment: SegmentState | None, accepted: AcceptedRecovery | None, epochs: Epochs) -> PreparedRecovery:
     """Return the report for a recovery; `segment` is the own copy (Journal.prepareRecovery).
 
     Raises:
@@ -90,8 +90,8 @@ def prepared(segment: SegmentState | None, accepted: Accepted | None, epochs: Ep
 
 
 def wants_download(
-    wanted: SegmentState, own: SegmentState | None, before: Accepted | None, epoch: int, committed: int
-) -> Download:
+    wanted: SegmentState, own: SegmentState | None, before: AcceptedRecovery | None, epoch: int, committed: int
+) -> DownloadReason:
     """Return whether a copy has to be fetched before `wanted` can be accepted in `epoch` (Journal.acceptRecovery).
 
     Stricter than Hadoop, which never compares: a writer's transactions that reached only this node can have the same
@@ -112,15 +112,15 @@ def wants_download(
         problem = f"segment {wanted.first} was accepted in epoch {before.epoch}, after epoch {epoch}"
         raise AssertionRemoteError(problem)
     if own is None:
-        return Download.REPLACEMENT
+        return DownloadReason.REPLACEMENT
     if own.last == wanted.last:
         # START_LOG_SEGMENT alone is the same in every attempt, and an epoch has one writer, which chooses once.
-        known = not own.in_progress or own.last == own.first or before == Accepted(wanted, epoch)
-        return Download.NOTHING if known else Download.COMPARISON
+        known = not own.in_progress or own.last == own.first or before == AcceptedRecovery(wanted, epoch)
+        return DownloadReason.NOTHING if known else DownloadReason.COMPARISON
     if own.first <= committed <= own.last and not wanted.first <= committed <= wanted.last:
         problem = f"segment {own.first} up to txid {own.last} cannot be replaced by one up to txid {wanted.last}"
         raise AssertionRemoteError(f"{problem}: the committed txid {committed} would be lost")
     if not own.in_progress:
         problem = f"segment {own.first} is finalized up to txid {own.last}, it cannot become one up to {wanted.last}"
         raise AssertionRemoteError(problem)
-    return Download.REPLACEMENT
+    return DownloadReason.REPLACEMENT

@@ -21,7 +21,7 @@ DEFAULT_TIMEOUT = 60.0
 T = TypeVar("T")
 
 
-class Peer(Protocol):
+class PeerNode(Protocol):
     """Another node; every method raises RpcError if it does not answer, or refuses."""
 
     @property
@@ -45,7 +45,7 @@ class Peer(Protocol):
 
 
 class RpcPeer:
-    """`Peer` over RPC, with a connection per call, because calls are minutes apart.
+    """`PeerNode` over RPC, with a connection per call, because calls are minutes apart.
 
     Args:
         user: the user in the calls.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from journal_node.config import JournalNodeConfig
-from journal_node.disk import Disk
+from journal_node.disk import JournalDisk
 from journal_node.file_disk import FileDisk
 
 # Any caller may name any journal.
@@ -26,7 +26,7 @@ class JournalPlaces:
             if self._nameservices.get(journal_id) is None and len(self._nameservices) < _MAX_REPORTED:
                 self._nameservices[journal_id] = nameservice
 
-    def __call__(self, journal_id: str) -> Disk:
+    def __call__(self, journal_id: str) -> JournalDisk:
         with self._lock:
             nameservice = self._nameservices.get(journal_id)
         root = self._config.directory_of(nameservice)

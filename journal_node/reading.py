@@ -13,7 +13,7 @@ from journal_node.hosted_journal import HostedJournal
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentFile:
+class SegmentContent:
     """A segment to send: its file name, the number of bytes, and their source."""
 
     name: str
@@ -81,7 +81,7 @@ def journaled_edits(journal: HostedJournal, since: int, max_transactions: int) -
     return edits
 
 
-def find_segment(journal: HostedJournal, first: int, *, in_progress_ok: bool) -> SegmentFile | None:
+def find_segment(journal: HostedJournal, first: int, *, in_progress_ok: bool) -> SegmentContent | None:
     """Return the segment that begins with `first`; of the open one, its whole batches."""
     journal.require_formatted()
     opened = journal.open_segment
@@ -93,4 +93,4 @@ def find_segment(journal: HostedJournal, first: int, *, in_progress_ok: bool) ->
     content.seek(0)
     if segment.in_progress and opened is not None and opened.first == first:
         size = opened.size
-    return SegmentFile(segment.name.rpartition("/")[2], size, content)
+    return SegmentContent(segment.name.rpartition("/")[2], size, content)

@@ -12,7 +12,7 @@ from hadoop_rpc.qjournal_values import PreparedRecovery, RequestInfo, SegmentSta
 from journal.primitives import Buffer
 from journal_node import names
 from journal_node.hosted_journal import HostedJournal
-from journal_node.paxos import Accepted, Download, prepared, wants_download
+from journal_node.paxos import AcceptedRecovery, DownloadReason, prepared, wants_download
 from journal_node.rules import check_end, check_range, may_finalize
 from journal_node.segment_scan import scan_end
 
@@ -71,17 +71,17 @@ def accept_recovery(
         before = _accepted(journal, first)
         own = _own_copy(journal, first)
         download = wants_download(wanted, own, before, request.epoch, journal.epochs.committed)
-        if download is Download.COMPARISON and is_own(from_url):
-            download = Download.NOTHING
+        if download is DownloadReason.COMPARISON and is_own(from_url):
+            download = DownloadReason.NOTHING
         replaces = False
-        if download is not Download.NOTHING:
+        if download is not DownloadReason.NOTHING:
             _LOG.info("%s: segment %s is fetched from %s, own copy: %s", journal.journal_id, wanted, from_url, own)
             chunks = fetch(from_url, journal.require_formatted())
             segments.receive(names.download(first, request.epoch), chunks, checked_end(first, wanted.last))
-            replaces = download is Download.REPLACEMENT or not _is_needless(journal, wanted, request.epoch)
+            replaces = download is DownloadReason.REPLACEMENT or not _is_needless(journal, wanted, request.epoch)
         if not replaces:
             segments.sync(first)
-        segments.save_accepted(Accepted(wanted, request.epoch))
+        segments.save_accepted(AcceptedRecovery(wanted, request.epoch))
         if replaces:
             segments.put_in_place(first, request.epoch)
             _follow(journal, own, wanted)
@@ -125,7 +125,7 @@ def checked_end(first: int, last: int) -> Callable[[Buffer], None]:
     return check
 
 
-def _accepted(journal: HostedJournal, first: int) -> Accepted | None:
+def _accepted(journal: HostedJournal, first: int) -> AcceptedRecovery | None:
     """Return the acceptance for a segment, after completing an interrupted replacement."""
     segments = journal.storage.segments
     accepted = segments.accepted(first)

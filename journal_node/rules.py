@@ -50,7 +50,7 @@ class Epochs:
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class WriterAdmission:
     """The state after a call, with the refusal of that call if it is refused."""
 
     epochs: Epochs
@@ -58,7 +58,7 @@ class Admission:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenSegment:
+class HostedSegment:
     """The segment being written: `next_txid` must come next; `size` bytes contain all earlier transactions."""
 
     first: int
@@ -68,7 +68,7 @@ class OpenSegment:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchVerdict:
+class BatchDecision:
     """The decision about a batch: its refusal, or None; `abort` closes the open segment."""
 
     refusal: JournalOutOfSyncError | None = None
@@ -104,31 +104,31 @@ def promise(now: Epochs, epoch: int) -> Epochs:
     return replace(now, promised=epoch, serial=_NO_SERIAL)
 
 
-def admit(now: Epochs, request: RequestInfo) -> Admission:
+def admit(now: Epochs, request: RequestInfo) -> WriterAdmission:
     """Decide about a writer's call (Journal.checkRequest)."""
     if request.epoch < now.promised:
         problem = f"the IPC's epoch {request.epoch} is less than the last promised epoch {now.promised}"
-        return Admission(now, JavaIOError(problem))
+        return WriterAdmission(now, JavaIOError(problem))
     if request.epoch > now.promised:
         now = promise(now, request.epoch)
     if request.serial <= now.serial:
         problem = f"the IPC's serial {request.serial} is not above {now.serial}, the highest one seen"
-        return Admission(now, JournalOutOfSyncError(problem))
+        return WriterAdmission(now, JournalOutOfSyncError(problem))
     now = replace(now, serial=request.serial)
     if request.committed_txid is None:
-        return Admission(now)
+        return WriterAdmission(now)
     if request.committed_txid < now.committed:
         problem = f"the committed txid cannot go back from {now.committed} to {request.committed_txid}"
-        return Admission(now, IllegalArgumentRemoteError(problem))
-    return Admission(replace(now, committed=request.committed_txid))
+        return WriterAdmission(now, IllegalArgumentRemoteError(problem))
+    return WriterAdmission(replace(now, committed=request.committed_txid))
 
 
-def admit_write(now: Epochs, request: RequestInfo) -> Admission:
+def admit_write(now: Epochs, request: RequestInfo) -> WriterAdmission:
     """Decide about transactions, which only the writer that began the segment may send (Journal.checkWriteRequest)."""
     admission = admit(now, request)
     if admission.refusal is None and request.epoch != now.writer:
         problem = f"the IPC's epoch {request.epoch} is not the current writer epoch {now.writer}"
-        return Admission(admission.epochs, JavaIOError(problem))
+        return WriterAdmission(admission.epochs, JavaIOError(problem))
     return admission
 
 
@@ -138,18 +138,18 @@ def check_size(count: int, size: int) -> None:
         raise IllegalArgumentRemoteError(f"{size} bytes are too few for {count} transactions")
 
 
-def check_batch(segment: OpenSegment | None, segment_txid: int, first_txid: int) -> BatchVerdict:
+def check_batch(segment: HostedSegment | None, segment_txid: int, first_txid: int) -> BatchDecision:
     """Decide whether transactions from `first_txid` on continue the open segment (Journal.journal)."""
     if segment is None:
-        return BatchVerdict(JournalOutOfSyncError(f"txid {first_txid} cannot be written: no segment is open"))
+        return BatchDecision(JournalOutOfSyncError(f"txid {first_txid} cannot be written: no segment is open"))
     if segment.first != segment_txid:
         # The end of one segment and the start of the next may both have been lost.
         problem = f"the writer is in segment {segment_txid}, but segment {segment.first} is open here"
-        return BatchVerdict(JournalOutOfSyncError(problem), abort=True)
+        return BatchDecision(JournalOutOfSyncError(problem), abort=True)
     if segment.next_txid != first_txid:
         problem = f"txid {first_txid} cannot be written: {segment.next_txid} has to come next"
-        return BatchVerdict(JournalOutOfSyncError(problem))
-    return BatchVerdict()
+        return BatchDecision(JournalOutOfSyncError(problem))
+    return BatchDecision()
 
 
 def check_start(txid: int, layout_version: int) -> None:

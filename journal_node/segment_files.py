@@ -14,8 +14,8 @@ from hadoop_rpc.errors import IllegalStateError
 from journal.primitives import Buffer
 from journal.quorum.agreement import same_transactions
 from journal_node import names
-from journal_node.disk import Disk, Output
-from journal_node.paxos import Accepted, decode_accepted, encode_accepted
+from journal_node.disk import JournalDisk, JournalOutput
+from journal_node.paxos import AcceptedRecovery, decode_accepted, encode_accepted
 from journal_node.segment_scan import SegmentEnd, scan_end
 
 _LOG = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class SegmentFiles:
         naming: lock held while names change or are listed.
     """
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: JournalDisk) -> None:
         self._disk = disk
         self.naming = threading.Lock()
 
@@ -93,7 +93,7 @@ class SegmentFiles:
         with self._disk.content(segment.name) as content:
             return scan_end(content, segment.first)
 
-    def start(self, first: int, layout_version: int) -> Output:
+    def start(self, first: int, layout_version: int) -> JournalOutput:
         """Create `edits_inprogress_FIRST` with only a header, durable; replaces an existing one."""
         name = names.in_progress(first)
         output = self._disk.create(name + _TEMPORARY)
@@ -152,12 +152,12 @@ class SegmentFiles:
         with self.naming:
             self._disk.rename(source, target)
 
-    def accepted(self, first: int) -> Accepted | None:
+    def accepted(self, first: int) -> AcceptedRecovery | None:
         """Return the accepted recovery of the segment that begins with `first`."""
         name = names.paxos(first)
         return decode_accepted(self._disk.read(name), first) if self._disk.exists(name) else None
 
-    def save_accepted(self, accepted: Accepted) -> None:
+    def save_accepted(self, accepted: AcceptedRecovery) -> None:
         self._disk.make_directory(names.PAXOS)
         self._disk.write(names.paxos(accepted.segment.first), encode_accepted(accepted))
 

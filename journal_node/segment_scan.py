@@ -10,7 +10,7 @@ from typing import NamedTuple
 from journal.errors import CorruptOpError, UnsupportedLayoutError
 from journal.primitives import Buffer
 from journal.segment import HEADER_SIZE, scan_segment
-from journal.segment_frames import check_frame, has_frames, hop
+from journal.segment_frames import check_frame, has_frames, iter_frames
 
 _HEADER = Struct(">ii")
 _TXID = Struct(">q")
@@ -44,7 +44,7 @@ def scan_end(buffer: Buffer, first_txid: int) -> SegmentEnd:
 def _scan_frames(buffer: Buffer, first_txid: int) -> SegmentEnd:
     expected, position = first_txid, HEADER_SIZE
     try:
-        for frame in hop(buffer, HEADER_SIZE, len(buffer)):
+        for frame in iter_frames(buffer, HEADER_SIZE, len(buffer)):
             if frame.txid != expected:
                 raise CorruptOpError(f"txid {frame.txid} instead of {expected}", offset=frame.start)
             check_frame(buffer, frame)
@@ -75,7 +75,7 @@ def _frame_follows(buffer: Buffer, position: int, min_txid: int) -> bool:
 
 def _is_frame(buffer: Buffer, start: int) -> bool:
     try:
-        for frame in hop(buffer, start, start + 1):
+        for frame in iter_frames(buffer, start, start + 1):
             check_frame(buffer, frame)
             return True
     except CorruptOpError:

@@ -18,9 +18,9 @@ from hadoop_rpc.errors import (
     RpcError,
 )
 from journal.errors import JournalError
-from journal_node.disk import Disk
+from journal_node.disk import JournalDisk
 from journal_node.hosted_journal import HostedJournal
-from journal_node.peers import Peer
+from journal_node.peers import PeerNode
 from journal_node.rules import Epochs
 from journal_node.storage import JournalStorage
 from journal_node.upkeep import self_format
@@ -48,7 +48,7 @@ def needed_answers(nodes: int) -> int:
     return nodes - (nodes // 2 + 1) + 1
 
 
-def format_from_peers(journal: HostedJournal, peers: Sequence[Peer], namespace: StorageInfo | None = None) -> None:
+def format_from_peers(journal: HostedJournal, peers: Sequence[PeerNode], namespace: StorageInfo | None = None) -> None:
     """Format the unformatted `journal` as its peers, with the newest of their promises.
 
     Until a segment begins, the node reports no segments to writers, because it may have had more before it was wiped.
@@ -64,7 +64,7 @@ def format_from_peers(journal: HostedJournal, peers: Sequence[Peer], namespace: 
 
 
 def replace_from_peers(
-    journal_id: str, disk: Disk, peers: Sequence[Peer], namespace: StorageInfo | None = None
+    journal_id: str, disk: JournalDisk, peers: Sequence[PeerNode], namespace: StorageInfo | None = None
 ) -> str | None:
     """Format a damaged journal from its peers; returns the new place of its files, or None if it is not damaged.
 
@@ -93,7 +93,9 @@ def replace_from_peers(
         storage.close()
 
 
-def _as_peers_have_it(journal_id: str, peers: Sequence[Peer], namespace: StorageInfo | None) -> tuple[StorageInfo, int]:
+def _as_peers_have_it(
+    journal_id: str, peers: Sequence[PeerNode], namespace: StorageInfo | None
+) -> tuple[StorageInfo, int]:
     """Return the namespace of a journal, and the newest epoch that a peer promised."""
     promises = _promises(journal_id, peers)
     if namespace is None:
@@ -103,7 +105,7 @@ def _as_peers_have_it(journal_id: str, peers: Sequence[Peer], namespace: Storage
     return namespace, promised
 
 
-def _promises(journal_id: str, peers: Sequence[Peer]) -> dict[str, int | None]:
+def _promises(journal_id: str, peers: Sequence[PeerNode]) -> dict[str, int | None]:
     """Return the newest promise of each peer that answers, None if it has no such journal."""
     found: dict[str, int | None] = {}
     missing: list[str] = []
@@ -133,7 +135,7 @@ def _promises(journal_id: str, peers: Sequence[Peer]) -> dict[str, int | None]:
     return found
 
 
-def _namespace(journal_id: str, peers: Sequence[Peer]) -> StorageInfo:
+def _namespace(journal_id: str, peers: Sequence[PeerNode]) -> StorageInfo:
     reported: dict[str, StorageInfo] = {}
     faults: list[RpcError] = []
     for peer in peers:

@@ -74,7 +74,7 @@ class JournalNodeServer:
             fetch=self._fetch,
             cache_bytes=config.cache_bytes,
             known=self._found_journals() | {each.journal_id for each in config.journals},
-            most=config.most_others,
+            most=config.max_others,
             format_not_empty=config.format_not_empty,
         )
         heard = self._places.heard

@@ -13,7 +13,7 @@ from hadoop_common.storage_info import JOURNAL_NODE, StorageInfo, format_version
 from hadoop_rpc.errors import InconsistentStorageError, JavaIOError, RemoteError
 from hadoop_rpc.qjournal_values import INVALID_TXID
 from journal_node import names, upgrades
-from journal_node.disk import Disk
+from journal_node.disk import JournalDisk
 from journal_node.rules import Epochs
 from journal_node.segment_files import SegmentFiles
 
@@ -33,7 +33,7 @@ class JournalStorage:
         segments: its segments.
     """
 
-    def __init__(self, disk: Disk, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(self, disk: JournalDisk, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self.disk = disk
         self._now = now
         self.segments = SegmentFiles(disk)

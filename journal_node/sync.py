@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
 from journal_node.node import JournalNode
-from journal_node.peers import Peer
+from journal_node.peers import PeerNode
 from journal_node.recovery import SegmentFetch
 from journal_node.self_format import format_from_peers
 from journal_node.syncer import JournalSyncer
@@ -28,7 +28,7 @@ class SyncThread:
         self,
         node: JournalNode,
         journal_id: str,
-        peers: Sequence[Peer],
+        peers: Sequence[PeerNode],
         fetch: SegmentFetch,
         *,
         interval: float,

@@ -27,7 +27,7 @@ from hadoop_rpc.namenode_values import RemoteEditLog
 from hadoop_rpc.qjournal_values import NodeManifest
 from journal_node import names
 from journal_node.hosted_journal import HostedJournal
-from journal_node.peers import Peer
+from journal_node.peers import PeerNode
 from journal_node.recovery import SegmentFetch, checked_end
 from journal_node.segment_files import StoredSegment
 from journal_node.upkeep import move_in_fetched
@@ -38,7 +38,7 @@ _LOG = logging.getLogger(__name__)
 class JournalSyncer:
     """Sync of `journal` with one of `peers` at a time, in turn; for one thread."""
 
-    def __init__(self, journal: HostedJournal, peers: Sequence[Peer], fetch: SegmentFetch) -> None:
+    def __init__(self, journal: HostedJournal, peers: Sequence[PeerNode], fetch: SegmentFetch) -> None:
         self._journal = journal
         self._peers = peers
         self._fetch = fetch
@@ -85,7 +85,7 @@ class JournalSyncer:
             open_first=None if opened is None else opened.first,
         )
 
-    def _take(self, peer: Peer, manifest: NodeManifest, log: RemoteEditLog) -> bool:
+    def _take(self, peer: PeerNode, manifest: NodeManifest, log: RemoteEditLog) -> bool:
         journal = self._journal
         namespace = journal.require_formatted()
         target = names.synced(log.first, log.last)

@@ -20,7 +20,7 @@ from typing import Final
 
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import IllegalStateError, InconsistentStorageError, JavaIOError
-from journal_node.disk import Disk
+from journal_node.disk import JournalDisk
 from journal_node.names import CURRENT, PAXOS, VERSION_FILE
 
 _LOG = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ _REMOVED_TMP: Final = "removed.tmp"
 _FINALIZED_TMP: Final = "finalized.tmp"
 
 
-def recover(disk: Disk) -> None:
+def recover(disk: JournalDisk) -> None:
     """Complete or undo an interrupted step (Storage.StorageDirectory.doRecover).
 
     Raises:
@@ -62,12 +62,12 @@ def recover(disk: Disk) -> None:
         _undo_or_drop(disk, found, keep=True)
 
 
-def is_unfinished(disk: Disk) -> bool:
+def is_unfinished(disk: JournalDisk) -> bool:
     """Whether an upgrade, a rollback or a finalization is running, or was interrupted."""
     return bool(_leftovers(disk))
 
 
-def pre_upgrade(disk: Disk) -> None:
+def pre_upgrade(disk: JournalDisk) -> None:
     """Rename `current` to `previous.tmp`, and begin a new one with the same segments."""
     for name in (PREVIOUS, PREVIOUS_TMP):
         _require(not disk.exists(name), f"{name} exists already, finish or undo that upgrade first")
@@ -79,7 +79,7 @@ def pre_upgrade(disk: Disk) -> None:
             disk.link(f"{PREVIOUS_TMP}/{name}", f"{CURRENT}/{name}")
 
 
-def upgrade(disk: Disk, files: dict[str, bytes], version: bytes) -> None:
+def upgrade(disk: JournalDisk, files: dict[str, bytes], version: bytes) -> None:
     """Complete the new `current` with `files` (by name) and VERSION; the old one becomes `previous`."""
     _require(not disk.exists(PREVIOUS), f"{PREVIOUS} exists already")
     _require(disk.exists(PREVIOUS_TMP), f"{PREVIOUS_TMP} does not exist, the upgrade was not prepared")
@@ -90,7 +90,7 @@ def upgrade(disk: Disk, files: dict[str, bytes], version: bytes) -> None:
     disk.rename(PREVIOUS_TMP, PREVIOUS)
 
 
-def finalize(disk: Disk) -> None:
+def finalize(disk: JournalDisk) -> None:
     """Remove `previous`, if it exists."""
     if disk.exists(PREVIOUS):
         _require(disk.exists(CURRENT), f"{CURRENT} does not exist")
@@ -120,7 +120,7 @@ def check_same(own: StorageInfo, other: StorageInfo, location: str) -> None:
             raise InconsistentStorageError(f"the {name} of {location} is {ours}, the caller's is {theirs}")
 
 
-def roll_back(disk: Disk) -> None:
+def roll_back(disk: JournalDisk) -> None:
     """Restore the state before the upgrade."""
     _require(not disk.exists(_REMOVED_TMP), f"{_REMOVED_TMP} exists already, restart this JournalNode to recover")
     _require(disk.exists(CURRENT), f"{CURRENT} does not exist")
@@ -129,7 +129,7 @@ def roll_back(disk: Disk) -> None:
     disk.remove_tree(_REMOVED_TMP)
 
 
-def _undo_or_drop(disk: Disk, found: str, *, keep: bool) -> None:
+def _undo_or_drop(disk: JournalDisk, found: str, *, keep: bool) -> None:
     if keep:
         disk.remove_tree(CURRENT)
         disk.rename(found, CURRENT)
@@ -142,9 +142,9 @@ def _require(condition: bool, problem: str) -> None:
         raise IllegalStateError(problem)
 
 
-def _inconsistent(disk: Disk, problem: str) -> InconsistentStorageError:
+def _inconsistent(disk: JournalDisk, problem: str) -> InconsistentStorageError:
     return InconsistentStorageError(f"{disk.location}: {problem}")
 
 
-def _leftovers(disk: Disk) -> list[str]:
+def _leftovers(disk: JournalDisk) -> list[str]:
     return [name for name in (PREVIOUS_TMP, _REMOVED_TMP, _FINALIZED_TMP) if disk.exists(name)]

@@ -10,7 +10,7 @@ from hadoop_common.storage_lock import StorageLock
 from journal.bookkeeper.open_bookkeeper import BookKeeperOptions
 from journal.file_journal import FileJournal
 from journal.journal import Journal
-from journal.journal_set import JournalSet, Member
+from journal.journal_set import JournalMember, JournalSet
 from journal.open_journal import open_journal
 from journal.quorum.open_quorum import QuorumOptions
 from journal.shared_edits import directory_of
@@ -31,7 +31,7 @@ def open_edit_journals(
     """
     held = list(locks)
     members = [
-        Member(
+        JournalMember(
             _open(config, uri, held, namespace),
             required=uri in (config.shared_edits, *config.required_edits),
             shared=uri == config.shared_edits,

@@ -16,7 +16,7 @@ from journal.errors import TransactionGapError
 from journal.journal import Journal, ReadableSegment
 from journal.open_journal import open_journal
 from journal.quorum.address import SCHEME, QuorumAddress
-from journal.quorum.node_answers import NodeAnswer, QuestionToNodes, ask_nodes
+from journal.quorum.node_answers import NodeAnswer, NodeQuery, ask_nodes
 from journal.quorum.tally import majority
 from site_config.checkpoint_config import CheckpointConfig
 
@@ -53,7 +53,7 @@ def _ranges(folder: Path) -> tuple[TxidRange, ...]:
 
 def _quorum(config: CheckpointConfig, namespace: StorageInfo | None, limit: float) -> JournalFacts:
     address = QuorumAddress.parse(config.shared_edits)
-    question = QuestionToNodes(
+    question = NodeQuery(
         quorum=address,
         user=config.rpc_user,
         timeout=limit / _QUESTIONS,

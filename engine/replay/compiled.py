@@ -51,7 +51,7 @@ from image_format.string_table import MAX_SERIAL, StringKind
 from journal.attribute_kinds import ACL_ENTRIES
 from journal.binary_codec import decode_op
 from journal.ops import AddOp, AllowSnapshotOp, EditOp, MkdirOp, SetOwnerOp
-from journal.primitives import Buffer, Reader, encode_cesu8
+from journal.primitives import Buffer, PrimitiveReader, encode_cesu8
 from journal.segment import SegmentCursor
 
 _ROWS = 1 << 12
@@ -433,7 +433,7 @@ class CompiledReplay:
             try:
                 inherit_default_acl(namespace, directory, row)
                 if place >= 0:
-                    set_acl(namespace, row, ACL_ENTRIES.read(Reader(cursor.buffer, place)))
+                    set_acl(namespace, row, ACL_ENTRIES.read(PrimitiveReader(cursor.buffer, place)))
             except (HdfsError, ValueError, OverflowError) as error:
                 self._fail(cursor, body, error)
 

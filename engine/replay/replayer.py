@@ -25,7 +25,7 @@ from journal.errors import TransactionGapError
 from journal.ops import EditOp
 from journal.primitives import Buffer
 from journal.segment import SegmentCursor
-from journal.segment_file import Transactions
+from journal.segment_file import SegmentTransactions
 
 if TYPE_CHECKING:
     from engine.replay.compiled import CompiledReplay
@@ -51,7 +51,7 @@ def replay(
     """Apply `ops`, which follow the namespace's txid without a gap.
 
     Args:
-        ops: operations, or `Transactions`, whose frequent operations kernels apply.
+        ops: operations, or `SegmentTransactions`, whose frequent operations kernels apply.
         progress: called regularly with the number of applied operations.
         cancelled: called regularly; True stops the replay.
         watch: called before each operation that no kernel applies; always for rare operations. False ends the replay
@@ -66,7 +66,7 @@ def replay(
         CheckpointCancelledError: `cancelled` returned True.
     """
     run = _ReplayRun(namespace, progress, cancelled, watch)
-    if isinstance(ops, Transactions):
+    if isinstance(ops, SegmentTransactions):
         run.segments(ops)
     else:
         run.plainly(ops)
@@ -142,7 +142,7 @@ class _ReplayRun:
         """Apply operations one by one; return False if `watch` ended the replay."""
         return all(self._apply(op) for op in ops)
 
-    def segments(self, ops: Transactions) -> None:
+    def segments(self, ops: SegmentTransactions) -> None:
         """Apply whole segments, with kernels where possible."""
         followed = None
         for cursor in ops.cursors():

@@ -23,8 +23,8 @@ from pathlib import Path
 from hadoop_common.file_faults import told
 from hadoop_common.storage_lock import StorageLock
 from journal.bookie.journal_file import JournalFile
-from journal.bookie.state import BookieState, Place, Record, Reply, with_body
-from journal.bookkeeper.messages import Code, Request, Response
+from journal.bookie.state import BookieRecord, BookieReply, BookieState, RecordPlace, with_body
+from journal.bookkeeper.messages import BookieRequest, BookieResponse, ResultCode
 from journal.errors import JournalStorageError
 
 _LOG = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ _LOG = logging.getLogger(__name__)
 JOURNAL = "bookie.journal"
 _CHECK_SECONDS = 5.0
 
-Answer = Callable[[Response], None]
+Answer = Callable[[BookieResponse], None]
 
 
 class Bookie:
@@ -64,7 +64,7 @@ class Bookie:
         except BaseException:
             self._storage_lock.release()
             raise
-        self._queue: list[tuple[Reply, Answer]] = []
+        self._queue: list[tuple[BookieReply, Answer]] = []
         self._writing = False
         self._stopping = False
         self.writable = self._has_space()
@@ -72,7 +72,7 @@ class Bookie:
         self._thread = threading.Thread(target=self._run, name="bookie-journal", daemon=True)
         self._thread.start()
 
-    def handle(self, request: Request, answer: Answer) -> None:
+    def handle(self, request: BookieRequest, answer: Answer) -> None:
         """Perform `request`; `answer` is called once, at once or by the writer, without the lock."""
         with self._lock:
             if self.failure is not None:
@@ -116,7 +116,7 @@ class Bookie:
                 with self._lock:
                     self._writing = False
 
-    def _commit(self, batch: list[tuple[Reply, Answer]]) -> None:
+    def _commit(self, batch: list[tuple[BookieReply, Answer]]) -> None:
         records = [record for reply, _ in batch for record in reply.records]
         if records:
             before = self._file.end
@@ -133,11 +133,11 @@ class Bookie:
         with self._lock:
             self._check_space()
 
-    def _settle(self, records: list[Record], places: list[Place]) -> None:
+    def _settle(self, records: list[BookieRecord], places: list[RecordPlace]) -> None:
         for record, place in zip(records, places, strict=True):
             self._state.settled(record, place)
 
-    def _undo(self, end: int, batch: list[tuple[Reply, Answer]], fault: OSError) -> None:
+    def _undo(self, end: int, batch: list[tuple[BookieReply, Answer]], fault: OSError) -> None:
         """Drop the failed records, and refuse later requests too, which were based on them."""
         _LOG.error("the journal cannot be written, the bookie is read-only: %s", told(fault))
         self._file.cut(end)
@@ -146,7 +146,7 @@ class Bookie:
             refused, self._queue = [*batch, *self._queue], []
             self._set_writable(writable=False)
         for reply, answer in refused:
-            answer(replace(reply.response, code=Code.IO_ERROR))
+            answer(replace(reply.response, code=ResultCode.IO_ERROR))
 
     def _replayed(self) -> BookieState:
         state = BookieState()
@@ -166,14 +166,14 @@ class Bookie:
             _LOG.warning("the bookie is %s", "writable again" if writable else "read-only: its disk is full")
             self._changed(writable)
 
-    def _response(self, reply: Reply) -> Response:
+    def _response(self, reply: BookieReply) -> BookieResponse:
         if reply.body is None:
             return reply.response
         try:
-            body = self._file.read(reply.body) if isinstance(reply.body, Place) else reply.body
+            body = self._file.read(reply.body) if isinstance(reply.body, RecordPlace) else reply.body
         except OSError as fault:
             _LOG.error("an entry cannot be read: %s", told(fault))
-            return replace(reply.response, code=Code.IO_ERROR)
+            return replace(reply.response, code=ResultCode.IO_ERROR)
         return with_body(reply.response, body)
 
 

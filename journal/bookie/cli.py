@@ -53,7 +53,7 @@ def run(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("kazoo").setLevel(logging.ERROR)
     from journal.bookie.bookie import Bookie, storage_fault
-    from journal.bookie.registration import Registration, check_cookie, format_ledgers
+    from journal.bookie.registration import BookieRegistration, check_cookie, format_ledgers
     from journal.bookie.server import BookieServer
     from journal.bookkeeper.ledger_paths import LedgerManager
     from journal.bookkeeper.zookeeper import JournalZNodes
@@ -61,7 +61,7 @@ def run(
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    turned: list[Registration] = []
+    turned: list[BookieRegistration] = []
     with ExitStack() as stack:
         try:
             bookie = Bookie(
@@ -81,7 +81,7 @@ def run(
         format_ledgers(znodes, root, LedgerManager.FLAT if layout == "flat" else LedgerManager.HIERARCHICAL)
         check_cookie(znodes, root, bookie_id, directory.absolute())
         server.start()
-        registration = Registration(znodes, root, bookie_id, address)
+        registration = BookieRegistration(znodes, root, bookie_id, address)
         registration.set_writable(bookie.writable)
         registration.start()
         stack.callback(registration.stop)

@@ -17,7 +17,7 @@ from typing import Self
 from zlib import crc32
 
 from hadoop_common.durable import fsync_directory
-from journal.bookie.state import EntryRecord, FenceRecord, KeyRecord, Place, Record
+from journal.bookie.state import BookieRecord, EntryRecord, FenceRecord, KeyRecord, RecordPlace
 from journal.errors import JournalError
 
 MAGIC = b"bookie 1"
@@ -25,11 +25,11 @@ MAGIC = b"bookie 1"
 _HEAD = Struct(">iI")
 _IDS = Struct(">qq")
 _KEY, _FENCE = -0x1000, -0x2000
-_LARGEST = 8 << 20
+_MAX_PAYLOAD = 8 << 20
 _CHUNK = 1 << 20
 
 
-def encode_record(record: Record) -> bytes:
+def encode_record(record: BookieRecord) -> bytes:
     """Return the bytes of a record in the file."""
     match record:
         case EntryRecord():
@@ -41,7 +41,7 @@ def encode_record(record: Record) -> bytes:
     return _HEAD.pack(len(payload), crc32(payload)) + payload
 
 
-def decode_payload(payload: bytes) -> Record:
+def decode_payload(payload: bytes) -> BookieRecord:
     """Return the record of a payload."""
     ledger_id, entry_id = _IDS.unpack_from(payload)
     if entry_id == _KEY:
@@ -85,7 +85,7 @@ class JournalFile:
         """Position of the next record."""
         return self._end
 
-    def replay(self) -> Iterator[tuple[Record, Place]]:
+    def replay(self) -> Iterator[tuple[BookieRecord, RecordPlace]]:
         """Yield every record from the first one on, with the place of its payload; then records may be appended."""
         offset, size = len(MAGIC), os.fstat(self._file).st_size
         while offset < size:
@@ -95,12 +95,12 @@ class JournalFile:
                 os.ftruncate(self._file, offset)
                 self.sync()
                 break
-            place = Place(offset + _HEAD.size, len(payload))
+            place = RecordPlace(offset + _HEAD.size, len(payload))
             yield decode_payload(payload), place
             offset = place.offset + place.size
         self._end = offset
 
-    def append(self, records: list[Record]) -> list[Place]:
+    def append(self, records: list[BookieRecord]) -> list[RecordPlace]:
         """Append records; returns the places of their payloads. They are durable after `sync`.
 
         Raises:
@@ -109,7 +109,7 @@ class JournalFile:
         encoded = [encode_record(record) for record in records]
         places, offset = [], self._end
         for each in encoded:
-            places.append(Place(offset + _HEAD.size, len(each) - _HEAD.size))
+            places.append(RecordPlace(offset + _HEAD.size, len(each) - _HEAD.size))
             offset += len(each)
         data = memoryview(b"".join(encoded))
         at = self._end
@@ -127,7 +127,7 @@ class JournalFile:
     def sync(self) -> None:
         os.fdatasync(self._file)
 
-    def read(self, place: Place) -> bytes:
+    def read(self, place: RecordPlace) -> bytes:
         """Return a payload without a check: an entry has its own digest."""
         return os.pread(self._file, place.size, place.offset)
 
@@ -153,7 +153,7 @@ class JournalFile:
         if len(head) < _HEAD.size:
             return None
         length, checksum = _HEAD.unpack(head)
-        if not _IDS.size <= length <= _LARGEST or offset + _HEAD.size + length > size:
+        if not _IDS.size <= length <= _MAX_PAYLOAD or offset + _HEAD.size + length > size:
             return None
         payload = os.pread(self._file, length, offset + _HEAD.size)
         return payload if len(payload) == length and crc32(payload) == checksum else None

@@ -80,7 +80,7 @@ def check_cookie(znodes: ZNodes, root: str, bookie_id: str, directory: Path) -> 
         )
 
 
-class Registration:
+class BookieRegistration:
     """Renewal of a bookie's znode in every session; `set_writable` is thread-safe."""
 
     def __init__(self, znodes: JournalZNodes, root: str, bookie_id: str, address: tuple[str, int]) -> None:

@@ -13,7 +13,7 @@ from hadoop_common.socket_loop import BUSY, IDLE, Channel, SocketLoop
 from journal.bookie.bookie import Bookie
 from journal.bookkeeper import protocol_v2, protocol_v3
 from journal.bookkeeper.errors import FrameError
-from journal.bookkeeper.messages import Response
+from journal.bookkeeper.messages import BookieResponse
 from journal.bookkeeper.protocol_v2 import FrameBuffer
 
 _LOG = logging.getLogger(__name__)
@@ -48,10 +48,10 @@ class BookieServer:
         self._loop.stop()
 
     def _made(self, connection: socket.socket, peer: str) -> Channel:
-        return _Connection(connection, peer, self._loop, self._bookie)
+        return _BookieConnection(connection, peer, self._loop, self._bookie)
 
 
-class _Connection(Channel):
+class _BookieConnection(Channel):
     """Connection of a client; responses come from the loop's thread and from the bookie's writer."""
 
     def __init__(self, connection: socket.socket, peer: str, loop: SocketLoop, bookie: Bookie) -> None:
@@ -102,12 +102,12 @@ class _Connection(Channel):
             return
         asked = protocol_v3.decode_request(packet)
 
-        def answer(response: Response) -> None:
+        def answer(response: BookieResponse) -> None:
             self._send(protocol_v3.encode_response(protocol_v3.V3Response(asked.txn_id, response)))
 
         self._bookie.handle(asked.request, answer)
 
-    def _answer_v2(self, response: Response) -> None:
+    def _answer_v2(self, response: BookieResponse) -> None:
         self._send(protocol_v2.encode_response(response))
 
     def _send(self, packet: bytes) -> None:

@@ -21,26 +21,26 @@ from journal.bookkeeper.errors import EntryError
 from journal.bookkeeper.messages import (
     AddRequest,
     AddResponse,
-    Code,
-    Flag,
+    BookieRequest,
+    BookieResponse,
     OtherResponse,
     ReadLacRequest,
     ReadLacResponse,
     ReadRequest,
     ReadResponse,
-    Request,
-    Response,
+    RequestFlag,
+    ResultCode,
 )
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """Position of a body in the journal."""
 
     offset: int
     size: int
 
 
-Body = bytes | Place
+Body = bytes | RecordPlace
 """An entry's body, or its place once it is durable."""
 
 
@@ -68,11 +68,11 @@ class FenceRecord:
     ledger_id: int
 
 
-Record = EntryRecord | KeyRecord | FenceRecord
+BookieRecord = EntryRecord | KeyRecord | FenceRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class BookieReply:
     """Result of a request.
 
     Attributes:
@@ -82,8 +82,8 @@ class Reply:
         durable: whether the response waits until all records so far are durable.
     """
 
-    response: Response
-    records: tuple[Record, ...] = ()
+    response: BookieResponse
+    records: tuple[BookieRecord, ...] = ()
     body: Body | None = None
     durable: bool = False
 
@@ -107,7 +107,7 @@ class BookieState:
         """Number of entries."""
         return sum(len(ledger.entries) for ledger in self._ledgers.values())
 
-    def apply(self, record: Record, place: Place | None = None) -> None:
+    def apply(self, record: BookieRecord, place: RecordPlace | None = None) -> None:
         """Apply a record of the journal; `place` is that of an entry's body."""
         ledger = self._ledgers.setdefault(record.ledger_id, _Ledger())
         match record:
@@ -119,14 +119,14 @@ class BookieState:
                 ledger.entries[record.entry_id] = place or record.body
                 ledger.last = max(ledger.last, record.entry_id)
 
-    def settled(self, record: Record, place: Place) -> None:
+    def settled(self, record: BookieRecord, place: RecordPlace) -> None:
         """Replace an entry's body, now durable at `place`, by its place."""
         if isinstance(record, EntryRecord):
             entries = self._ledgers[record.ledger_id].entries
             if entries[record.entry_id] is record.body:
                 entries[record.entry_id] = place
 
-    def handle(self, request: Request, *, writable: bool = True) -> Reply:
+    def handle(self, request: BookieRequest, *, writable: bool = True) -> BookieReply:
         """Return the result of `request`, after changing the state.
 
         Args:
@@ -135,16 +135,16 @@ class BookieState:
         match request:
             case AddRequest():
                 return self._add(request, writable=writable)
-            case ReadRequest() if request.flags & Flag.FENCE:
+            case ReadRequest() if request.flags & RequestFlag.FENCE:
                 return self._fence(request)
             case ReadRequest():
                 return self._read(request, ())
             case ReadLacRequest():
                 return self._read_lac(request)
             case other:
-                return Reply(OtherResponse(other.operation, Code.BAD_REQUEST))
+                return BookieReply(OtherResponse(other.operation, ResultCode.BAD_REQUEST))
 
-    def _add(self, request: AddRequest, *, writable: bool) -> Reply:
+    def _add(self, request: AddRequest, *, writable: bool) -> BookieReply:
         ids = request.ledger_id, request.entry_id
         try:
             named = body_ids(request.body)[:2]
@@ -152,23 +152,23 @@ class BookieState:
             named = None
         ledger = self._ledgers.get(request.ledger_id)
         if named != ids or request.entry_id < 0 or request.ledger_id < 0:
-            return Reply(AddResponse(Code.BAD_REQUEST, *ids))
+            return BookieReply(AddResponse(ResultCode.BAD_REQUEST, *ids))
         if ledger is not None and not hmac.compare_digest(ledger.key, request.master_key):
-            return Reply(AddResponse(Code.UNAUTHORIZED, *ids))
-        if ledger is not None and ledger.fenced and not request.flags & Flag.RECOVERY_ADD:
-            return Reply(AddResponse(Code.FENCED, *ids))
+            return BookieReply(AddResponse(ResultCode.UNAUTHORIZED, *ids))
+        if ledger is not None and ledger.fenced and not request.flags & RequestFlag.RECOVERY_ADD:
+            return BookieReply(AddResponse(ResultCode.FENCED, *ids))
         if not writable:
-            return Reply(AddResponse(Code.READ_ONLY, *ids))
+            return BookieReply(AddResponse(ResultCode.READ_ONLY, *ids))
         entry = EntryRecord(*ids, request.body)
         records = (entry,) if ledger is not None else (KeyRecord(request.ledger_id, request.master_key), entry)
-        return self._changed(AddResponse(Code.OK, *ids), records)
+        return self._changed(AddResponse(ResultCode.OK, *ids), records)
 
-    def _fence(self, request: ReadRequest) -> Reply:
+    def _fence(self, request: ReadRequest) -> BookieReply:
         ledger = self._ledgers.get(request.ledger_id)
         key = request.master_key
         if key is None or (ledger is not None and not hmac.compare_digest(ledger.key, key)):
-            return Reply(ReadResponse(Code.UNAUTHORIZED, request.ledger_id, request.entry_id))
-        records: tuple[Record, ...] = ()
+            return BookieReply(ReadResponse(ResultCode.UNAUTHORIZED, request.ledger_id, request.entry_id))
+        records: tuple[BookieRecord, ...] = ()
         if ledger is None:
             records = KeyRecord(request.ledger_id, key), FenceRecord(request.ledger_id)
         elif not ledger.fenced:
@@ -177,30 +177,32 @@ class BookieState:
             self.apply(record)
         return self._read(request, records)
 
-    def _read(self, request: ReadRequest, records: tuple[Record, ...]) -> Reply:
+    def _read(self, request: ReadRequest, records: tuple[BookieRecord, ...]) -> BookieReply:
         ids = request.ledger_id, request.entry_id
-        fencing = bool(request.flags & Flag.FENCE)
+        fencing = bool(request.flags & RequestFlag.FENCE)
         ledger = self._ledgers.get(request.ledger_id)
         if ledger is None:
-            return Reply(ReadResponse(Code.NO_LEDGER, *ids))
+            return BookieReply(ReadResponse(ResultCode.NO_LEDGER, *ids))
         body = ledger.entries.get(ledger.last if request.entry_id == LAST_ENTRY else request.entry_id)
-        code = Code.NO_ENTRY if body is None else Code.OK
-        return Reply(ReadResponse(code, *ids), records, body, durable=fencing)
+        code = ResultCode.NO_ENTRY if body is None else ResultCode.OK
+        return BookieReply(ReadResponse(code, *ids), records, body, durable=fencing)
 
-    def _read_lac(self, request: ReadLacRequest) -> Reply:
+    def _read_lac(self, request: ReadLacRequest) -> BookieReply:
         ledger = self._ledgers.get(request.ledger_id)
         if ledger is None:
-            return Reply(ReadLacResponse(Code.NO_LEDGER, request.ledger_id))
+            return BookieReply(ReadLacResponse(ResultCode.NO_LEDGER, request.ledger_id))
         body = ledger.entries.get(ledger.last)
-        return Reply(ReadLacResponse(Code.NO_ENTRY if body is None else Code.OK, request.ledger_id), body=body)
+        return BookieReply(
+            ReadLacResponse(ResultCode.NO_ENTRY if body is None else ResultCode.OK, request.ledger_id), body=body
+        )
 
-    def _changed(self, response: Response, records: tuple[Record, ...]) -> Reply:
+    def _changed(self, response: BookieResponse, records: tuple[BookieRecord, ...]) -> BookieReply:
         for record in records:
             self.apply(record)
-        return Reply(response, records, durable=True)
+        return BookieReply(response, records, durable=True)
 
 
-def with_body(response: Response, body: bytes | None) -> Response:
+def with_body(response: BookieResponse, body: bytes | None) -> BookieResponse:
     """Return the response with the body."""
     match response:
         case ReadResponse() if body is not None:

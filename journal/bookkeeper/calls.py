@@ -8,31 +8,31 @@ from typing import Any, TypeVar
 
 from journal.bookkeeper.errors import BookKeeperError
 from journal.bookkeeper.ledger_metadata import LedgerMetadata
-from journal.bookkeeper.messages import Request, Response
+from journal.bookkeeper.messages import BookieRequest, BookieResponse
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AddressedRequest:
     """A request to one bookie."""
 
     bookie: str
-    request: Request
+    request: BookieRequest
 
 
-Outcome = Response | BookKeeperError
+BookieOutcome = BookieResponse | BookKeeperError
 """A bookie's answer, or an error: no connection, or no answer in time."""
 
 
-class Answers:
+class RoundAnswers:
     """Outcomes of requests, by their index in `asked`; late answers are recorded too."""
 
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
-        self.outcomes: dict[int, Outcome] = {}
+        self.asked: list[AddressedRequest] = []
+        self.outcomes: dict[int, BookieOutcome] = {}
 
-    def note(self, number: int, outcome: Outcome) -> None:
+    def note(self, number: int, outcome: BookieOutcome) -> None:
         self.outcomes.setdefault(number, outcome)
 
     @property
@@ -41,7 +41,7 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class BookieRound:
     """Requests to bookies and the time to wait; the results are in `answers` only.
 
     Attributes:
@@ -50,8 +50,8 @@ class Ask:
         timeout: seconds.
     """
 
-    answers: Answers
-    requests: Sequence[Asked]
+    answers: RoundAnswers
+    requests: Sequence[AddressedRequest]
     timeout: float
     enough: Callable[[], bool] = field(default=lambda: False)
 
@@ -83,6 +83,6 @@ class ListBookies:
     """Returns the writable bookies, a frozenset. Raises ZooKeeperError."""
 
 
-Step = Ask | GetMetadata | SetMetadata | ListBookies
-Procedure = Generator[Step, Any, T]
+LedgerStep = BookieRound | GetMetadata | SetMetadata | ListBookies
+Procedure = Generator[LedgerStep, Any, T]
 """Steps that ask and get answers; returns a result."""

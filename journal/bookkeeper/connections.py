@@ -24,9 +24,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from journal.bookkeeper.calls import Outcome
+from journal.bookkeeper.calls import BookieOutcome
 from journal.bookkeeper.errors import BookKeeperError, FrameError
-from journal.bookkeeper.messages import AddRequest, AddResponse, ReadRequest, ReadResponse, Request
+from journal.bookkeeper.messages import AddRequest, AddResponse, BookieRequest, ReadRequest, ReadResponse
 from journal.bookkeeper.protocol_v2 import FrameBuffer, decode_response, encode_request, framed
 from journal.errors import JournalError
 
@@ -36,13 +36,13 @@ _RECEIVE = 1 << 18
 _TICK = 0.1  # seconds between checks for late requests
 _CLOSE_SECONDS = 5.0
 
-Hear = Callable[[Outcome], None]
+OnOutcome = Callable[[BookieOutcome], None]
 _Key = tuple[type, int, int]
 
 
 @dataclass(slots=True)
-class _Waiting:
-    hear: Hear
+class _WaitingRequest:
+    hear: OnOutcome
     deadline: float
     timeout: float
 
@@ -55,7 +55,7 @@ class _Link:
     gone: bool = False
     out: bytearray = field(default_factory=bytearray)
     frames: FrameBuffer = field(default_factory=FrameBuffer)
-    waiting: dict[_Key, deque[_Waiting]] = field(default_factory=dict)
+    waiting: dict[_Key, deque[_WaitingRequest]] = field(default_factory=dict)
 
 
 class BookieConnections:
@@ -70,13 +70,13 @@ class BookieConnections:
         self._lock = threading.Lock()
         self._links: dict[str, _Link] = {}
         self._fresh: list[_Link] = []
-        self._failed: list[tuple[Hear, BookKeeperError]] = []
+        self._failed: list[tuple[OnOutcome, BookKeeperError]] = []
         self._thread: threading.Thread | None = None
         self._waker: socket.socket | None = None
         self._closed = False
 
-    def send(self, bookie: str, requests: Sequence[tuple[Request, Hear]], timeout: float) -> None:
-        """Send requests; each `Hear` is called once with the outcome, on the connections' thread.
+    def send(self, bookie: str, requests: Sequence[tuple[BookieRequest, OnOutcome]], timeout: float) -> None:
+        """Send requests; each `OnOutcome` is called once with the outcome, on the connections' thread.
 
         Raises:
             FrameError: a request is too large; none was sent.
@@ -97,7 +97,7 @@ class BookieConnections:
                 self._wake()
                 return
             for request, hear in requests:
-                link.waiting.setdefault(_key(request), deque()).append(_Waiting(hear, deadline, timeout))
+                link.waiting.setdefault(_key(request), deque()).append(_WaitingRequest(hear, deadline, timeout))
             idle = link.connected and not link.out
             link.out += frames
             if idle:
@@ -289,6 +289,6 @@ class BookieConnections:
             each.hear(fault)
 
 
-def _key(request: Request) -> _Key:
+def _key(request: BookieRequest) -> _Key:
     assert isinstance(request, AddRequest | ReadRequest)
     return type(request), request.ledger_id, request.entry_id

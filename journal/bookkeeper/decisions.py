@@ -7,14 +7,14 @@ from typing import TypeVar
 
 from journal.bookkeeper.errors import NotEnoughBookiesError
 from journal.bookkeeper.ledger_metadata import LedgerMetadata
-from journal.bookkeeper.messages import Code
+from journal.bookkeeper.messages import ResultCode
 
 T = TypeVar("T")
 
-NEGATIVE = frozenset({Code.NO_ENTRY, Code.NO_LEDGER})
+NEGATIVE = frozenset({ResultCode.NO_ENTRY, ResultCode.NO_LEDGER})
 """Answers that prove the absence of an entry from a bookie; others except OK prove nothing."""
 
-OVER = frozenset({Code.FENCED, Code.UNAUTHORIZED})
+OVER = frozenset({ResultCode.FENCED, ResultCode.UNAUTHORIZED})
 """Answers to an ADD that end its writer."""
 
 Choose = Callable[[Sequence[str], int], list[str]]

@@ -31,7 +31,7 @@ class DigestType(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """An entry of a ledger.
 
     Attributes:
@@ -62,12 +62,12 @@ class EntryCodec:
         self._digest, self._size = _digest(digest_type, password)
         self._start = _HEAD.size + self._size
 
-    def encode(self, entry: Entry) -> bytes:
+    def encode(self, entry: LedgerEntry) -> bytes:
         """Return the body; its digest covers the ids, LAC, length and payload."""
         head = _HEAD.pack(entry.ledger_id, entry.entry_id, entry.lac, entry.length)
         return b"".join((head, self._digest(head, entry.payload), entry.payload))
 
-    def decode(self, body: Buffer, ledger_id: int, entry_id: int) -> Entry:
+    def decode(self, body: Buffer, ledger_id: int, entry_id: int) -> LedgerEntry:
         """Return the entry in `body`, which must have these ids; LAST_ENTRY accepts any entry of the ledger.
 
         Raises:
@@ -81,7 +81,7 @@ class EntryCodec:
             raise _fault(ledger_id, entry_id, "has another digest")
         if found_ledger != ledger_id or (found_entry != entry_id and entry_id != LAST_ENTRY):
             raise _fault(ledger_id, entry_id, f"is entry {found_entry} of ledger {found_ledger}")
-        return Entry(found_ledger, found_entry, lac, length, payload)
+        return LedgerEntry(found_ledger, found_entry, lac, length, payload)
 
 
 def body_ids(body: Buffer) -> tuple[int, int, int]:

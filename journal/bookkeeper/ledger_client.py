@@ -16,18 +16,26 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from journal.bookkeeper.calls import Answers, Ask, GetMetadata, ListBookies, Outcome, Procedure, SetMetadata
-from journal.bookkeeper.connections import BookieConnections, Hear
+from journal.bookkeeper.calls import (
+    BookieOutcome,
+    BookieRound,
+    GetMetadata,
+    ListBookies,
+    Procedure,
+    RoundAnswers,
+    SetMetadata,
+)
+from journal.bookkeeper.connections import BookieConnections, OnOutcome
 from journal.bookkeeper.decisions import new_ensemble
-from journal.bookkeeper.entry import LAST_ENTRY, DigestType, Entry, EntryCodec, master_key
+from journal.bookkeeper.entry import LAST_ENTRY, DigestType, EntryCodec, LedgerEntry, master_key
 from journal.bookkeeper.errors import NotEnoughBookiesError
-from journal.bookkeeper.ledger_metadata import LedgerMetadata, Segment
+from journal.bookkeeper.ledger_metadata import EnsembleSegment, LedgerMetadata
 from journal.bookkeeper.ledger_options import LedgerLimits, LedgerShape
 from journal.bookkeeper.ledger_store import LedgerStore
-from journal.bookkeeper.ledger_writer import LedgerWriter, Send
-from journal.bookkeeper.messages import AddResponse, Request
+from journal.bookkeeper.ledger_writer import LedgerWriter, OutgoingEntry
+from journal.bookkeeper.messages import AddResponse, BookieRequest
 from journal.bookkeeper.reading import last_readable, ledger_codec, read_entries
-from journal.bookkeeper.recovery import Recovery
+from journal.bookkeeper.recovery import LedgerRecovery
 from journal.bookkeeper.slow_bookies import SlowBookies
 from journal.errors import JournalError
 
@@ -36,7 +44,7 @@ _WINDOW = 64  # entries that are requested at once
 _WINDOW_BYTES = 8 << 20
 
 T = TypeVar("T")
-_Inbox = SimpleQueue[tuple[Answers, int, Outcome]]
+_Inbox = SimpleQueue[tuple[RoundAnswers, int, BookieOutcome]]
 
 
 class LedgerClient:
@@ -70,7 +78,7 @@ class LedgerClient:
             shape.ensemble_size,
             shape.write_quorum,
             shape.ack_quorum,
-            (Segment(0, bookies),),
+            (EnsembleSegment(0, bookies),),
             DigestType.MAC,
             self._password,
         )
@@ -103,7 +111,7 @@ class LedgerClient:
             NoLedgerError: it does not exist.
             BookKeeperError: too few bookies answer.
         """
-        metadata = self.run(Recovery(self._password, self.limits, choose).run(ledger_id))
+        metadata = self.run(LedgerRecovery(self._password, self.limits, choose).run(ledger_id))
         return ReadLedger(self, ledger_id, metadata, ledger_codec(ledger_id, metadata, self._password))
 
     def open(self, ledger_id: int) -> ReadLedger:
@@ -145,7 +153,7 @@ class LedgerClient:
 
     def _do(self, step: object, inbox: _Inbox) -> object:
         match step:
-            case Ask():
+            case BookieRound():
                 self._ask(step, inbox)
                 return None
             case GetMetadata():
@@ -156,10 +164,10 @@ class LedgerClient:
                 return self.store.bookies()
         raise TypeError(step)
 
-    def _ask(self, ask: Ask, inbox: _Inbox) -> None:
+    def _ask(self, ask: BookieRound, inbox: _Inbox) -> None:
         """Send the requests and collect answers on this thread, so that a running procedure sees no changes."""
         answers = ask.answers
-        by_bookie: defaultdict[str, list[tuple[Request, Hear]]] = defaultdict(list)
+        by_bookie: defaultdict[str, list[tuple[BookieRequest, OnOutcome]]] = defaultdict(list)
         for asked in ask.requests:
             number = len(answers.asked)
             answers.asked.append(asked)
@@ -174,9 +182,9 @@ class LedgerClient:
                 return
             owner.note(number, outcome)
 
-    def send(self, sends: Sequence[tuple[Send, Hear]]) -> None:
+    def send(self, sends: Sequence[tuple[OutgoingEntry, OnOutcome]]) -> None:
         """Send a writer's entries, grouped by bookie."""
-        by_bookie: defaultdict[str, list[tuple[Request, Hear]]] = defaultdict(list)
+        by_bookie: defaultdict[str, list[tuple[BookieRequest, OnOutcome]]] = defaultdict(list)
         for send, hear in sends:
             by_bookie[send.bookie].append((send.request, hear))
         for bookie, requests in by_bookie.items():
@@ -264,7 +272,7 @@ class LedgerHandle:
         writer = self._writer
         return writer.lac >= self._wanted or writer.fault is not None or writer.broken
 
-    def _hear(self, send: Send, outcome: Outcome) -> None:
+    def _hear(self, send: OutgoingEntry, outcome: BookieOutcome) -> None:
         with self._changed:
             if isinstance(outcome, AddResponse):
                 self._writer.answered(send, outcome.code)
@@ -291,11 +299,11 @@ class ReadLedger:
         self._metadata = metadata
         self._codec = codec
 
-    def entry(self, entry_id: int) -> Entry:
+    def entry(self, entry_id: int) -> LedgerEntry:
         """Return one entry; raises as `entries`."""
         return self._read(entry_id, entry_id)[0]
 
-    def entries(self, first: int) -> Iterator[Entry]:
+    def entries(self, first: int) -> Iterator[LedgerEntry]:
         """Yield entries `first` to `last`.
 
         Raises:
@@ -310,7 +318,7 @@ class ReadLedger:
             largest = max(len(entry.payload) for entry in found)
             window = max(1, min(_WINDOW, window * 4, _WINDOW_BYTES // max(1, largest)))
 
-    def _read(self, first: int, last: int) -> list[Entry]:
+    def _read(self, first: int, last: int) -> list[LedgerEntry]:
         client = self._client
         return client.run(
             read_entries(self.ledger_id, self._metadata, self._codec, first, last, client.limits, client.slow)
@@ -322,5 +330,5 @@ def choose(bookies: Sequence[str], count: int) -> list[str]:
     return random.sample(bookies, count)
 
 
-def _put(inbox: _Inbox, answers: Answers, number: int, outcome: Outcome) -> None:
+def _put(inbox: _Inbox, answers: RoundAnswers, number: int, outcome: BookieOutcome) -> None:
     inbox.put((answers, number, outcome))

@@ -30,7 +30,7 @@ class LedgerState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class EnsembleSegment:
     """The bookies of entries from `first_entry` on; entry e is on those at (e + i) mod E, i below the write quorum."""
 
     first_entry: int
@@ -56,7 +56,7 @@ class LedgerMetadata:
     ensemble_size: int
     write_quorum: int
     ack_quorum: int
-    segments: tuple[Segment, ...]
+    segments: tuple[EnsembleSegment, ...]
     digest_type: DigestType | None = DigestType.MAC
     password: bytes | None = b""
     state: LedgerState = LedgerState.OPEN
@@ -71,17 +71,17 @@ class LedgerMetadata:
         return self.state is LedgerState.CLOSED
 
     @property
-    def last_segment(self) -> Segment:
+    def last_segment(self) -> EnsembleSegment:
         return self.segments[-1]
 
-    def ensemble_of(self, entry_id: int) -> Segment:
+    def ensemble_of(self, entry_id: int) -> EnsembleSegment:
         """Return the segment of entry `entry_id`."""
         return self.segments[max(0, bisect_right(self.segments, entry_id, key=lambda each: each.first_entry) - 1)]
 
     def with_ensemble(self, first_entry: int, bookies: tuple[str, ...]) -> Self:
         """Return the same with `bookies` from entry `first_entry` on, which no earlier segment may reach."""
         kept = self.segments if self.last_segment.first_entry < first_entry else self.segments[:-1]
-        return replace(self, segments=(*kept, Segment(first_entry, bookies)))
+        return replace(self, segments=(*kept, EnsembleSegment(first_entry, bookies)))
 
     def in_recovery(self) -> Self:
         return replace(self, state=LedgerState.IN_RECOVERY)
@@ -164,7 +164,7 @@ def _of_message(message: pb.LedgerMetadataFormat, version: int, *, file: str, fo
         ensemble_size=message.ensembleSize,
         write_quorum=message.quorumSize,
         ack_quorum=message.ackQuorumSize if message.HasField("ackQuorumSize") else message.quorumSize,
-        segments=tuple(Segment(each.firstEntryId, tuple(each.ensembleMember)) for each in message.segment),
+        segments=tuple(EnsembleSegment(each.firstEntryId, tuple(each.ensembleMember)) for each in message.segment),
         digest_type=digest,
         password=message.password if message.HasField("password") else None,
         state=LedgerState(message.state),
@@ -204,7 +204,7 @@ def _parse_lines(body: bytes, file: str) -> LedgerMetadata:
                 state = LedgerState.IN_RECOVERY if last == _IN_RECOVERY_ENTRY else LedgerState.CLOSED
                 last = LAST_ENTRY if last == _IN_RECOVERY_ENTRY else last
                 break
-            segments.append(Segment(int(first), tuple(rest)))
+            segments.append(EnsembleSegment(int(first), tuple(rest)))
     except ValueError as fault:
         raise LedgerMetadataError(f"the metadata cannot be parsed: {fault}", file=file) from fault
     found = LedgerMetadata(

@@ -11,9 +11,9 @@ from journal.bookkeeper.messages import ADD_OVERHEAD, MAX_FRAME
 from journal.errors import SegmentError, TransactionGapError
 from journal.operation import EditOp
 from journal.primitives import Buffer
-from journal.segment_frames import has_frames, hop
+from journal.segment_frames import has_frames, iter_frames
 
-LARGEST_ENTRY = MAX_FRAME - ADD_OVERHEAD
+MAX_ENTRY_SIZE = MAX_FRAME - ADD_OVERHEAD
 
 
 class LedgerSegment:
@@ -112,7 +112,7 @@ def operation_ends(records: Buffer, layout_version: int) -> Iterator[tuple[int, 
         CorruptOpError: one is damaged, or truncated.
     """
     if has_frames(layout_version):
-        for frame in hop(records, 0, len(records)):
+        for frame in iter_frames(records, 0, len(records)):
             yield frame.txid, frame.end
         return
     position = 0
@@ -132,10 +132,10 @@ def cut_entries(records: Buffer, layout_version: int, size: int) -> list[bytes]:
     with memoryview(records) as view:
         end = 0
         for txid, following in operation_ends(view, layout_version):
-            if following - start > LARGEST_ENTRY and end > start:
+            if following - start > MAX_ENTRY_SIZE and end > start:
                 entries.append(bytes(view[start:end]))
                 start = end
-            if following - start > LARGEST_ENTRY:
+            if following - start > MAX_ENTRY_SIZE:
                 raise FrameError(
                     f"an operation of {following - start} bytes is larger than bookies accept",
                     txid=txid,

@@ -32,7 +32,7 @@ from enum import Enum
 
 from journal.bookkeeper.calls import GetMetadata, ListBookies, Procedure, SetMetadata
 from journal.bookkeeper.decisions import OVER, Choose, replaceable, replaced, write_set
-from journal.bookkeeper.entry import LAST_ENTRY, Entry, EntryCodec
+from journal.bookkeeper.entry import LAST_ENTRY, EntryCodec, LedgerEntry
 from journal.bookkeeper.errors import (
     BadVersionError,
     BookKeeperError,
@@ -41,7 +41,7 @@ from journal.bookkeeper.errors import (
     NotEnoughBookiesError,
 )
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, LedgerState
-from journal.bookkeeper.messages import AddRequest, Code
+from journal.bookkeeper.messages import AddRequest, ResultCode
 from journal.errors import JournalError
 
 
@@ -53,7 +53,7 @@ class WriterState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class OutgoingEntry:
     """An entry to one bookie; `turn` counts the bookies that its place in the ensemble has had."""
 
     bookie: str
@@ -63,7 +63,7 @@ class Send:
 
 
 @dataclass(slots=True)
-class _Pending:
+class _PendingEntry:
     body: bytes
     length: int
     acknowledged: set[int] = field(default_factory=set)
@@ -102,12 +102,12 @@ class LedgerWriter:
         self._choose = choose
         self._last = LAST_ENTRY
         self._length = self._acknowledged_length = 0
-        self._pending: dict[int, _Pending] = {}
+        self._pending: dict[int, _PendingEntry] = {}
         self._broken: set[int] = set()
         self._left_out: set[int] = set()
         self._failed: set[str] = set()
         self._turns = [0] * metadata.ensemble_size
-        self._outbox: list[Send] = []
+        self._outbox: list[OutgoingEntry] = []
 
     @property
     def broken(self) -> bool:
@@ -129,24 +129,24 @@ class LedgerWriter:
             raise self.fault or BookKeeperError(f"ledger {self.ledger_id} is {self.state.value}")
         self._last += 1
         self._length += len(payload)
-        body = self._codec.encode(Entry(self.ledger_id, self._last, self.lac, self._length, payload))
-        self._pending[self._last] = _Pending(body, self._length)
+        body = self._codec.encode(LedgerEntry(self.ledger_id, self._last, self.lac, self._length, payload))
+        self._pending[self._last] = _PendingEntry(body, self._length)
         for index in write_set(self._last, self.metadata):
             if index not in self._broken and index not in self._left_out:
                 self._send(self._last, index)
         return self._last
 
-    def take(self) -> list[Send]:
+    def take(self) -> list[OutgoingEntry]:
         """Return the entries to send now, in this order for each bookie."""
         sends, self._outbox = self._outbox, []
         return sends
 
-    def answered(self, send: Send, code: Code) -> None:
+    def answered(self, send: OutgoingEntry, code: ResultCode) -> None:
         """Process a bookie's answer."""
         if code in OVER:
             problem = f"{send.bookie} answered {code.name}: another client has recovered ledger {self.ledger_id}"
             self._fail(LedgerFencedError(problem))
-        elif code is not Code.OK:
+        elif code is not ResultCode.OK:
             self.broke(send)
         elif send.turn == self._turns[send.index]:
             pending = self._pending.get(send.request.entry_id)
@@ -154,7 +154,7 @@ class LedgerWriter:
                 pending.acknowledged.add(send.index)
                 self._advance()
 
-    def broke(self, send: Send) -> None:
+    def broke(self, send: OutgoingEntry) -> None:
         """Process the failure of a bookie to store an entry in time."""
         current = send.turn == self._turns[send.index] and send.index not in self._left_out
         if current and self.state is WriterState.OPEN:
@@ -263,7 +263,7 @@ class LedgerWriter:
     def _send(self, entry_id: int, index: int) -> None:
         bookie = self.metadata.last_segment.bookies[index]
         request = AddRequest(self.ledger_id, entry_id, self._key, self._pending[entry_id].body)
-        self._outbox.append(Send(bookie, request, index, self._turns[index]))
+        self._outbox.append(OutgoingEntry(bookie, request, index, self._turns[index]))
 
     def _advance(self) -> None:
         while not self._broken and self.state is WriterState.OPEN:

@@ -24,14 +24,14 @@ class Operation(IntEnum):
     BATCH_READ = 7
 
 
-class Flag(IntFlag):
+class RequestFlag(IntFlag):
     NONE = 0
     FENCE = 1
     RECOVERY_ADD = 2
     HIGH_PRIORITY = 4
 
 
-class Code(IntEnum):
+class ResultCode(IntEnum):
     """Result of a request; the numbers are those of protocol v2."""
 
     OK = 0
@@ -55,7 +55,7 @@ class AddRequest:
     entry_id: int
     master_key: bytes
     body: bytes
-    flags: Flag = Flag.NONE
+    flags: RequestFlag = RequestFlag.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class ReadRequest:
 
     ledger_id: int
     entry_id: int
-    flags: Flag = Flag.NONE
+    flags: RequestFlag = RequestFlag.NONE
     master_key: bytes | None = None
 
 
@@ -84,7 +84,7 @@ class OtherRequest:
 
 @dataclass(frozen=True, slots=True)
 class AddResponse:
-    code: Code
+    code: ResultCode
     ledger_id: int
     entry_id: int
 
@@ -97,7 +97,7 @@ class ReadResponse:
         max_lac: LAC that some releases add in protocol v3.
     """
 
-    code: Code
+    code: ResultCode
     ledger_id: int
     entry_id: int
     body: bytes | None = None
@@ -108,7 +108,7 @@ class ReadResponse:
 class ReadLacResponse:
     """Answer to a LAC read; `lac_body` is the explicit LAC, `last_entry` the body of the last entry."""
 
-    code: Code
+    code: ResultCode
     ledger_id: int
     lac_body: bytes | None = None
     last_entry: bytes | None = None
@@ -119,8 +119,8 @@ class OtherResponse:
     """Any other answer, such as a refusal."""
 
     operation: int
-    code: Code
+    code: ResultCode
 
 
-Request = AddRequest | ReadRequest | ReadLacRequest | OtherRequest
-Response = AddResponse | ReadResponse | ReadLacResponse | OtherResponse
+BookieRequest = AddRequest | ReadRequest | ReadLacRequest | OtherRequest
+BookieResponse = AddResponse | ReadResponse | ReadLacResponse | OtherResponse

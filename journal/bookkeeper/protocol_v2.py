@@ -11,15 +11,15 @@ from journal.bookkeeper.messages import (
     MAX_FRAME,
     AddRequest,
     AddResponse,
-    Code,
-    Flag,
+    BookieRequest,
+    BookieResponse,
     Operation,
     OtherRequest,
     OtherResponse,
     ReadRequest,
     ReadResponse,
-    Request,
-    Response,
+    RequestFlag,
+    ResultCode,
 )
 from journal.primitives import Buffer
 
@@ -77,7 +77,7 @@ def is_v2(packet: Buffer) -> bool:
     return len(packet) >= _HEADER.size and packet[0] <= _VERSION
 
 
-def encode_request(request: Request) -> bytes:
+def encode_request(request: BookieRequest) -> bytes:
     """Return the packet of `request`; ValueError for a request without a form in v2."""
     match request:
         case AddRequest():
@@ -89,7 +89,7 @@ def encode_request(request: Request) -> bytes:
             raise ValueError(f"{request} is not a request of protocol v2")
 
 
-def decode_request(packet: Buffer) -> Request:
+def decode_request(packet: Buffer) -> BookieRequest:
     """Return the request in `packet`.
 
     Raises:
@@ -105,20 +105,20 @@ def decode_request(packet: Buffer) -> Request:
             ledger_id, entry_id, _ = body_ids(body)
         except EntryError as fault:
             raise FrameError(f"ADD: {fault.problem}") from fault
-        return AddRequest(ledger_id, entry_id, key, body, Flag(flags))
+        return AddRequest(ledger_id, entry_id, key, body, RequestFlag(flags))
     if operation == Operation.READ:
-        fencing = bool(flags & Flag.FENCE)
+        fencing = bool(flags & RequestFlag.FENCE)
         if len(rest) != _IDS.size + (_KEY_SIZE if fencing else 0):
             # The key is read only for fencing; a fence without a key gets an answer, not an error.
             if len(rest) < _IDS.size:
                 raise FrameError(f"READ: truncated after {len(rest)} bytes")
             fencing = False
         ledger_id, entry_id = _IDS.unpack_from(rest)
-        return ReadRequest(ledger_id, entry_id, Flag(flags), rest[_IDS.size :] if fencing else None)
+        return ReadRequest(ledger_id, entry_id, RequestFlag(flags), rest[_IDS.size :] if fencing else None)
     return OtherRequest(operation)
 
 
-def encode_response(response: Response) -> bytes:
+def encode_response(response: BookieResponse) -> bytes:
     """Return the packet of `response`; ValueError for a response without a form in v2."""
     match response:
         case AddResponse():
@@ -132,7 +132,7 @@ def encode_response(response: Response) -> bytes:
             raise ValueError(f"{response} is not a response of protocol v2")
 
 
-def decode_response(packet: Buffer) -> Response:
+def decode_response(packet: Buffer) -> BookieResponse:
     """Return the response in `packet`.
 
     Raises:
@@ -142,12 +142,12 @@ def decode_response(packet: Buffer) -> Response:
         raise FrameError("the packet is not a response of protocol v2")
     _, operation, _, number, ledger_id, entry_id = _ANSWER.unpack_from(packet)
     try:
-        code = Code(number)
+        code = ResultCode(number)
     except ValueError as fault:
         raise FrameError(f"unknown return code {number}") from fault
     if operation == Operation.ADD:
         return AddResponse(code, ledger_id, entry_id)
     if operation == Operation.READ:
-        body = bytes(packet[_ANSWER.size :]) if code is Code.OK else None
+        body = bytes(packet[_ANSWER.size :]) if code is ResultCode.OK else None
         return ReadResponse(code, ledger_id, entry_id, body)
     return OtherResponse(operation, code)

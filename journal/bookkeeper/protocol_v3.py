@@ -11,32 +11,32 @@ from journal.bookkeeper.errors import FrameError
 from journal.bookkeeper.messages import (
     AddRequest,
     AddResponse,
-    Code,
-    Flag,
+    BookieRequest,
+    BookieResponse,
     OtherRequest,
     OtherResponse,
     ReadLacRequest,
     ReadLacResponse,
     ReadRequest,
     ReadResponse,
-    Request,
-    Response,
+    RequestFlag,
+    ResultCode,
 )
 from journal.primitives import Buffer
 from journal.proto import bookkeeper_pb2 as pb
 
 _STATUS = {
-    Code.OK: pb.EOK,
-    Code.NO_LEDGER: pb.ENOLEDGER,
-    Code.NO_ENTRY: pb.ENOENTRY,
-    Code.BAD_REQUEST: pb.EBADREQ,
-    Code.IO_ERROR: pb.EIO,
-    Code.UNAUTHORIZED: pb.EUA,
-    Code.BAD_VERSION: pb.EBADVERSION,
-    Code.FENCED: pb.EFENCED,
-    Code.READ_ONLY: pb.EREADONLY,
-    Code.TOO_MANY_REQUESTS: pb.ETOOMANYREQUESTS,
-    Code.UNKNOWN_LEDGER_STATE: pb.EUNKNOWNLEDGERSTATE,
+    ResultCode.OK: pb.EOK,
+    ResultCode.NO_LEDGER: pb.ENOLEDGER,
+    ResultCode.NO_ENTRY: pb.ENOENTRY,
+    ResultCode.BAD_REQUEST: pb.EBADREQ,
+    ResultCode.IO_ERROR: pb.EIO,
+    ResultCode.UNAUTHORIZED: pb.EUA,
+    ResultCode.BAD_VERSION: pb.EBADVERSION,
+    ResultCode.FENCED: pb.EFENCED,
+    ResultCode.READ_ONLY: pb.EREADONLY,
+    ResultCode.TOO_MANY_REQUESTS: pb.ETOOMANYREQUESTS,
+    ResultCode.UNKNOWN_LEDGER_STATE: pb.EUNKNOWNLEDGERSTATE,
 }
 _CODES = {status: code for code, status in _STATUS.items()}
 
@@ -50,14 +50,14 @@ class V3Request:
     """
 
     txn_id: int
-    request: Request
+    request: BookieRequest
     priority: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class V3Response:
     txn_id: int
-    response: Response
+    response: BookieResponse
 
 
 def encode_request(asked: V3Request) -> bytes:
@@ -70,14 +70,14 @@ def encode_request(asked: V3Request) -> bytes:
             message.header.operation = pb.ADD_ENTRY
             message.addRequest.ledgerId, message.addRequest.entryId = add.ledger_id, add.entry_id
             message.addRequest.masterKey, message.addRequest.body = add.master_key, add.body
-            if add.flags & Flag.RECOVERY_ADD:
+            if add.flags & RequestFlag.RECOVERY_ADD:
                 message.addRequest.flag = pb.AddRequest.RECOVERY_ADD
         case ReadRequest() as read:
             message.header.operation = pb.READ_ENTRY
             message.readRequest.ledgerId, message.readRequest.entryId = read.ledger_id, read.entry_id
             if read.master_key is not None:
                 message.readRequest.masterKey = read.master_key
-            if read.flags & Flag.FENCE:
+            if read.flags & RequestFlag.FENCE:
                 message.readRequest.flag = pb.ReadRequest.FENCE_LEDGER
         case ReadLacRequest() as lac:
             message.header.operation = pb.READ_LAC
@@ -96,16 +96,20 @@ def decode_request(packet: Buffer) -> V3Request:
     message = pb.Request()
     _parse(message, packet)
     header = message.header
-    request: Request
+    request: BookieRequest
     if header.operation == pb.ADD_ENTRY and message.HasField("addRequest"):
         add = message.addRequest
-        flags = Flag.RECOVERY_ADD if add.flag == pb.AddRequest.RECOVERY_ADD and add.HasField("flag") else Flag.NONE
+        flags = (
+            RequestFlag.RECOVERY_ADD
+            if add.flag == pb.AddRequest.RECOVERY_ADD and add.HasField("flag")
+            else RequestFlag.NONE
+        )
         request = AddRequest(add.ledgerId, add.entryId, add.masterKey, add.body, flags)
     elif header.operation == pb.READ_ENTRY and message.HasField("readRequest"):
         read = message.readRequest
         fencing = read.HasField("flag") and read.flag == pb.ReadRequest.FENCE_LEDGER
         key = read.masterKey if read.HasField("masterKey") else None
-        request = ReadRequest(read.ledgerId, read.entryId, Flag.FENCE if fencing else Flag.NONE, key)
+        request = ReadRequest(read.ledgerId, read.entryId, RequestFlag.FENCE if fencing else RequestFlag.NONE, key)
     elif header.operation == pb.READ_LAC and message.HasField("readLacRequest"):
         request = ReadLacRequest(message.readLacRequest.ledgerId)
     else:
@@ -151,7 +155,7 @@ def decode_response(packet: Buffer) -> V3Response:
     message = pb.Response()
     _parse(message, packet)
     operation = message.header.operation
-    response: Response
+    response: BookieResponse
     if operation == pb.ADD_ENTRY and message.HasField("addResponse"):
         add = message.addResponse
         response = AddResponse(_CODES[message.status or add.status], add.ledgerId, add.entryId)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from journal.bookkeeper.calls import Answers, Ask, Asked, Procedure
+from journal.bookkeeper.calls import AddressedRequest, BookieRound, Procedure, RoundAnswers
 from journal.bookkeeper.decisions import NEGATIVE, is_covered, write_set
-from journal.bookkeeper.entry import LAST_ENTRY, DigestType, Entry, EntryCodec
+from journal.bookkeeper.entry import LAST_ENTRY, DigestType, EntryCodec, LedgerEntry
 from journal.bookkeeper.errors import BookKeeperError, EntryError
 from journal.bookkeeper.ledger_metadata import LedgerMetadata
 from journal.bookkeeper.ledger_options import LedgerLimits
-from journal.bookkeeper.messages import Code, ReadRequest, ReadResponse, Response
+from journal.bookkeeper.messages import BookieResponse, ReadRequest, ReadResponse, ResultCode
 from journal.bookkeeper.slow_bookies import SlowBookies
 
 
@@ -32,7 +32,7 @@ def last_readable(ledger_id: int, metadata: LedgerMetadata, codec: EntryCodec, l
     """
     if metadata.closed:
         return metadata.last_entry
-    answers = Answers()
+    answers = RoundAnswers()
     known: set[int] = set()
     lacs = [metadata.last_segment.first_entry - 1]
     faults: dict[int, EntryError] = {}
@@ -41,7 +41,7 @@ def last_readable(ledger_id: int, metadata: LedgerMetadata, codec: EntryCodec, l
         for index, outcome in answers.outcomes.items():
             if index in known or not isinstance(outcome, ReadResponse):
                 continue
-            if outcome.code is Code.OK and outcome.body is not None:
+            if outcome.code is ResultCode.OK and outcome.body is not None:
                 try:
                     lacs.append(codec.decode(outcome.body, ledger_id, LAST_ENTRY).lac)
                 except EntryError as fault:
@@ -54,7 +54,7 @@ def last_readable(ledger_id: int, metadata: LedgerMetadata, codec: EntryCodec, l
 
     request = ReadRequest(ledger_id, LAST_ENTRY)
     bookies = metadata.last_segment.bookies
-    yield Ask(answers, [Asked(bookie, request) for bookie in bookies], limits.read, enough)
+    yield BookieRound(answers, [AddressedRequest(bookie, request) for bookie in bookies], limits.read, enough)
     if not enough():
         raise BookKeeperError(f"too few bookies report the last entry of ledger {ledger_id}: {answers_text(answers)}")
     return max(lacs)
@@ -68,7 +68,7 @@ def read_entries(
     last: int,
     limits: LedgerLimits,
     slow: SlowBookies | None = None,
-) -> Procedure[list[Entry]]:
+) -> Procedure[list[LedgerEntry]]:
     """Return entries `first` to `last`, each from the first bookie with an intact copy; slow bookies are bypassed.
 
     Args:
@@ -77,9 +77,9 @@ def read_entries(
     Raises:
         BookKeeperError: an entry is on none of its bookies.
     """
-    found: dict[int, Entry] = {}
+    found: dict[int, LedgerEntry] = {}
     faults: dict[int, list[str]] = {entry_id: [] for entry_id in range(first, last + 1)}
-    answers = Answers()
+    answers = RoundAnswers()
     entry_of: list[int] = []
     seen: set[int] = set()
     slow = slow or SlowBookies()
@@ -104,10 +104,12 @@ def read_entries(
 
     for turn in range(metadata.write_quorum):
         missing = [entry_id for entry_id in faults if entry_id not in found]
-        requests = [Asked(replicas[entry_id][turn], ReadRequest(ledger_id, entry_id)) for entry_id in missing]
+        requests = [
+            AddressedRequest(replicas[entry_id][turn], ReadRequest(ledger_id, entry_id)) for entry_id in missing
+        ]
         entry_of += missing
         final = turn == metadata.write_quorum - 1
-        yield Ask(answers, requests, limits.read if final else limits.speculative, collect)
+        yield BookieRound(answers, requests, limits.read if final else limits.speculative, collect)
         collect()
         if len(found) == len(faults):
             break
@@ -120,7 +122,7 @@ def read_entries(
     return [found[entry_id] for entry_id in sorted(found)]
 
 
-def answers_text(answers: Answers) -> str:
+def answers_text(answers: RoundAnswers) -> str:
     """Return the bookies' answers for an error."""
     words = []
     for number, asked in enumerate(answers.asked):
@@ -134,9 +136,11 @@ def answers_text(answers: Answers) -> str:
     return "; ".join(words)
 
 
-def _decoded(codec: EntryCodec, outcome: Response | BookKeeperError, ledger_id: int, entry_id: int) -> Entry:
+def _decoded(
+    codec: EntryCodec, outcome: BookieResponse | BookKeeperError, ledger_id: int, entry_id: int
+) -> LedgerEntry:
     if isinstance(outcome, BookKeeperError):
         raise outcome
-    if not isinstance(outcome, ReadResponse) or outcome.code is not Code.OK or outcome.body is None:
+    if not isinstance(outcome, ReadResponse) or outcome.code is not ResultCode.OK or outcome.body is None:
         raise BookKeeperError(outcome.code.name)
     return codec.decode(outcome.body, ledger_id, entry_id)

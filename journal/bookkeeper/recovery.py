@@ -18,18 +18,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from journal.bookkeeper.calls import Answers, Ask, Asked, GetMetadata, ListBookies, Procedure, SetMetadata
+from journal.bookkeeper.calls import (
+    AddressedRequest,
+    BookieRound,
+    GetMetadata,
+    ListBookies,
+    Procedure,
+    RoundAnswers,
+    SetMetadata,
+)
 from journal.bookkeeper.decisions import NEGATIVE, Choose, is_absent, is_covered, replaced, write_set
-from journal.bookkeeper.entry import LAST_ENTRY, Entry, EntryCodec, master_key
+from journal.bookkeeper.entry import LAST_ENTRY, EntryCodec, LedgerEntry, master_key
 from journal.bookkeeper.errors import BadVersionError, BookKeeperError, EntryError, NotEnoughBookiesError
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, LedgerState
 from journal.bookkeeper.ledger_options import LedgerLimits
-from journal.bookkeeper.messages import AddRequest, AddResponse, Code, Flag, ReadRequest, ReadResponse
+from journal.bookkeeper.messages import AddRequest, AddResponse, ReadRequest, ReadResponse, RequestFlag, ResultCode
 from journal.bookkeeper.reading import answers_text, ledger_codec, read_entries
 
 
 @dataclass(frozen=True, slots=True)
-class Recovery:
+class LedgerRecovery:
     """Recovery of ledgers.
 
     Attributes:
@@ -57,7 +65,7 @@ class Recovery:
                 if metadata.state is LedgerState.OPEN:
                     metadata = metadata.in_recovery()
                     version = yield SetMetadata(ledger_id, metadata, version)
-                work = _LedgerRecovery(self, ledger_id, metadata, codec)
+                work = _RecoveryAttempt(self, ledger_id, metadata, codec)
                 closed = yield from work.find_end()
                 yield SetMetadata(ledger_id, closed, version)
             except BadVersionError:
@@ -66,10 +74,10 @@ class Recovery:
             return closed
 
 
-class _LedgerRecovery:
+class _RecoveryAttempt:
     """One attempt, on metadata that are in recovery."""
 
-    def __init__(self, recovery: Recovery, ledger_id: int, metadata: LedgerMetadata, codec: EntryCodec) -> None:
+    def __init__(self, recovery: LedgerRecovery, ledger_id: int, metadata: LedgerMetadata, codec: EntryCodec) -> None:
         self._id = ledger_id
         # Bookies of the writer's entries; replacements never had these entries.
         self._written = metadata
@@ -85,11 +93,11 @@ class _LedgerRecovery:
     def find_end(self) -> Procedure[LedgerMetadata]:
         """Return the metadata, closed."""
         base, known = yield from self._fence()
-        last: Entry | None = None
+        last: LedgerEntry | None = None
         entry_id = base + 1
         while (found := (yield from self._find(entry_id))) is not None:
             lac = entry_id - 1 if self._settled is None else self._settled
-            last = Entry(self._id, entry_id, lac, found.length, found.payload)
+            last = LedgerEntry(self._id, entry_id, lac, found.length, found.payload)
             yield from self._write_again(last)
             entry_id += 1
         if last is None:
@@ -98,12 +106,12 @@ class _LedgerRecovery:
                 (last,) = yield from read_entries(self._id, self._metadata, self._codec, base, base, self._limits)
         return self._metadata.closed_at(entry_id - 1, last.length if last is not None else 0)
 
-    def _fence(self) -> Procedure[tuple[int, Entry | None]]:
+    def _fence(self) -> Procedure[tuple[int, LedgerEntry | None]]:
         """Return the newest acknowledged entry that bookies report, and the newest entry that one of them returned."""
         metadata, bookies = self._metadata, self._metadata.last_segment.bookies
-        answers = Answers()
+        answers = RoundAnswers()
         known: set[int] = set()
-        entries: list[Entry] = []
+        entries: list[LedgerEntry] = []
         seen: set[int] = set()
 
         def enough() -> bool:
@@ -118,8 +126,8 @@ class _LedgerRecovery:
                     known.add(index)
             return is_covered(known, metadata) or any(map(_is_unauthorized, answers.outcomes.values()))
 
-        request = ReadRequest(self._id, LAST_ENTRY, Flag.FENCE, self._key)
-        yield Ask(answers, [Asked(bookie, request) for bookie in bookies], self._limits.read, enough)
+        request = ReadRequest(self._id, LAST_ENTRY, RequestFlag.FENCE, self._key)
+        yield BookieRound(answers, [AddressedRequest(bookie, request) for bookie in bookies], self._limits.read, enough)
         enough()
         _refuse_unauthorized(self._id, answers)
         if not is_covered(known, metadata):
@@ -128,17 +136,17 @@ class _LedgerRecovery:
         base = max([metadata.last_segment.first_entry - 1, *(entry.lac for entry in entries)])
         return base, next((entry for entry in entries if entry.entry_id == base), None)
 
-    def _find(self, entry_id: int) -> Procedure[Entry | None]:
+    def _find(self, entry_id: int) -> Procedure[LedgerEntry | None]:
         """Return entry `entry_id` from any bookie that has it, None if it cannot have been acknowledged."""
         bookies = self._written.ensemble_of(entry_id).bookies
         places = [bookies[index] for index in write_set(entry_id, self._written)]
         negative = 0
-        answers = Answers()
+        answers = RoundAnswers()
         # Bookies that did not answer before are asked last.
         for bookie in sorted(places, key=self._silent.__contains__):
             number = len(answers.asked)
-            request = ReadRequest(self._id, entry_id, Flag.FENCE | Flag.HIGH_PRIORITY, self._key)
-            yield Ask(answers, [Asked(bookie, request)], self._limits.read)
+            request = ReadRequest(self._id, entry_id, RequestFlag.FENCE | RequestFlag.HIGH_PRIORITY, self._key)
+            yield BookieRound(answers, [AddressedRequest(bookie, request)], self._limits.read)
             _refuse_unauthorized(self._id, answers)
             outcome = answers.outcomes.get(number)
             if (entry := self._entry(outcome, entry_id)) is not None:
@@ -149,21 +157,23 @@ class _LedgerRecovery:
         problem = f"too few bookies report whether ledger {self._id} has entry {entry_id}: {answers_text(answers)}"
         raise BookKeeperError(problem)
 
-    def _write_again(self, entry: Entry) -> Procedure[None]:
+    def _write_again(self, entry: LedgerEntry) -> Procedure[None]:
         """Write the entry to its whole write set; failed bookies are replaced while others exist."""
         body = self._codec.encode(entry)
-        request = AddRequest(self._id, entry.entry_id, self._key, body, Flag.RECOVERY_ADD | Flag.HIGH_PRIORITY)
+        request = AddRequest(
+            self._id, entry.entry_id, self._key, body, RequestFlag.RECOVERY_ADD | RequestFlag.HIGH_PRIORITY
+        )
         places = write_set(entry.entry_id, self._metadata)
         missing, stored = set(places), set[int]()
         while missing:
             bookies = self._metadata.last_segment.bookies
             order = sorted(missing)
-            answers = Answers()
-            yield Ask(answers, [Asked(bookies[index], request) for index in order], self._limits.add)
+            answers = RoundAnswers()
+            yield BookieRound(answers, [AddressedRequest(bookies[index], request) for index in order], self._limits.add)
             _refuse_unauthorized(self._id, answers)
             for number, index in enumerate(order):
                 outcome = answers.outcomes.get(number)
-                if isinstance(outcome, AddResponse) and outcome.code is Code.OK:
+                if isinstance(outcome, AddResponse) and outcome.code is ResultCode.OK:
                     stored.add(index)
             missing -= stored
             self._silent.update(bookies[index] for index in missing)
@@ -181,8 +191,8 @@ class _LedgerRecovery:
             if self._settled is None:
                 self._settled = entry.entry_id - 1
 
-    def _entry(self, outcome: object, entry_id: int) -> Entry | None:
-        if not isinstance(outcome, ReadResponse) or outcome.code is not Code.OK or outcome.body is None:
+    def _entry(self, outcome: object, entry_id: int) -> LedgerEntry | None:
+        if not isinstance(outcome, ReadResponse) or outcome.code is not ResultCode.OK or outcome.body is None:
             return None
         try:
             return self._codec.decode(outcome.body, self._id, entry_id)
@@ -195,10 +205,10 @@ def _is_negative(outcome: object) -> bool:
 
 
 def _is_unauthorized(outcome: object) -> bool:
-    return isinstance(outcome, ReadResponse | AddResponse) and outcome.code is Code.UNAUTHORIZED
+    return isinstance(outcome, ReadResponse | AddResponse) and outcome.code is ResultCode.UNAUTHORIZED
 
 
-def _refuse_unauthorized(ledger_id: int, answers: Answers) -> None:
+def _refuse_unauthorized(ledger_id: int, answers: RoundAnswers) -> None:
     for number, outcome in answers.outcomes.items():
         if _is_unauthorized(outcome):
             hint = "Set dfs.namenode.bookkeeperjournal.digestPw to the password of the ledger."

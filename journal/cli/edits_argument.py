@@ -42,7 +42,7 @@ EDITS = _Edits()
 
 
 @dataclass(frozen=True, slots=True)
-class JournalEdits:
+class JournalTransactions:
     """All transactions of a journal, including those of its open segment.
 
     Attributes:
@@ -80,7 +80,7 @@ def opened(uri: str, conf_dir: Path | None, namespace: StorageInfo | None = None
 
 
 @contextmanager
-def journal_edits(uri: str, conf_dir: Path | None, default_layout: int) -> Iterator[JournalEdits]:
+def journal_edits(uri: str, conf_dir: Path | None, default_layout: int) -> Iterator[JournalTransactions]:
     """Yield the transactions of a journal for reading, without disturbing its writer.
 
     Raises:
@@ -89,4 +89,4 @@ def journal_edits(uri: str, conf_dir: Path | None, default_layout: int) -> Itera
     """
     with closing(opened(uri, conf_dir)) as journal:
         parts = select_range(journal, CopyRange(in_progress=True), layout_version=None, default_layout=default_layout)
-        yield JournalEdits(journal.location, parts, parts[-1].layout_version)
+        yield JournalTransactions(journal.location, parts, parts[-1].layout_version)

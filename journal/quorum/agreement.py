@@ -14,14 +14,14 @@ from journal.binary_codec import decode_op
 from journal.errors import CorruptHeaderError, CorruptOpError
 from journal.primitives import Buffer
 from journal.segment import HEADER_SIZE, decode_header
-from journal.segment_frames import Frame, has_frames, hop
+from journal.segment_frames import OpFrame, has_frames, iter_frames
 from journal.system_ops import StartLogSegmentOp
 
 _STEP = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class OpenCopy:
+class SegmentCopy:
     """A segment header and transactions in the copy of a node; all copies begin with the same txid.
 
     Attributes:
@@ -34,14 +34,14 @@ class OpenCopy:
 
 
 @dataclass(frozen=True, slots=True)
-class DurablePart:
+class DurablePrefix:
     """Transactions up to `last` in `content`; later ones in `content` are not part of it."""
 
     content: Buffer
     last: int
 
 
-def durable_part(copies: Sequence[OpenCopy], first_txid: int, need: int) -> DurablePart | None:
+def durable_part(copies: Sequence[SegmentCopy], first_txid: int, need: int) -> DurablePrefix | None:
     """Return the transactions from `first_txid` on that every later recovery will keep; None if there are none.
 
     These are the transactions that `need` copies, a majority of the nodes, have byte for byte. A START_LOG_SEGMENT at
@@ -64,14 +64,14 @@ def durable_part(copies: Sequence[OpenCopy], first_txid: int, need: int) -> Dura
     if committed is not None and _consistent(ends, common):
         longest = max(range(len(copies)), key=lambda index: ends[index][0])
         _, last = _whole_end(copies[longest].content, ends[longest][0], first_txid, limit=committed)
-        parts += [DurablePart(copies[longest].content, last)] if last >= first_txid else []
+        parts += [DurablePrefix(copies[longest].content, last)] if last >= first_txid else []
     return max(parts, key=lambda part: part.last, default=None)
 
 
 def same_transactions(one: Buffer, other: Buffer, first_txid: int, last_txid: int) -> bool:
     """Whether both copies of a segment have identical transactions `first_txid` to `last_txid`."""
     end, last = _whole_end(one, len(one), first_txid, limit=last_txid)
-    return last == last_txid and end <= len(other) and _common(OpenCopy(one), end, OpenCopy(other)) == end
+    return last == last_txid and end <= len(other) and _common(SegmentCopy(one), end, SegmentCopy(other)) == end
 
 
 def _consistent(ends: Sequence[tuple[int, int]], common: Sequence[Sequence[int]]) -> bool:
@@ -81,13 +81,13 @@ def _consistent(ends: Sequence[tuple[int, int]], common: Sequence[Sequence[int]]
     )
 
 
-def _agreed(copy: OpenCopy, stop: int, first_txid: int) -> DurablePart | None:
+def _agreed(copy: SegmentCopy, stop: int, first_txid: int) -> DurablePrefix | None:
     last = first_txid - 1
     with memoryview(copy.content) as whole, whole[:stop] as view:
         for frame in _frames(view, first_txid):
             if frame.opcode != StartLogSegmentOp.opcode:
                 last = frame.txid
-    return None if last < first_txid else DurablePart(copy.content, last)
+    return None if last < first_txid else DurablePrefix(copy.content, last)
 
 
 def _whole_end(content: Buffer, stop: int, first_txid: int, *, limit: int | None = None) -> tuple[int, int]:
@@ -101,14 +101,14 @@ def _whole_end(content: Buffer, stop: int, first_txid: int, *, limit: int | None
     return end, last
 
 
-def _frames(view: memoryview, first_txid: int) -> Iterator[Frame]:
+def _frames(view: memoryview, first_txid: int) -> Iterator[OpFrame]:
     """Yield the complete operations while their txids are consecutive."""
     try:
         layout = decode_header(view)
         if not has_frames(layout):
             yield from _decoded(view, layout, first_txid)
             return
-        for expected, frame in enumerate(hop(view, HEADER_SIZE, len(view)), first_txid):
+        for expected, frame in enumerate(iter_frames(view, HEADER_SIZE, len(view)), first_txid):
             if frame.txid != expected:
                 return
             yield frame
@@ -116,7 +116,7 @@ def _frames(view: memoryview, first_txid: int) -> Iterator[Frame]:
         return
 
 
-def _decoded(view: memoryview, layout: int, first_txid: int) -> Iterator[Frame]:
+def _decoded(view: memoryview, layout: int, first_txid: int) -> Iterator[OpFrame]:
     """Yield the same for layouts whose operations have no length field."""
     start = HEADER_SIZE
     for expected in itertools.count(first_txid):
@@ -125,11 +125,11 @@ def _decoded(view: memoryview, layout: int, first_txid: int) -> Iterator[Frame]:
         op, end = decode_op(view, start, layout)
         if op.txid != expected:
             return
-        yield Frame(start, end, op.opcode, op.txid)
+        yield OpFrame(start, end, op.opcode, op.txid)
         start = end
 
 
-def _common(one: OpenCopy, limit: int, other: OpenCopy) -> int:
+def _common(one: SegmentCopy, limit: int, other: SegmentCopy) -> int:
     """Return the number of equal bytes at the start, up to `limit`."""
     with memoryview(one.content) as a, memoryview(other.content) as b:
         for start in range(0, limit, _STEP):

@@ -11,14 +11,14 @@ from hadoop_rpc.errors import JournalNotFormattedError
 from hadoop_rpc.qjournal_values import QJournal, RequestInfo
 from journal.quorum.decisions import is_fenced
 from journal.quorum.errors import QuorumError, WriterFencedError
-from journal.quorum.tally import Tally, Verdict
+from journal.quorum.tally import Tally, TallyState
 
 RECOVER_AGAIN = "Bring a majority of the JournalNodes back, then recover the journal."
 
 T = TypeVar("T")
 
 
-class Kind(Enum):
+class CallKind(Enum):
     """How a writer's call depends on the state of the node's channel.
 
     ORDERED does not depend on it. START brings the node back in sync. WRITE and FINALIZE are not sent to a node that is
@@ -44,7 +44,7 @@ def _nobody(_: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class CallTarget:
     """A node for a writer's call; `request` is created at sending, because its serial has to rise."""
 
     name: str
@@ -65,8 +65,8 @@ class WriterCall(Generic[T]):
     """
 
     name: str
-    perform: Callable[[Peer], T]
-    kind: Kind = Kind.ORDERED
+    perform: Callable[[CallTarget], T]
+    kind: CallKind = CallKind.ORDERED
     size: int = 0
     last_txid: int = 0
     leave_out: Callable[[str], str] = _nobody
@@ -77,7 +77,7 @@ def _never(_: Tally[Any]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask(Generic[T]):
+class QuorumRound(Generic[T]):
     """A call to all nodes and the time to wait.
 
     Attributes:
@@ -96,39 +96,39 @@ class Ask(Generic[T]):
     hint: str = ""
 
     def decided(self, tally: Tally[T]) -> bool:
-        return tally.verdict is not Verdict.OPEN or self.enough(tally)
+        return tally.verdict is not TallyState.OPEN or self.enough(tally)
 
     def complete(self, tally: Tally[T]) -> bool:
         """Whether no further answer is needed."""
         return tally.complete or self.enough(tally)
 
 
-Procedure = Generator[Ask[Any], Tally[Any], T]
+Procedure = Generator[QuorumRound[Any], Tally[Any], T]
 """Steps of the protocol: yields asks, receives each tally once it is decided or timed out, returns a result."""
 
 
-def reached(ask: Ask[T], *, txid: int | None = None) -> Procedure[Tally[T]]:
+def reached(ask: QuorumRound[T], *, txid: int | None = None) -> Procedure[Tally[T]]:
     """Return the tally with `ask.need` answers or more; later answers are still added.
 
     Raises:
         QuorumError: too few answers in time; `WriterFencedError` if a node reported a later writer.
     """
     tally: Tally[T] = yield ask
-    if tally.verdict is Verdict.REACHED:
+    if tally.verdict is TallyState.REACHED:
         return tally
     raise quorum_error(ask, tally, txid)
 
 
-def answers_to(ask: Ask[T], *, txid: int | None = None) -> Procedure[dict[str, T]]:
+def answers_to(ask: QuorumRound[T], *, txid: int | None = None) -> Procedure[dict[str, T]]:
     """Return the answers by node; raises as `reached`."""
     tally = yield from reached(ask, txid=txid)
     return dict(tally.answers)
 
 
-def quorum_error(ask: Ask[T], tally: Tally[T], txid: int | None) -> QuorumError:
+def quorum_error(ask: QuorumRound[T], tally: Tally[T], txid: int | None) -> QuorumError:
     """Return an error with the failure of each node, and the nodes that did not answer in time."""
     reasons = [f"{node}: {fault}" for node, fault in tally.faults.items()]
-    if tally.silent and tally.verdict is Verdict.OPEN:
+    if tally.silent and tally.verdict is TallyState.OPEN:
         reasons.append(f"no answer within {ask.timeout:g} s from {', '.join(tally.silent)}")
     counted = f"{len(tally.answers)} of {len(tally.nodes)} JournalNodes answered, {ask.need} are needed"
     kind = WriterFencedError if any(map(is_fenced, tally.faults.values())) else QuorumError

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from hadoop_rpc.qjournal_values import RequestInfo
-from journal.quorum.calls import Kind, Peer, WriterCall
+from journal.quorum.calls import CallKind, CallTarget, WriterCall
 from journal.quorum.errors import NodeClosedError, NodeLagsError, NodeLeftOutError, NodeOutOfSyncError
-from journal.quorum.lanes import NodeStatus, Work
+from journal.quorum.lanes import NodeCall, NodeStatus
 from journal.quorum.tally import Tally
 
 _LOG = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ HEARTBEAT_INTERVAL = 1.0  # seconds, IPCLoggerChannel.HEARTBEAT_INTERVAL_MILLIS
 
 
 @dataclass(slots=True)
-class _Entry:
+class _QueuedCall:
     call: WriterCall[Any]
     tally: Tally[Any]
     epoch: int
@@ -41,7 +41,7 @@ class _Entry:
     sent_at: float = 0.0
 
 
-def _not_performed(_: Peer) -> None:
+def _not_performed(_: CallTarget) -> None:
     """Placeholder of a mark in the queue, which has no records."""
 
 
@@ -59,8 +59,8 @@ class WriterChannel:
         self._journal_id = journal_id
         self._nameservice = nameservice
         self._limit = queue_limit
-        self._queue: deque[_Entry] = deque()
-        self._sent: _Entry | None = None
+        self._queue: deque[_QueuedCall] = deque()
+        self._sent: _QueuedCall | None = None
         self._epoch = 0
         self._serial = 0
         self._committed: int | None = None
@@ -91,10 +91,10 @@ class WriterChannel:
 
     def offer(self, call: WriterCall[Any], tally: Tally[Any], now: float) -> None:
         """Queue `call`. A batch that exceeds the queue fails at once; from then on the node is out of sync."""
-        entry = _Entry(call, tally, self._epoch, now)
-        if call.kind is Kind.START:
+        entry = _QueuedCall(call, tally, self._epoch, now)
+        if call.kind is CallKind.START:
             self._gap_queued = False
-        elif call.kind is Kind.WRITE and not self._has_room(call.size):
+        elif call.kind is CallKind.WRITE and not self._has_room(call.size):
             self._refuse_for_room(entry)
             return
         self._queued_bytes += call.size
@@ -106,13 +106,13 @@ class WriterChannel:
     def waiting(self) -> bool:
         return self._sent is None and bool(self._queue)
 
-    def take(self, now: float) -> Work | None:
+    def take(self, now: float) -> NodeCall | None:
         while self._sent is None and self._queue:
             entry = self._queue.popleft()
             if entry.gap:
                 self._gap_queued = False
                 self._lose_sync(f"the node lagged too far for txid {entry.call.last_txid}")
-            if not self._out_of_sync or entry.call.kind not in (Kind.WRITE, Kind.FINALIZE):
+            if not self._out_of_sync or entry.call.kind not in (CallKind.WRITE, CallKind.FINALIZE):
                 if reason := entry.call.leave_out(self.node):
                     self._leave_out(entry, reason)
                     continue
@@ -132,9 +132,9 @@ class WriterChannel:
         self._measure(entry, now)
         self._queued_bytes -= entry.call.size
         if entry.epoch == self._epoch:
-            if entry.call.kind is Kind.WRITE:
+            if entry.call.kind is CallKind.WRITE:
                 self._acked_txid, self._acked_at = entry.call.last_txid, entry.offered_at
-            elif entry.call.kind is Kind.START and self._out_of_sync:
+            elif entry.call.kind is CallKind.START and self._out_of_sync:
                 _LOG.info("%s participates in the journal %s again", self.node, self._journal_id)
                 self._out_of_sync = ""
         entry.tally.answer(self.node, value)
@@ -143,7 +143,7 @@ class WriterChannel:
         entry = self._taken()
         if not entry.heartbeat:
             self._measure(entry, now)
-            if entry.call.kind is Kind.WRITE and entry.epoch == self._epoch:
+            if entry.call.kind is CallKind.WRITE and entry.epoch == self._epoch:
                 self._lose_sync(str(fault))
         self._queued_bytes -= entry.call.size
         entry.tally.fail(self.node, fault)
@@ -176,21 +176,21 @@ class WriterChannel:
             return False
         return self._queued_bytes == 0 or self._queued_bytes + size <= self._limit
 
-    def _refuse_for_room(self, entry: _Entry) -> None:
+    def _refuse_for_room(self, entry: _QueuedCall) -> None:
         """Queue a mark for the first missing batch, after earlier batches, which the node may still receive."""
         if not self._gap_queued:
-            marker = WriterCall(entry.call.name, _not_performed, Kind.WRITE, 0, entry.call.last_txid)
-            self._queue.append(_Entry(marker, entry.tally, entry.epoch, entry.offered_at, gap=True))
+            marker = WriterCall(entry.call.name, _not_performed, CallKind.WRITE, 0, entry.call.last_txid)
+            self._queue.append(_QueuedCall(marker, entry.tally, entry.epoch, entry.offered_at, gap=True))
             self._gap_queued = True
         problem = f"{self.node} lags too far: {self._queued_bytes} bytes wait to be sent"
         entry.tally.fail(self.node, NodeLagsError(problem, txid=entry.call.last_txid))
 
-    def _refuse_out_of_sync(self, entry: _Entry) -> None:
+    def _refuse_out_of_sync(self, entry: _QueuedCall) -> None:
         self._queued_bytes -= entry.call.size
         problem = f"{self.node} receives no more of this segment: {self._out_of_sync}"
         entry.tally.fail(self.node, NodeOutOfSyncError(problem))
 
-    def _leave_out(self, entry: _Entry, reason: str) -> None:
+    def _leave_out(self, entry: _QueuedCall, reason: str) -> None:
         self._queued_bytes -= entry.call.size
         entry.tally.fail(self.node, NodeLeftOutError(f"{entry.call.name} is not sent to {self.node}: {reason}"))
 
@@ -199,23 +199,23 @@ class WriterChannel:
             _LOG.warning("%s receives no more of this segment of %s: %s", self.node, self._journal_id, reason)
             self._out_of_sync = reason
 
-    def _send(self, entry: _Entry, now: float) -> Work:
+    def _send(self, entry: _QueuedCall, now: float) -> NodeCall:
         self._sent = entry
         entry.sent_at = now
         info = RequestInfo(self._journal_id, entry.epoch, self._serial, self._committed, self._nameservice)
         self._serial += 1
         if entry.heartbeat:
-            return Work("heartbeat", lambda node: node.heartbeat(info))
+            return NodeCall("heartbeat", lambda node: node.heartbeat(info))
         perform = entry.call.perform
-        return Work(entry.call.name, lambda node: perform(Peer(self.node, node, info)))
+        return NodeCall(entry.call.name, lambda node: perform(CallTarget(self.node, node, info)))
 
-    def _taken(self) -> _Entry:
+    def _taken(self) -> _QueuedCall:
         entry, self._sent = self._sent, None
         assert entry is not None, "nothing was taken"
         return entry
 
-    def _measure(self, entry: _Entry, now: float) -> None:
-        if entry.call.kind is Kind.WRITE:
+    def _measure(self, entry: _QueuedCall, now: float) -> None:
+        if entry.call.kind is CallKind.WRITE:
             self._writes += 1
             self._write_seconds += now - entry.sent_at
             self._queue_seconds += entry.sent_at - entry.offered_at

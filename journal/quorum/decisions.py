@@ -92,14 +92,14 @@ def _seen_epoch(prepared: PreparedRecovery) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenSegment:
     """The agreed content of the segment, and a node that has it."""
 
     node: str
     segment: SegmentState
 
 
-def choose_recovery(first_txid: int, prepared: Mapping[str, PreparedRecovery]) -> Chosen | None:
+def choose_recovery(first_txid: int, prepared: Mapping[str, PreparedRecovery]) -> ChosenSegment | None:
     """Choose the content of the segment that begins at `first_txid`; None if all nodes of the majority lack it.
 
     Raises:
@@ -123,7 +123,7 @@ def choose_recovery(first_txid: int, prepared: Mapping[str, PreparedRecovery]) -
             f"the best copy ends with txid {held[node].last}, but {knows} knows that {committed[knows]} is committed"
         )
         raise SegmentRecoveryError(f"{problem}: {_listed(held)}", txid=first_txid)
-    return Chosen(node, held[node])
+    return ChosenSegment(node, held[node])
 
 
 def _listed(held: Mapping[str, SegmentState]) -> str:

@@ -29,7 +29,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from hadoop_rpc.qjournal_values import QJournal
-from journal.quorum.calls import Ask, Procedure
+from journal.quorum.calls import Procedure, QuorumRound
 from journal.quorum.ensemble import Ensemble
 from journal.quorum.errors import JournalClosedError
 from journal.quorum.lanes import Lane
@@ -126,7 +126,7 @@ class ThreadDriver:
 
     # ---- with the lock held ----
 
-    def _ask(self, procedure: Procedure[Any], ask: Ask[Any]) -> Tally[Any]:
+    def _ask(self, procedure: Procedure[Any], ask: QuorumRound[Any]) -> Tally[Any]:
         if self._closed:
             procedure.throw(JournalClosedError(f"{ask.call.name}: the journal is closed"))
         tally = self._ensemble.offer(ask)
@@ -141,7 +141,7 @@ class ThreadDriver:
             procedure.throw(JournalClosedError(f"{ask.call.name}: the journal was closed"))
         return tally
 
-    def _wait(self, ask: Ask[Any], reached: Callable[[], bool], seconds: float) -> None:
+    def _wait(self, ask: QuorumRound[Any], reached: Callable[[], bool], seconds: float) -> None:
         left = seconds
         warned = False
         while not (reached() or self._closed) and left > 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from journal.quorum.calls import Ask, ReadCall
+from journal.quorum.calls import QuorumRound, ReadCall
 from journal.quorum.channel import WriterChannel
 from journal.quorum.lanes import Lane, NodeStatus, ReadLane
 from journal.quorum.tally import Tally, majority
@@ -59,7 +59,7 @@ class Ensemble:
     def statuses(self) -> tuple[NodeStatus, ...]:
         return tuple(channel.status for channel in self._channels)
 
-    def offer(self, ask: Ask[Any]) -> Tally[Any]:
+    def offer(self, ask: QuorumRound[Any]) -> Tally[Any]:
         """Put the call into every node's lane; the tally fills while the driver processes the lanes."""
         tally: Tally[Any] = Tally(self.nodes, ask.need)
         if isinstance(ask.call, ReadCall):

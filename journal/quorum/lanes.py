@@ -1,4 +1,4 @@
-"""Lanes of calls to one JournalNode: a driver takes one `Work` at a time, performs it, and reports its end."""
+"""Lanes of calls to one JournalNode: a driver takes one `NodeCall` at a time, performs it, and reports its end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from journal.quorum.tally import Tally
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class NodeCall:
     """A call to perform on a node."""
 
     name: str
@@ -31,7 +31,7 @@ class Lane(Protocol):
     def waiting(self) -> bool:
         """Whether `take` may return work."""
 
-    def take(self, now: float) -> Work | None:
+    def take(self, now: float) -> NodeCall | None:
         """Return the next call; None if the queue is empty or a call is in flight."""
 
     def finish(self, value: Any, now: float) -> None:
@@ -85,13 +85,13 @@ class ReadLane:
     def waiting(self) -> bool:
         return self._sent is None and bool(self._queue)
 
-    def take(self, now: float) -> Work | None:
+    def take(self, now: float) -> NodeCall | None:
         del now
         while self._sent is None and self._queue:
             call, tally = self._queue.popleft()
             if not tally.abandoned:
                 self._sent = tally
-                return Work(call.name, call.perform)
+                return NodeCall(call.name, call.perform)
         return None
 
     def finish(self, value: Any, now: float) -> None:

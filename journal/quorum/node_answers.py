@@ -76,7 +76,7 @@ def leftover_segment(fault: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionToNodes:
+class NodeQuery:
     """The nodes to ask, and the parameters of the calls.
 
     Attributes:
@@ -92,14 +92,14 @@ class QuestionToNodes:
     namespace: StorageInfo | None = None
 
 
-def ask_nodes(question: QuestionToNodes) -> list[NodeAnswer]:
+def ask_nodes(question: NodeQuery) -> list[NodeAnswer]:
     """Ask all nodes at once; returns the answers in the order of their addresses."""
     nodes: Sequence[NodeAddress] = question.quorum.nodes
     with ThreadPoolExecutor(len(nodes), "ask-journalnodes") as pool:
         return list(pool.map(_asking(question), nodes))
 
 
-def _asking(question: QuestionToNodes) -> Callable[[NodeAddress], NodeAnswer]:
+def _asking(question: NodeQuery) -> Callable[[NodeAddress], NodeAnswer]:
     def ask(node: NodeAddress) -> NodeAnswer:
         limits = {"timeout": question.timeout, "connect_timeout": question.timeout}
         nameservice, journal_id = question.nameservice, question.quorum.journal_id

@@ -15,7 +15,7 @@ from journal.quorum.http_source import SegmentSource
 from journal.quorum.lanes import NodeStatus
 from journal.quorum.reader import QuorumReader
 from journal.quorum.settings import QuorumSettings
-from journal.quorum.writer import OpenSegment, QuorumWriter
+from journal.quorum.writer import QuorumWriter, WriterSegment
 from journal.segment_copies import count_transactions
 
 _LOG = logging.getLogger(__name__)
@@ -116,7 +116,7 @@ class QuorumJournal:
 class QuorumSegmentWriter:
     """`SegmentWriter` of a quorum journal; a batch is durable when a majority of the nodes has it."""
 
-    def __init__(self, driver: Driver, writer: QuorumWriter, segment: OpenSegment) -> None:
+    def __init__(self, driver: Driver, writer: QuorumWriter, segment: WriterSegment) -> None:
         self._driver = driver
         self._writer = writer
         self._segment = segment

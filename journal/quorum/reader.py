@@ -12,8 +12,8 @@ from hadoop_rpc.qjournal_values import JournaledEdits, NodeManifest
 from journal.errors import JournalError
 from journal.journal import ReadableSegment
 from journal.quorum.address import NodeAddress, http_base, segment_url
-from journal.quorum.agreement import DurablePart, OpenCopy, durable_part
-from journal.quorum.calls import Ask, Procedure, ReadCall, answers_to
+from journal.quorum.agreement import DurablePrefix, SegmentCopy, durable_part
+from journal.quorum.calls import Procedure, QuorumRound, ReadCall, answers_to
 from journal.quorum.ensemble import Ensemble
 from journal.quorum.errors import QuorumError
 from journal.quorum.http_source import SegmentSource
@@ -69,7 +69,7 @@ class QuorumReader:
             ),
         )
         edits: Mapping[str, JournaledEdits] = self._run(answers_to(self._reading(call), txid=from_txid))
-        copies = [OpenCopy(each.content) for each in edits.values()]
+        copies = [SegmentCopy(each.content) for each in edits.values()]
         part = durable_part(copies, from_txid, self._ensemble.majority)
         name = f"{self._ensemble.journal_id} from txid {from_txid}"
         return [] if part is None else [FetchedSegment(from_txid, part, name)]
@@ -114,7 +114,7 @@ class QuorumReader:
         name = f"{self._ensemble.journal_id} {inprogress_name(first)}"
         return None if part is None else FetchedSegment(first, part, name)
 
-    def _agreed(self, manifests: Mapping[str, NodeManifest], first: int) -> DurablePart | None:
+    def _agreed(self, manifests: Mapping[str, NodeManifest], first: int) -> DurablePrefix | None:
         holders = [
             node
             for node, each in manifests.items()
@@ -129,7 +129,7 @@ class QuorumReader:
 
     def _fetched(
         self, manifests: Mapping[str, NodeManifest], holders: Iterable[str], first: int
-    ) -> tuple[Sequence[OpenCopy], dict[str, Exception]]:
+    ) -> tuple[Sequence[SegmentCopy], dict[str, Exception]]:
         copies, faults = [], dict[str, Exception]()
         for node in holders:
             try:
@@ -141,12 +141,12 @@ class QuorumReader:
                 faults[node], self._logged[node] = fault, str(fault)
             else:
                 self._logged.pop(node, None)
-                copies.append(OpenCopy(content, manifests[node].manifest.committed_txid))
+                copies.append(SegmentCopy(content, manifests[node].manifest.committed_txid))
         return copies, faults
 
     def _url(self, node: str, manifest: NodeManifest, first: int) -> str:
         base = http_base(self._addresses[node], manifest)
         return segment_url(base, self._ensemble.journal_id, first, self._namespace)
 
-    def _reading(self, call: ReadCall[Any]) -> Ask[Any]:
-        return Ask(call, self._ensemble.majority, self._settings.select_input_streams, linger=LINGER)
+    def _reading(self, call: ReadCall[Any]) -> QuorumRound[Any]:
+        return QuorumRound(call, self._ensemble.majority, self._settings.select_input_streams, linger=LINGER)

@@ -23,8 +23,8 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.qjournal_values import JournalState, PreparedRecovery
 from journal.quorum.address import NodeAddress, http_base, segment_url
 from journal.quorum.agreement import same_transactions
-from journal.quorum.calls import RECOVER_AGAIN, Ask, Kind, Peer, Procedure, WriterCall, reached
-from journal.quorum.decisions import Chosen, choose_recovery, may_differ_unseen
+from journal.quorum.calls import RECOVER_AGAIN, CallKind, CallTarget, Procedure, QuorumRound, WriterCall, reached
+from journal.quorum.decisions import ChosenSegment, choose_recovery, may_differ_unseen
 from journal.quorum.ensemble import Ensemble
 from journal.quorum.errors import NodeLeftOutError
 from journal.quorum.http_source import SegmentSource
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _ReportedCopy:
     """A node's copy of the segment, and its HTTP address."""
 
     state: JournalState
@@ -107,16 +107,16 @@ class SegmentRecovery:
         return self._ensemble.journal_id
 
     def _majority(self, call: WriterCall[T], timeout: float) -> Procedure[Tally[T]]:
-        return reached(Ask(call, self._ensemble.majority, timeout, hint=RECOVER_AGAIN), txid=self._first)
+        return reached(QuorumRound(call, self._ensemble.majority, timeout, hint=RECOVER_AGAIN), txid=self._first)
 
     # ---- calls to one node ----
 
-    def _prepare(self, peer: Peer) -> _Held:
+    def _prepare(self, peer: CallTarget) -> _ReportedCopy:
         """Report a node's copy and its HTTP address, because the others may have to fetch the segment from it."""
         state = peer.node.get_journal_state(self._journal_id)
-        return _Held(state, peer.node.prepare_recovery(peer.request, self._first))
+        return _ReportedCopy(state, peer.node.prepare_recovery(peer.request, self._first))
 
-    def _accept(self, peer: Peer, chosen: Chosen, held: Tally[_Held]) -> None:
+    def _accept(self, peer: CallTarget, chosen: ChosenSegment, held: Tally[_ReportedCopy]) -> None:
         best, own = held.answers[chosen.node], held.answers[peer.name]
         url = self._url(chosen.node, best)
         if may_differ_unseen(best.prepared, own.prepared):
@@ -126,12 +126,12 @@ class SegmentRecovery:
                 raise NodeLeftOutError(problem, txid=self._first)
         peer.node.accept_recovery(peer.request, chosen.segment, url)
 
-    def _url(self, node: str, held: _Held) -> str:
+    def _url(self, node: str, held: _ReportedCopy) -> str:
         return segment_url(http_base(self._addresses[node], held.state), self._journal_id, self._first, self._namespace)
 
 
 def finalizing(first: int, last: int) -> WriterCall[None]:
     """Return the call that ends a segment."""
     return WriterCall(
-        "finalizeLogSegment", lambda peer: peer.node.finalize_log_segment(peer.request, first, last), Kind.FINALIZE
+        "finalizeLogSegment", lambda peer: peer.node.finalize_log_segment(peer.request, first, last), CallKind.FINALIZE
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from journal.operation import EditOp
-from journal.quorum.agreement import DurablePart
+from journal.quorum.agreement import DurablePrefix
 from journal.quorum.http_source import SegmentSource
 from journal.segment import iter_ops
 
@@ -44,7 +44,7 @@ class FetchedSegment:
     """The newest transactions that were durable when the nodes were asked; already fetched."""
 
     first: int
-    part: DurablePart
+    part: DurablePrefix
     name: str
 
     @property

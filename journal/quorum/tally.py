@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Verdict(Enum):
+class TallyState(Enum):
     """Conclusion from the answers so far."""
 
     OPEN = "open"
@@ -50,13 +50,13 @@ class Tally(Generic[T]):
         self.abandoned = True
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> TallyState:
         """MISSED as soon as too many nodes have failed for the others to decide."""
         if len(self.answers) >= self.need:
-            return Verdict.REACHED
+            return TallyState.REACHED
         if len(self.nodes) - len(self.faults) < self.need:
-            return Verdict.MISSED
-        return Verdict.OPEN
+            return TallyState.MISSED
+        return TallyState.OPEN
 
     @property
     def complete(self) -> bool:

@@ -19,7 +19,16 @@ from hadoop_rpc.qjournal_values import QJournal
 from journal.errors import JournalExistsError
 from journal.journal import RecordBatch
 from journal.quorum.address import NodeAddress
-from journal.quorum.calls import RECOVER_AGAIN, Ask, Kind, Procedure, ReadCall, WriterCall, quorum_error, reached
+from journal.quorum.calls import (
+    RECOVER_AGAIN,
+    CallKind,
+    Procedure,
+    QuorumRound,
+    ReadCall,
+    WriterCall,
+    quorum_error,
+    reached,
+)
 from journal.quorum.decisions import newest_segment, next_epoch
 from journal.quorum.ensemble import Ensemble
 from journal.quorum.errors import WriterFencedError, WriterStateError
@@ -27,7 +36,7 @@ from journal.quorum.http_source import SegmentSource
 from journal.quorum.phases import TRANSITIONS, Event, Phase, refusal
 from journal.quorum.recovery import SegmentRecovery, finalizing
 from journal.quorum.settings import QuorumSettings
-from journal.quorum.tally import Tally, Verdict
+from journal.quorum.tally import Tally, TallyState
 
 _LOG = logging.getLogger(__name__)
 
@@ -37,7 +46,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True, eq=False)
-class OpenSegment:
+class WriterSegment:
     """The open segment of a writer; `next_txid` is the first that is not durable yet."""
 
     first_txid: int
@@ -65,7 +74,7 @@ class QuorumWriter:
         self._epoch: int | None = None
         # Since the last granted one, in order.
         self._proposals: list[tuple[int, Tally[int | None]]] = []
-        self._segment: OpenSegment | None = None
+        self._segment: WriterSegment | None = None
         self.phase = Phase.IDLE
 
     @property
@@ -83,11 +92,13 @@ class QuorumWriter:
         """
         call = ReadCall("isFormatted", lambda node: node.is_formatted(self._journal_id))
         timeout = self._settings.operations
-        ask = Ask(call, self._ensemble.size, timeout, linger=timeout, enough=lambda tally: any(tally.answers.values()))
+        ask = QuorumRound(
+            call, self._ensemble.size, timeout, linger=timeout, enough=lambda tally: any(tally.answers.values())
+        )
         tally: Tally[bool] = yield ask
         if any(tally.answers.values()):
             return True
-        if tally.verdict is Verdict.REACHED:
+        if tally.verdict is TallyState.REACHED:
             return False
         raise quorum_error(ask, tally, None)
 
@@ -102,7 +113,7 @@ class QuorumWriter:
         if not force and (yield from self.is_formatted()):
             raise JournalExistsError(f"the journal {self._journal_id} exists already")
         call = self._plain("format", lambda node: node.format(self._journal_id, namespace, force=force))
-        yield from reached(Ask(call, self._ensemble.size, self._settings.operations))
+        yield from reached(QuorumRound(call, self._ensemble.size, self._settings.operations))
         self._step(Event.FORMAT)
         self._epoch = None
 
@@ -116,7 +127,7 @@ class QuorumWriter:
         self._step(Event.PURGE)
         call = WriterCall("purgeLogs", lambda peer: peer.node.purge_logs(peer.request, min_txid_to_keep))
         timeout = self._settings.operations
-        ask = Ask(call, self._ensemble.majority, timeout, linger=min(timeout, _PURGE_LINGER))
+        ask = QuorumRound(call, self._ensemble.majority, timeout, linger=min(timeout, _PURGE_LINGER))
         tally = yield from reached(ask)
         for node, fault in tally.faults.items():
             _LOG.warning("%s still has segments before txid %d: %s", node, min_txid_to_keep, fault)
@@ -148,11 +159,11 @@ class QuorumWriter:
         epoch = next_epoch(promised, self._epoch, self._granted())
         self._step(Event.PROMISED)
         proposed = self._plain("newEpoch", lambda node: node.new_epoch(self._journal_id, namespace, epoch))
-        ask = Ask(proposed, self._ensemble.majority, settings.new_epoch, hint=RECOVER_AGAIN)
+        ask = QuorumRound(proposed, self._ensemble.majority, settings.new_epoch, hint=RECOVER_AGAIN)
         tally: Tally[int | None] = yield ask
         self._proposals = [each for each in self._proposals if each[1].answers or not each[1].complete]
         self._proposals.append((epoch, tally))
-        if tally.verdict is not Verdict.REACHED:
+        if tally.verdict is not TallyState.REACHED:
             raise quorum_error(ask, tally, None)
         self._epoch = epoch
         self._proposals.clear()
@@ -168,7 +179,7 @@ class QuorumWriter:
 
     # ---- segments ----
 
-    def start_segment(self, first_txid: int, layout_version: int) -> Procedure[OpenSegment]:
+    def start_segment(self, first_txid: int, layout_version: int) -> Procedure[WriterSegment]:
         """Begin a segment on a majority.
 
         Raises:
@@ -181,14 +192,14 @@ class QuorumWriter:
             call = WriterCall(
                 "startLogSegment",
                 lambda peer: peer.node.start_log_segment(peer.request, first_txid, layout_version),
-                Kind.START,
+                CallKind.START,
             )
             yield from self._majority(call, self._settings.start_segment, first_txid)
             self._step(Event.STARTED)
-        self._segment = OpenSegment(first_txid, first_txid)
+        self._segment = WriterSegment(first_txid, first_txid)
         return self._segment
 
-    def append(self, segment: OpenSegment, batch: RecordBatch) -> Procedure[None]:
+    def append(self, segment: WriterSegment, batch: RecordBatch) -> Procedure[None]:
         """Make `batch` durable on a majority.
 
         Raises:
@@ -205,7 +216,7 @@ class QuorumWriter:
             call = WriterCall(
                 "journal",
                 lambda peer: peer.node.journal(peer.request, segment.first_txid, batch.first, batch.count, records),
-                Kind.WRITE,
+                CallKind.WRITE,
                 len(records),
                 batch.last,
             )
@@ -214,7 +225,7 @@ class QuorumWriter:
             self._ensemble.commit(batch.last)
             self._step(Event.APPENDED)
 
-    def finalize(self, segment: OpenSegment, last_txid: int) -> Procedure[None]:
+    def finalize(self, segment: WriterSegment, last_txid: int) -> Procedure[None]:
         """End the segment on a majority.
 
         Raises:
@@ -232,7 +243,7 @@ class QuorumWriter:
             self._step(Event.FINALIZED)
         self._segment = None
 
-    def abort(self, segment: OpenSegment) -> None:
+    def abort(self, segment: WriterSegment) -> None:
         """Leave the segment in progress; does nothing if it is not open any more."""
         if segment is self._segment and self.phase is Phase.WRITING:
             self._step(Event.ABORT)
@@ -245,7 +256,7 @@ class QuorumWriter:
     # ---- shared parts of the procedures ----
 
     def _majority(self, call: WriterCall[T], timeout: float, txid: int | None = None) -> Procedure[Tally[T]]:
-        return reached(Ask(call, self._ensemble.majority, timeout, hint=RECOVER_AGAIN), txid=txid)
+        return reached(QuorumRound(call, self._ensemble.majority, timeout, hint=RECOVER_AGAIN), txid=txid)
 
     @staticmethod
     def _plain(name: str, perform: Callable[[QJournal], T]) -> WriterCall[T]:
@@ -260,7 +271,7 @@ class QuorumWriter:
         if event not in TRANSITIONS[self.phase]:
             raise refusal(self.phase, event)
 
-    def _require_open(self, segment: OpenSegment, event: Event) -> None:
+    def _require_open(self, segment: WriterSegment, event: Event) -> None:
         self._require(event)
         if segment is not self._segment:
             raise WriterStateError(f"cannot {event.value}: the segment is not open any more", txid=segment.first_txid)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from journal.binary_codec import LARGEST_OP, decode_op
+from journal.binary_codec import MAX_OP_SIZE, decode_op
 from journal.errors import CorruptOpError, SegmentError, TransactionGapError
 from journal.operation import EditOp
 from journal.primitives import Buffer
 from journal.segment import HEADER_SIZE, check_padding, decode_header, iter_ops
-from journal.segment_frames import Frame, check_frame, has_frames, hop
+from journal.segment_frames import OpFrame, check_frame, has_frames, iter_frames
 from pipeline.sources.edit_rows import TIMED, EditRow, op_time
 
 _MAX_PENDING = 4096
@@ -22,7 +22,7 @@ class WantedEdits:
 
     low: int = 0
     high: int = (1 << 63) - 1
-    max_op_size: int = LARGEST_OP
+    max_op_size: int = MAX_OP_SIZE
 
     def takes(self, txid: int) -> bool:
         return self.low <= txid <= self.high
@@ -90,11 +90,11 @@ def read_range(buffer: Buffer, piece: EditsRange, wanted: WantedEdits) -> Iterat
             clock.passes(frame)
 
 
-def _checked(buffer: Buffer, piece: EditsRange) -> Iterator[Frame]:
+def _checked(buffer: Buffer, piece: EditsRange) -> Iterator[OpFrame]:
     """Yield the operations of the range; each is complete and has the expected txid."""
     expected, position = piece.first_txid, piece.start
     try:
-        for frame in hop(buffer, piece.start, piece.end, file=piece.file):
+        for frame in iter_frames(buffer, piece.start, piece.end, file=piece.file):
             check_frame(buffer, frame, file=piece.file)
             if expected is not None and frame.txid != expected:
                 raise TransactionGapError(expected, frame.txid, file=piece.file, offset=frame.start)
@@ -126,7 +126,7 @@ class _Clock:
         self._ahead: int | None = None
         self._looked_ahead = False
 
-    def passes(self, frame: Frame) -> None:
+    def passes(self, frame: OpFrame) -> None:
         """Record a skipped operation."""
         if frame.opcode in TIMED:
             self._pending.append(frame.start)
@@ -168,7 +168,7 @@ def _times_from(buffer: Buffer, start: int, layout_version: int, piece: EditsRan
     """Yield the times of operations from `start` to the segment's end, or to the first damage."""
     if has_frames(layout_version):
         try:
-            for frame in hop(buffer, start, piece.segment_end, file=piece.file):
+            for frame in iter_frames(buffer, start, piece.segment_end, file=piece.file):
                 if frame.opcode in TIMED:
                     time = op_time(decode_op(buffer, frame.start, layout_version, file=piece.file)[0])
                     if time is not None:
@@ -199,7 +199,7 @@ def cut_range(buffer: Buffer, whole: EditsRange, places: Sequence[int]) -> list[
     remaining = [place for place in places if place > HEADER_SIZE]
     expected = whole.first_txid
     try:
-        for frame in hop(buffer, whole.start, whole.end, file=whole.file) if remaining else ():
+        for frame in iter_frames(buffer, whole.start, whole.end, file=whole.file) if remaining else ():
             if expected is not None and frame.txid != expected:
                 break
             if frame.start >= remaining[0]:

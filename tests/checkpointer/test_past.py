@@ -28,7 +28,7 @@ from journal.file_ops import DeleteOp
 from journal.operation import EditOp, declared_operations
 from journal.ops import OPERATIONS
 from journal.segment import encode_header
-from journal.segment_file import EditLogSegment, Transactions
+from journal.segment_file import EditLogSegment, SegmentTransactions
 from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
 from tests.checkpointer.past_model import ModelSegment
 from tests.checkpointer.storage_support import put_image
@@ -148,7 +148,7 @@ def test_the_openings_of_files_are_those_of_streams(tmp_path: Path) -> None:
         files.append(EditLogSegment(each.first, each.last, path))
     recorder = TxnRecorder()
     recorder.begin(ImageId(0, "aa"))
-    last = [op.txid for op in Transactions(files, 1).observed(recorder.record_opening)][-1]
+    last = [op.txid for op in SegmentTransactions(files, 1).observed(recorder.record_opening)][-1]
     recorder.mark_applied(last)
     assert recorder.runs() == noted(*segments).runs() == runs_of_segments(files)
 
@@ -159,7 +159,7 @@ def test_a_segment_that_is_being_written_has_no_end(tmp_path: Path) -> None:
     path.write_bytes(encode_header(LAYOUT) + b"".join(encode_op(op, LAYOUT) for op in whole.ops[:2]))
     recorder = TxnRecorder()
     recorder.begin(ImageId(0, "aa"))
-    for _ in Transactions([EditLogSegment(1, 2, path)], 1).observed(recorder.record_opening):
+    for _ in SegmentTransactions([EditLogSegment(1, 2, path)], 1).observed(recorder.record_opening):
         pass
     recorder.mark_applied(2)
     (run,) = recorder.runs()

@@ -24,11 +24,11 @@ from journal.binary_codec import decode_op, encode_op
 from journal.errors import JournalError
 from journal.ops import OPERATIONS, CreateSnapshotOp, DeleteSnapshotOp, EditOp, RenameSnapshotOp
 from journal.segment import SegmentCursor, encode_header
-from journal.segment_file import Transactions
+from journal.segment_file import SegmentTransactions
 from tests.depth import deep
 
 
-class EncodedOps(Transactions):
+class EncodedOps(SegmentTransactions):
     """Operations in the bytes of one segment."""
 
     def __init__(self, segment: bytes, first_txid: int) -> None:

@@ -31,7 +31,7 @@ from image_tools.compare.images import ImageComparison
 from journal import ops
 from journal.errors import CorruptOpError
 from journal.ops import EditOp
-from journal.primitives import Reader, decode_cesu8, write_vlong
+from journal.primitives import PrimitiveReader, decode_cesu8, write_vlong
 from tests.depth import examples
 from tests.engine.image_builder import LAYOUTS, OWNER, ImageBuilder, delimited, merged, messages, numbered
 from tests.engine.op_makers import add, close, delete, mkdir, rename, rename_old, set_permissions, times
@@ -82,7 +82,7 @@ def _written(value: int) -> bytes:
 
 @given(st.binary(max_size=12) | st.integers(-(1 << 63), (1 << 63) - 1).map(_written))
 def test_numbers_of_variable_length(data: bytes) -> None:
-    reader = Reader(data)
+    reader = PrimitiveReader(data)
     try:
         expected = reader.vlong(), reader.position
     except CorruptOpError:

@@ -24,7 +24,7 @@ from image_format.md5_file import md5_of_file, md5_path, read_md5_file
 from image_format.reader import ImageFile
 from journal.edit_log_writer import EditLogWriter
 from journal.file_journal import FileJournal
-from journal.journal_set import JournalSet, Member
+from journal.journal_set import JournalMember, JournalSet
 from journal.ops import DeleteOp
 from journal.segment import HEADER_SIZE
 from journal.segment_file import list_segments, read_ops
@@ -316,7 +316,7 @@ class FetchImage(Scene):
 
 def write_log(folders: list[Path], acknowledged: list[int], *, label: str) -> None:
     """A writer's life: recovery, some batches, a roll, and the end; txids that are durable go to `acknowledged`."""
-    journals = JournalSet([Member(FileJournal(folder / "current")) for folder in folders])
+    journals = JournalSet([JournalMember(FileJournal(folder / "current")) for folder in folders])
     with ExitStack() as stack:
         stack.callback(journals.close)
         journals.recover(JOURNAL_INFO)

@@ -22,9 +22,9 @@ from journal.bookie.registration import format_ledgers
 from journal.bookie.server import BookieServer
 from journal.bookkeeper.bookie_id import registration_of
 from journal.bookkeeper.bookkeeper_journal import BookKeeperJournal
-from journal.bookkeeper.entry import DigestType, Entry, EntryCodec, master_key
+from journal.bookkeeper.entry import DigestType, EntryCodec, LedgerEntry, master_key
 from journal.bookkeeper.errors import BadVersionError, NodeExistsError, NoNodeError, ZooKeeperError
-from journal.bookkeeper.ledger_metadata import Segment, format_metadata, parse_metadata
+from journal.bookkeeper.ledger_metadata import EnsembleSegment, format_metadata, parse_metadata
 from journal.bookkeeper.ledger_paths import LedgerManager
 from journal.bookkeeper.messages import AddRequest
 from journal.bookkeeper.open_bookkeeper import BookKeeperOptions, journal_on
@@ -216,7 +216,7 @@ class Cluster:
                 self.znodes.nodes[path] = MemoryNode(data, version)
             elif path.startswith("/ledgers/L0"):
                 metadata = parse_metadata(data or b"")
-                moved = tuple(Segment(each.first_entry, tuple(names[:3])) for each in metadata.segments)
+                moved = tuple(EnsembleSegment(each.first_entry, tuple(names[:3])) for each in metadata.segments)
                 self.znodes.nodes[path] = MemoryNode(format_metadata(replace(metadata, segments=moved)), version)
                 self._fill(int(path[-10:]))
 
@@ -225,7 +225,7 @@ class Cluster:
         codec, length = EntryCodec(DigestType.MAC, b""), 0
         for number, payload in enumerate(map(bytes.fromhex, entries)):
             length += len(payload)
-            body = codec.encode(Entry(ledger_id, number, number - 1, length, payload))
+            body = codec.encode(LedgerEntry(ledger_id, number, number - 1, length, payload))
             for index in (number % 3, (number + 1) % 3):
                 done = threading.Event()
                 request = AddRequest(ledger_id, number, master_key(b""), body)

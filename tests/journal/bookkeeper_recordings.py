@@ -14,7 +14,7 @@ from typing import Any
 from journal.bookkeeper import protocol_v2, protocol_v3
 from journal.bookkeeper.entry import DigestType, EntryCodec
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, parse_metadata
-from journal.bookkeeper.messages import AddRequest, Request, Response
+from journal.bookkeeper.messages import AddRequest, BookieRequest, BookieResponse
 from journal.bookkeeper.protocol_v2 import FrameBuffer
 
 ROOT = Path(__file__).parents[1] / "recorded" / "bookkeeper-4.4"
@@ -42,19 +42,19 @@ def connections(folder: str) -> list[Connection]:
     return list(found.values())
 
 
-def request_in(packet: bytes) -> Request:
+def request_in(packet: bytes) -> BookieRequest:
     if protocol_v2.is_v2(packet):
         return protocol_v2.decode_request(packet)
     return protocol_v3.decode_request(packet).request
 
 
-def response_in(packet: bytes) -> Response:
+def response_in(packet: bytes) -> BookieResponse:
     if protocol_v2.is_v2(packet):
         return protocol_v2.decode_response(packet)
     return protocol_v3.decode_response(packet).response
 
 
-def requests(folder: str) -> Iterator[tuple[str, Request]]:
+def requests(folder: str) -> Iterator[tuple[str, BookieRequest]]:
     """Bookie and request."""
     for connection in connections(folder):
         for packet in connection.requests:

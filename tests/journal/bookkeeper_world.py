@@ -15,17 +15,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from journal.bookie.state import BookieState, EntryRecord, Record, Reply, with_body
-from journal.bookkeeper.calls import Ask, GetMetadata, ListBookies, Procedure, SetMetadata
+from journal.bookie.state import BookieRecord, BookieReply, BookieState, EntryRecord, with_body
+from journal.bookkeeper.calls import BookieRound, GetMetadata, ListBookies, Procedure, SetMetadata
 from journal.bookkeeper.decisions import write_set
 from journal.bookkeeper.entry import DigestType, EntryCodec, master_key
 from journal.bookkeeper.errors import BadVersionError, BookKeeperError, LedgerFencedError, NoLedgerError, ZooKeeperError
-from journal.bookkeeper.ledger_metadata import LedgerMetadata, Segment, format_metadata, parse_metadata
+from journal.bookkeeper.ledger_metadata import EnsembleSegment, LedgerMetadata, format_metadata, parse_metadata
 from journal.bookkeeper.ledger_options import LedgerLimits
-from journal.bookkeeper.ledger_writer import LedgerWriter, Send, WriterState
-from journal.bookkeeper.messages import AddResponse, Request, Response
+from journal.bookkeeper.ledger_writer import LedgerWriter, OutgoingEntry, WriterState
+from journal.bookkeeper.messages import AddResponse, BookieRequest, BookieResponse
 from journal.bookkeeper.reading import last_readable, read_entries
-from journal.bookkeeper.recovery import Recovery
+from journal.bookkeeper.recovery import LedgerRecovery
 from journal.errors import JournalError
 
 LEDGER = 1
@@ -40,11 +40,11 @@ class Bookie:
         self.world, self.name = world, name
         self.up, self.life = True, 0
         self.state = BookieState()
-        self.journal: list[Record] = []
+        self.journal: list[BookieRecord] = []
         self.synced = 0
-        self.waiting: list[tuple[int, Reply, Callable[[Response], None]]] = []
+        self.waiting: list[tuple[int, BookieReply, Callable[[BookieResponse], None]]] = []
         self.frozen = False
-        self.held: list[tuple[Request, Callable[[Response], None]]] = []
+        self.held: list[tuple[BookieRequest, Callable[[BookieResponse], None]]] = []
 
     def freeze(self) -> None:
         self.frozen = True
@@ -55,7 +55,7 @@ class Bookie:
         for request, answer in held:
             self.receive(request, answer)
 
-    def receive(self, request: Request, answer: Callable[[Response], None]) -> None:
+    def receive(self, request: BookieRequest, answer: Callable[[BookieResponse], None]) -> None:
         if self.frozen:
             self.held.append((request, answer))
             return
@@ -78,7 +78,7 @@ class Bookie:
             self._answer(reply, answer)
 
     @staticmethod
-    def _answer(reply: Reply, answer: Callable[[Response], None]) -> None:
+    def _answer(reply: BookieReply, answer: Callable[[BookieResponse], None]) -> None:
         assert reply.body is None or isinstance(reply.body, bytes)
         answer(with_body(reply.response, reply.body))
 
@@ -109,7 +109,7 @@ class Running:
 
     procedure: Procedure[Any]
     ended: Callable[[Any, JournalError | None], None]
-    ask: Ask | None = None
+    ask: BookieRound | None = None
     over: bool = False
 
 
@@ -138,7 +138,7 @@ class Process:
             running.over = True
             running.ended(None, fault)
             return
-        if isinstance(wanted, Ask):
+        if isinstance(wanted, BookieRound):
             self._ask(running, wanted)
             return
 
@@ -148,13 +148,13 @@ class Process:
 
         self.world.zookeeper(wanted, told)
 
-    def _ask(self, running: Running, ask: Ask) -> None:
+    def _ask(self, running: Running, ask: BookieRound) -> None:
         running.ask = ask
         for asked in ask.requests:
             number = len(ask.answers.asked)
             ask.answers.asked.append(asked)
 
-            def note(outcome: Response | BookKeeperError, number: int = number) -> None:
+            def note(outcome: BookieResponse | BookKeeperError, number: int = number) -> None:
                 ask.answers.note(number, outcome)
                 self._look(running, ask)
 
@@ -162,7 +162,7 @@ class Process:
         self.world.later(ask.timeout, lambda: self._look(running, ask, late=True))
         self._look(running, ask)
 
-    def _look(self, running: Running, ask: Ask, *, late: bool = False) -> None:
+    def _look(self, running: Running, ask: BookieRound, *, late: bool = False) -> None:
         if running.ask is ask and (late or ask.decided()):
             running.ask = None
             self._step(running, lambda: running.procedure.send(None))
@@ -223,8 +223,8 @@ class Writer(Process):
         self.changing = False
         self.flush()
 
-    def _hears(self, send: Send) -> Callable[[Response | BookKeeperError], None]:
-        def hear(outcome: Response | BookKeeperError) -> None:
+    def _hears(self, send: OutgoingEntry) -> Callable[[BookieResponse | BookKeeperError], None]:
+        def hear(outcome: BookieResponse | BookKeeperError) -> None:
             if not self.alive:
                 return
             if isinstance(outcome, AddResponse):
@@ -285,7 +285,7 @@ class World:
         ensemble, write, ack = shape
         self.bookies = {f"b{number}": Bookie(self, f"b{number}") for number in range(ensemble + spare)}
         first = tuple(self.random.sample(sorted(self.bookies), ensemble))
-        metadata = LedgerMetadata(ensemble, write, ack, (Segment(0, first),), password=PASSWORD)
+        metadata = LedgerMetadata(ensemble, write, ack, (EnsembleSegment(0, first),), password=PASSWORD)
         self.znode, self.version = format_metadata(metadata), 0
         self.writer = Writer(self, "writer", metadata)
         self._recoverers = itertools.count(1)
@@ -304,11 +304,16 @@ class World:
     # ---- messages ----
 
     def send(
-        self, who: str, name: str, request: Request, hear: Callable[[Response | BookKeeperError], None], timeout: float
+        self,
+        who: str,
+        name: str,
+        request: BookieRequest,
+        hear: Callable[[BookieResponse | BookKeeperError], None],
+        timeout: float,
     ) -> None:
         told = False
 
-        def once(outcome: Response | BookKeeperError) -> None:
+        def once(outcome: BookieResponse | BookKeeperError) -> None:
             nonlocal told
             if not told:
                 told = True
@@ -326,7 +331,7 @@ class World:
             else:
                 once(BookKeeperError(f"{name} broke the connection off"))
 
-        def answer(response: Response) -> None:
+        def answer(response: BookieResponse) -> None:
             if fate < 0.02:
                 once(BookKeeperError(f"{name} broke off before the answer"))
             elif fate >= 0.04:
@@ -391,7 +396,7 @@ class World:
             else:
                 assert fault is not None
 
-        process.run(Recovery(PASSWORD, LIMITS, self.choose).run(LEDGER), ended)
+        process.run(LedgerRecovery(PASSWORD, LIMITS, self.choose).run(LEDGER), ended)
         if self.random.random() < 0.3:
             self.later(self.random.uniform(0, 4), process.kill)
 
@@ -447,7 +452,7 @@ class World:
         self.run_until(self.now + 60)
         found: list[Any] = []
         process = Process(self, "last recoverer")
-        process.run(Recovery(PASSWORD, LIMITS, self.choose).run(LEDGER), lambda *each: found.append(each))
+        process.run(LedgerRecovery(PASSWORD, LIMITS, self.choose).run(LEDGER), lambda *each: found.append(each))
         self.run_until(self.now + 600)
         metadata, fault = found[0]
         assert fault is None, fault

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from journal.quorum.calls import Ask, Procedure, WriterCall, reached
+from journal.quorum.calls import Procedure, QuorumRound, WriterCall, reached
 from journal.quorum.decisions import choose_recovery
 from journal.quorum.phases import Event
 from journal.quorum.recovery import SegmentRecovery, finalizing
@@ -32,5 +32,7 @@ class HadoopRecovery(SegmentRecovery):
             (finalizing(self._first, chosen.segment.last), Event.SEALED),
         ]
         for call, event in calls:
-            yield from reached(Ask(call, self._ensemble.majority, self._settings.accept_recovery), txid=self._first)
+            yield from reached(
+                QuorumRound(call, self._ensemble.majority, self._settings.accept_recovery), txid=self._first
+            )
             step(event)

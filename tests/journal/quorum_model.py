@@ -27,7 +27,7 @@ from hadoop_rpc.qjournal_values import (
     SegmentState,
 )
 from journal.segment import HEADER_SIZE, encode_header
-from journal.segment_frames import hop
+from journal.segment_frames import iter_frames
 
 NAMESPACE = StorageInfo(-63, 12345, 0, "CID-quorum", "BP-quorum")
 LAYOUT = -63
@@ -85,7 +85,7 @@ def first_of(url: str) -> int:
 
 
 def split_records(records: bytes) -> list[bytes]:
-    return [records[frame.start : frame.end] for frame in hop(records, 0, len(records))]
+    return [records[frame.start : frame.end] for frame in iter_frames(records, 0, len(records))]
 
 
 class Disk:

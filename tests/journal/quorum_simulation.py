@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 from hadoop_common.errors import HdfsError
 from hadoop_rpc.errors import JavaIOError, RpcConnectionError, RpcTimeoutError
 from journal.quorum.address import QuorumAddress
-from journal.quorum.calls import Ask, Procedure
+from journal.quorum.calls import Procedure, QuorumRound
 from journal.quorum.ensemble import Ensemble
 from journal.quorum.errors import JournalClosedError, SegmentFetchError
-from journal.quorum.lanes import Lane, Work
+from journal.quorum.lanes import Lane, NodeCall
 from journal.quorum.quorum_journal import QuorumJournal
 from journal.quorum.reader import QuorumReader
 from journal.quorum.settings import QuorumSettings
@@ -47,7 +47,7 @@ class InFlight:
 
     client: Client
     lane: Lane
-    work: Work
+    work: NodeCall
     deadline: float
     ended: bool = False
 
@@ -78,7 +78,7 @@ class Running:
     """A procedure under way, and where it ended."""
 
     procedure: Procedure[Any]
-    ask: Ask[Any] | None = None
+    ask: QuorumRound[Any] | None = None
     tally: Tally[Any] | None = None
     deadline: float = 0.0
     lingers: bool = False
@@ -141,7 +141,7 @@ class Client:
             running.lingers, running.deadline = True, now + ask.linger
         return now >= running.deadline or (running.lingers and ask.complete(tally))
 
-    def _advance(self, running: Running, step: Callable[[], Ask[Any]]) -> None:
+    def _advance(self, running: Running, step: Callable[[], QuorumRound[Any]]) -> None:
         if running.tally is not None:
             running.tally.abandon()
         try:

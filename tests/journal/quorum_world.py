@@ -13,7 +13,7 @@ from journal.quorum.decisions import choose_recovery
 from journal.quorum.errors import QuorumError, SegmentFetchError
 from journal.quorum.phases import Phase
 from journal.quorum.tally import majority
-from journal.quorum.writer import OpenSegment
+from journal.quorum.writer import WriterSegment
 from tests.journal.quorum_model import JOURNAL, LAYOUT, NAMESPACE, ModelNode, Snapshot
 from tests.journal.quorum_ops import batch_of, mark, read_all, start_op
 from tests.journal.quorum_simulation import SETTINGS, Client, Running, Simulation, instant_reader
@@ -27,7 +27,7 @@ class Actor:
 
     client: Client
     next_txid: int = 0
-    segment: OpenSegment | None = None
+    segment: WriterSegment | None = None
 
     @property
     def phase(self) -> Phase:

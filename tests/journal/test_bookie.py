@@ -18,21 +18,21 @@ from journal.bookie.registration import check_cookie, format_ledgers
 from journal.bookie.server import BookieServer
 from journal.bookie.state import EntryRecord
 from journal.bookkeeper import protocol_v2, protocol_v3
-from journal.bookkeeper.entry import LAST_ENTRY, DigestType, Entry, EntryCodec, master_key
+from journal.bookkeeper.entry import LAST_ENTRY, DigestType, EntryCodec, LedgerEntry, master_key
 from journal.bookkeeper.ledger_paths import LedgerManager
 from journal.bookkeeper.messages import (
     AddRequest,
     AddResponse,
-    Code,
-    Flag,
+    BookieRequest,
+    BookieResponse,
     OtherRequest,
     OtherResponse,
     ReadLacRequest,
     ReadLacResponse,
     ReadRequest,
     ReadResponse,
-    Request,
-    Response,
+    RequestFlag,
+    ResultCode,
 )
 from journal.bookkeeper.protocol_v2 import FrameBuffer, framed
 from journal.errors import JournalError
@@ -43,21 +43,21 @@ CODEC = EntryCodec(DigestType.MAC, b"")
 
 
 def body(entry: int, ledger: int = 7, payload: bytes = b"payload") -> bytes:
-    return CODEC.encode(Entry(ledger, entry, entry - 1, 8 * (entry + 1), payload))
+    return CODEC.encode(LedgerEntry(ledger, entry, entry - 1, 8 * (entry + 1), payload))
 
 
-def add(entry: int, *, ledger: int = 7, key: bytes = KEY, flags: Flag = Flag.NONE) -> AddRequest:
+def add(entry: int, *, ledger: int = 7, key: bytes = KEY, flags: RequestFlag = RequestFlag.NONE) -> AddRequest:
     return AddRequest(ledger, entry, key, body(entry, ledger), flags)
 
 
 def fence(ledger: int = 7, key: bytes | None = KEY, entry: int = LAST_ENTRY) -> ReadRequest:
-    return ReadRequest(ledger, entry, Flag.FENCE, key)
+    return ReadRequest(ledger, entry, RequestFlag.FENCE, key)
 
 
-def ask(bookie: Bookie, request: Request) -> Response:
-    done, found = threading.Event(), list[Response]()
+def ask(bookie: Bookie, request: BookieRequest) -> BookieResponse:
+    done, found = threading.Event(), list[BookieResponse]()
 
-    def answer(response: Response) -> None:
+    def answer(response: BookieResponse) -> None:
         found.append(response)
         done.set()
 
@@ -66,7 +66,7 @@ def ask(bookie: Bookie, request: Request) -> Response:
     return found[0]
 
 
-def code(bookie: Bookie, request: Request) -> Code:
+def code(bookie: Bookie, request: BookieRequest) -> ResultCode:
     return ask(bookie, request).code
 
 
@@ -78,28 +78,28 @@ def bookie(tmp_path: Path) -> Iterator[Bookie]:
 
 
 def test_what_it_answers(bookie: Bookie) -> None:
-    assert code(bookie, ReadRequest(7, 0)) is Code.NO_LEDGER
-    assert code(bookie, ReadLacRequest(7)) is Code.NO_LEDGER
-    assert ask(bookie, add(0)) == AddResponse(Code.OK, 7, 0)
-    assert code(bookie, add(3)) is Code.OK
-    assert code(bookie, add(1, key=OTHER)) is Code.UNAUTHORIZED
-    assert code(bookie, AddRequest(7, 1, KEY, body(2))) is Code.BAD_REQUEST
-    assert code(bookie, AddRequest(7, 1, KEY, b"short")) is Code.BAD_REQUEST
-    assert ask(bookie, ReadRequest(7, 3)) == ReadResponse(Code.OK, 7, 3, body(3))
-    assert ask(bookie, ReadRequest(7, LAST_ENTRY)) == ReadResponse(Code.OK, 7, LAST_ENTRY, body(3))
-    assert code(bookie, ReadRequest(7, 2)) is Code.NO_ENTRY
-    assert ask(bookie, ReadLacRequest(7)) == ReadLacResponse(Code.OK, 7, None, body(3))
-    assert ask(bookie, OtherRequest(6)) == OtherResponse(6, Code.BAD_REQUEST)
+    assert code(bookie, ReadRequest(7, 0)) is ResultCode.NO_LEDGER
+    assert code(bookie, ReadLacRequest(7)) is ResultCode.NO_LEDGER
+    assert ask(bookie, add(0)) == AddResponse(ResultCode.OK, 7, 0)
+    assert code(bookie, add(3)) is ResultCode.OK
+    assert code(bookie, add(1, key=OTHER)) is ResultCode.UNAUTHORIZED
+    assert code(bookie, AddRequest(7, 1, KEY, body(2))) is ResultCode.BAD_REQUEST
+    assert code(bookie, AddRequest(7, 1, KEY, b"short")) is ResultCode.BAD_REQUEST
+    assert ask(bookie, ReadRequest(7, 3)) == ReadResponse(ResultCode.OK, 7, 3, body(3))
+    assert ask(bookie, ReadRequest(7, LAST_ENTRY)) == ReadResponse(ResultCode.OK, 7, LAST_ENTRY, body(3))
+    assert code(bookie, ReadRequest(7, 2)) is ResultCode.NO_ENTRY
+    assert ask(bookie, ReadLacRequest(7)) == ReadLacResponse(ResultCode.OK, 7, None, body(3))
+    assert ask(bookie, OtherRequest(6)) == OtherResponse(6, ResultCode.BAD_REQUEST)
     # a fence needs the key, holds for the writer, and not for recovery
-    assert code(bookie, fence(key=None)) is Code.UNAUTHORIZED
-    assert code(bookie, fence(key=OTHER)) is Code.UNAUTHORIZED
-    assert code(bookie, add(4)) is Code.OK
-    assert ask(bookie, fence()) == ReadResponse(Code.OK, 7, LAST_ENTRY, body(4))
-    assert code(bookie, add(5)) is Code.FENCED
-    assert code(bookie, add(5, flags=Flag.RECOVERY_ADD)) is Code.OK
+    assert code(bookie, fence(key=None)) is ResultCode.UNAUTHORIZED
+    assert code(bookie, fence(key=OTHER)) is ResultCode.UNAUTHORIZED
+    assert code(bookie, add(4)) is ResultCode.OK
+    assert ask(bookie, fence()) == ReadResponse(ResultCode.OK, 7, LAST_ENTRY, body(4))
+    assert code(bookie, add(5)) is ResultCode.FENCED
+    assert code(bookie, add(5, flags=RequestFlag.RECOVERY_ADD)) is ResultCode.OK
     # an unknown ledger is made by it, fenced
-    assert code(bookie, fence(8)) is Code.NO_ENTRY
-    assert code(bookie, add(0, ledger=8)) is Code.FENCED
+    assert code(bookie, fence(8)) is ResultCode.NO_ENTRY
+    assert code(bookie, add(0, ledger=8)) is ResultCode.FENCED
 
 
 def test_all_of_it_is_there_after_a_start(tmp_path: Path) -> None:
@@ -107,14 +107,17 @@ def test_all_of_it_is_there_after_a_start(tmp_path: Path) -> None:
     with pytest.raises(StorageError):
         Bookie(tmp_path)
     for entry in range(20):
-        assert code(first, add(entry)) is Code.OK
-    assert code(first, fence(8)) is Code.NO_ENTRY
+        assert code(first, add(entry)) is ResultCode.OK
+    assert code(first, fence(8)) is ResultCode.NO_ENTRY
     first.close()
     second = Bookie(tmp_path)
     assert [ask(second, ReadRequest(7, entry)) for entry in range(20)] == [
-        ReadResponse(Code.OK, 7, entry, body(entry)) for entry in range(20)
+        ReadResponse(ResultCode.OK, 7, entry, body(entry)) for entry in range(20)
     ]
-    assert (code(second, add(20, key=OTHER)), code(second, add(0, ledger=8))) == (Code.UNAUTHORIZED, Code.FENCED)
+    assert (code(second, add(20, key=OTHER)), code(second, add(0, ledger=8))) == (
+        ResultCode.UNAUTHORIZED,
+        ResultCode.FENCED,
+    )
     second.close()
 
 
@@ -129,8 +132,8 @@ def test_a_torn_end_is_cut_and_damage_before_whole_records_is_refused(tmp_path: 
     for torn in (record[:-1], record[:5], record[:-3] + b"\0\0\0", bytes(100)):
         path.write_bytes(whole + torn)
         again = Bookie(tmp_path)
-        assert (code(again, ReadRequest(7, 2)), code(again, ReadRequest(7, 3))) == (Code.OK, Code.NO_ENTRY)
-        assert code(again, add(3)) is Code.OK
+        assert (code(again, ReadRequest(7, 2)), code(again, ReadRequest(7, 3))) == (ResultCode.OK, ResultCode.NO_ENTRY)
+        assert code(again, add(3)) is ResultCode.OK
         again.close()
     path.write_bytes(whole[:60] + bytes([whole[60] ^ 1]) + whole[61:])
     with pytest.raises(JournalError, match="a damaged record precedes complete ones"):
@@ -152,7 +155,7 @@ def test_a_full_disk_makes_it_read_only_and_nothing_half_stays(tmp_path: Path, m
             writable.set()
 
     bookie = Bookie(tmp_path, changed=changed)
-    assert code(bookie, add(0)) is Code.OK
+    assert code(bookie, add(0)) is ResultCode.OK
     room, pwrite = [0], os.pwrite
 
     def short(descriptor: int, data: bytes, offset: int) -> int:
@@ -163,21 +166,21 @@ def test_a_full_disk_makes_it_read_only_and_nothing_half_stays(tmp_path: Path, m
 
     monkeypatch.setattr(os, "pwrite", short)
     monkeypatch.setattr(JournalFile, "free_bytes", lambda self: room[0])
-    assert code(bookie, add(1)) is Code.IO_ERROR
+    assert code(bookie, add(1)) is ResultCode.IO_ERROR
     assert turned == [False]
-    assert (code(bookie, add(1)), code(bookie, ReadRequest(7, 1))) == (Code.READ_ONLY, Code.NO_ENTRY)
-    assert code(bookie, ReadRequest(7, 0)) is Code.OK
+    assert (code(bookie, add(1)), code(bookie, ReadRequest(7, 1))) == (ResultCode.READ_ONLY, ResultCode.NO_ENTRY)
+    assert code(bookie, ReadRequest(7, 0)) is ResultCode.OK
     monkeypatch.setattr(os, "pwrite", pwrite)
     # fences are taken all the same; then there is room again
-    assert code(bookie, fence(9)) is Code.NO_ENTRY
+    assert code(bookie, fence(9)) is ResultCode.NO_ENTRY
     room[0] = 1 << 30
-    assert code(bookie, fence(10)) is Code.NO_ENTRY
+    assert code(bookie, fence(10)) is ResultCode.NO_ENTRY
     assert writable.wait(600)
     assert turned == [False, True]
-    assert code(bookie, add(1)) is Code.OK
+    assert code(bookie, add(1)) is ResultCode.OK
     bookie.close()
     again = Bookie(tmp_path)
-    assert (code(again, ReadRequest(7, 1)), code(again, add(0, ledger=9))) == (Code.OK, Code.FENCED)
+    assert (code(again, ReadRequest(7, 1)), code(again, add(0, ledger=9))) == (ResultCode.OK, ResultCode.FENCED)
     again.close()
 
 
@@ -188,7 +191,7 @@ def test_after_a_sync_that_failed_nothing_is_answered(tmp_path: Path, monkeypatc
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(os, "fdatasync", broken)
-    answers: list[Response] = []
+    answers: list[BookieResponse] = []
     bookie.handle(add(0), answers.append)
     bookie._thread.join(600)
     assert bookie.failure is not None
@@ -226,22 +229,22 @@ def test_both_protocols_on_one_port(port: int) -> None:
         requests = [add(entry) for entry in range(50)]
         v2.sendall(b"".join(framed(protocol_v2.encode_request(request)) for request in requests))
         answers = [protocol_v2.decode_response(packet) for packet in packets(v2, 50)]
-        assert answers == [AddResponse(Code.OK, 7, entry) for entry in range(50)]
+        assert answers == [AddResponse(ResultCode.OK, 7, entry) for entry in range(50)]
         asked = [
             protocol_v3.V3Request(1, ReadRequest(7, 49)),
             protocol_v3.V3Request(2, ReadLacRequest(7)),
             protocol_v3.V3Request(3, fence()),
             protocol_v3.V3Request(4, add(50)),
-            protocol_v3.V3Request(5, add(50, flags=Flag.RECOVERY_ADD)),
+            protocol_v3.V3Request(5, add(50, flags=RequestFlag.RECOVERY_ADD)),
         ]
         v3.sendall(b"".join(framed(protocol_v3.encode_request(each)) for each in asked))
         told = {each.txn_id: each.response for each in map(protocol_v3.decode_response, packets(v3, 5))}
         assert told == {
-            1: ReadResponse(Code.OK, 7, 49, body(49)),
-            2: ReadLacResponse(Code.OK, 7, None, body(49)),
-            3: ReadResponse(Code.OK, 7, LAST_ENTRY, body(49)),
-            4: AddResponse(Code.FENCED, 7, 50),
-            5: AddResponse(Code.OK, 7, 50),
+            1: ReadResponse(ResultCode.OK, 7, 49, body(49)),
+            2: ReadLacResponse(ResultCode.OK, 7, None, body(49)),
+            3: ReadResponse(ResultCode.OK, 7, LAST_ENTRY, body(49)),
+            4: AddResponse(ResultCode.FENCED, 7, 50),
+            5: AddResponse(ResultCode.OK, 7, 50),
         }
 
 
@@ -256,7 +259,7 @@ def test_what_is_no_request_ends_the_connection_and_no_other(port: int, garbage:
         bad.sendall(garbage)
         assert bad.recv(100) == b""
         good.sendall(framed(protocol_v2.encode_request(add(0))))
-        assert protocol_v2.decode_response(packets(good, 1)[0]) == AddResponse(Code.OK, 7, 0)
+        assert protocol_v2.decode_response(packets(good, 1)[0]) == AddResponse(ResultCode.OK, 7, 0)
 
 
 # ---- ZooKeeper ---------------------------------------------------------------------------------------------

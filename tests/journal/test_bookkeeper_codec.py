@@ -13,22 +13,28 @@ from hypothesis import strategies as st
 from hadoop_common.storage_info import StorageInfo
 from journal.bookkeeper import journal_znodes, protocol_v2, protocol_v3
 from journal.bookkeeper.bookie_id import address_of, registration_of
-from journal.bookkeeper.entry import LAST_ENTRY, DigestType, Entry, EntryCodec, crc32c, master_key
+from journal.bookkeeper.entry import LAST_ENTRY, DigestType, EntryCodec, LedgerEntry, crc32c, master_key
 from journal.bookkeeper.errors import BookKeeperError, EntryError, FrameError, LedgerMetadataError
 from journal.bookkeeper.journal_znodes import JournalPaths, SegmentLedger
-from journal.bookkeeper.ledger_metadata import LedgerMetadata, LedgerState, Segment, format_metadata, parse_metadata
+from journal.bookkeeper.ledger_metadata import (
+    EnsembleSegment,
+    LedgerMetadata,
+    LedgerState,
+    format_metadata,
+    parse_metadata,
+)
 from journal.bookkeeper.ledger_paths import LedgerManager, LedgerPaths, format_layout, id_of, parse_layout
 from journal.bookkeeper.messages import (
     AddRequest,
     AddResponse,
-    Code,
-    Flag,
     OtherRequest,
     OtherResponse,
     ReadLacRequest,
     ReadLacResponse,
     ReadRequest,
     ReadResponse,
+    RequestFlag,
+    ResultCode,
 )
 from journal.bookkeeper.protocol_v2 import FrameBuffer, framed
 from journal.errors import JournalError
@@ -38,7 +44,7 @@ from tests.journal import bookkeeper_recordings as recorded
 _LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
 _BODIES = st.binary(min_size=32, max_size=200)
 _KEYS = st.binary(min_size=20, max_size=20)
-_CODES = st.sampled_from(Code)
+_CODES = st.sampled_from(ResultCode)
 
 
 # ---- recorded ----------------------------------------------------------------------------------------------
@@ -164,9 +170,9 @@ def _check_journal_znode(name: str, data: bytes | None) -> None:
 @given(
     st.sampled_from(DigestType),
     st.binary(max_size=20),
-    st.builds(Entry, _LONGS, st.integers(0, 1 << 62), _LONGS, _LONGS, st.binary(max_size=300)),
+    st.builds(LedgerEntry, _LONGS, st.integers(0, 1 << 62), _LONGS, _LONGS, st.binary(max_size=300)),
 )
-def test_entries_come_back_and_are_nobody_elses(kind: DigestType, password: bytes, entry: Entry) -> None:
+def test_entries_come_back_and_are_nobody_elses(kind: DigestType, password: bytes, entry: LedgerEntry) -> None:
     codec = EntryCodec(kind, password)
     body = codec.encode(entry)
     assert codec.decode(body, entry.ledger_id, entry.entry_id) == entry
@@ -185,21 +191,21 @@ def test_crc32c_is_that_of_castagnoli() -> None:
 
 
 def _requests(v3: bool) -> st.SearchStrategy[object]:
-    fencing = st.builds(ReadRequest, _LONGS, _LONGS, st.just(Flag.FENCE), _KEYS)
+    fencing = st.builds(ReadRequest, _LONGS, _LONGS, st.just(RequestFlag.FENCE), _KEYS)
     plain = st.builds(ReadRequest, _LONGS, _LONGS)
 
-    def add(flag: Flag, key: bytes, body: bytes) -> AddRequest:
+    def add(flag: RequestFlag, key: bytes, body: bytes) -> AddRequest:
         ids = (int.from_bytes(body[at : at + 8], "big", signed=True) for at in (0, 8))
         return AddRequest(*ids, master_key=key, body=body, flags=flag)
 
-    adds = st.builds(add, st.sampled_from([Flag.NONE, Flag.RECOVERY_ADD]), _KEYS, _BODIES)
+    adds = st.builds(add, st.sampled_from([RequestFlag.NONE, RequestFlag.RECOVERY_ADD]), _KEYS, _BODIES)
     return st.one_of(fencing, plain, adds, *([st.builds(ReadLacRequest, _LONGS)] if v3 else []))
 
 
 def _responses(v3: bool) -> st.SearchStrategy[object]:
     read = st.one_of(
-        st.builds(ReadResponse, st.just(Code.OK), _LONGS, _LONGS, st.binary(max_size=50)),
-        st.builds(ReadResponse, st.sampled_from([Code.NO_ENTRY, Code.FENCED]), _LONGS, _LONGS),
+        st.builds(ReadResponse, st.just(ResultCode.OK), _LONGS, _LONGS, st.binary(max_size=50)),
+        st.builds(ReadResponse, st.sampled_from([ResultCode.NO_ENTRY, ResultCode.FENCED]), _LONGS, _LONGS),
     )
     lac = st.builds(
         ReadLacResponse, _CODES, _LONGS, st.none() | st.binary(max_size=9), st.none() | st.binary(max_size=9)
@@ -256,15 +262,15 @@ def test_any_bytes_are_a_value_or_one_clear_error(packet: bytes) -> None:
 def test_requests_and_answers_that_are_none_of_ours_keep_their_operation() -> None:
     packet = bytes((2, 3, 0, 0)) + b"auth"
     assert protocol_v2.decode_request(packet) == OtherRequest(3)
-    refused = OtherResponse(3, Code.BAD_REQUEST)
+    refused = OtherResponse(3, ResultCode.BAD_REQUEST)
     assert protocol_v2.decode_response(protocol_v2.encode_response(refused)) == refused
-    answer = protocol_v3.V3Response(7, OtherResponse(8, Code.BAD_REQUEST))
+    answer = protocol_v3.V3Response(7, OtherResponse(8, ResultCode.BAD_REQUEST))
     assert protocol_v3.decode_response(protocol_v3.encode_response(answer)) == answer
     with pytest.raises(FrameError, match="larger than 1048575"):
         framed(bytes(1 << 20))
     # A fence without a key is answered by the bookie, it is no end of the connection.
-    fence = protocol_v2.encode_request(ReadRequest(1, 2, Flag.FENCE))
-    assert protocol_v2.decode_request(fence) == ReadRequest(1, 2, Flag.FENCE)
+    fence = protocol_v2.encode_request(ReadRequest(1, 2, RequestFlag.FENCE))
+    assert protocol_v2.decode_request(fence) == ReadRequest(1, 2, RequestFlag.FENCE)
 
 
 _NAMES = st.text(st.characters(codec="ascii", min_codepoint=33, max_codepoint=126), min_size=1, max_size=12)
@@ -281,7 +287,7 @@ def _metadata(draw: st.DrawFn) -> LedgerMetadata:
         ensemble,
         write,
         write if version == 1 else draw(st.integers(1, write)),
-        tuple(Segment(first, draw(members)) for first in firsts),
+        tuple(EnsembleSegment(first, draw(members)) for first in firsts),
         None if version == 1 else draw(st.sampled_from(DigestType)),
         None if version == 1 else draw(st.binary(max_size=8)),
         length=draw(st.integers(0, 1 << 50)),
@@ -327,11 +333,14 @@ def test_metadata_keep_what_others_wrote_or_are_not_changed() -> None:
 
 
 def test_an_ensemble_change_begins_a_segment_or_replaces_the_last_one() -> None:
-    start = LedgerMetadata(2, 2, 2, (Segment(0, ("a", "b")),))
-    assert start.with_ensemble(0, ("a", "c")).segments == (Segment(0, ("a", "c")),)
+    start = LedgerMetadata(2, 2, 2, (EnsembleSegment(0, ("a", "b")),))
+    assert start.with_ensemble(0, ("a", "c")).segments == (EnsembleSegment(0, ("a", "c")),)
     second = start.with_ensemble(6, ("a", "c"))
-    assert second.segments == (Segment(0, ("a", "b")), Segment(6, ("a", "c")))
-    assert second.with_ensemble(6, ("d", "c")).segments == (Segment(0, ("a", "b")), Segment(6, ("d", "c")))
+    assert second.segments == (EnsembleSegment(0, ("a", "b")), EnsembleSegment(6, ("a", "c")))
+    assert second.with_ensemble(6, ("d", "c")).segments == (
+        EnsembleSegment(0, ("a", "b")),
+        EnsembleSegment(6, ("d", "c")),
+    )
     assert [second.ensemble_of(entry).first_entry for entry in (-1, 0, 5, 6, 99)] == [0, 0, 0, 6, 6]
 
 

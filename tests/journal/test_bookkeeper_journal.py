@@ -33,7 +33,7 @@ from journal.errors import (
     UnsupportedLayoutError,
 )
 from journal.file_journal import FileJournal
-from journal.journal_set import JournalSet, Member
+from journal.journal_set import JournalMember, JournalSet
 from journal.open_journal import open_journal
 from journal.ops import EndLogSegmentOp
 from tests.depth import deep
@@ -231,7 +231,9 @@ def _inflated(record: bytes) -> bytes:
 
 def test_in_a_set_beside_a_directory(cluster: Cluster, tmp_path: Path) -> None:
     shared = cluster.journal()
-    both = JournalSet([Member(shared, required=True, shared=True), Member(FileJournal(tmp_path / "dir" / "current"))])
+    both = JournalSet(
+        [JournalMember(shared, required=True, shared=True), JournalMember(FileJournal(tmp_path / "dir" / "current"))]
+    )
     both.format(INFO)
     both.recover(INFO)
     with EditLogWriter(both, LAYOUT, 1) as log:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from journal.bookkeeper.calls import Ask, GetMetadata, ListBookies, Procedure, SetMetadata
+from journal.bookkeeper.calls import BookieRound, GetMetadata, ListBookies, Procedure, SetMetadata
 from journal.bookkeeper.entry import master_key
 from journal.bookkeeper.errors import BookKeeperError, LedgerFencedError
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, LedgerState, format_metadata, parse_metadata
@@ -17,15 +17,15 @@ from journal.bookkeeper.ledger_writer import LedgerWriter, WriterState
 from journal.bookkeeper.messages import (
     AddRequest,
     AddResponse,
-    Code,
-    Flag,
+    BookieRequest,
+    BookieResponse,
     ReadRequest,
     ReadResponse,
-    Request,
-    Response,
+    RequestFlag,
+    ResultCode,
 )
 from journal.bookkeeper.reading import last_readable, ledger_codec, read_entries
-from journal.bookkeeper.recovery import Recovery
+from journal.bookkeeper.recovery import LedgerRecovery
 from tests.journal import bookkeeper_recordings as recorded
 
 LIMITS = LedgerLimits()
@@ -47,7 +47,7 @@ WRITERS = [
 CHANGES = [name for name in recorded.FOLDERS if name.endswith("-ensemble-change")]
 
 
-def key_of(bookie: str, request: Request) -> Key:
+def key_of(bookie: str, request: BookieRequest) -> Key:
     assert isinstance(request, AddRequest | ReadRequest)
     return bookie, type(request).__name__, request.ledger_id, request.entry_id
 
@@ -56,12 +56,12 @@ class Replayed:
     """Answers from a recording, by request; those of one request in their order."""
 
     def __init__(self, folder: str, znode: bytes = b"") -> None:
-        self.answers: defaultdict[Key, deque[Response]] = defaultdict(deque)
+        self.answers: defaultdict[Key, deque[BookieResponse]] = defaultdict(deque)
         self.recorded: set[Key] = set()
         self.asked: set[Key] = set()
         self.alive: set[str] = set()
         self.bodies: dict[Key, bytes] = {}
-        self.flags: dict[Key, Flag] = {}
+        self.flags: dict[Key, RequestFlag] = {}
         self.znode, self.version = znode, 0
         for connection in recorded.connections(folder):
             for request in map(recorded.request_in, connection.requests):
@@ -78,7 +78,7 @@ class Replayed:
 
     def writes(self, key: Key) -> bool:
         """Whether a request is a writer's ADD."""
-        return key in self.flags and not self.flags[key] & Flag.RECOVERY_ADD
+        return key in self.flags and not self.flags[key] & RequestFlag.RECOVERY_ADD
 
     def run(self, procedure: Procedure[Any]) -> Any:
         try:
@@ -88,7 +88,7 @@ class Replayed:
         except StopIteration as end:
             return end.value
 
-    def answer(self, bookie: str, request: Request) -> Response | BookKeeperError:
+    def answer(self, bookie: str, request: BookieRequest) -> BookieResponse | BookKeeperError:
         key = key_of(bookie, request)
         if bookie in self.alive:
             self.asked.add(key)
@@ -101,7 +101,7 @@ class Replayed:
 
     def _do(self, step: Any) -> Any:
         match step:
-            case Ask():
+            case BookieRound():
                 for asked in step.requests:
                     step.answers.asked.append(asked)
                     step.answers.note(len(step.answers.asked) - 1, self.answer(asked.bookie, asked.request))
@@ -159,7 +159,7 @@ def test_recovery_asks_and_ends_as_a_real_client(folder: str) -> None:
     ledger_id = ledger_in(folder)
     final = metadata_of(folder, ledger_id)
     bookies = Replayed(folder, format_metadata(before_recovery(final)))
-    closed = bookies.run(Recovery(b"", LIMITS, lambda names, count: list(names)[:count]).run(ledger_id))
+    closed = bookies.run(LedgerRecovery(b"", LIMITS, lambda names, count: list(names)[:count]).run(ledger_id))
     assert closed == final == parse_metadata(bookies.znode)
     codec = ledger_codec(ledger_id, final, b"")
     entries = bookies.run(read_entries(ledger_id, final, codec, 0, final.last_entry, LIMITS))
@@ -267,7 +267,7 @@ def test_damage_on_one_bookie_is_read_from_the_next_one_and_on_all_is_an_error()
             damaged[60] ^= 1 if turn < replicas else 0
             answers = bookies.answers[bookie, "ReadRequest", ledger_id, 5]
             answers.clear()
-            answers.append(ReadResponse(Code.OK, ledger_id, 5, bytes(damaged)))
+            answers.append(ReadResponse(ResultCode.OK, ledger_id, 5, bytes(damaged)))
         reading = read_entries(ledger_id, metadata, codec, 5, 5, LIMITS)
         if works:
             (entry,) = bookies.run(reading)

@@ -10,7 +10,7 @@ from journal.bookkeeper import ledger_writer, recovery
 from journal.bookkeeper.errors import NotEnoughBookiesError
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, parse_metadata
 from journal.bookkeeper.ledger_writer import LedgerWriter
-from journal.bookkeeper.messages import Request, Response
+from journal.bookkeeper.messages import BookieRequest, BookieResponse
 from tests.depth import SEED, scaled
 from tests.journal.bookkeeper_world import Bookie, World
 
@@ -133,14 +133,14 @@ def _lac_of_the_last_entry(self: LedgerWriter, payload: bytes) -> int:
         self.lac = lac
 
 
-def _find_in_the_new_ensemble(self: recovery._LedgerRecovery, entry_id: int) -> Iterator[object]:
+def _find_in_the_new_ensemble(self: recovery._RecoveryAttempt, entry_id: int) -> Iterator[object]:
     self._written = self._metadata
     return (yield from FIND(self, entry_id))
 
 
 ADD = LedgerWriter.add
 ADVANCE = LedgerWriter._advance
-FIND = recovery._LedgerRecovery._find
+FIND = recovery._RecoveryAttempt._find
 
 
 def _forget(writer: LedgerWriter, updated: LedgerMetadata) -> Iterator[object]:
@@ -149,7 +149,7 @@ def _forget(writer: LedgerWriter, updated: LedgerMetadata) -> Iterator[object]:
     yield
 
 
-def _answer_at_once(self: Bookie, request: Request, answer: Callable[[Response], None]) -> None:
+def _answer_at_once(self: Bookie, request: BookieRequest, answer: Callable[[BookieResponse], None]) -> None:
     reply = self.state.handle(request)
     self.journal += reply.records
     self._answer(reply, answer)
@@ -158,8 +158,8 @@ def _answer_at_once(self: Bookie, request: Request, answer: Callable[[Response],
 FAULTS: dict[str, tuple[object, str, object]] = {
     "the first no counts": (recovery, "is_absent", lambda negative, metadata: True),
     "fenced does not matter": (ledger_writer, "OVER", frozenset()),
-    "entries are not written again": (recovery._LedgerRecovery, "_write_again", lambda self, entry: iter(())),
-    "what was replaced is not asked": (recovery._LedgerRecovery, "_find", _find_in_the_new_ensemble),
+    "entries are not written again": (recovery._RecoveryAttempt, "_write_again", lambda self, entry: iter(())),
+    "what was replaced is not asked": (recovery._RecoveryAttempt, "_find", _find_in_the_new_ensemble),
     "the entry before is acknowledged": (LedgerWriter, "add", _lac_of_the_last_entry),
     "a changed ensemble is not written": (LedgerWriter, "_update", _forget),
     "a bookie that is left out has all": (LedgerWriter, "_advance", _left_out_is_stored),

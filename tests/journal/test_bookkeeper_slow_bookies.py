@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from journal.bookkeeper.calls import Ask, Procedure
-from journal.bookkeeper.entry import DigestType, Entry, EntryCodec
+from journal.bookkeeper.calls import BookieRound, Procedure
+from journal.bookkeeper.entry import DigestType, EntryCodec, LedgerEntry
 from journal.bookkeeper.errors import BookKeeperError
-from journal.bookkeeper.ledger_metadata import LedgerMetadata, LedgerState, Segment
+from journal.bookkeeper.ledger_metadata import EnsembleSegment, LedgerMetadata, LedgerState
 from journal.bookkeeper.ledger_options import LedgerLimits
-from journal.bookkeeper.messages import Code, ReadRequest, ReadResponse
+from journal.bookkeeper.messages import ReadRequest, ReadResponse, ResultCode
 from journal.bookkeeper.reading import read_entries
 from journal.bookkeeper.slow_bookies import SlowBookies
 
@@ -19,7 +19,7 @@ CODEC = EntryCodec(DigestType.CRC32, b"")
 
 
 def ledger(entries: int) -> LedgerMetadata:
-    segment = Segment(0, ("a:1", "b:1", "c:1"))
+    segment = EnsembleSegment(0, ("a:1", "b:1", "c:1"))
     return LedgerMetadata(
         3, 2, 2, (segment,), DigestType.CRC32, last_entry=entries - 1, length=entries, state=LedgerState.CLOSED
     )
@@ -35,18 +35,18 @@ class Bookies:
         self.asked: Counter[str] = Counter()
         self.slow = SlowBookies(lambda: self.passed)
 
-    def run(self, procedure: Procedure[list[Entry]]) -> list[Entry]:
+    def run(self, procedure: Procedure[list[LedgerEntry]]) -> list[LedgerEntry]:
         try:
             ask = next(procedure)
             while True:
-                assert isinstance(ask, Ask)
+                assert isinstance(ask, BookieRound)
                 self._answer(ask)
                 ask = procedure.send(None)
         except StopIteration as end:
-            found: list[Entry] = end.value
+            found: list[LedgerEntry] = end.value
             return found
 
-    def _answer(self, ask: Ask) -> None:
+    def _answer(self, ask: BookieRound) -> None:
         for asked in ask.requests:
             number = len(ask.answers.asked)
             ask.answers.asked.append(asked)
@@ -56,8 +56,8 @@ class Bookies:
             elif asked.bookie not in self.frozen:
                 assert isinstance(asked.request, ReadRequest)
                 entry_id = asked.request.entry_id
-                body = CODEC.encode(Entry(LEDGER, entry_id, entry_id - 1, entry_id + 1, b"x"))
-                ask.answers.note(number, ReadResponse(Code.OK, LEDGER, entry_id, body))
+                body = CODEC.encode(LedgerEntry(LEDGER, entry_id, entry_id - 1, entry_id + 1, b"x"))
+                ask.answers.note(number, ReadResponse(ResultCode.OK, LEDGER, entry_id, body))
         if not ask.decided():
             self.passed += ask.timeout
 

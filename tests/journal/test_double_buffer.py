@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from journal.double_buffer import DoubleBuffer
 from journal.errors import JournalStorageError
-from journal.group_commit import GroupCommit, Turn
+from journal.group_commit import CommitStep, GroupCommit
 from journal.journal import RecordBatch
 
 records = st.binary(max_size=12)
@@ -125,7 +125,7 @@ class CommitMachine(RuleBasedStateMachine):
             return
         taken = self.batch.last if self.batch is not None else self.durable
         full = sum(self.sizes[taken:]) >= 20
-        expected = (Turn.WAIT if self.claimed else Turn.FLUSH) if full else Turn.DONE
+        expected = (CommitStep.WAIT if self.claimed else CommitStep.FLUSH) if full else CommitStep.DONE
         assert self.commit.turn_to_write() is expected
         if not full:
             self.sizes.append(len(record))
@@ -138,12 +138,12 @@ class CommitMachine(RuleBasedStateMachine):
             with pytest.raises(ValueError, match="not written yet"):
                 self.commit.turn_to_sync(txid)
         elif txid <= self.durable:
-            assert self.commit.turn_to_sync(txid) is Turn.DONE
+            assert self.commit.turn_to_sync(txid) is CommitStep.DONE
         elif self.failure is not None:
             with pytest.raises(JournalStorageError):
                 self.commit.turn_to_sync(txid)
         else:
-            assert self.commit.turn_to_sync(txid) is (Turn.WAIT if self.claimed else Turn.FLUSH)
+            assert self.commit.turn_to_sync(txid) is (CommitStep.WAIT if self.claimed else CommitStep.FLUSH)
 
     @precondition(lambda self: not self.claimed and self.failure is None)
     @rule()

@@ -17,7 +17,7 @@ from journal.binary_codec import encode_op
 from journal.edit_log_writer import DEFAULT_CAPACITY, EditLogWriter
 from journal.errors import JournalStorageError, OpEncodingError, UnsupportedLayoutError
 from journal.file_journal import FileJournal
-from journal.journal_set import JournalSet, Member
+from journal.journal_set import JournalMember, JournalSet
 from journal.operation import INVALID_TXID
 from journal.ops import DeleteOp
 from journal.recovery import recover_in_progress
@@ -45,7 +45,7 @@ def opened_set() -> Iterator[OpenSet]:
         for earlier in journals:
             earlier.close()
         reports = Reports()
-        members = [Member(FileJournal(root / "current")) for root in roots]
+        members = [JournalMember(FileJournal(root / "current")) for root in roots]
         journals.append(JournalSet(members, restore=False, on_failure=reports.note))
         journals[-1].recover(INFO)
         return journals[-1], reports
@@ -313,7 +313,7 @@ def test_a_failed_directory_is_dropped_and_the_rest_goes_on(tmp_path, opened_set
 
 
 def test_no_directory_at_all_is_an_error(tmp_path):
-    journals = JournalSet([Member(FileJournal(tmp_path / "nowhere" / "current"))])
+    journals = JournalSet([JournalMember(FileJournal(tmp_path / "nowhere" / "current"))])
     with pytest.raises(JournalStorageError, match="nowhere"):
         journals.recover(INFO)
 

@@ -203,7 +203,7 @@ def test_values_that_do_not_fit_name_the_field(op, words):
 
 
 def test_an_operation_whose_length_is_no_int_of_java_cannot_be_written(monkeypatch):
-    monkeypatch.setattr(binary_codec, "LARGEST_OP", 1000)
+    monkeypatch.setattr(binary_codec, "MAX_OP_SIZE", 1000)
     with pytest.raises(OpEncodingError, match="OP_SET_XATTR of 1039 bytes is larger than 1000"):
         encode_op(SetXAttrOp(txid=3, src="/", xattrs=(XAttr(0, "a", bytes(1000)),)), -63)
 

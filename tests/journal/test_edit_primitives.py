@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from journal import primitives
 from journal.errors import CorruptOpError, JournalError, OpEncodingError
-from journal.primitives import Reader, decode_cesu8, encode_cesu8
+from journal.primitives import PrimitiveReader, decode_cesu8, encode_cesu8
 from tests.journal.journal_support import joined, signed, texts, units
 
 CODECS = [
@@ -35,18 +35,18 @@ def test_every_primitive_comes_back(name, write, values, data):
     out = bytearray()
     write(out, value)
     for buffer in (bytes(out), memoryview(b"ab" + out)[2:]):
-        reader = Reader(buffer)
+        reader = PrimitiveReader(buffer)
         assert getattr(reader, name)() == value
         assert reader.remaining == 0
     for cut in range(len(out)):
         with pytest.raises(CorruptOpError):
-            getattr(Reader(bytes(out), limit=cut), name)()
+            getattr(PrimitiveReader(bytes(out), limit=cut), name)()
 
 
 @pytest.mark.parametrize("name", READERS)
 @given(data=st.binary(max_size=24))
 def test_any_bytes_give_a_value_or_a_typed_error(name, data):
-    reader = Reader(data)
+    reader = PrimitiveReader(data)
     try:
         getattr(reader, name)()
     except CorruptOpError:
@@ -160,4 +160,4 @@ def test_values_that_do_not_fit_are_refused(write, value):
 )
 def test_impossible_bytes_are_refused(name, raw):
     with pytest.raises(JournalError):
-        getattr(Reader(raw), name)()
+        getattr(PrimitiveReader(raw), name)()

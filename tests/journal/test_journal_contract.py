@@ -23,7 +23,7 @@ from journal.errors import (
 )
 from journal.file_journal import FileJournal
 from journal.journal import Journal, RecordBatch
-from journal.journal_set import JournalSet, Member
+from journal.journal_set import JournalMember, JournalSet
 from journal.json_journal import JsonJournal
 from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp
@@ -40,11 +40,11 @@ def open_file(root: Path) -> Journal:
 
 
 def open_set(root: Path) -> Journal:
-    return JournalSet([Member(FileJournal(root / name / "current")) for name in "ab"])
+    return JournalSet([JournalMember(FileJournal(root / name / "current")) for name in "ab"])
 
 
 def open_mixed(root: Path) -> Journal:
-    return JournalSet([Member(FileJournal(root / "a" / "current")), Member(JsonJournal(root / "b"))])
+    return JournalSet([JournalMember(FileJournal(root / "a" / "current")), JournalMember(JsonJournal(root / "b"))])
 
 
 KINDS: dict[str, Open] = {"file": open_file, "set": open_set, "mixed set": open_mixed, "json": JsonJournal}

@@ -15,7 +15,7 @@ import pytest
 
 from journal.binary_codec import encode_op
 from journal.edit_log_writer import EditLogWriter
-from journal.journal_set import JournalSet, Member
+from journal.journal_set import JournalMember, JournalSet
 from journal.ops import DeleteOp
 from tests.depth import SEED, scaled
 from tests.journal.wal_support import INFO, LAYOUT, file_journal, records
@@ -26,7 +26,7 @@ ROUNDS_OF_ONE_LOG = 36
 
 
 def journals_in(folder: Path) -> JournalSet:
-    return JournalSet([Member(file_journal(folder / name)) for name in MEMBERS])
+    return JournalSet([JournalMember(file_journal(folder / name)) for name in MEMBERS])
 
 
 def write_until_killed(folder: Path, acknowledgements: int, label: str) -> None:

@@ -22,9 +22,9 @@ import sys
 from pathlib import Path
 from tests.journal.wal_support import INFO, LAYOUT, delete, file_journal, read_all
 from journal.edit_log_writer import EditLogWriter
-from journal.journal_set import JournalSet, Member
+from journal.journal_set import JournalSet, JournalMember
 full, other = Path(sys.argv[1]), Path(sys.argv[2])
-journals = JournalSet([Member(file_journal(root)) for root in (full, other)])
+journals = JournalSet([JournalMember(file_journal(root)) for root in (full, other)])
 journals.recover(INFO)
 with EditLogWriter(journals, LAYOUT, 1) as log:
     while len(journals.active) == 2:
@@ -50,13 +50,13 @@ import os, sys
 from pathlib import Path
 from tests.journal.wal_support import INFO, LAYOUT, delete, file_journal
 from journal.edit_log_writer import EditLogWriter
-from journal.journal_set import JournalSet, Member
+from journal.journal_set import JournalSet, JournalMember
 if os.geteuid() == 0:
     nobody = 65534
     os.setgid(nobody)
     os.setuid(nobody)
 forbidden, other = Path(sys.argv[1]), Path(sys.argv[2])
-journals = JournalSet([Member(file_journal(root)) for root in (forbidden, other)])
+journals = JournalSet([JournalMember(file_journal(root)) for root in (forbidden, other)])
 journals.recover(INFO)
 with EditLogWriter(journals, LAYOUT, 1) as log:
     log.sync(log.write(delete(2)))

@@ -24,7 +24,7 @@ from journal.errors import (
 )
 from journal.file_journal import FileJournal
 from journal.journal import Journal, SegmentWriter
-from journal.journal_set import JournalSet, Member
+from journal.journal_set import JournalMember, JournalSet
 from journal.recovery import recover_in_progress
 from journal.segment_copies import SegmentCopies
 from journal.segment_file import list_segments
@@ -71,7 +71,7 @@ def open_set(reports: Reports) -> Iterator[OpenSet]:
         for each in opened:
             each.close()
         journals = [FileJournal(root / "current") for root in roots]
-        members = [Member(journal, required=number < required) for number, journal in enumerate(journals)]
+        members = [JournalMember(journal, required=number < required) for number, journal in enumerate(journals)]
         opened.append(JournalSet(members, on_failure=reports.note, **options))  # type: ignore[arg-type]
         opened[-1].recover(INFO)
         return opened[-1]
@@ -222,7 +222,7 @@ def test_lost_permission_drops_its_member(roots: list[Path], open_set: OpenSet, 
         assert reports.roots == ["b"]
         assert "Permission denied" in reports[0][1].message
         with pytest.raises(JournalStorageError, match="Permission denied"):
-            JournalSet([Member(file) for file in [FileJournal(roots[1] / "current")]]).segments(1)
+            JournalSet([JournalMember(file) for file in [FileJournal(roots[1] / "current")]]).segments(1)
         assert read_all(journals, in_progress=True) == told([2, 5])
 
 
@@ -339,7 +339,8 @@ def test_one_redundant_member_has_to_work_beside_the_required_ones(
 
 def test_the_shared_member_is_written_first(roots: list[Path], open_set: OpenSet, disks: Disks) -> None:
     members = [
-        Member(FileJournal(root / "current"), required=root == roots[2], shared=root == roots[2]) for root in roots
+        JournalMember(FileJournal(root / "current"), required=root == roots[2], shared=root == roots[2])
+        for root in roots
     ]
     with_shared = JournalSet(members)
     with_shared.recover(INFO)
@@ -387,7 +388,7 @@ def test_what_one_member_lacks_another_one_has(roots: list[Path], open_set: Open
     journals.close()
     (roots[0] / "current" / segment_name(4, 6)).unlink()
     (roots[1] / "current" / segment_name(1, 3)).unlink()
-    reader = JournalSet([Member(FileJournal(root / "current")) for root in roots[:2]])
+    reader = JournalSet([JournalMember(FileJournal(root / "current")) for root in roots[:2]])
     assert read_all(reader) == told([2, 5, 8])
     (roots[1] / "current" / segment_name(4, 6)).unlink()
     with pytest.raises(TransactionGapError, match="txids 4 to 6"):
@@ -559,7 +560,7 @@ def test_one_segment_at_a_time(roots: list[Path], open_set: OpenSet) -> None:
 
 def test_format_touches_none_where_one_exists(tmp_path: Path) -> None:
     roots = [tmp_path / name for name in ("a", "b")]
-    journals = JournalSet([Member(FileJournal(root / "current")) for root in roots])
+    journals = JournalSet([JournalMember(FileJournal(root / "current")) for root in roots])
     assert not journals.is_formatted()
     file_journal(roots[1])
     assert journals.is_formatted()
@@ -626,7 +627,7 @@ def test_a_directory_gets_what_it_lacks_from_a_journal_of_another_kind(roots: li
     (roots[0] / "current" / segment_name(1, 3)).unlink()
     other: Journal = Elsewhere(FileJournal(roots[0] / "current"))  # type: ignore[assignment]
     file_journal(roots[1])
-    journals = JournalSet([Member(other), Member(FileJournal(roots[1] / "current"))])
+    journals = JournalSet([JournalMember(other), JournalMember(FileJournal(roots[1] / "current"))])
     with pytest.raises(TransactionGapError, match="txids 1 to 3"):
         journals.segments(1)
     assert [(each.first, each.last) for each in journals.finalized(5)] == [(4, 6), (7, 9), (10, 11)]
@@ -662,7 +663,9 @@ def test_what_a_directory_has_is_read_there(roots: list[Path], open_set: OpenSet
     with EditLogWriter(open_set(roots[:1]), LAYOUT, 1) as log:
         write(log)
     other: Journal = Elsewhere(FileJournal(roots[0] / "current"))  # type: ignore[assignment]
-    journals = JournalSet([Member(other, required=True, shared=True), Member(FileJournal(roots[0] / "current"))])
+    journals = JournalSet(
+        [JournalMember(other, required=True, shared=True), JournalMember(FileJournal(roots[0] / "current"))]
+    )
     (segment,) = journals.segments(1)
     assert [isinstance(copy, SegmentCopies) for copy in segment.copies] == [False, True]
     assert [journals.reach(member) for member in journals.members] == [3, 3]

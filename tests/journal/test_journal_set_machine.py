@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from journal.edit_log_writer import EditLogWriter
 from journal.errors import JournalError
 from journal.file_journal import FileJournal
-from journal.journal_set import JournalSet, Member
+from journal.journal_set import JournalMember, JournalSet
 from tests.depth import examples
 from tests.journal.wal_support import INFO, LAYOUT, Disks, delete, file_journal, read_all, records
 
@@ -47,7 +47,8 @@ class SetMachine(RuleBasedStateMachine):
     @initialize(restore=st.booleans(), required=st.booleans())
     def open(self, restore: bool, required: bool) -> None:
         members = [
-            Member(FileJournal(root / "current"), required=required and root == self.roots[0]) for root in self.roots
+            JournalMember(FileJournal(root / "current"), required=required and root == self.roots[0])
+            for root in self.roots
         ]
         self.journals = JournalSet(members, restore=restore)
         self.recover()

@@ -27,7 +27,7 @@ from journal.errors import (
 )
 from journal.file_journal import FileJournal
 from journal.journal import RecordBatch
-from journal.journal_set import JournalSet, Member
+from journal.journal_set import JournalMember, JournalSet
 from journal.json_journal import JsonJournal
 from journal.json_manifest import JsonManifest, decode_manifest, encode_manifest
 from journal.json_segments import JsonFile, group_files, json_file_name
@@ -239,7 +239,7 @@ def test_bytes_that_are_no_text_are_told(journal: JsonJournal, folder: Path) -> 
 
 
 def test_an_endless_line_is_told(journal: JsonJournal, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("journal.json_reading._LONGEST_LINE", 100)
+    monkeypatch.setattr("journal.json_reading._MAX_LINE", 100)
     write_lines(folder, 1, 1, rm(1) + " " * 100)
     with pytest.raises(EditsTextError, match="line 1, txid 1: the line is longer"):
         journal.recover(INFO)
@@ -376,7 +376,7 @@ def test_a_directory_that_is_gone_or_cannot_be_locked_is_told(journal: JsonJourn
 
 
 def test_a_member_of_a_set_that_fails_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    members = [Member(FileJournal(tmp_path / "a" / "current")), Member(JsonJournal(tmp_path / "b"))]
+    members = [JournalMember(FileJournal(tmp_path / "a" / "current")), JournalMember(JsonJournal(tmp_path / "b"))]
     journals = JournalSet(members)
     journals.format(INFO)
     journals.recover(INFO)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from journal.binary_codec import encode_op
 from journal.ops import SetGenstampV2Op, StartLogSegmentOp
-from journal.quorum.agreement import OpenCopy, durable_part, same_transactions
+from journal.quorum.agreement import SegmentCopy, durable_part, same_transactions
 from journal.segment import encode_header
 from tests.journal.quorum_model import LAYOUT
 from tests.journal.quorum_ops import mark, start_op
@@ -25,7 +25,7 @@ def content(*values: int, first: int = 1, tail: bytes = b"") -> bytes:
 
 def durable(*copies: bytes, need: int = 2, committed: list[int | None] | None = None) -> int | None:
     known = committed or [None] * len(copies)
-    part = durable_part([OpenCopy(each, knows) for each, knows in zip(copies, known, strict=True)], 1, need)
+    part = durable_part([SegmentCopy(each, knows) for each, knows in zip(copies, known, strict=True)], 1, need)
     return None if part is None else part.last
 
 

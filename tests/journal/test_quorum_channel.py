@@ -9,7 +9,7 @@ import pytest
 
 from hadoop_rpc.errors import RpcConnectionError
 from hadoop_rpc.qjournal_values import RequestInfo
-from journal.quorum.calls import Kind, ReadCall, WriterCall
+from journal.quorum.calls import CallKind, ReadCall, WriterCall
 from journal.quorum.channel import HEARTBEAT_INTERVAL, WriterChannel
 from journal.quorum.errors import NodeClosedError, NodeLagsError, NodeLeftOutError, NodeOutOfSyncError
 from journal.quorum.lanes import ReadLane
@@ -48,7 +48,7 @@ def channel() -> WriterChannel:
 def offer(
     channel: WriterChannel,
     name: str,
-    kind: Kind = Kind.ORDERED,
+    kind: CallKind = CallKind.ORDERED,
     *,
     size: int = 0,
     last: int = 0,
@@ -62,7 +62,7 @@ def offer(
 
 
 def write(channel: WriterChannel, last: int, size: int = 100, now: float = 0.0) -> Tally[Any]:
-    return offer(channel, f"journal {last}", Kind.WRITE, size=size, last=last, now=now)
+    return offer(channel, f"journal {last}", CallKind.WRITE, size=size, last=last, now=now)
 
 
 def perform(channel: WriterChannel, node: Any, now: float = 0.0, fault: Exception | None = None) -> str:
@@ -108,13 +108,13 @@ def test_a_failed_write_puts_the_node_out_of_sync_until_the_next_segment(channel
     perform(channel, node, fault=RpcConnectionError("refused"))
     assert list(failed.faults) == [NODE]
     assert channel.status.out_of_sync == "refused"
-    later, end = write(channel, 2), offer(channel, "finalize", Kind.FINALIZE)
+    later, end = write(channel, 2), offer(channel, "finalize", CallKind.FINALIZE)
     assert perform(channel, node) == "heartbeat"
     assert perform(channel, node) == ""
     assert isinstance(later.faults[NODE], NodeOutOfSyncError)
     assert isinstance(end.faults[NODE], NodeOutOfSyncError)
     assert "refused" in str(end.faults[NODE])
-    offer(channel, "start", Kind.START)
+    offer(channel, "start", CallKind.START)
     good = write(channel, 3)
     assert [perform(channel, node), perform(channel, node)] == ["start", "journal 3"]
     assert good.answers
@@ -124,7 +124,7 @@ def test_a_failed_write_puts_the_node_out_of_sync_until_the_next_segment(channel
 def test_a_start_that_fails_leaves_the_node_as_it_was(channel: WriterChannel, node: Any) -> None:
     write(channel, 1)
     perform(channel, node, fault=RpcConnectionError("refused"))
-    offer(channel, "start", Kind.START)
+    offer(channel, "start", CallKind.START)
     perform(channel, node, fault=RpcConnectionError("refused again"))
     assert channel.status.out_of_sync == "refused"
 
@@ -172,7 +172,7 @@ def test_a_batch_without_room_fails_at_once_and_leaves_a_gap(channel: WriterChan
 def test_a_new_segment_has_room_again(channel: WriterChannel, node: Any) -> None:
     for txid in (1, 2, 3):
         write(channel, txid, 400)
-    offer(channel, "start", Kind.START)
+    offer(channel, "start", CallKind.START)
     for _ in range(2):
         perform(channel, node)
     good = write(channel, 4, 400)
@@ -210,7 +210,7 @@ def test_a_new_epoch_drops_what_waits_from_the_one_before(channel: WriterChannel
     assert isinstance(waiting.faults[NODE], NodeClosedError)
     channel.fail(RpcConnectionError("refused"), 0.0)  # of the old epoch, so it says nothing of this one
     assert (channel.status.out_of_sync, channel.status.queued_bytes) == ("", 0)
-    offer(channel, "start", Kind.START)
+    offer(channel, "start", CallKind.START)
     perform(channel, node)
     assert node.calls[-1][1].epoch == 4
 
@@ -219,7 +219,7 @@ def test_a_new_epoch_begins_in_sync(channel: WriterChannel, node: Any) -> None:
     write(channel, 1)
     perform(channel, node, fault=RpcConnectionError("refused"))
     channel.begin_epoch(4)
-    offer(channel, "finalize", Kind.FINALIZE)
+    offer(channel, "finalize", CallKind.FINALIZE)
     assert perform(channel, node) == "finalize"
 
 

@@ -18,7 +18,7 @@ from journal.errors import JournalError, JournalInUseError
 from journal.open_journal import open_journal
 from journal.quorum import open_quorum
 from journal.quorum.address import NodeAddress, QuorumAddress, http_base, segment_url
-from journal.quorum.calls import Ask, ReadCall, quorum_error
+from journal.quorum.calls import QuorumRound, ReadCall, quorum_error
 from journal.quorum.decisions import (
     choose_recovery,
     is_fenced,
@@ -38,7 +38,7 @@ from journal.quorum.open_quorum import QuorumOptions
 from journal.quorum.phases import TRANSITIONS, Event, Phase, refusal
 from journal.quorum.quorum_journal import QuorumJournal
 from journal.quorum.settings import QuorumSettings
-from journal.quorum.tally import Tally, Verdict, majority
+from journal.quorum.tally import Tally, TallyState, majority
 from journal_node.rules import Epochs, admit
 from tests.journal.quorum_model import NAMESPACE
 
@@ -63,7 +63,11 @@ def test_a_tally_is_decided_as_soon_as_it_can_be(case: tuple[int, list[int], lis
     for told, number in enumerate(order):
         answers = sum(good[each] for each in order[:told])
         expected = (
-            Verdict.REACHED if answers >= need else Verdict.MISSED if told - answers > count - need else Verdict.OPEN
+            TallyState.REACHED
+            if answers >= need
+            else TallyState.MISSED
+            if told - answers > count - need
+            else TallyState.OPEN
         )
         assert tally.verdict is expected
         assert not tally.complete
@@ -72,7 +76,7 @@ def test_a_tally_is_decided_as_soon_as_it_can_be(case: tuple[int, list[int], lis
         else:
             tally.fail(str(number), RpcConnectionError("down"))
     assert tally.complete
-    assert tally.verdict is (Verdict.REACHED if sum(good) >= need else Verdict.MISSED)
+    assert tally.verdict is (TallyState.REACHED if sum(good) >= need else TallyState.MISSED)
     assert tally.silent == ()
 
 
@@ -89,7 +93,7 @@ def error_of(faults: dict[str, Exception]) -> QuorumError:
     tally = Tally[None](["a", "b", "c"], 2)
     for node, fault in faults.items():
         tally.fail(node, fault)
-    return quorum_error(Ask(ReadCall("journal", lambda node: None), 2, 20.0), tally, 7)
+    return quorum_error(QuorumRound(ReadCall("journal", lambda node: None), 2, 20.0), tally, 7)
 
 
 def test_an_error_names_every_node() -> None:

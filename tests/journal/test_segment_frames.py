@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 from journal.errors import CorruptOpError
 from journal.operation import EditOp
 from journal.segment import HEADER_SIZE, decode_header, iter_ops
-from journal.segment_frames import Frame, check_frame, has_frames, hop
+from journal.segment_frames import OpFrame, check_frame, has_frames, iter_frames
 from tests.journal.journal_support import NEWEST, case_id, numbered, operations, recorded_segments, segment_bytes
 
 
-def twin(buffer: bytes) -> list[Frame]:
-    """What `hop` gives, by decoding everything."""
+def twin(buffer: bytes) -> list[OpFrame]:
+    """What `iter_frames` gives, by decoding everything."""
     ops = list(iter_ops(buffer))
     if not ops:
         return []
     whole = segment_bytes(ops, decode_header(buffer))
     starts = [op.offset for op in ops] + [len(whole)]
-    return [Frame(start, end, op.opcode, op.txid) for op, (start, end) in zip(ops, pairwise(starts), strict=True)]
+    return [OpFrame(start, end, op.opcode, op.txid) for op, (start, end) in zip(ops, pairwise(starts), strict=True)]
 
 
 @pytest.mark.recorded
@@ -32,7 +32,7 @@ def twin(buffer: bytes) -> list[Frame]:
 def test_recorded_segments(path: Path) -> None:
     buffer = path.read_bytes()
     assert has_frames(decode_header(buffer))
-    frames = list(hop(buffer, HEADER_SIZE, len(buffer)))
+    frames = list(iter_frames(buffer, HEADER_SIZE, len(buffer)))
     assert frames == twin(buffer)
     for frame in frames:
         check_frame(buffer, frame)
@@ -41,13 +41,13 @@ def test_recorded_segments(path: Path) -> None:
 @given(st.lists(operations(), max_size=8), st.binary(max_size=3).map(lambda junk: b"\xff" * bool(junk)), st.data())
 def test_any_operations_and_any_start(made: list[EditOp], tail: bytes, data: st.DataObject) -> None:
     buffer = segment_bytes(numbered(made, 1)) + tail
-    frames = list(hop(buffer, HEADER_SIZE, len(buffer)))
+    frames = list(iter_frames(buffer, HEADER_SIZE, len(buffer)))
     assert frames == twin(buffer)
     if frames:
         first = data.draw(st.integers(0, len(frames) - 1))
         stop = data.draw(st.integers(frames[first].start, len(buffer)))
         expected = [frame for frame in frames[first:] if frame.start < stop]
-        assert list(hop(buffer, frames[first].start, stop)) == expected
+        assert list(iter_frames(buffer, frames[first].start, stop)) == expected
 
 
 @given(st.lists(operations(), min_size=1, max_size=4), st.data())
@@ -58,7 +58,7 @@ def test_of_a_cut_or_damaged_segment_what_lies_before_is_found(made: list[EditOp
     buffer = bytes(whole[: data.draw(st.integers(HEADER_SIZE, len(whole)))])
     found = []
     with suppress(CorruptOpError):
-        for frame in hop(buffer, HEADER_SIZE, len(buffer)):
+        for frame in iter_frames(buffer, HEADER_SIZE, len(buffer)):
             check_frame(buffer, frame)
             found.append(frame)
     sound = [frame for frame in twin(segment_bytes(made)) if frame.end <= min(place, len(buffer))]

@@ -22,7 +22,7 @@ import pytest
 from journal.binary_codec import encode_op
 from journal.edit_log_writer import EditLogWriter
 from journal.errors import JournalError
-from journal.journal_set import JournalSet, Member
+from journal.journal_set import JournalMember, JournalSet
 from journal.ops import DeleteOp
 from journal.quorum.open_quorum import open_quorum_journal
 from journal.segment_copies import read_log
@@ -41,7 +41,7 @@ FORKS.set_forkserver_preload([__name__])
 
 def journals_of(side: Path, uri: str) -> JournalSet:
     shared = open_quorum_journal(uri, user="hdfs", settings=SETTINGS)
-    return JournalSet([Member(file_journal(side)), Member(shared, required=True, shared=True)])
+    return JournalSet([JournalMember(file_journal(side)), JournalMember(shared, required=True, shared=True)])
 
 
 def recover(journals: JournalSet) -> None:

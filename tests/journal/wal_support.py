@@ -19,12 +19,12 @@ from journal import file_segments, segment_file, segment_stream
 from journal.errors import JournalError
 from journal.file_journal import FileJournal
 from journal.journal import Journal
-from journal.journal_set import Member
+from journal.journal_set import JournalMember
 from journal.operation import EditOp
 from journal.ops import DeleteOp
 from journal.segment import HEADER_SIZE
 from journal.segment_file import list_segments
-from journal.segment_frames import hop
+from journal.segment_frames import iter_frames
 
 LAYOUT = -67
 INFO = StorageInfo(LAYOUT, 42, 0, "CID-test", "BP-1-127.0.0.1-1")
@@ -61,7 +61,7 @@ def records(root: Path) -> dict[str, list[bytes]]:
     for segment in list_segments(root / "current"):
         if segment.last is not None:
             content = segment.path.read_bytes()
-            frames = islice(hop(content, HEADER_SIZE, len(content)), segment.last - segment.first + 1)
+            frames = islice(iter_frames(content, HEADER_SIZE, len(content)), segment.last - segment.first + 1)
             found[segment.path.name] = [content[frame.start : frame.end] for frame in frames]
     return found
 
@@ -146,7 +146,7 @@ class Disks:
 class Reports(list[tuple[str, JournalError]]):
     """What a set tells of dropped members."""
 
-    def note(self, member: Member, error: JournalError) -> None:
+    def note(self, member: JournalMember, error: JournalError) -> None:
         self.append((member.journal.location, error))
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from journal_node.disk import Disk
+from journal_node.disk import JournalDisk
 from journal_node.node import JournalNode
 from tests.journal_node.journal_node_support import (
     JOURNAL,
@@ -109,7 +109,7 @@ def faulty_node(
     faulty = FaultyDisk(disk, at, fault, after=after)
     assert isinstance(writer.node, JournalNode)
     hosted = writer.node.open_journal(JOURNAL)
-    hosted.storage.disk = hosted.storage.segments._disk = cast(Disk, faulty)
+    hosted.storage.disk = hosted.storage.segments._disk = cast(JournalDisk, faulty)
     if hosted._output is not None:
         hosted._output = faulty.wrapped(hosted._output)
     return disk, writer, faulty

@@ -12,7 +12,7 @@ from hadoop_rpc.errors import JavaIOError, RemoteError
 from hadoop_rpc.qjournal_values import PreparedRecovery, QJournal, RequestInfo, SegmentState
 from journal.binary_codec import encode_op
 from journal.ops import EndLogSegmentOp, SetGenstampV2Op
-from journal_node.disk import Disk
+from journal_node.disk import JournalDisk
 from journal_node.node import JournalNode
 from tests.journal_node.memory_disk import MemoryDisk
 
@@ -102,7 +102,7 @@ class Network:
         self.nodes: dict[str, JournalNode] = {}
         self.cut: set[str] = set()
 
-    def node(self, name: str, disk: Disk | None = None, *, cache_bytes: int | None = None) -> JournalNode:
+    def node(self, name: str, disk: JournalDisk | None = None, *, cache_bytes: int | None = None) -> JournalNode:
         """A node on `disk`, in the place of an earlier one of that name."""
         own = MemoryDisk(name) if disk is None else disk
         node = self.nodes[name] = JournalNode(lambda _: own, fetch=self.fetch, cache_bytes=cache_bytes)

@@ -1,4 +1,4 @@
-"""A `Disk` in memory that loses what was not synced when it crashes, and one whose steps fail."""
+"""A `JournalDisk` in memory that loses what was not synced when it crashes, and one whose steps fail."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any, BinaryIO, cast
 
 from journal.primitives import Buffer
-from journal_node.disk import Disk, Output
+from journal_node.disk import JournalDisk, JournalOutput
 
 CHANGING = ("write", "overwrite", "create", "sync", "rename", "link", "remove", "make_directory", "remove_tree")
-"""The methods of `Disk` that are steps of durability."""
+"""The methods of `JournalDisk` that are steps of durability."""
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Inode:
 
 
 class MemoryOutput:
-    """`Output` to an inode, whatever it is called by now."""
+    """`JournalOutput` to an inode, whatever it is called by now."""
 
     def __init__(self, inode: Inode) -> None:
         self._inode = inode
@@ -50,7 +50,7 @@ class MemoryOutput:
 
 
 class MemoryDisk:
-    """`Disk` in memory; names are durable at once, content only when it was synced."""
+    """`JournalDisk` in memory; names are durable at once, content only when it was synced."""
 
     def __init__(self, location: str = "memory") -> None:
         self.location = location
@@ -102,7 +102,7 @@ class MemoryDisk:
         inode = self.files.setdefault(name, Inode())
         inode.data[: len(data)] = data
 
-    def create(self, name: str) -> Output:
+    def create(self, name: str) -> JournalOutput:
         self._need_parent(name)
         inode = self.files[name] = Inode()
         return MemoryOutput(inode)
@@ -167,7 +167,7 @@ class FaultyDisk:
     The appends and syncs of the files it creates are steps too. A killed one raises at every later step.
     """
 
-    def __init__(self, disk: Disk, at: int, fault: Callable[[], BaseException], *, after: bool = False) -> None:
+    def __init__(self, disk: JournalDisk, at: int, fault: Callable[[], BaseException], *, after: bool = False) -> None:
         self._disk = disk
         self._at = at
         self._fault = fault
@@ -193,7 +193,7 @@ class FaultyDisk:
         """Fail no more."""
         self._at = -1
 
-    def wrapped(self, output: Output) -> Output:
+    def wrapped(self, output: JournalOutput) -> JournalOutput:
         """An output whose appends and syncs are steps of this disk."""
         return _FaultyOutput(self, output)
 
@@ -207,7 +207,7 @@ class FaultyDisk:
 
         def work(*arguments: Any) -> Any:
             result = self.step(f"{name} {' '.join(map(str, arguments[:1]))}", lambda: method(*arguments))
-            return self.wrapped(cast(Output, result)) if name == "create" else result
+            return self.wrapped(cast(JournalOutput, result)) if name == "create" else result
 
         return work
 
@@ -223,7 +223,7 @@ class FaultyDisk:
 
 
 class _FaultyOutput:
-    def __init__(self, disk: FaultyDisk, output: Output) -> None:
+    def __init__(self, disk: FaultyDisk, output: JournalOutput) -> None:
         self._disk = disk
         self._output = output
 

@@ -24,7 +24,7 @@ from hadoop_rpc.errors import (
 from hadoop_rpc.qjournal_values import INVALID_TXID, JournaledEdits, PreparedRecovery, RequestInfo, SegmentState
 from journal.segment import iter_ops
 from journal_node import upkeep
-from journal_node.disk import Output
+from journal_node.disk import JournalOutput
 from journal_node.node import JournalNode
 from tests.journal_node.journal_node_support import (
     HEADER,
@@ -765,7 +765,7 @@ def test_memory_holds_only_what_is_on_disk(node: JournalNode, writer: Writer, mo
     writer.start(1)
     writer.write(1, 1, 3)
 
-    def full(self: Output, data: bytes, *, sync: bool) -> None:
+    def full(self: JournalOutput, data: bytes, *, sync: bool) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(MemoryOutput, "append", full)
@@ -794,7 +794,7 @@ def test_whole_batches_are_served(node: JournalNode, writer: Writer, disk: Memor
 class _Gate:
     """An output whose appends wait."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: JournalOutput) -> None:
         self._output = output
         self.entered = threading.Event()
         self.leave = threading.Event()

@@ -49,7 +49,7 @@ def test_defaults_are_hadoops() -> None:
         access=AccessRules(("*", "127.0.0.0/8", "::1"), frozenset({"hdfs", process_user(), "x"})),
         kerberos=None,
         format_not_empty=False,
-        most_others=32,
+        max_others=32,
     )
 
 

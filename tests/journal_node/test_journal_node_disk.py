@@ -14,7 +14,7 @@ import pytest
 from hadoop_common.errors import HdfsError
 from hadoop_common.storage_lock import LOCK_FILE
 from hadoop_rpc.errors import IllegalArgumentRemoteError, JavaIOError
-from journal_node.disk import Disk
+from journal_node.disk import JournalDisk
 from journal_node.file_disk import FileDisk, below
 from journal_node.node import JournalNode
 from tests.journal_node.journal_node_support import HEADER, JOURNAL, NAMESPACE, Writer, batch, formatted
@@ -22,11 +22,11 @@ from tests.journal_node.memory_disk import MemoryDisk
 
 
 @pytest.fixture(params=["files", "memory"])
-def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> JournalDisk:
     return FileDisk(tmp_path / "root" / "j1") if request.param == "files" else MemoryDisk()
 
 
-def test_nothing_is_in_a_folder_that_is_not_there(disk: Disk) -> None:
+def test_nothing_is_in_a_folder_that_is_not_there(disk: JournalDisk) -> None:
     disk.lock()
     assert not disk.exists("current/VERSION")
     assert disk.names("current") == []
@@ -42,7 +42,7 @@ def test_nothing_is_in_a_folder_that_is_not_there(disk: Disk) -> None:
     disk.unlock()
 
 
-def test_files_are_written_renamed_and_removed(disk: Disk) -> None:
+def test_files_are_written_renamed_and_removed(disk: JournalDisk) -> None:
     disk.make_directory("current/paxos")
     disk.make_directory("current/paxos")
     disk.lock()
@@ -74,7 +74,7 @@ def test_files_are_written_renamed_and_removed(disk: Disk) -> None:
     disk.unlock()
 
 
-def test_a_number_is_overwritten_in_place_wherever_its_folder_goes(disk: Disk) -> None:
+def test_a_number_is_overwritten_in_place_wherever_its_folder_goes(disk: JournalDisk) -> None:
     disk.make_directory("current")
     disk.overwrite("current/n", b"1234")
     disk.overwrite("current/n", b"56")
@@ -129,7 +129,7 @@ def _points_to(descriptor: Path, path: Path) -> bool:
         return False
 
 
-def test_an_output_goes_on_under_another_name(disk: Disk) -> None:
+def test_an_output_goes_on_under_another_name(disk: JournalDisk) -> None:
     disk.make_directory("current")
     output = disk.create("current/new.tmp")
     output.append(b"abc", sync=True)

@@ -12,7 +12,7 @@ import pytest
 from hadoop_rpc.errors import JavaIOError, RemoteError
 from hadoop_rpc.namenode_values import RemoteEditLog
 from hadoop_rpc.qjournal_values import SegmentState
-from journal_node.disk import Disk
+from journal_node.disk import JournalDisk
 from journal_node.node import JournalNode
 from journal_node.segment_scan import scan_end
 from tests.journal_node.journal_node_cases import CASES, Case, faulty_node, peers
@@ -59,7 +59,7 @@ def _check(case: Case, network: Network, disk: MemoryDisk, *, answered: bool) ->
             assert scan_end(bytes(inode.data), begin) == (last, "")
 
 
-def _alone(disk: Disk) -> JournalNode:
+def _alone(disk: JournalDisk) -> JournalNode:
     return JournalNode(lambda _: disk)
 
 
@@ -180,7 +180,7 @@ def test_a_kill_while_a_journal_is_formatted_leaves_the_old_one_none_or_the_new_
             writer.segment(1, 3)
         old = copy.deepcopy(disk)
         faulty = FaultyDisk(disk, at, Killed, after=after)
-        node = _alone(cast(Disk, faulty))
+        node = _alone(cast(JournalDisk, faulty))
         try:
             node.format(JOURNAL, NAMESPACE, force=force)
         except Killed:

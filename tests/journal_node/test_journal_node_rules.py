@@ -18,11 +18,18 @@ from hadoop_rpc.errors import (
     RemoteError,
 )
 from hadoop_rpc.qjournal_values import INVALID_TXID, PreparedRecovery, RequestInfo, SegmentState
-from journal_node.paxos import Accepted, Download, decode_accepted, encode_accepted, prepared, wants_download
+from journal_node.paxos import (
+    AcceptedRecovery,
+    DownloadReason,
+    decode_accepted,
+    encode_accepted,
+    prepared,
+    wants_download,
+)
 from journal_node.rules import (
-    BatchVerdict,
+    BatchDecision,
     Epochs,
-    OpenSegment,
+    HostedSegment,
     admit,
     admit_write,
     check_batch,
@@ -102,11 +109,11 @@ def test_promises_and_commits_never_go_back_and_no_call_is_taken_twice(requests:
         now = then
 
 
-OPEN = OpenSegment(11, 15, -63, 80)
+OPEN = HostedSegment(11, 15, -63, 80)
 
 
 def test_batches_continue_the_open_segment() -> None:
-    assert check_batch(OPEN, 11, 15) == BatchVerdict()
+    assert check_batch(OPEN, 11, 15) == BatchDecision()
 
 
 @pytest.mark.parametrize(
@@ -114,7 +121,7 @@ def test_batches_continue_the_open_segment() -> None:
     [(None, 11, 15, False), (OPEN, 11, 16, False), (OPEN, 11, 14, False), (OPEN, 1, 15, True), (OPEN, 15, 15, True)],
 )
 def test_batches_of_another_place_are_out_of_sync(
-    segment: OpenSegment | None, segment_txid: int, first: int, abort: bool
+    segment: HostedSegment | None, segment_txid: int, first: int, abort: bool
 ) -> None:
     verdict = check_batch(segment, segment_txid, first)
     assert type(verdict.refusal) is JournalOutOfSyncError
@@ -187,39 +194,41 @@ EPOCHS = Epochs(promised=5, writer=3, committed=INVALID_TXID)
 def test_what_a_node_tells_of_a_segment() -> None:
     assert prepared(None, None, EPOCHS) == PreparedRecovery(None, None, 3, None)
     assert prepared(OWN, None, replace(EPOCHS, committed=9)) == PreparedRecovery(OWN, None, 3, 9)
-    assert prepared(OWN, Accepted(OWN, 4), EPOCHS) == PreparedRecovery(OWN, 4, 3, None)
-    assert prepared(OWN, Accepted(DONE, 4), EPOCHS) == PreparedRecovery(DONE, 4, 3, None)
-    assert prepared(DONE, Accepted(SegmentState(11, 14, True), 4), EPOCHS) == PreparedRecovery(DONE, None, 3, None)
+    assert prepared(OWN, AcceptedRecovery(OWN, 4), EPOCHS) == PreparedRecovery(OWN, 4, 3, None)
+    assert prepared(OWN, AcceptedRecovery(DONE, 4), EPOCHS) == PreparedRecovery(DONE, 4, 3, None)
+    assert prepared(DONE, AcceptedRecovery(SegmentState(11, 14, True), 4), EPOCHS) == PreparedRecovery(
+        DONE, None, 3, None
+    )
 
 
 @pytest.mark.parametrize("own", [None, SegmentState(11, 14, True), SegmentState(11, 16, True)])
 def test_a_copy_that_is_not_what_was_accepted_is_not_told(own: SegmentState | None) -> None:
     with pytest.raises(AssertionRemoteError, match="accepted up to txid 15"):
-        prepared(own, Accepted(OWN, 4), EPOCHS)
+        prepared(own, AcceptedRecovery(OWN, 4), EPOCHS)
 
 
 def wants(
-    wanted: SegmentState, own: SegmentState | None, before: Accepted | None = None, committed: int = 0
-) -> Download:
+    wanted: SegmentState, own: SegmentState | None, before: AcceptedRecovery | None = None, committed: int = 0
+) -> DownloadReason:
     return wants_download(wanted, own, before, 5, committed)
 
 
 def test_a_copy_is_fetched_where_it_is_missing_or_differs() -> None:
-    assert wants(OWN, None) is Download.REPLACEMENT
-    assert wants(SegmentState(11, 16, True), OWN) is Download.REPLACEMENT
+    assert wants(OWN, None) is DownloadReason.REPLACEMENT
+    assert wants(SegmentState(11, 16, True), OWN) is DownloadReason.REPLACEMENT
     for committed in (14, 10, 16):
-        assert wants(SegmentState(11, 14, True), OWN, committed=committed) is Download.REPLACEMENT
+        assert wants(SegmentState(11, 14, True), OWN, committed=committed) is DownloadReason.REPLACEMENT
 
 
 def test_a_copy_that_is_as_long_is_looked_at_unless_it_is_known() -> None:
-    assert wants(OWN, OWN) is Download.COMPARISON
-    assert wants(DONE, OWN) is Download.COMPARISON
-    assert wants(OWN, OWN, Accepted(OWN, 4)) is Download.COMPARISON
-    assert wants(OWN, OWN, Accepted(DONE, 5)) is Download.COMPARISON
-    assert wants(OWN, OWN, Accepted(OWN, 5)) is Download.NOTHING
-    assert wants(OWN, DONE) is Download.NOTHING
+    assert wants(OWN, OWN) is DownloadReason.COMPARISON
+    assert wants(DONE, OWN) is DownloadReason.COMPARISON
+    assert wants(OWN, OWN, AcceptedRecovery(OWN, 4)) is DownloadReason.COMPARISON
+    assert wants(OWN, OWN, AcceptedRecovery(DONE, 5)) is DownloadReason.COMPARISON
+    assert wants(OWN, OWN, AcceptedRecovery(OWN, 5)) is DownloadReason.NOTHING
+    assert wants(OWN, DONE) is DownloadReason.NOTHING
     start = SegmentState(11, 11, True)
-    assert wants(start, start) is Download.NOTHING
+    assert wants(start, start) is DownloadReason.NOTHING
 
 
 @pytest.mark.parametrize(
@@ -251,7 +260,7 @@ def test_nothing_is_not_accepted(last: int) -> None:
 
 def test_what_was_decided_is_not_undone() -> None:
     with pytest.raises(AssertionRemoteError, match="accepted in epoch 6"):
-        wants(OWN, OWN, Accepted(OWN, 6))
+        wants(OWN, OWN, AcceptedRecovery(OWN, 6))
     with pytest.raises(AssertionRemoteError, match="committed txid 15 would be lost"):
         wants(SegmentState(11, 14, True), OWN, committed=15)
     for last in (14, 16):
@@ -264,7 +273,7 @@ longs = st.integers(0, (1 << 63) - 1)
 
 @given(longs, longs, longs, st.booleans())
 def test_the_record_of_a_recovery_is_the_same_after_a_trip(first: int, last: int, epoch: int, open_: bool) -> None:
-    accepted = Accepted(SegmentState(first, last, open_), epoch)
+    accepted = AcceptedRecovery(SegmentState(first, last, open_), epoch)
     assert decode_accepted(encode_accepted(accepted), first) == accepted
     with pytest.raises(IllegalStateError, match="is of segment"):
         decode_accepted(encode_accepted(accepted), first + 1)
@@ -272,7 +281,7 @@ def test_the_record_of_a_recovery_is_the_same_after_a_trip(first: int, last: int
 
 def test_the_record_is_hadoops() -> None:
     text = b"segmentState {\n  startTxId: 11\n  endTxId: 15\n  isInProgress: true\n}\nacceptedInEpoch: 5\n"
-    assert encode_accepted(Accepted(OWN, 5)) == b"\x0a\x0a\x06\x08\x0b\x10\x0f\x18\x01\x10\x05\n" + text + b"\n"
+    assert encode_accepted(AcceptedRecovery(OWN, 5)) == b"\x0a\x0a\x06\x08\x0b\x10\x0f\x18\x01\x10\x05\n" + text + b"\n"
 
 
 @pytest.mark.parametrize("data", [b"", b"\x0a", b"\x0a\x0a\x06\x08\x0b\x10\x0f\x18\x01\x10", b"\x01\xff"])

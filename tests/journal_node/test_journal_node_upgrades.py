@@ -12,7 +12,7 @@ import pytest
 
 from hadoop_rpc.errors import IllegalStateError, InconsistentStorageError, JavaIOError
 from hadoop_rpc.qjournal_values import SegmentState
-from journal_node.disk import Disk
+from journal_node.disk import JournalDisk
 from journal_node.node import JournalNode
 from journal_node.storage import JournalStorage
 from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer, formatted
@@ -22,7 +22,7 @@ NEWER = replace(NAMESPACE, layout_version=-66, c_time=55)
 OLD_LAYOUT = NAMESPACE.layout_version
 
 
-def node_on(disk: Disk) -> JournalNode:
+def node_on(disk: JournalDisk) -> JournalNode:
     return JournalNode(lambda _: disk)
 
 
@@ -145,7 +145,7 @@ def test_a_kill_leaves_the_state_before_or_the_one_after(disk: MemoryDisk, name:
     prepare(node_on(disk))
     for at in count():
         tried = copy.deepcopy(disk)
-        node = node_on(cast(Disk, FaultyDisk(tried, at, Killed, after=after)))
+        node = node_on(cast(JournalDisk, FaultyDisk(tried, at, Killed, after=after)))
         try:
             operation(node)
             break

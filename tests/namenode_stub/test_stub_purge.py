@@ -12,7 +12,7 @@ from journal.edit_log_writer import EditLogWriter
 from journal.errors import JournalStorageError
 from journal.file_journal import FileJournal
 from journal.journal import Journal, SegmentWriter
-from journal.journal_set import JournalSet, Member
+from journal.journal_set import JournalMember, JournalSet
 from journal.segment_copies import SegmentCopies
 from journal.segment_file import list_segments
 from namenode_stub.purger import Purger
@@ -69,12 +69,12 @@ class Elsewhere:
 class Store:
     """Two image folders, one of which holds edits too, and another directory of edits; segments as in `SEGMENTS`."""
 
-    def __init__(self, root: Path, *more: Member, **changes: int) -> None:
+    def __init__(self, root: Path, *more: JournalMember, **changes: int) -> None:
         self.images = [root / "name/current", root / "images/current"]
         self.edits = [root / "name/current", root / "edits/current"]
         self.images[1].mkdir(parents=True, exist_ok=True)
         self._config = stub_config_for(root, edits=uris(root / "name", root / "edits"), **changes)
-        self.journals = JournalSet([*(Member(formatted(folder)) for folder in self.edits), *more])
+        self.journals = JournalSet([*(JournalMember(formatted(folder)) for folder in self.edits), *more])
         self.journals.recover(INFO)
         write_segments(self.journals)
 
@@ -147,7 +147,7 @@ def test_what_stays(
 
 
 def test_every_journal_is_asked_for_the_same(tmp_path: Path, elsewhere: Elsewhere) -> None:
-    store = Store(tmp_path, Member(elsewhere), images_retained=1, extra_edits_retained=4)
+    store = Store(tmp_path, JournalMember(elsewhere), images_retained=1, extra_edits_retained=4)
     store.add_images(4, 10)
     store.purge()
     # it is listed from where the edits that stay may begin, and not from the very first on
@@ -161,7 +161,7 @@ def test_every_journal_is_asked_for_the_same(tmp_path: Path, elsewhere: Elsewher
 def test_one_that_fails_does_not_keep_the_others_from_it_and_is_asked_again(
     tmp_path: Path, elsewhere: Elsewhere, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = Store(tmp_path, Member(elsewhere), images_retained=1)
+    store = Store(tmp_path, JournalMember(elsewhere), images_retained=1)
     elsewhere.works = False
     store.add_images(4, 10)
     store.purge()
@@ -175,7 +175,7 @@ def test_one_that_fails_does_not_keep_the_others_from_it_and_is_asked_again(
 def test_where_a_required_journal_cannot_be_listed_all_edits_stay(
     tmp_path: Path, elsewhere: Elsewhere, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = Store(tmp_path, Member(elsewhere, required=True), images_retained=1)
+    store = Store(tmp_path, JournalMember(elsewhere, required=True), images_retained=1)
     elsewhere.works = False
     store.add_images(4, 10)
     store.purge()
@@ -217,7 +217,7 @@ def test_image_files_that_cannot_be_deleted_are_told(
 def test_journal_nodes_are_purged_one_that_was_down_with_the_next_checkpoint(tmp_path: Path) -> None:
     with Quorum(tmp_path / "nodes") as quorum:
         quorum.format(INFO)
-        store = Store(tmp_path, Member(quorum.writer(), required=True, shared=True), images_retained=1)
+        store = Store(tmp_path, JournalMember(quorum.writer(), required=True, shared=True), images_retained=1)
 
         def firsts() -> list[int]:
             return [next((each.first for each in list_segments(node.current)), 0) for node in quorum.nodes]

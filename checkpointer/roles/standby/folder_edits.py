@@ -17,7 +17,7 @@ from journal.errors import JournalError, TransactionGapError
 from journal.journal import ReadableSegment
 from journal.ops import EditOp
 from journal.segment import iter_ops
-from journal.segment_file import EditLogSegment, Transactions, list_segments, read_ops, select_segments
+from journal.segment_file import EditLogSegment, SegmentTransactions, list_segments, read_ops, select_segments
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ class FinalizedFile:
         """Operations `from_txid` to `last`; raises as `read_ops`."""
         return read_ops(self.segment, from_txid=from_txid)
 
-    def transactions(self, from_txid: int) -> Transactions:
+    def transactions(self, from_txid: int) -> SegmentTransactions:
         """The same, for who takes the segment as a whole."""
-        return Transactions([self.segment], from_txid)
+        return SegmentTransactions([self.segment], from_txid)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from journal.quorum.address import SCHEME, QuorumAddress
 from journal.quorum.driver import NodeClient, ThreadDriver
 from journal.quorum.ensemble import Ensemble
 from journal.quorum.http_source import http_source
-from journal.quorum.node_answers import NodeAnswer, QuestionToNodes, ask_nodes
+from journal.quorum.node_answers import NodeAnswer, NodeQuery, ask_nodes
 from journal.quorum.quorum_journal import QuorumJournal
 from journal.quorum.settings import QuorumSettings
 from journal.quorum.tally import majority
@@ -78,7 +78,7 @@ def open_edit_source(config: NamesSharedEdits) -> EditSource:
 def _quorum(config: NamesSharedEdits) -> EditSource:
     address = QuorumAddress.parse(config.shared_edits)
     book = JournalNodeMonitor(map(str, address.nodes))
-    question = QuestionToNodes(
+    question = NodeQuery(
         quorum=address, user=config.rpc_user, timeout=_ASK_SECONDS, nameservice=config.nameservice or None
     )
     return JournalEdits(
