@@ -349,7 +349,8 @@ class Compaction:
         if lost.size:
             row = int(lost[0])
             raise NamespaceError(
-                f"inode {int(self._namespace.table.id[row])} is gone, but {self._namespace.tree.path(row)} leads to it"
+                f"inode {int(self._namespace.table.id[row])} was removed, but is still a child: "
+                f"{self._namespace.tree.path(row)}"
             )
 
 

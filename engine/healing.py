@@ -10,7 +10,7 @@ from engine.errors import InconsistentNamespaceError
 from image_tools.verify.catalogue import CODES
 from image_tools.verify.findings import Finding
 
-_STRICT_HINT = "Without --strict this is healed, and reported."
+_STRICT_HINT = "Without --strict, the merge heals and reports it."
 
 
 class HealingMode(Enum):

@@ -60,11 +60,11 @@ class ImageVerification:
             self.fault = fault
         except BaseException as fault:
             # A thread that ends without a result has verified nothing.
-            self.fault = RuntimeError(f"the check of {self._image.path} ended: {fault!r}")
+            self.fault = RuntimeError(f"the verification of {self._image.path} ended: {fault!r}")
 
     def _check_wanted(self) -> None:
         if self._unwanted.is_set():
-            raise CheckpointCancelledError("nobody waits for the verdict on the image")
+            raise CheckpointCancelledError("the result for the image is no longer needed")
 
     def start(self) -> None:
         """Start the verification, which uses one core."""

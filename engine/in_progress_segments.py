@@ -14,7 +14,7 @@ from journal.segment_file import EditLogSegment, map_file
 
 _HINT = (
     "Run `checkpointer edits recover` on it and compare the result with another edits directory, "
-    "or move the file away if nobody needs its transactions."
+    "or move the file away if its transactions are not needed."
 )
 
 
@@ -102,9 +102,9 @@ def check_overlaps(found: Sequence[InProgressSegment], others: Iterable[EditLogS
             start, end = max(ours.first, theirs.first, image_txid + 1), min(ours.last, theirs.last)
             if same or start <= end:
                 raise SegmentError(
-                    f"transactions {max(ours.first, theirs.first)} to {end} are in {theirs.path.name} too",
+                    f"transactions {max(ours.first, theirs.first)} to {end} are also in {theirs.path.name}",
                     file=str(ours.path),
                     txid=max(ours.first, theirs.first),
-                    hint="Compare the two files, and move the one away that is not wanted.",
+                    hint="Compare the two files, and move the unwanted one away.",
                 )
         known.append(ours)

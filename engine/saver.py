@@ -28,7 +28,7 @@ from image_format.writer import Sink
 
 __all__ = ["SaveFailure", "SaveResult", "Sink", "save_image"]
 
-_HINT = "Free space on the disks, or replace what failed, and make the checkpoint again; old images are intact."
+_HINT = "Free space on, or replace, the failing disks, then repeat the checkpoint; the old images are intact."
 
 _saving: set[Path] = set()
 _saving_guard = threading.Lock()
@@ -92,7 +92,7 @@ def save_image(
     if not wanted:
         raise StorageError(
             f"{image_name(txid, rollback)} is already in {', '.join(map(str, folders)) or 'no folder at all'}",
-            hint="There is nothing to save until new transactions come.",
+            hint="There is nothing to save until new transactions arrive.",
         )
     with _reserved([folder / checkpoint_name(txid) for folder in wanted]) as unfinished:
         try:
@@ -108,7 +108,7 @@ def save_image(
         paths = list(_place_all(written.paths, txid, rollback, written.md5, failures))
     if not paths:
         reasons = "; ".join(map(str, failures))
-        raise StorageError(f"{image_name(txid, rollback)} could not be saved anywhere: {reasons}", hint=_HINT)
+        raise StorageError(f"{image_name(txid, rollback)} could not be saved in any directory: {reasons}", hint=_HINT)
     kept = tuple(folder / image_name(txid, rollback) for folder in existing)
     return SaveResult(txid, tuple(paths), written.md5.hex(), written.size, tuple(failures), kept)
 

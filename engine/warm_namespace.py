@@ -69,7 +69,7 @@ is released, and the new image is scanned.
 def _check_root(index: ImageIndex) -> None:
     """Raise RecordError if the root has a child `.reserved`, which a NameNode refuses to load."""
     if index.child(ROOT_INODE_ID, RESERVED_NAME):
-        what = "the root has a child '.reserved', so no NameNode loads the image"
+        what = "the root has a child '.reserved', so a NameNode cannot load the image"
         hint = "`checkpointer image verify IMAGE --repair OUT` writes a copy with that child in /lost+found."
         raise index.place("INODE_DIR").error(RecordError, what, 0, hint)
 

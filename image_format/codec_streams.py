@@ -33,7 +33,7 @@ def expand_snappy(chunk: Buffer, limit: int) -> bytes:
     """Expand a chunk; raise ValueError if it is damaged or gives more than `limit` bytes."""
     length = cramjam.snappy.decompress_raw_len(chunk)
     if length > _room(chunk, limit, _SNAPPY_RATIO):
-        raise ValueError("it is longer than its block, or than its bytes can give")
+        raise ValueError("it expands to more than its block or its size allows")
     # The library's own allocation would end the process if memory is short.
     room = bytearray(length)
     size = cramjam.snappy.decompress_raw_into(chunk, room)
@@ -74,7 +74,7 @@ class BlockDecompressor:
             while missing:
                 size, start = self._length(buffer, position)
                 if size > len(buffer) - start:
-                    raise CodecError("the compressed stream is cut", offset=position)
+                    raise CodecError("the compressed stream is truncated", offset=position)
                 try:
                     chunk = self._expand(buffer[start : start + size], missing)
                 except (ValueError, cramjam.DecompressionError) as error:
@@ -88,7 +88,7 @@ class BlockDecompressor:
     @staticmethod
     def _length(buffer: memoryview, position: int) -> tuple[int, int]:
         if position + _LENGTH.size > len(buffer):
-            raise CodecError("the compressed stream is cut", offset=position)
+            raise CodecError("the compressed stream is truncated", offset=position)
         length: int = _LENGTH.unpack_from(buffer, position)[0]
         if length < 0:
             raise CodecError(f"a length in the compressed stream is {length}", offset=position)
@@ -97,7 +97,7 @@ class BlockDecompressor:
 
 _INPUT = 256 * 1024
 _CHUNK = 1024 * 1024
-# The library expands all its input at once: a block gives up to 128 KiB, and four bytes may encode it.
+# The library expands all its input at once: a block can expand to 128 KiB, and four bytes may encode it.
 _ZSTD_BLOCKS = 8
 _ZSTD_INPUT = 128
 _ZSTD_BLOCK_HEADER = 3
@@ -116,7 +116,7 @@ class Bzip2Decompressor:
             fed: Buffer = b""
             if stream.needs_input:
                 if position >= len(buffer):
-                    raise CodecError("the compressed stream is cut", offset=len(buffer))
+                    raise CodecError("the compressed stream is truncated", offset=len(buffer))
                 fed = buffer[position : position + _INPUT]
             try:
                 chunk = stream.decompress(fed, _CHUNK)
@@ -172,7 +172,7 @@ class ZstdDecompressor:
             if stream.eof:
                 break
         else:
-            raise CodecError("the compressed stream is cut", offset=len(buffer))
+            raise CodecError("the compressed stream is truncated", offset=len(buffer))
         end = position - len(stream.unused_data)
         if end < len(buffer):
             raise CodecError("bytes follow the end of the compressed stream", offset=end)

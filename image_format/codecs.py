@@ -109,7 +109,7 @@ class _ZlibDecompressor:
         while chunk := self._step(b"", len(buffer)):
             yield chunk
         if not self._stream.eof:
-            raise CodecError("the compressed stream is cut", offset=len(buffer))
+            raise CodecError("the compressed stream is truncated", offset=len(buffer))
 
     def _step(self, pending: Buffer, start: int) -> bytes:
         try:

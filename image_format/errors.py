@@ -92,9 +92,7 @@ class UnsupportedConversionError(ImageFormatError):
     """The target layout of a conversion cannot store a part of the image."""
 
     exit_code: ClassVar[int] = EXIT_UNSUPPORTED
-    default_hint: ClassVar[str] = (
-        "Keep the image at its own layout, or name a layout that has a place for what is named."
-    )
+    default_hint: ClassVar[str] = "Keep the image at its own layout, or choose a layout that can store the named part."
 
 
 class UnsupportedCodecError(ImageFormatError):

@@ -49,7 +49,7 @@ def _check_lists(index: ImageIndex, history: HistoryIndex) -> None:
 def _check_references(index: ImageIndex, history: HistoryIndex) -> None:
     pairs = np.stack([history.referred, history.last_snapshots], axis=1)
     if np.unique(pairs, axis=0).shape[0] < pairs.shape[0]:
-        what = "an inode has two references of one kind"
+        what = "an inode has two references of the same kind"
         raise index.place("INODE_REFERENCE").error(InconsistentHistoryError, what, 0)
 
 

@@ -73,14 +73,14 @@ def check_readable(layout_version: int, file: str = "", *, allow_unknown: bool =
         raise UnsupportedLayoutError(
             f"layout version {layout_version} is older than the protobuf fsimage ({OLDEST_LAYOUT.value})",
             file=file,
-            hint="Such an image is converted by the upgrade of its cluster only; try that on a copy of the directory.",
+            hint="Only the upgrade of its cluster converts such an image; try it on a copy of the directory.",
         )
     if is_unknown(layout_version) and not allow_unknown:
         raise UnsupportedLayoutError(
             f"layout version {layout_version} is newer than the newest known one ({NEWEST_LAYOUT.value})",
             file=file,
             hint="Let a NameNode of the release that wrote it make the checkpoint; `checkpointer merge "
-            "--allow-unknown-layout` copies what it does not know and stops at edits of it.",
+            "--allow-unknown-layout` copies unknown parts and stops at edits of them.",
         )
 
 
@@ -96,5 +96,5 @@ def check_supported(layout_version: int, file: str = "", *, allow_unknown: bool 
             f"layout version {layout_version} is older than the oldest that can be merged "
             f"({MIN_MERGE_LAYOUT.value}, Hadoop 2.6)",
             file=file,
-            hint="Such an image is converted by the upgrade of its cluster only; try that on a copy of the directory.",
+            hint="Only the upgrade of its cluster converts such an image; try it on a copy of the directory.",
         )

@@ -56,7 +56,7 @@ def read_md5_file(image: Path) -> bytes:
     try:
         content = read_regular(path, _MAX_SIZE)
     except FileNotFoundError as error:
-        text = f"there is no MD5 file beside the image (expected {path.name})"
+        text = f"the image has no MD5 file (expected {path.name})"
         raise MissingDigestError(text, file=str(image), hint=_HINT) from error
     except OSError as error:
         raise ImageStorageError(

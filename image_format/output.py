@@ -17,7 +17,7 @@ from image_format.errors import ImageStorageError
 
 _SLICE = 1024 * 1024
 _QUEUED_SLICES = 6
-_HINT = "Free space on, or replace, the failing directories and try again."
+_HINT = "Free space on, or replace, the failing disks, and try again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class DigestingFileSet:
             self._end()
             self._join()
         reasons = "; ".join(f"{failure.path}: {told(failure.error, failure.path)}" for failure in failures)
-        raise ImageStorageError(f"the image could not be written anywhere: {reasons}", hint=_HINT)
+        raise ImageStorageError(f"the image could not be written in any directory: {reasons}", hint=_HINT)
 
 
 class _Worker(threading.Thread):

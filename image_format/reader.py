@@ -175,7 +175,7 @@ class ImageFile:
         expected = read_md5_file(self.path)
         actual = self._known_digest() or self._take_digest(before_slice)
         if actual != expected:
-            text = f"its MD5 is {actual.hex()}, but its .md5 file says {expected.hex()}"
+            text = f"its MD5 is {actual.hex()}, but its .md5 file has {expected.hex()}"
             raise DigestMismatchError(text, file=str(self.path))
         self.md5 = actual
         return actual
@@ -307,11 +307,11 @@ class ImageFile:
 
     def _check_txid(self) -> None:
         if self.txid >> 63:
-            text = f"its NS_INFO says transaction {self.txid}, which no edit log reaches"
+            text = f"its NS_INFO has transaction {self.txid}, which is beyond any edit log"
             raise TransactionIdError(text, file=str(self.path), section="NS_INFO")
         named = parse_image(self.path.name)
         if named is not None and named.txid != self.txid:
-            text = f"the file's name says transaction {named.txid}, its NS_INFO says {self.txid}"
+            text = f"the file's name has transaction {named.txid}, but its NS_INFO has {self.txid}"
             raise TransactionIdError(text, file=str(self.path), section="NS_INFO")
 
     def _bytes(self) -> npt.NDArray[np.uint8]:
@@ -362,5 +362,5 @@ def map_image(path: Path) -> MappedFile | None:
     try:
         return map_regular(path)
     except OSError as error:
-        hint = "Check that the path is right, the disk works and the file is a readable regular one."
+        hint = "Check the path and the disk, and that the file is a readable regular file."
         raise ImageStorageError(f"cannot read {path}: {told(error, path)}", hint=hint) from error

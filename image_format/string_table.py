@@ -138,7 +138,7 @@ class StringTable:
             self._put(entry.id, space, serial, entry.str.decode("utf-8", "surrogateescape"))
             count += 1
         if count != expected:
-            raise self._place.error(RecordError, f"the table says {expected} entries and has {count}", 0)
+            raise self._place.error(RecordError, f"the table should have {expected} entries but has {count}", 0)
 
     def _split(self, number: int) -> tuple[int, int]:
         if not self.mask_bits:
@@ -157,7 +157,7 @@ class StringTable:
                 f"no serial is left for the {kind.name.lower()} {text!r}",
                 file=self._place.file,
                 section=self._place.section,
-                hint="No image has a place for more names of users, groups and xattrs; let a NameNode of the "
+                hint="An image cannot store more names of users, groups and xattrs; let a NameNode of the "
                 "cluster make the checkpoint.",
             )
         number = self._id(serial, kind)

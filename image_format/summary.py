@@ -100,7 +100,7 @@ def summary_length(trailer: bytes, file_size: int, file: str = "") -> int:
     if length <= 0:
         raise SummaryError(f"the FileSummary's length is {length}", file=file, offset=offset)
     if length > offset - len(MAGIC):
-        text = f"the FileSummary's length {length} exceeds the file; the file is cut or not an fsimage"
+        text = f"the FileSummary's length {length} exceeds the file; the file is truncated or not an fsimage"
         raise TruncatedImageError(text, file=file, offset=offset)
     return length
 

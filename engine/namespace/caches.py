@@ -120,7 +120,7 @@ class CacheManager:
 
     def add_directive(self, info: CacheDirectiveInfo) -> None:
         if info.id is None or info.pool is None:
-            raise NamespaceError(f"cache directive {info.id} names no pool")
+            raise NamespaceError(f"cache directive {info.id} has no pool")
         _check_directive(info)
         self._pool(info.pool)
         directive = pb.CacheDirectiveInfoProto(id=info.id)

@@ -181,7 +181,7 @@ class CreatedLists(Lineage):
         """
         path = self.full_path(directory)
         what = f"the snapshot diffs of {path} are inconsistent with its children at {name!r}"
-        hint = "A NameNode that replays these edits stops here as well: do not restart one that runs."
+        hint = "A NameNode that replays these edits also stops here: do not restart a running NameNode."
         text = f"{what}; a NameNode stops when it replays these edits"
         healed = HealedFault("diff-created", "SNAPSHOT_DIFF", int(self._table.id[directory]), path, text)
         self._tree.healing_log.continue_past(healed, InconsistentNamespaceError(what, hint=hint))

@@ -37,8 +37,8 @@ from journal.ops import PermissionStatus
 _UINT64 = (1 << 64) - 1
 _NO_STRIPED_BLOCK = -(1 << 63)
 _OLDER_IMAGE = (
-    "Where a NameNode of a newer release wrote the edits, after an upgrade, merge with `--layout` and the "
-    "layoutVersion of VERSION. Where the header of their segment names the image's layout, see docs/operations.md, "
+    "If a NameNode of a newer release wrote the edits after an upgrade, merge with `--layout` and the "
+    "layoutVersion of VERSION. If the header of their segment has the image's layout, see docs/operations.md, "
     '"Operations of Hadoop 3 in a log of Hadoop 2".'
 )
 

@@ -189,7 +189,7 @@ class References:
         if any(other.last_snapshot == last_snapshot for other in hub.with_names):
             raise InconsistentNamespaceError(
                 f"inode {int(self._table.id[row])} has two names in snapshot {last_snapshot}",
-                hint="A NameNode that replays these edits stops here as well: do not restart one that runs.",
+                hint="A NameNode that replays these edits also stops here: do not restart a running NameNode.",
             )
         self.remove_dst(hub)
         named = WithName(row, name, last_snapshot, parent)
@@ -277,7 +277,7 @@ class References:
                 raise InconsistentNamespaceError(
                     f"a reference to inode {int(self._table.id[reference.row])} is in two places, so the edits do not "
                     "fit the image",
-                    hint="A NameNode that replays these edits stops here as well: do not restart one that runs.",
+                    hint="A NameNode that replays these edits also stops here: do not restart a running NameNode.",
                 )
             seen.add(reference)
             number = _number(reference)

@@ -106,7 +106,7 @@ class SnapshotHealer:
         own.
         """
         for directory, diff in self._history.lost_roots():
-            text = f"the diff of snapshot {diff.snapshot_id}, which does not exist, was its root's: made a plain one"
+            text = f"the diff of snapshot {diff.snapshot_id}, which does not exist, was a root's: now it is a plain one"
             self._note("diff-root", _DIFFS, directory, self._history.full_path(directory), text)
             diff.is_root, diff.name = False, self._table.name(directory)
             self._diffs.touch(directory)
@@ -130,11 +130,11 @@ class SnapshotHealer:
             name = self._table.name(row)
             path = self._path(directory, name)
             if self._table.kind[row] == DIRECTORY:
-                text = f"a child of directory {self._id(directory)} that is gone was dropped"
+                text = f"a removed child of directory {self._id(directory)} was dropped"
                 self._note("dir-child-missing", _CHILDREN, row, path, text)
                 self._tree.unlink(directory, name)
             else:
-                text = f"a path leads to an inode that is gone, a child of directory {self._id(directory)}: kept"
+                text = f"a path leads to a removed child of directory {self._id(directory)}, which was kept"
                 self._note("dir-child-missing", _CHILDREN, row, path, text)
                 self._revive(row, directory)
                 if self._references.hub(row) is not None:
@@ -151,17 +151,17 @@ class SnapshotHealer:
         """Drop a link that one diff has as created and, under another name, as deleted; return whether it was so."""
         names = [] if isinstance(use.node, WithName) else use.diff.forget_stray(use.node)
         if names:
-            self._drop(use, "diff-created", "a link that came and left between two snapshots was dropped")
+            self._drop(use, "diff-created", "a link that was created and removed between two snapshots was dropped")
         return bool(names)
 
     def _settle_inode(self, row: int, uses: list[_DeletedEntry]) -> None:
         """Heal the deleted lists that have a removed inode."""
         if self._table.kind[row] == DIRECTORY:
             for use in uses:
-                self._drop(use, "diff-deleted", "a deleted directory that is gone was dropped")
+                self._drop(use, "diff-deleted", "a removed directory in a deleted list was dropped")
             return
         for use in uses:
-            what = f"a snapshot of directory {self._id(use.directory)} leads to an inode that is gone: kept"
+            what = f"a snapshot of directory {self._id(use.directory)} leads to a removed inode, which was kept"
             self._note("diff-deleted", _DIFFS, row, self._path(use.directory, use.name), what)
             self._take_back_name(row, use)
         self._revive(row, uses[0].directory)
@@ -230,13 +230,11 @@ class SnapshotHealer:
             name = self._table.name(row)
             use = _DeletedEntry(directory, diff, name, row)
             if self._history.current_child(directory, name) == row and name in diff.created:
-                self._drop(
-                    use, "diff-deleted-twice", "an inode that the directory has was deleted and created: neither"
-                )
+                self._drop(use, "diff-deleted-twice", "a child was both deleted and created: both entries were dropped")
                 del diff.created[name]
                 continue
             text = (
-                f"a deleted inode of directory {self._id(directory)} is elsewhere, too: both lead to it by references"
+                f"a deleted inode of directory {self._id(directory)} is also elsewhere: both entries became references"
             )
             self._note("diff-deleted-twice", _DIFFS, row, self._path(directory, name), text)
             if self._history.in_current_state(row) and not self._references.is_dst(row):
@@ -259,7 +257,7 @@ class SnapshotHealer:
                     if not any(each != CURRENT_STATE and diffs.index_at(each) <= index for each in snapshots):
                         continue
                     use = _DeletedEntry(directory, diff, name, diff.deleted[name])
-                    self._drop(use, "diff-deleted-twice", "a link that was deleted and created as one inode: neither")
+                    self._drop(use, "diff-deleted-twice", "a link was both deleted and created: both were dropped")
                     del diff.created[name]
 
     def _is_one_link(self, directory: int, diff: DirectoryDiff, name: bytes) -> bool:
@@ -352,7 +350,7 @@ class SnapshotHealer:
                     continue
                 if self._history.in_current_state(node.row) and not self._references.is_dst(node.row):
                     self._refer_to_child(node.row)
-                text = f"inode {self._id(node.row)} has another name by now: it got a reference here"
+                text = f"inode {self._id(node.row)} has another name now: the entry became a reference"
                 self._note("diff-deleted-name", _DIFFS, node.row, self._path(directory, name), text)
                 use = _DeletedEntry(directory, diff, name, node)
                 self._take_back_name(node.row, use)

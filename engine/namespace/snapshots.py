@@ -99,7 +99,7 @@ class SnapshotManager:
             snapshot = Snapshot.of(reader.read(pb.Snapshot))
             siblings = self._of.setdefault(snapshot.root_id, {})
             if snapshot.id in self._by_id or snapshot.name in siblings:
-                raise base.place(_SECTION).error(RecordError, "two snapshots have one id or name", start)
+                raise base.place(_SECTION).error(RecordError, "two snapshots have the same id or name", start)
             self._default_namespace_quota(snapshot.directory)
             self._by_id[snapshot.id] = siblings[snapshot.name] = snapshot
         reader.finish()

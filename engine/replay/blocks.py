@@ -28,7 +28,7 @@ def set_blocks(namespace: Namespace, row: int, new: Sequence[Block], *, complete
         if have.block_id != want.block_id or (have.genstamp != want.genstamp and not last_of_both):
             raise NamespaceError(
                 f"block {index} of {namespace.tree.path(row)} is {have.block_id}_{have.genstamp}, "
-                f"the operation says {want.block_id}_{want.genstamp}"
+                f"the operation has {want.block_id}_{want.genstamp}"
             )
         namespace.history.set_block(row, index, want.num_bytes, want.genstamp)
         namespace.see_generation_stamp(want.genstamp)
@@ -36,7 +36,7 @@ def set_blocks(namespace: Namespace, row: int, new: Sequence[Block], *, complete
         namespace.history.convert_block(row, old_count - 1)
     if len(new) < old_count:
         if not table.is_under_construction(row) or len(new) != old_count - 1:
-            raise NamespaceError(f"{namespace.tree.path(row)} has {old_count} blocks, the operation {len(new)}")
+            raise NamespaceError(f"{namespace.tree.path(row)} has {old_count} blocks, the operation has {len(new)}")
         table.truncate_blocks(row, len(new))
     elif len(new) > old_count:
         table.extend_blocks(row, [(b.block_id, b.num_bytes, b.genstamp) for b in new[old_count:]])
@@ -56,7 +56,7 @@ def add_block(namespace: Namespace, op: AddBlockOp) -> None:
     table = namespace.table
     namespace.tree.touch(row)
     if len(op.blocks) not in (1, 2):
-        raise NamespaceError(f"{len(op.blocks)} blocks are given for {op.path}, one or two belong there")
+        raise NamespaceError(f"the operation has {len(op.blocks)} blocks for {op.path} instead of one or two")
     *before, added = op.blocks
     old = table.file_blocks(row)
     if before:
@@ -67,7 +67,7 @@ def add_block(namespace: Namespace, op: AddBlockOp) -> None:
         namespace.history.convert_block(row, len(old) - 1)
         namespace.see_generation_stamp(penultimate.genstamp)
     elif old:
-        raise NamespaceError(f"{op.path} has {len(old)} blocks, the operation adds the first one")
+        raise NamespaceError(f"{op.path} has {len(old)} blocks, but the operation adds the first one")
     table.extend_blocks(row, [(added.block_id, added.num_bytes, added.genstamp)])
     namespace.history.set_last_block_complete(row, complete=False)
     namespace.see_generation_stamp(added.genstamp)

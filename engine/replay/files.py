@@ -173,7 +173,7 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
     if size == op.new_length:
         return
     if not kept or op.truncate_block is None:
-        raise NamespaceError(f"{op.src} cannot be cut at {op.new_length} without a block to recover")
+        raise NamespaceError(f"{op.src} cannot be truncated to {op.new_length} bytes without a block to recover")
     if table.is_under_construction(row):
         raise NamespaceError(f"{op.src} is open for write")
     _open_for_write(namespace, row, op.client_name, op.client_machine)
@@ -182,7 +182,7 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
     copies = op.truncate_block.block_id != last.block_id
     if not copies and _needs_copy(namespace, row, last.block_id):
         if not namespace.hadoop3:
-            raise NamespaceError(f"block {last.block_id} of {op.src} is not only its own, so it cannot be cut in place")
+            raise NamespaceError(f"block {last.block_id} of {op.src} is shared, so it cannot be truncated in place")
         # In an upgrade, 3.x replays edits of 2.7. A rename by 3.x records blocks in the snapshot, a rename by 2.7 does
         # not.
         namespace.history.detach_block(row, kept - 1)
@@ -238,10 +238,10 @@ def _check_sources(namespace: Namespace, op: ConcatDeleteOp, sources: list[int],
     if namespace.hadoop3:
         twice = len(set(sources)) < len(sources)
         if twice and any(namespace.history.in_latest(int(namespace.table.parent[row]), latest) for row in sources):
-            raise NamespaceError(f"a file is given twice to become a part of {op.trg}")
+            raise NamespaceError(f"a file is given twice as a source of {op.trg}")
     elif any(namespace.tree.references.hub(row) is not None for row in sources):
         # Hadoop 2.7 finds the reference in the directory instead of the file.
-        raise NamespaceError(f"a file that snapshots have under another name cannot become a part of {op.trg}")
+        raise NamespaceError(f"a file that snapshots have under another name cannot be a source of {op.trg}")
 
 
 def reassign_lease(namespace: Namespace, op: ReassignLeaseOp) -> None:

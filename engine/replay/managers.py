@@ -93,7 +93,7 @@ def rolling_upgrade_start(namespace: Namespace, op: ops.RollingUpgradeStartOp) -
         NamespaceError: the edits started a rolling upgrade before, and did not finalize it.
     """
     if namespace.upgrade_started:
-        raise NamespaceError("a rolling upgrade has begun before this one")
+        raise NamespaceError("an earlier rolling upgrade is not finalized")
     namespace.upgrade_started = namespace.upgrade_seen = True
     namespace.info.rollingUpgradeStartTime = op.time & _UINT64
 

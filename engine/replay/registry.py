@@ -17,7 +17,7 @@ from engine.replay.table import REPLAYED
 from journal.ops import EditOp
 
 _HINT = "Let a NameNode of the cluster's own release make this checkpoint; the old image and all edits are untouched."
-_RECORD_HINT = "Check that image and edits are of one cluster; `hdfs oev` shows the operation."
+_RECORD_HINT = "Check that image and edits belong to one cluster; `hdfs oev` shows the operation."
 
 
 def apply(namespace: Namespace, op: EditOp) -> None:

@@ -161,7 +161,7 @@ def _check_release_is_known(namespace: Namespace, row: int, name: bytes) -> None
         raise NamespaceError(
             f"{namespace.tree.path(row)}: a NameNode of 3.4 or newer only marks the snapshot "
             f"{name.decode('utf-8', 'replace')!r}, an older one removes it; which one wrote this during the rolling "
-            f"upgrade is not known",
+            f"upgrade is unknown",
             hint=f"Set {_IN_OLDER_LAYOUTS} to true if the active NameNode was of 3.4 or newer when the snapshot was "
             f"deleted, else to false, and try again.",
         )

@@ -42,7 +42,7 @@ def symlink(namespace: Namespace, op: SymlinkOp) -> None:
     namespace.use_inode_id(op.inode_id)
     parent, name = tree.last_existing(op.path)
     if table.kind[parent] != DIRECTORY:
-        raise NamespaceError(f"{tree.path(parent)} is not a directory, so {op.path} cannot be made")
+        raise NamespaceError(f"{tree.path(parent)} is not a directory, so {op.path} cannot be created")
     tree.check_new_name(parent, name)
     if tree.child(parent, name) != NO_ROW:
         namespace.ignore()
@@ -157,7 +157,7 @@ def _is_link_to(namespace: Namespace, row: int, path: str) -> bool:
 def _check_not_inside(namespace: Namespace, source: int, parent: int, path: str) -> None:
     """Refuse to move a directory below itself: Hadoop 2.7 does so if slashes hide it, and loses the directory."""
     if namespace.tree.is_ancestor(source, parent):
-        problem = f"{path} is below the directory that is renamed, which a NameNode loses"
+        problem = f"{path} is below the renamed directory, which a NameNode loses then"
         raise UnsupportedNamespaceError(problem, hint=_LOST_HINT)
 
 
@@ -195,13 +195,13 @@ def rename(namespace: Namespace, op: RenameOp) -> None:
     if src == dst:
         raise NamespaceError(f"{op.src} and {op.dst} are the same")
     if lies_below(dst, src) or _is_link_to(namespace, source, dst):
-        raise NamespaceError(f"{op.dst} is inside {op.src}, or what it is a link to")
+        raise NamespaceError(f"{op.dst} is inside {op.src}, or the target of this link")
     _check_not_inside(namespace, source, parent, op.dst)
     tree.check_new_name(parent, name)
     existing = tree.child(parent, name)
     snapshottable: list[int] = []
     if existing == source and namespace.history.node_in_latest(source, namespace.history.latest(source)):
-        raise NamespaceError(f"{op.src} and {op.dst} are the same, which a snapshot has")
+        raise NamespaceError(f"{op.src} and {op.dst} are the same, and a snapshot has the inode")
     if existing != NO_ROW:
         if RENAME_OVERWRITE not in op.options:
             raise NamespaceError(f"{op.dst} exists")

@@ -121,7 +121,7 @@ def test_who_gives_up_while_writing_leaves_nothing(folders: list[Path]) -> None:
 @pytest.mark.parametrize("data", [b"", b"HDFSIMG1", IMAGE[:-1], IMAGE + b"x", recorded_image(txid=IMAGE_TXID)])
 def test_what_does_not_read_back_as_that_image_gets_no_name(folders: list[Path], data: bytes) -> None:
     before = [sorted(folder.iterdir()) for folder in folders]
-    with pytest.raises(StorageError, match="could not be saved anywhere"):
+    with pytest.raises(StorageError, match="could not be saved in any directory"):
         save_image(folders, NEW_TXID, lambda sink: sink(data))
     assert [sorted(folder.iterdir()) for folder in folders] == before
 

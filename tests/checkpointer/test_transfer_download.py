@@ -262,7 +262,7 @@ def test_one_bad_directory(served, directories, tmp_path):
 
 
 def test_all_directories_bad(served, tmp_path):
-    with pytest.raises(StorageError, match="could not be written anywhere"):
+    with pytest.raises(StorageError, match="could not be written in any directory"):
         download_image(served.url, OLD_TXID, INFO, [tmp_path / "missing"])
     with pytest.raises(TransferError, match="no directory"):
         download_segment(served.url, 52, 289, INFO, [])

@@ -107,7 +107,7 @@ def test_an_image_that_no_namenode_loads_for_a_name_in_its_root(tmp_path: Path) 
     image.directory("/d")
     image.directory("/d/.reserved")
     image.directory("/.reserved")
-    with WarmNamespace() as warm, pytest.raises(RecordError, match="no NameNode loads the image") as caught:
+    with WarmNamespace() as warm, pytest.raises(RecordError, match="a NameNode cannot load the image") as caught:
         warm.load(image.save(tmp_path))
     assert "--repair" in caught.value.hint
     with WarmNamespace(MergeSettings(rules=ReplayRules(healing=HealingMode.AS_HADOOP))) as warm:

@@ -141,7 +141,7 @@ def test_several_writes_are_in_flight(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_full_disk_gets_no_room_taken_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(direct_file, "_LEAST_FREE", 1 << 62)
+    monkeypatch.setattr(direct_file, "_MIN_FREE", 1 << 62)
     monkeypatch.setattr(direct_file, "reserve", lambda *_: pytest.fail("room was taken"))
     write_all(tmp_path / "image", [DATA])
 

@@ -171,7 +171,7 @@ def test_fsync_failure_drops_the_file(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_all_files_failing_stops_the_stream(tmp_path: Path) -> None:
     first, second = full_disk(tmp_path), tmp_path / "absent" / "image"
     with (
-        pytest.raises(ImageStorageError, match="could not be written anywhere") as raised,
+        pytest.raises(ImageStorageError, match="could not be written in any directory") as raised,
         DigestingFileSet([first, second]) as out,
     ):
         for _ in range(30):
@@ -196,7 +196,7 @@ def test_failure_at_close_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_no_file_can_be_made(tmp_path: Path) -> None:
-    with pytest.raises(ImageStorageError, match="could not be written anywhere"):
+    with pytest.raises(ImageStorageError, match="could not be written in any directory"):
         DigestingFileSet([tmp_path / "absent" / "image"])
     with pytest.raises(ValueError, match="no file to write"):
         DigestingFileSet([])

@@ -161,13 +161,13 @@ def test_required_sections(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["fsimage_0000000000000000008", "fsimage_rollback_0000000000000000008"])
 def test_txid_in_the_name(tmp_path: Path, name: str) -> None:
-    with pytest.raises(TransactionIdError, match="says transaction 8, its NS_INFO says 7"):
+    with pytest.raises(TransactionIdError, match="has transaction 8, but its NS_INFO has 7"):
         ImageFile.open(store(tmp_path, MINIMAL, name))
 
 
 def test_a_transaction_id_beyond_a_java_long_is_refused(tmp_path: Path) -> None:
     path = store(tmp_path, build_image(minimal_sections(1 << 63)), "fsimage")
-    with pytest.raises(TransactionIdError, match="9223372036854775808, which no edit log reaches"):
+    with pytest.raises(TransactionIdError, match="9223372036854775808, which is beyond any edit log"):
         ImageFile.open(path)
 
 

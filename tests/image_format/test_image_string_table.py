@@ -93,7 +93,7 @@ def test_unknown_fields_survive() -> None:
     ("data", "message"),
     [
         (b"", "ends within a varint"),
-        (section([(1, b"a")], count=2), "says 2 entries and has 1"),
+        (section([(1, b"a")], count=2), "should have 2 entries but has 1"),
         (section([(1, b"a"), (2, b"b")], count=1), "id 2 is repeated or outside"),
         (section([(0, b"a")]), "id 0 is repeated or outside"),
         (section([(2, b"a")]), "id 2 is repeated or outside"),
