@@ -1,1 +1,1 @@
-"""What every package shares: error root, durable file writes, Hadoop's names and configuration."""
+"""Foundations of every package: error root, durable file writes, Hadoop's names and configuration."""

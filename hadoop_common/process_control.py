@@ -1,4 +1,4 @@
-"""What reaches a running daemon from outside: signals, or a program that embeds it."""
+"""Commands to a running daemon, by signals or from a program that embeds it."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from hadoop_common.process_end import end_within
 
 
 class Command(Enum):
-    """What a daemon is asked for."""
+    """A command to a daemon."""
 
     RELOAD = "reload"
     STOP = "stop"
 
 
 class Control:
-    """Commands to a daemon in their order; `stop` and `reload` may be called from any thread or signal handler.
+    """A queue of commands to a daemon; any thread or signal handler may call `stop` and `reload`.
 
-    As a context manager, around the work of a process and in its main thread, it takes signals, and sees to it that the
-    process ends `stop_within` seconds after it was told to, or after its work has ended or failed, whatever hangs then.
+    As a context manager around a process's work in its main thread, it handles signals. It guarantees that the process
+    ends within `stop_within` seconds after a stop command, or after its work has ended or failed, even if threads hang.
     """
 
     def __init__(self, stop_within: float) -> None:
         self._stop_within = stop_within
-        # Unlike Queue and Event it may be used by a handler that interrupts its own caller.
+        # unlike Queue and Event, usable in a handler that interrupts its own caller
         self._commands: SimpleQueue[Command] = SimpleQueue()
         self._stopping = False
 
     def take_signals(self) -> None:
-        """SIGTERM and SIGINT stop, SIGHUP reloads; for the main thread."""
+        """Handle SIGTERM and SIGINT as stop, SIGHUP as reload; call in the main thread."""
 
         def stop(number: int, frame: FrameType | None) -> None:
             end_within(self._stop_within)
@@ -60,11 +60,11 @@ class Control:
         self._commands.put(Command.RELOAD)
 
     def stopping(self) -> bool:
-        """Whether the daemon is to end."""
+        """Return whether the daemon should end."""
         return self._stopping
 
     def wait(self, seconds: float) -> Command | None:
-        """The next command; None when there was none for so long."""
+        """Return the next command; None if none arrives within `seconds`."""
         try:
             return self._commands.get(timeout=seconds)
         except Empty:

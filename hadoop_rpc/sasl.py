@@ -43,7 +43,7 @@ _PIECE = 60 << 10
 MAX_HANDSHAKE_FRAME: Final = 1 << 18
 """Maximum frame size during negotiation: tokens with the groups of a large directory reach 64 KiB."""
 MAX_TOKEN_FRAME: Final = 1 << 20
-"""Maximum size of a token frame at a server: a token is decrypted as a whole, and clients are told 64 KiB."""
+"""Maximum size of a token frame at a server: a token is decrypted as a whole, and clients expect a limit of 64 KiB."""
 
 
 class _Stage(Enum):

@@ -1,1 +1,1 @@
-"""What is installed beside the packages: man pages, shell completion, a Debian package."""
+"""Installed files besides the packages: man pages, shell completion, a Debian package."""

@@ -1,1 +1,1 @@
-"""A small active NameNode: a namespace in one process, a real edit log, and the image servlet checkpoints go to."""
+"""A small active NameNode: a namespace in one process, a real edit log, and the image servlet for checkpoints."""

@@ -1,4 +1,4 @@
-"""`namenode-stub`: format storage, run a NameNode as active or standby, change which of them it is."""
+"""`namenode-stub`: formats storage, runs a NameNode as active or standby, and changes its state."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from namenode_stub.node import NameNodeStub
 from servlets.bounded_answer import ask
 
 _DEFAULT_LAYOUT = -67
-# Recovery of a quorum may wait for a slow JournalNode (dfs.qjournal.*.timeout.ms), more than once.
+# recovery of a quorum may wait for a slow JournalNode (dfs.qjournal.*.timeout.ms) several times
 _TRANSITION_SECONDS = 900.0
 _POLL_SECONDS = 0.2
 _WILDCARDS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -48,7 +48,7 @@ _conf = click.option(
 
 
 def _config(conf_dir: Path) -> StubConfig:
-    """The configuration; on a kerberized cluster the process is logged in by it."""
+    """Read the configuration; on a kerberized cluster, also log in."""
     config = stub_config(_load(conf_dir))
     if config.kerberos is not None:
         log_in(config.kerberos.login)
@@ -67,14 +67,14 @@ def _load(conf_dir: Path) -> Configuration:
     show_default=True,
     help="Layout version, -60 to -67; -63 is that of Hadoop 2.7.",
 )
-@click.option("--force", is_flag=True, help="Delete what is there.")
+@click.option("--force", is_flag=True, help="Delete existing data.")
 def format_command(conf_dir: Path, layout: int, force: bool) -> None:
-    """Make new storage directories with an empty namespace, and begin the journals of the configuration.
+    """Create storage directories with an empty namespace, and format the configured journals.
 
-    JournalNodes of dfs.namenode.shared.edits.dir and dfs.namenode.edits.dir have to run, all of them.
+    All JournalNodes of dfs.namenode.shared.edits.dir and dfs.namenode.edits.dir must be running.
 
-    \b
-    Example: namenode-stub format --conf /etc/hadoop/conf
+        \b
+        Example: namenode-stub format --conf /etc/hadoop/conf
     """
     config = _config(conf_dir)
     info = new_storage_info(layout)
@@ -96,9 +96,9 @@ def format_command(conf_dir: Path, layout: int, force: bool) -> None:
 
 @cli.command("bootstrap-standby")
 @_conf
-@click.option("--force", is_flag=True, help="Delete what is there.")
+@click.option("--force", is_flag=True, help="Delete existing data.")
 def bootstrap_command(conf_dir: Path, force: bool) -> None:
-    """Make the storage directories of a second NameNode, with the newest image of the other one, which has to run.
+    """Create the storage directories of a second NameNode with the newest image of the other, which must be running.
 
     \b
     Example: namenode-stub bootstrap-standby --conf /etc/hadoop/conf
@@ -110,21 +110,21 @@ def bootstrap_command(conf_dir: Path, force: bool) -> None:
 
 @cli.command("run")
 @_conf
-@click.option("--standby", is_flag=True, help="Follow the shared edits until told to take over.")
+@click.option("--standby", is_flag=True, help="Follow the shared edits until asked to become active.")
 def run(conf_dir: Path, standby: bool) -> None:
-    """Run until SIGTERM or POST /shutdown: load image and edits, serve the namespace over RPC and HTTP, take images.
+    """Run until SIGTERM or POST /shutdown: load image and edits, serve the namespace over RPC and HTTP, accept images.
 
-    RPC is served at dfs.namenode.rpc-address, or at the host of fs.defaultFS; Hadoop's clients and checkpointers
-    work with it, as far as names go: there are no DataNodes. Permissions are kept, but not enforced. The superuser is
-    who runs this, or HADOOP_USER_NAME.
+    RPC is served at dfs.namenode.rpc-address, or at the host of fs.defaultFS. Hadoop's clients and checkpointers work
+    with it as far as names are concerned: there are no DataNodes. Permissions are stored, but not enforced. The
+    superuser is the user who runs this, or HADOOP_USER_NAME.
 
-    A standby follows dfs.namenode.shared.edits.dir and sends clients to the active NameNode, until `namenode-stub
-    transition active` or `hdfs haadmin -transitionToActive` makes it take over. The other one is fenced by that: it
-    stops with its next write. With dfs.ha.automatic-failover.enabled it starts as a standby, a failover controller
-    changes its state (`checkpointer zkfc run`), and where it fails it is a standby again by itself.
+    A standby follows dfs.namenode.shared.edits.dir and refers clients to the active NameNode. `namenode-stub transition
+    active` or `hdfs haadmin -transitionToActive` makes it active. That fences the other NameNode, which stops at its
+    next write. With dfs.ha.automatic-failover.enabled it starts as a standby, and a failover controller (`checkpointer
+    zkfc run`) changes its state. After a failure it then becomes a standby again by itself.
 
-    \b
-    Example: namenode-stub run --conf /etc/hadoop/conf
+        \b
+        Example: namenode-stub run --conf /etc/hadoop/conf
     """
     log_to_stderr(logging.INFO)
     config = _config(conf_dir)
@@ -137,9 +137,9 @@ def run(conf_dir: Path, standby: bool) -> None:
 @cli.command("transition")
 @_conf
 @click.argument("state", type=click.Choice(["active", "standby"]))
-@click.option("--force", is_flag=True, help="Although failover controllers change the state.")
+@click.option("--force", is_flag=True, help="Change the state even with automatic failover.")
 def transition_command(conf_dir: Path, state: str, force: bool) -> None:
-    """Make the NameNode of this configuration active, or a standby; it has to run.
+    """Make the NameNode of this configuration active or standby; it must be running.
 
     \b
     Example: namenode-stub transition active --conf /etc/hadoop/conf
@@ -150,11 +150,13 @@ def transition_command(conf_dir: Path, state: str, force: bool) -> None:
         answer = ask("POST", url, headers=headers, timeout=_TRANSITION_SECONDS)
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as fault:
         raise click.ClickException(f"{url}: no NameNode answers there: {network_reason(fault)}") from fault
-    told = answer.json
-    if not isinstance(told, dict):
+    reply = answer.json
+    if not isinstance(reply, dict):
         raise click.ClickException(f"{url}: the answer is not a NameNode's (HTTP {answer.status})")
     if answer.status != HTTPStatus.OK:
-        raise click.ClickException(f"{told.get('error') or answer.text}\n  next: {told.get('hint') or 'See its log.'}")
+        raise click.ClickException(
+            f"{reply.get('error') or answer.text}\n  next: {reply.get('hint') or 'See its log.'}"
+        )
     click.echo(f"the NameNode is {state}")
 
 
@@ -165,7 +167,7 @@ def _own_url(config: StubConfig) -> str:
 
 
 def main() -> None:
-    """Entry point; a known error is one line and its exit code."""
+    """Run the command line; a known error prints one line and sets its exit code."""
     try:
         cli.main(standalone_mode=False)
     except click.ClickException as error:

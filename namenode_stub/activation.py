@@ -1,4 +1,4 @@
-"""How a NameNode becomes active: it fences the previous writers, and continues after all that was written."""
+"""Activation of a NameNode: it fences previous writers and continues after all written edits."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _LOG = logging.getLogger(__name__)
 
 
 def activate(resources: NodeResources, locks: StorageLocks, load: Callable[[], LoadedImage]) -> ActiveState:
-    """Recover the journals, apply what they hold to the namespace that `load` gives, begin a segment.
+    """Recover the journals, apply them to the namespace returned by `load`, and begin a segment.
 
-    A shared directory is locked, which shuts another NameNode out; other journals fence it by their recovery.
+    Locking a shared directory excludes another NameNode; other journals fence it by their recovery.
 
     Raises:
-        StorageError: a shared directory is in use, or edits that once existed are gone.
-        JournalError, ReplayError, ImageFormatError: a journal cannot be used, or what there is is damaged.
+        StorageError: a shared directory is in use, or edits that once existed are missing.
+        JournalError, ReplayError, ImageFormatError: a journal is unusable, or data is damaged.
     """
     with ExitStack() as undone:
         shared = resources.config.shared_edits_directory
@@ -50,10 +50,10 @@ def activate(resources: NodeResources, locks: StorageLocks, load: Callable[[], L
 
 
 def load_newest(resources: NodeResources) -> LoadedImage:
-    """The newest image, with no edits applied.
+    """Load the newest image without edits.
 
     Raises:
-        StorageError: there is none, or it is of another layout than VERSION says.
+        StorageError: there is none, or its layout differs from VERSION.
         ImageFormatError: it is damaged.
     """
     newest = latest_image(resources.image_folders)
@@ -76,4 +76,4 @@ def _catch_up(resources: NodeResources, journals: JournalSet, loaded: LoadedImag
     for directory in resources.config.storage_directories:
         check_covered(inspect(directory), namespace.last_txid)
     check_shared_edits(journals, namespace.last_txid)
-    _LOG.info("the namespace was at txid %d, the edits continue to %d", after - 1, namespace.last_txid)
+    _LOG.info("loaded the image at txid %d and edits up to %d", after - 1, namespace.last_txid)

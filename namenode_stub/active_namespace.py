@@ -1,4 +1,4 @@
-"""The live namespace of an active NameNode: operations by kind over one edit log, and the short forms HTTP offers."""
+"""The live namespace of an active NameNode: operations by kind over one edit log, and short forms for HTTP."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _LIST_LIMIT = 1000  # dfs.ls.limit
 
 
 class ActiveNamespace:
-    """Client operations on a namespace, as an active NameNode serves them; any thread may call them.
+    """Thread-safe client operations on the namespace of an active NameNode.
 
-    The attributes hold the operations as ClientProtocol has them; the methods are the short forms of the HTTP API.
+    The attributes hold the operations as in ClientProtocol; the methods are the short forms of the HTTP API.
 
     Args:
-        namespace: loaded and up to date; this object changes it from now on.
-        log: writer whose next txid follows the namespace's last one.
+        namespace: loaded and up to date; only this object changes it from now on.
+        log: writer whose next transaction id follows the namespace's last one.
         layout_version: layout of the log's segments.
-        fail_stop: shared with others that may find that service has to end.
-        list_limit: most children that one page of a listing has (dfs.ls.limit).
+        fail_stop: shared with other parts that may end the service.
+        list_limit: maximum children in one page of a listing (dfs.ls.limit).
         min_block_size: of a new file, in bytes (dfs.namenode.fs-limits.min-block-size).
 
     Raises (every operation):
@@ -73,7 +73,7 @@ class ActiveNamespace:
     # ---- changes -------------------------------------------------------------------------------------------
 
     def mkdirs(self, path: str, *, mode: int = 0o755, user: str = "hdfs", group: str = "supergroup") -> bool:
-        """Make a directory and those above it; False where it exists already."""
+        """Create a directory and its missing parents; return False if it exists already."""
         return self.directories.mkdirs(path, mode, Caller(user, group))
 
     def create(
@@ -87,12 +87,12 @@ class ActiveNamespace:
         overwrite: bool = False,
         client: str = "DFSClient_stub",
     ) -> None:
-        """Open a new file for write."""
+        """Open a new file for writing."""
         caller = Caller(user, group)
         self.files.create(path, mode, caller, holder=client, replication=replication, overwrite=overwrite)
 
     def add_block(self, path: str) -> int:
-        """Allocate the next block of an open file, whose last one must be full; returns the block's id."""
+        """Allocate the next block of an open file, whose last block must be full; return the block id."""
         return self.files.add_block(path)
 
     def complete(self, path: str, length: int = 0) -> None:
@@ -103,7 +103,7 @@ class ActiveNamespace:
         self.directories.rename(src, dst, overwrite=overwrite)
 
     def delete(self, path: str, *, recursive: bool = False) -> bool:
-        """Remove a file or directory; False where there is none."""
+        """Delete a file or directory; return False if it does not exist."""
         return self.directories.delete(path, recursive=recursive)
 
     def set_permission(self, path: str, mode: int) -> None:
@@ -113,19 +113,19 @@ class ActiveNamespace:
         self.attributes.set_owner(path, user, group)
 
     def set_times(self, path: str, mtime: int = -1, atime: int = -1) -> None:
-        """Set times in ms since the epoch; -1 leaves one as it is."""
+        """Set times in ms since the epoch; -1 leaves a time unchanged."""
         self.attributes.set_times(path, mtime, atime)
 
     def set_replication(self, path: str, replication: int) -> bool:
-        """False for a directory."""
+        """Set the replication factor; return False for a directory."""
         return self.attributes.set_replication(path, replication)
 
     def set_quota(self, path: str, ns_quota: int, ds_quota: int) -> None:
-        """Limit a directory to so many names and bytes; -1 clears a limit."""
+        """Set the name and space quotas of a directory; -1 clears a quota."""
         self.attributes.set_quota(path, ns_quota, ds_quota)
 
     def roll(self) -> int:
-        """End the segment and start the next; returns the new segment's first txid."""
+        """Roll the edit log; return the new segment's first transaction id."""
         return self.transactions.roll()
 
     # ---- views ---------------------------------------------------------------------------------------------
@@ -135,14 +135,14 @@ class ActiveNamespace:
             return file_status(namespace, existing(namespace, path))
 
     def listing(self, path: str) -> list[FileStatus]:
-        """Children of a directory by name, or the file itself."""
+        """Return the children of a directory by name, or the file itself."""
         with self.transactions.view() as namespace:
             return listing(namespace, existing(namespace, path))
 
     def walk(self) -> list[FileStatus]:
-        """Every inode, parents first and siblings by name: what two namespaces are compared by.
+        """Return every inode, parents first and siblings by name, to compare namespaces.
 
-        The lock is held while the list is made and no longer, however slowly the caller passes it on.
+        The lock is held only while the list is made.
         """
         with self.transactions.view() as namespace:
             return walk(namespace, existing(namespace, "/"))

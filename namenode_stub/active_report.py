@@ -1,4 +1,4 @@
-"""What an active NameNode tells of its edit log."""
+"""Report of an active NameNode about its edit log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from servlets.node_state import NodeState, RoleDetails
 
 
 class ActiveReport:
-    """The active state as `StatusPages` wants it."""
+    """The active state as reported by `StatusPages`."""
 
     role = "active"
 
@@ -31,9 +31,11 @@ class ActiveReport:
         self._images = images
 
     def report(self) -> dict[str, Any]:
-        """For GET /status: `shuttingDown`; `lastTxid` written, `durableTxid` in the journals, `segmentFirstTxid` of
-        the open segment; `editsDirectories`, the journals still written, and `failedEdits`, why which others are not;
-        `editLog`, the counts of `CommitMetrics`; `segments`, files in the first directory that can be read.
+        """Return the fields for GET /status.
+
+        `shuttingDown`; `lastTxid`: last written; `durableTxid`: durable in the journals; `segmentFirstTxid`: of the
+        open segment; `editsDirectories`: journals in use; `failedEdits`: others with the reason; `editLog`: the counts
+        of `CommitMetrics`; `segments`: files in the first readable directory.
         """
         return {
             "shuttingDown": self._transactions.ending,

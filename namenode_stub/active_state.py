@@ -1,4 +1,4 @@
-"""A NameNode that is active: the live namespace over an open edit log, and all that works on it (ActiveState)."""
+"""A NameNode in the active state: the live namespace over an open edit log, and the parts that use it (ActiveState)."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _LOG = logging.getLogger(__name__)
 
 
 class ActiveState:
-    """What a NameNode has while it is active. It ends in two steps, so that reads go on until nothing is written.
+    """The parts of a NameNode while it is active. It ends in two steps: reads continue until writing has ended.
 
     Args:
-        journals: recovered; closed with this.
-        loaded: the namespace with all that the journals hold; its image is closed with this.
+        journals: recovered; closed with this object.
+        loaded: the namespace with all edits of the journals; its image is closed with this object.
     """
 
     state = HAState.ACTIVE
@@ -54,7 +54,7 @@ class ActiveState:
         """Begin a segment; nothing is served yet.
 
         Raises:
-            JournalError: it could not be begun; journals and image are still the caller's.
+            JournalError: the segment could not be begun; the caller still owns journals and image.
         """
         config, info = resources.config, resources.info
         self._resources = resources
@@ -109,22 +109,22 @@ class ActiveState:
         self._report = ActiveReport(resources, self.namespace.transactions, journals, self.images)
 
     def start(self) -> None:
-        """Begin what is done beside the service."""
+        """Start the background work."""
         write_seen_txid(self._resources.config.storage_directories, self._log.segment_first_txid)
         self.rebaser.start()
         self._roller.start()
 
     def refuse_changes(self, refusal: Callable[[], NotServingError] = ShuttingDownError) -> None:
-        """From now on; what is being changed is logged when this returns."""
+        """Refuse changes from now on; when this returns, running changes are logged."""
         self.namespace.transactions.end(refusal)
 
     def end(self, refusal: Callable[[], NotServingError] = ShuttingDownError) -> None:
-        """Everything that was acknowledged is in finalized segments, and seen_txid says how far they go.
+        """Finalize the segments and write seen_txid; everything acknowledged is then in finalized segments.
 
         A second call does nothing.
 
         Raises:
-            JournalError: operations that nobody was promised are lost, because the edit log had failed.
+            JournalError: unacknowledged operations are lost because the edit log had failed.
         """
         if self._ended:
             return
@@ -136,7 +136,7 @@ class ActiveState:
         _LOG.info("the edit log ends at txid %d, the newest image is at %d", self._log.last_txid, checkpoint)
 
     def close(self) -> None:
-        """Let go of journals and namespace; nobody reads it any more when this returns. For after `end`.
+        """Release journals and namespace after `end`; when this returns, the namespace has no readers.
 
         A second call does nothing.
         """
@@ -153,12 +153,12 @@ class ActiveState:
     # ---- work ----------------------------------------------------------------------------------------------
 
     def roll(self) -> int:
-        """Start a new segment; returns its first txid.
+        """Start a new segment; return its first transaction id.
 
         Raises:
             NotServingError: the edit log has failed.
         """
-        # In this order everywhere: whoever saves an image holds the namespace's lock already.
+        # lock order: a thread that saves an image already holds the namespace's lock
         with self.namespace.transactions.lock, self._roll_lock:
             first = self.namespace.roll()
             self._roller.rolled()
@@ -172,7 +172,7 @@ class ActiveState:
     # ---- what is served ------------------------------------------------------------------------------------
 
     def services(self) -> list[Service]:
-        """ClientProtocol and NamenodeProtocol."""
+        """Return the services of ClientProtocol and NamenodeProtocol."""
         resources = self._resources
         checkpoints = CheckpointCalls(
             resources.info,

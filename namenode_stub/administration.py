@@ -1,4 +1,4 @@
-"""What an administrator does: safe mode, saveNamespace, rolling upgrades (FSNamesystem, FSImage)."""
+"""Administrative operations: safe mode, saveNamespace, rolling upgrades (FSNamesystem, FSImage)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RollingUpgrade:
-    """A rolling upgrade; times in ms since the epoch, `finalized_at` 0 while it goes on."""
+    """A rolling upgrade; times in ms since the epoch, `finalized_at` is 0 while it continues."""
 
     started_at: int
     finalized_at: int
@@ -32,16 +32,16 @@ class RollingUpgrade:
 
 
 class Administration:
-    """Operations for superusers on a running NameNode; any thread may call them.
+    """Thread-safe superuser operations on a running NameNode.
 
     Args:
-        loaded: gives the namespace with the image that it has for a base now.
-        images: told of every image that is saved.
-        reservations: of the uploads, whose temporary files have the same names as those of an image saved here.
+        loaded: returns the namespace with its current base image.
+        images: notified of every saved image.
+        reservations: of uploads, whose temporary files have the same names as those of images saved here.
         roll: rolls the edit log.
-        folders: `current` folders that get images.
-        log_folder: where `meta_save` writes.
-        is_ha: whether there is a standby, which then makes the rollback images.
+        folders: `current` folders for images.
+        log_folder: folder for the output of `meta_save`.
+        is_ha: whether a standby exists, which then makes the rollback images.
         clock: seconds since the epoch.
     """
 
@@ -77,7 +77,7 @@ class Administration:
             return self._transactions.safe_mode.on
 
     def set_safe_mode(self, *, on: bool) -> bool:
-        """Turn safe mode on or off; whether it is on now."""
+        """Turn safe mode on or off; return the new state."""
         with self._transactions.view():
             if self._transactions.safe_mode.on != on:
                 _LOG.info("safe mode is turned %s", "on" if on else "off")
@@ -85,10 +85,10 @@ class Administration:
             return on
 
     def roll(self) -> int:
-        """Start a new segment; returns its first txid.
+        """Start a new segment; return its first transaction id.
 
         Raises:
-            InSafeModeError: nothing may be logged.
+            InSafeModeError: safe mode forbids logging.
         """
         with self._transactions.view():
             self._transactions.safe_mode.check("roll the edit log")
@@ -97,17 +97,17 @@ class Administration:
     # ---- images ------------------------------------------------------------------------------------------------
 
     def save_namespace(self, time_window: int = 0, tx_gap: int = 0) -> bool:
-        """Write an image of all that was logged, and start a new segment after it.
+        """Save an image of all logged operations, and start a new segment.
 
         Args:
-            time_window: seconds; an image younger than that is enough, unless more than `tx_gap` edits came since.
+            time_window: seconds; a younger image suffices unless more than `tx_gap` transactions followed it.
 
         Returns:
             Whether an image was written.
 
         Raises:
             OperationRefusedError: safe mode is off.
-            StorageError: no directory took the image.
+            StorageError: no directory accepted the image.
         """
         with self._transactions.view():
             self._need_safe_mode()
@@ -124,18 +124,18 @@ class Administration:
         if not self._transactions.safe_mode.on:
             raise OperationRefusedError(
                 "Safe mode should be turned ON in order to create namespace image.",
-                hint="As a NameNode, the stub saves its namespace in safe mode only.",
+                hint="Like a NameNode, the stub saves its namespace only in safe mode.",
             )
 
     def _save(self, kind: ImageKind) -> SaveResult:
-        """The caller holds the namespace's lock, so that nothing changes meanwhile."""
+        """Save an image; the caller holds the namespace's lock, so that nothing changes."""
         first = self._roll()
         loaded = self._loaded()
         namespace = loaded.namespace
-        # The image ends with the segment; of what begins the next one, the namespace knows nothing.
+        # the image ends with the old segment, so the namespace must not count the new segment's start
         namespace.last_txid = first - 1
         try:
-            # FSImage.addToCheckpointing: a standby may have read the segment that ends here, and be as quick.
+            # FSImage.addToCheckpointing: a standby may have read the finalized segment and upload its image now
             with self._reservations.reserve(first - 1), self._reservations.reserve(first - 1, ImageKind.ROLLBACK):
                 saved = save_image(self._folders, first - 1, loaded.write, rollback=kind.rollback)
         finally:
@@ -147,10 +147,10 @@ class Administration:
     # ---- what there is ------------------------------------------------------------------------------------------
 
     def meta_save(self, name: str) -> None:
-        """Write what a NameNode knows of its blocks and DataNodes to a file in the folder for logs.
+        """Write a report of blocks and DataNodes to a file in the log directory, as a NameNode does.
 
         Raises:
-            IllegalArgumentError: it is no name of a file.
+            IllegalArgumentError: the name is not a file name.
             OperationRefusedError: the file cannot be written.
         """
         if name in ("", "..") or "\0" in name or Path(name).name != name:
@@ -162,7 +162,7 @@ class Administration:
         except OSError as error:
             raise OperationRefusedError(
                 f"{self._log_folder / name} cannot be written: {error.strerror}",
-                hint="Set HADOOP_LOG_DIR to a directory that the NameNode can write to.",
+                hint="Set HADOOP_LOG_DIR to a directory that is writable for the NameNode.",
             ) from error
 
     # ---- rolling upgrade ---------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class Administration:
             return namespace.info.HasField("rollingUpgradeStartTime")
 
     def query_rolling_upgrade(self) -> RollingUpgrade | None:
-        """The rolling upgrade that goes on, if any."""
+        """Return the current rolling upgrade, if any."""
         with self._transactions.view() as namespace:
             if not namespace.info.HasField("rollingUpgradeStartTime"):
                 return None
@@ -182,7 +182,9 @@ class Administration:
             )
 
     def start_rolling_upgrade(self) -> RollingUpgrade | None:
-        """Begin one; without a standby in safe mode, which this ends, and with a rollback image made here."""
+        """Begin a rolling upgrade. Without a standby, this requires safe mode, saves a rollback image, and ends safe
+        mode.
+        """
         with self._transactions.lock:
             running = self.query_rolling_upgrade()
             if running is not None:
@@ -196,12 +198,12 @@ class Administration:
             with self._transactions.change("start rolling upgrade"):
                 self._transactions.perform(ops.RollingUpgradeStartOp(time=now()))
             if self._is_ha:
-                # The standby reads finalized segments only, and has an image to make.
+                # the standby reads only finalized segments and must make an image
                 self._roll()
             return self.query_rolling_upgrade()
 
     def finalize_rolling_upgrade(self) -> RollingUpgrade | None:
-        """End the one that goes on, if any; rollback images become plain ones."""
+        """Finalize the current rolling upgrade, if any; rollback images become ordinary ones."""
         with self._transactions.lock:
             running = self.query_rolling_upgrade()
             if running is None:

@@ -1,4 +1,4 @@
-"""Edits to registered BackupNodes: each gets the log as a stream over JournalProtocol (BackupJournalManager)."""
+"""Streams of the edit log to registered BackupNodes over JournalProtocol (BackupJournalManager)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from site_config.addresses import parse_host_port
 
 _LOG = logging.getLogger(__name__)
 _RPC_PORT = 50100  # dfs.namenode.backup.address
-_EPOCH = 0  # Hadoop's active NameNode has no other
+_EPOCH = 0  # the only epoch of Hadoop's active NameNode
 _TIMEOUT = 60.0
 
 
 @dataclass(slots=True)
 class _Batch:
-    """Transactions that follow each other, or the beginning of a segment at `first` where there are none."""
+    """Consecutive transactions, or the beginning of a segment at `first` if `count` is 0."""
 
     first: int
     count: int = 0
@@ -29,12 +29,12 @@ class _Batch:
 
 
 class _Stream:
-    """One BackupNode; `pending` is guarded by the lock of `BackupStreams`, sending by its own."""
+    """One BackupNode; the lock of `BackupStreams` guards `pending`, `sending` serialises the calls."""
 
     def __init__(self, client: JournalClient, info: JournalInfo) -> None:
         self.client = client
         self.pending: list[_Batch] = []
-        # It has the log from the beginning of a segment on; before, and after a failure, it has to wait for one.
+        # whether it has the log from the beginning of a segment; otherwise it must wait for the next segment
         self.in_segment = False
         self.sending = threading.Lock()
         self._info = info
@@ -56,11 +56,11 @@ class _Stream:
 class BackupStreams:
     """`EditStreams` to BackupNodes.
 
-    A BackupNode gets the edits from the next segment on, and so does one again that failed: it does not hold up the
-    NameNode for longer than one call.
+    A BackupNode receives the edits from the next segment on, also after a failure, so it delays the NameNode for at
+    most one call.
 
     Args:
-        info: whose edits these are.
+        info: namespace of the edits.
         connect: makes a client for host and port.
     """
 
@@ -77,10 +77,10 @@ class BackupStreams:
             return tuple(self._streams)
 
     def register(self, node: NamenodeRegistration) -> None:
-        """Add a BackupNode; one that is known already goes on as it is.
+        """Add a BackupNode; a known one continues unchanged.
 
         Raises:
-            ValueError: its address is none.
+            ValueError: its address is malformed.
         """
         host, port = parse_host_port(node.rpc_address, _RPC_PORT)
         with self._lock:
@@ -89,7 +89,7 @@ class BackupStreams:
                 _LOG.info("backup node %s gets the edits from the next segment on", node.rpc_address)
 
     def release(self, node: NamenodeRegistration) -> None:
-        """Forget a BackupNode."""
+        """Remove a BackupNode."""
         with self._lock:
             stream = self._streams.pop(node.rpc_address, None)
         if stream is not None:
@@ -97,7 +97,7 @@ class BackupStreams:
             _LOG.info("backup node %s is released", node.rpc_address)
 
     def close(self) -> None:
-        """Send no more."""
+        """Stop sending."""
         with self._lock:
             streams, self._streams = list(self._streams.values()), {}
         for stream in streams:
@@ -124,7 +124,7 @@ class BackupStreams:
         with self._lock:
             streams = list(self._streams.items())
         for address, stream in streams:
-            # Whoever comes first sends for all that wait; so the order stays that of the log.
+            # the first caller sends for all waiting callers, which keeps the order of the log
             with stream.sending:
                 with self._lock:
                     batches, stream.pending = stream.pending, []
@@ -142,7 +142,7 @@ class BackupStreams:
 
 
 def _first_segment(batches: list[_Batch]) -> int:
-    """Index of the first beginning of a segment, the number of batches where there is none."""
+    """Return the index of the first beginning of a segment, or the number of batches."""
     return next((at for at, batch in enumerate(batches) if not batch.count), len(batches))
 
 

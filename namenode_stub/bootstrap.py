@@ -1,4 +1,4 @@
-"""The storage of a second NameNode, made of another one's (BootstrapStandby)."""
+"""Creation of a second NameNode's storage from another NameNode (BootstrapStandby)."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _LOG = logging.getLogger(__name__)
 
 
 def bootstrap_standby(configuration: Configuration, *, force: bool = False) -> int:
-    """Format this NameNode's own directories with VERSION and newest image of another one; the image's txid.
+    """Format this NameNode's own directories with VERSION and newest image of another one; return the image's txid.
 
-    The shared edits are not touched.
+    The shared edits are not changed.
 
     Args:
-        force: do away with what the directories hold.
+        force: delete the contents of the directories.
 
     Raises:
-        StorageError: a directory is formatted already or in use, or no NameNode gave an image.
+        StorageError: a directory is already formatted or in use, or no NameNode provided an image.
         ConfigurationError: the configuration names no other NameNode, or no shared edits.
     """
     own = stub_config(configuration)
@@ -43,7 +43,7 @@ def bootstrap_standby(configuration: Configuration, *, force: bool = False) -> i
         elif storage.is_formatted():
             raise StorageError(
                 f"formatted already: {', '.join(map(str, config.image_directories))}",
-                hint="Name other directories; --force loses all that it holds.",
+                hint="Name other directories; --force deletes all their content.",
             )
         _fetch(storage, config)
         _format_edits(own, storage, config.storage_permission)
@@ -66,13 +66,13 @@ def _fetch(storage: StorageDirectories, config: CheckpointConfig) -> None:
 def _clear(own: StubConfig) -> None:
     for directory in own.own_directories:
         current = directory / "current"
-        # First, so that what a kill leaves does not count as formatted.
+        # first, so that after a kill the directory does not count as formatted
         (current / VERSION).unlink(missing_ok=True)
         shutil.rmtree(current, ignore_errors=True)
 
 
 def _format_edits(own: StubConfig, storage: StorageDirectories, permission: int) -> None:
-    """Directories of their own for edits have a VERSION too."""
+    """Format separate edits directories, which also need a VERSION."""
     for directory in own.own_directories:
         if directory in own.image_directories:
             continue

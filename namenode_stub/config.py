@@ -1,4 +1,4 @@
-"""The stub's settings, from Hadoop's own configuration keys; every fault in them is reported at once."""
+"""The stub's settings, from Hadoop's own configuration keys; all faults are reported at once."""
 
 from __future__ import annotations
 
@@ -29,45 +29,47 @@ from site_config.namenode_keys import EDITS_DIR, EDITS_MINIMUM, EDITS_REQUIRED, 
 
 T = TypeVar("T")
 
-LIST_LIMIT = ConfigKey("dfs.ls.limit", "1000", COUNT, "Most children in one page of a listing.", least=1)
+LIST_LIMIT = ConfigKey("dfs.ls.limit", "1000", COUNT, "Maximum number of children in one page of a listing.", least=1)
 MIN_BLOCK_SIZE = ConfigKey(
     "dfs.namenode.fs-limits.min-block-size", "1048576", BYTES, "Smallest block size of a new file.", least=0
 )
-SUPERGROUP = ConfigKey("dfs.permissions.superusergroup", "supergroup", text("name"), "Whose members administer.")
-LOG_DIRECTORY = ConfigKey("hadoop.log.dir", "${env.HADOOP_LOG_DIR:-.}", text("directory"), "Where metaSave writes.")
+SUPERGROUP = ConfigKey("dfs.permissions.superusergroup", "supergroup", text("name"), "Group of administrators.")
+LOG_DIRECTORY = ConfigKey(
+    "hadoop.log.dir", "${env.HADOOP_LOG_DIR:-.}", text("directory"), "Directory for the output of metaSave."
+)
 
 _RPC_PORT = 8020
 
 
 @dataclass(frozen=True, slots=True)
 class StubConfig:
-    """What the stub needs; times in seconds.
+    """Settings of the stub; times in seconds.
 
     Attributes:
-        image_directories: storage directories; their `current` folders hold the files.
-        edits: URIs of the journals that the edits go to.
-        shared_edits: the one of them that a standby reads, without which the stub must not go on; "" for none.
-        required_edits: others without which it must not go on.
-        minimum_edits: how many of those that are not required have to work.
-        restore_edits: whether a failed journal is tried again when a segment begins.
-        roll_transactions, roll_period: when it rolls its edit log by itself; a period of 0 or less is never.
-        checkpoint_transactions, checkpoint_period: how young an image it refuses.
-        rpc_address: where Hadoop's clients and checkpointers call; None for no RPC server.
-        rpc_user: the superuser, and whom other servers take the stub for: HADOOP_USER_NAME, or the user it runs as.
-        nameservice: "" where there is none.
+        image_directories: storage directories; their `current` folders contain the files.
+        edits: URIs of the journals for edits.
+        shared_edits: the journal among them that a standby reads, always required; "" for none.
+        required_edits: other journals without which the stub must stop.
+        minimum_edits: how many of the journals that are not required must work.
+        restore_edits: whether a failed journal is retried when a segment begins.
+        roll_transactions, roll_period: when the stub rolls its edit log by itself; a period of 0 or less means never.
+        checkpoint_transactions, checkpoint_period: limits below which an uploaded image is refused as too recent.
+        rpc_address: address of the RPC server; None for no RPC server.
+        rpc_user: the superuser and user name of calls to other servers: HADOOP_USER_NAME, or the user of the process.
+        nameservice: "" if there is none.
         quorum: limits on JournalNodes.
         bookkeeper: of a journal on bookies.
-        standby: how it follows another NameNode while it is not active itself.
-        automatic_failover: whether a failover controller says if it is active, which it is not when it starts.
-        supergroup: whose members administer, beside `rpc_user`.
-        port_limits: what the peers of its servers may take.
-        list_limit: most children in one page of a listing.
+        standby: how it follows another NameNode while it is not active.
+        automatic_failover: whether a failover controller decides about its state; it then starts as a standby.
+        supergroup: group of administrators, in addition to `rpc_user`.
+        port_limits: resource limits of the peers of its servers.
+        list_limit: maximum children in one page of a listing.
         min_block_size: of a new file, in bytes.
-        release: of Hadoop, that it passes for; None for that of its layout.
-        server_defaults: what clients are told to take.
-        access: who may send and fetch images where nobody has to prove who he is.
-        kerberos: None on a cluster without.
-        log_directory: where metaSave writes; HADOOP_LOG_DIR, or where the stub was started.
+        release: Hadoop release that the stub reports; None for that of its layout.
+        server_defaults: defaults sent to clients.
+        access: who may send and fetch images on an unsecured cluster.
+        kerberos: None on an unsecured cluster.
+        log_directory: for the output of metaSave; HADOOP_LOG_DIR, or the working directory.
     """
 
     image_directories: tuple[Path, ...]
@@ -111,28 +113,27 @@ class StubConfig:
 
     @property
     def shared_edits_directory(self) -> Path | None:
-        """Where `shared_edits` is; None where it is no directory."""
+        """Directory of `shared_edits`; None if they are not in a directory."""
         return directory_of(self.shared_edits)
 
     @property
     def storage_directories(self) -> tuple[Path, ...]:
-        """All directories, each once."""
+        """All directories, without duplicates."""
         return tuple(dict.fromkeys([*self.image_directories, *self.edits_directories]))
 
     @property
     def own_directories(self) -> tuple[Path, ...]:
-        """Those that are not shared with another NameNode."""
+        """Directories that are not shared with another NameNode."""
         return tuple(each for each in self.storage_directories if each != self.shared_edits_directory)
 
 
 def stub_config(configuration: Configuration) -> StubConfig:
-    """Settings of the NameNode that this configuration calls its own.
+    """Read the settings of the NameNode that is this host's in the configuration.
 
-    The edit log goes to dfs.namenode.edits.dir, which are the name directories unless it is set, and to
-    dfs.namenode.shared.edits.dir.
+    The edit log goes to dfs.namenode.edits.dir (by default the name directories), and to dfs.namenode.shared.edits.dir.
 
     Raises:
-        ConfigurationError: a value cannot be used; all faults are named at once.
+        ConfigurationError: values are unusable; reports all faults at once.
     """
     faults = FaultCollector()
     result = _Reader(configuration.with_defaults(keys.DEFAULTS), faults).read()
@@ -141,7 +142,7 @@ def stub_config(configuration: Configuration) -> StubConfig:
 
 
 class _Reader:
-    """Reads one key after the other; a faulty one yields a stand-in, and the faults are raised at the end."""
+    """Reader of the keys; faulty values are replaced, and their faults are raised at the end."""
 
     def __init__(self, settings: Configuration, faults: FaultCollector) -> None:
         self._settings = settings
@@ -184,7 +185,7 @@ class _Reader:
             stop_timeout=self._get(keys.STOP_TIMEOUT),
             control_hosts=self._get(keys.CONTROL_HOSTS),
             port_limits=PortLimits(**take_bound(PortLimits, self._settings, self._faults)),
-            # A listing that asked for more would be cut by the largest RPC message.
+            # a larger listing would be cut by the maximum RPC message
             list_limit=self._get(LIST_LIMIT),
             min_block_size=self._get(MIN_BLOCK_SIZE),
             release=self._faults.take(lambda: configured_release(self._settings), None),
@@ -236,7 +237,7 @@ class _Reader:
         return bind_host.read(self._settings, self._scoped(bind_host)) or host, port
 
     def _rpc_address(self) -> tuple[str, int] | None:
-        """dfs.namenode.rpc-address, else the host of fs.defaultFS; None where neither says where it is."""
+        """Read dfs.namenode.rpc-address, else the host of fs.defaultFS; None if neither is set."""
         host, port = address(self._settings, self._scoped(keys.RPC_ADDRESS), _RPC_PORT)
         if not host:
             host, port = default_fs(self._settings)

@@ -1,9 +1,9 @@
-"""`make demo`: the whole job on one machine, with real files and real HTTP on loopback.
+"""`make demo`: a complete checkpoint cycle on one machine, with real files and real HTTP on loopback.
 
-An active NameNode stub and the checkpointer daemon run as two processes. A few thousand operations are driven into
-the stub; the daemon fetches its image and checkpoints until the stub has accepted an image by transaction count and one
-by period, and the stub purges its old edits. Then the stub is killed, started again from what is on disk, and the
-namespaces are compared. At the end Spark reads the images and edits as tables, merges them once more and reports.
+An active NameNode stub and the checkpointer daemon run as two processes. Clients perform a few thousand operations on
+the stub. The daemon fetches its image and makes checkpoints until the stub has accepted one image by transaction count
+and one by period, and the stub purges old edits. Then the stub is killed and restarted from disk, and the namespaces
+are compared. At the end, Spark reads images and edits as tables, merges them again and makes a report.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _REFUSALS = ("too recent", "refused", "failed", "nobody")
 
 @dataclass
 class Demo(Stage):
-    """One run of the demo: a stub, and the daemon beside it."""
+    """One run of the demo with a stub and a daemon."""
 
     ports: DemoPorts = field(default_factory=free_ports)
     operations: int = 0
@@ -76,7 +76,7 @@ class Demo(Stage):
     # ---- work ----------------------------------------------------------------------------------------------
 
     def drive(self, count: int) -> None:
-        """Perform about `count` client operations from several clients at once, in directories of their own."""
+        """Perform about `count` operations from several concurrent clients, each in its own directories."""
         started = time.monotonic()
         self.rounds += 1
         with ThreadPoolExecutor(_CLIENTS) as pool:
@@ -88,7 +88,7 @@ class Demo(Stage):
         self.console.print(f"  {done} operations from {_CLIENTS} clients in {seconds:.1f} s")
 
     def roll(self) -> None:
-        """Finalize what was written so far: only finalized segments are merged."""
+        """Roll the edit log, since only finalized segments are merged."""
         with requests.Session() as session:
             self.call(session, "roll")
 
@@ -105,7 +105,7 @@ class Demo(Stage):
     def _step(
         self, session: requests.Session, chance: random.Random, directory: str, files: list[str], number: int
     ) -> int:
-        """One thing a job does; returns how many operations it took."""
+        """Perform one step of a job; return the number of operations."""
         choice = chance.random()
         if choice < 0.6 or not files:
             path = f"{directory}/part-{number:05d}"
@@ -130,10 +130,10 @@ class Demo(Stage):
         return 1
 
     def wait_for_image(self, reason: str, more: Callable[[], None]) -> NodeState:
-        """Wait until the stub has accepted an image that was made by `reason`, txns or period.
+        """Wait until the stub has accepted an image made for `reason`, txns or period.
 
         Args:
-            more: makes the clients go on; called for each image that is refused, or was made for another reason.
+            more: makes the clients continue; called for each image that is refused or made for another reason.
         """
         found: list[NodeState] = []
         judged: set[tuple[int | None, str]] = set()
@@ -171,10 +171,10 @@ class Demo(Stage):
 
 
 def run(demo: Demo) -> None:
-    """The story, step by step.
+    """Run all steps of the demo.
 
     Raises:
-        DemoError: a step did not end as it should.
+        DemoError: a step failed.
     """
     say = demo.console.print
     write_configuration(demo.scratch, demo.ports, transactions=_TRANSACTIONS, period=_PERIOD_SECONDS)
@@ -183,14 +183,14 @@ def run(demo: Demo) -> None:
     stub = demo.start_stub()
     demo.drive(2200)
     say(f"[bold]2. The daemon[/] fetches the image and checkpoints at once: over {_TRANSACTIONS} transactions wait")
-    # The daemon starts now, so that however slow the machine is its first reason is not the period.
+    # started now, so that even on a slow machine the first reason is not the period
     demo.roll()
     demo.start_daemon()
     _report(demo, demo.wait_for_image("txns", lambda: demo.drive(_TRANSACTIONS)))
     say(f"[bold]3. Few more operations;[/] the daemon checkpoints after its period of {_PERIOD_SECONDS} s")
     demo.drive(400)
     _report(demo, demo.wait_for_image("period", lambda: demo.drive(40)))
-    # the image counts before the edits that it covers are gone
+    # the image is accepted before its edits are purged
     demo.wait("the purge of the first segment", demo.first_segment_is_purged)
     demo.show_storage()
     demo.drive(200)
@@ -206,10 +206,10 @@ def run(demo: Demo) -> None:
         f"  started again from the checkpoint and {demo.operations} operations' remaining edits: "
         f"all {len(after)} inodes are the same"
     )
-    # Spark reads what lies on disk, and nobody writes there any more
+    # Spark reads the files after all writers have ended
     demo.stop_all()
     current = demo.scratch / "nn1" / "current"
-    # one Spark keeps one core busy, so both jobs run at once
+    # one Spark uses one core, so both jobs run at once
     report = begin_report(current, demo)
     say("[bold]5. The checkpoint as a Spark job:[/] edits decoded, closure fetched and sections written by its tasks")
     merge_on_spark(current, demo)
@@ -225,7 +225,7 @@ def _report(demo: Demo, state: NodeState) -> None:
 
 
 def main() -> None:
-    """Run the demo; exit 1 where it fails."""
+    """Run the demo; exit with 1 on failure."""
     tell(Demo, run, "two checkpoints made, uploaded, verified")
 
 

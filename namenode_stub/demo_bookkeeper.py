@@ -1,9 +1,9 @@
-"""`make demo-bookkeeper`: a NameNode stub whose required journal is on BookKeeper loses a bookie and its own life.
+"""`make demo-bookkeeper`: a NameNode stub with a required journal on BookKeeper survives kills of a bookie and itself.
 
-A ZooKeeper, four bookies of ours and the stub are processes of this machine. Clients make directories, and note which
-ones were acknowledged. Amid that a bookie is killed, and then the stub; a new one recovers the journal. Every directory
-that was acknowledged has to be there, in the stub and in the journal itself, which is recovered and read after the stub
-and then the bookies were stopped in order.
+ZooKeeper, four bookies and the stub run as processes of this machine. Clients create directories and record which were
+acknowledged. During the load, first a bookie is killed, then the stub; a new stub recovers the journal. Every
+acknowledged directory must exist in the stub. It must also be in the journal itself, which is recovered and read after
+stub and bookies were stopped in order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 _BOOKIES = 4
 _CLIENTS = 8
 _ENOUGH = 400
-# bookies and ZooKeeper that work answer sooner on the slowest machine
+# working bookies and ZooKeeper answer sooner even on the slowest machine
 _SECONDS = 60.0
 _PATIENCE = {
     "dfs.namenode.bookkeeperjournal.zk.session.timeout": int(_SECONDS * 1000),
@@ -38,7 +38,7 @@ _PATIENCE = {
 
 
 class _Load:
-    """Clients that make directories until they are stopped or the stub is gone; what was acknowledged."""
+    """Clients that create directories until they are stopped or the stub ends; records acknowledged ones."""
 
     def __init__(self, demo: Demo, label: str) -> None:
         self.acknowledged: list[str] = []
@@ -60,7 +60,7 @@ class _Load:
                 number += 1
 
     def reach(self, count: int, process: subprocess.Popen[bytes]) -> None:
-        """Wait until so many are acknowledged by the stub `process`."""
+        """Wait until the stub `process` has acknowledged `count` directories."""
 
         def reached() -> bool:
             if not any(thread.is_alive() for thread in self._threads):
@@ -77,10 +77,10 @@ class _Load:
 
 
 def run(demo: Demo) -> None:
-    """The story, step by step.
+    """Run all steps of the demo.
 
     Raises:
-        DemoError: a step did not end as it should.
+        DemoError: a step failed.
     """
     if MISSING:
         raise DemoError(MISSING)
@@ -100,11 +100,11 @@ def run(demo: Demo) -> None:
         load = _Load(demo, "first")
         load.reach(_ENOUGH, stub)
         say("[bold]3. A bookie is killed[/] with SIGKILL amid the load")
-        # the one that has most is one that the open ledger lies on
+        # the bookie with most data holds the open ledger
         busiest = max(ports, key=lambda port: (demo.scratch / f"bookie-{port}" / JOURNAL).stat().st_size)
         kill(bookies[busiest])
         load.reach(len(load.acknowledged) + _ENOUGH, stub)
-        say(f"  {len(load.acknowledged)} directories acknowledged, and it goes on")
+        say(f"  {len(load.acknowledged)} directories acknowledged so far")
         say("[bold]4. The stub is killed[/] with SIGKILL amid the load, a ledger open")
         kill(stub)
         acknowledged = list(load.end())
@@ -120,7 +120,7 @@ def run(demo: Demo) -> None:
         for port in ports:
             _start_bookie(demo, zookeeper.hosts, port)
         _check("the journal", acknowledged, _recovered_directories(demo, uri))
-        say(f"  all {len(acknowledged)} acknowledged directories are there")
+        say(f"  all {len(acknowledged)} acknowledged directories exist")
 
 
 def _start_bookie(demo: Demo, hosts: str, port: int) -> subprocess.Popen[bytes]:
@@ -134,7 +134,7 @@ def _start_bookie(demo: Demo, hosts: str, port: int) -> subprocess.Popen[bytes]:
 
 
 def _recovered_directories(demo: Demo, uri: str) -> set[str]:
-    """All directories that the journal's transactions make; ledgers that are open are recovered first."""
+    """Return all directories created by the journal's transactions, after recovering open ledgers."""
     settings = BookKeeperSettings(read_timeout=_SECONDS, add_timeout=_SECONDS, session_timeout=_SECONDS)
     options = BookKeeperOptions(settings)
     with closing(open_bookkeeper_journal(uri, options)) as journal:
@@ -144,7 +144,7 @@ def _recovered_directories(demo: Demo, uri: str) -> set[str]:
             try:
                 journal.recover(journal.namespace())
             except JournalError as fault:
-                # bookies that were just started
+                # bookies may have just started
                 faults[:] = [fault]
                 return False
             return True
@@ -164,7 +164,7 @@ def _check(where: str, acknowledged: list[str], present: set[str]) -> None:
 
 
 def main() -> None:
-    """Run the demo; exit 1 where it fails."""
+    """Run the demo; exit with 1 on failure."""
     tell(Demo, run, "a bookie and the writer killed amid load, nothing lost")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 _LOOPBACK = "127.0.0.1"
-# Servers are started again on their ports, so these must be none that the system gives to an outgoing connection.
+# servers restart on their ports, which must be outside the range for outgoing connections
 _PORTS = range(12000, 32000)
 
 
@@ -33,18 +33,18 @@ class DemoPorts:
 
 
 def free_ports() -> DemoPorts:
-    """Ports that nobody listens on now."""
+    """Return unused ports."""
     return DemoPorts(*free_numbers(3))
 
 
 def free_numbers(count: int) -> list[int]:
-    """So many of them."""
+    """Return `count` unused port numbers."""
     with ExitStack() as held:
         return [_hold_port(held) for _ in range(count)]
 
 
 def _hold_port(held: ExitStack) -> int:
-    """Bind a free port for as long as the others are looked for."""
+    """Bind a free port until all are chosen."""
     while True:
         found = held.enter_context(socket.socket())
         port = random.choice(_PORTS)
@@ -74,8 +74,8 @@ def write_configuration(
     """Write `conf-nn1` and `conf-nn2` below `scratch`; `period` is in seconds.
 
     Args:
-        shared_edits: a journal's URI; by default they are in a directory.
-        further: more settings of both.
+        shared_edits: a journal's URI; by default a directory.
+        further: additional settings of both.
     """
     shared = {
         "dfs.nameservices": "demo",
@@ -104,7 +104,7 @@ def _write(folder: Path, values: Mapping[str, object], core: Mapping[str, object
 
 # ---- two stubs with failover controllers -----------------------------------------------------------------------
 
-# as a power switch: the process is gone when this ends
+# like a power switch: the process is gone when the script ends
 _FENCE = """\
 #!/bin/bash
 echo "$target_namenodeid is fenced" >> {log}
@@ -119,10 +119,10 @@ class HaSite:
     """Two NameNodes with their controllers, and three JournalNodes; ports by NameNode, or of each JournalNode.
 
     Attributes:
-        session_seconds: after which a controller that is gone has lost the lock.
-        health_seconds: between two looks of a controller at its NameNode.
-        hang_seconds: after which a NameNode that does not answer is given up.
-        ask_seconds: how long one that is to be fenced is asked to stand by, before it is fenced by force.
+        session_seconds: after which a lost controller loses the lock.
+        health_seconds: interval of a controller's health checks.
+        hang_seconds: after which an unresponsive NameNode counts as failed.
+        ask_seconds: how long a NameNode is asked to become standby before it is fenced by force.
     """
 
     scratch: Path
@@ -137,27 +137,27 @@ class HaSite:
 
     @classmethod
     def below(cls, scratch: Path) -> HaSite:
-        """On free ports."""
+        """Make a site on free ports."""
         ports = iter(free_numbers(9))
         rpc, http, controllers = ({name: next(ports) for name in ("nn1", "nn2")} for _ in range(3))
         return cls(scratch, rpc, http, controllers, list(ports))
 
     @property
     def nodes(self) -> list[str]:
-        """The NameNodes."""
+        """The names of the NameNodes."""
         return list(self.rpc)
 
     @property
     def fence_log(self) -> Path:
-        """A line for each time that a NameNode was fenced by force."""
+        """File with one line for each forced fencing."""
         return self.scratch / "fenced.log"
 
     def conf(self, name: str) -> Path:
-        """The folder of a NameNode and its controller, or of a JournalNode."""
+        """Return the configuration folder of a NameNode and its controller, or of a JournalNode."""
         return self.scratch / f"conf-{name}"
 
     def pid_file(self, node: str) -> Path:
-        """Where whoever fences a NameNode finds its process."""
+        """Return the file with a NameNode's process id, for fencing."""
         return self.scratch / f"{node}.pid"
 
     def web_url(self, node: str) -> str:

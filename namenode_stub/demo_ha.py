@@ -1,13 +1,14 @@
-"""`make demo-ha`: two NameNode stubs fail over by themselves while clients write.
+"""`make demo-ha`: two NameNode stubs fail over automatically while clients write.
 
-A ZooKeeper, three JournalNodes of ours, two stubs and a failover controller beside each are processes of this machine.
-Clients make directories by RPC as HDFS clients do: where a NameNode is not active, or gone, they ask the other one.
-They note which directories were acknowledged. Then the active NameNode is killed, hangs, is lost with its controller,
-and is asked to give way. Each time all that was acknowledged has to be in the new active NameNode, and only one is.
+ZooKeeper, three JournalNodes, two stubs and their failover controllers run as processes of this machine. Clients create
+directories by RPC as HDFS clients do: if a NameNode is not active or gone, they call the other one. They record which
+directories were acknowledged. Then the active NameNode is killed, hangs, is lost with its controller, and is asked to
+hand over. After each step, all acknowledged directories must exist in the new active NameNode, and only one NameNode is
+active.
 
-On a busy machine a NameNode may miss its time to answer, or a controller its session: the pair then fails over without
-a cause of ours, and a NameNode that was fenced is gone. So every step first waits for a settled pair, and what was
-fenced is started again.
+On a busy machine a NameNode may miss its answer deadline, or a controller its session. The pair then fails over on its
+own, and the fenced NameNode is gone. So every step first waits for one active and one standby, and fenced processes are
+restarted.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 _HERE = "127.0.0.1"
 _CLIENTS = 4
 _ENOUGH = 200
-# between two questions of a client that found nobody active; HDFS clients begin with 500 ms
+# pause of a client that found no active NameNode; HDFS clients begin with 500 ms
 _CLIENT_PAUSE = 0.05
 _CALL_SECONDS = 30.0
 # exit codes: the znodes exist; ZooKeeper did not answer in time; the other NameNode did not become active
@@ -52,7 +53,7 @@ _NOT_ACTIVE = 7
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """What a failover cost: the longest time without an acknowledgement, and directories acknowledged until then."""
+    """Result of a failover: the longest time without an acknowledgement, and the number of acknowledged directories."""
 
     what: str
     active: str
@@ -61,10 +62,10 @@ class Gap:
 
 
 class Clients:
-    """Threads that make directories at whichever NameNode is active, until they are stopped.
+    """Threads that create directories at the active NameNode until they are stopped.
 
     Attributes:
-        acknowledged: when (monotonic seconds) which path was, in this order.
+        acknowledged: time (monotonic seconds) and path of each acknowledged directory, in order.
     """
 
     def __init__(self, ports: list[int]) -> None:
@@ -84,7 +85,7 @@ class Clients:
                 thread.join()
 
     def longest_gap(self, since: int) -> float:
-        """Seconds between an acknowledgement and the next, from the one of this number on."""
+        """Return the longest time in seconds between consecutive acknowledgements, beginning with number `since`."""
         times = sorted(when for when, _ in self.acknowledged[max(0, since - 1) :])
         return max((later - earlier for earlier, later in itertools.pairwise(times)), default=0.0)
 
@@ -109,7 +110,7 @@ class Clients:
                 try:
                     nodes[at].call("mkdirs", request, pb.ResultProto)
                 except RpcError:
-                    # a standby, or nobody: the other one may be active
+                    # a standby, or no answer: the other NameNode may be active
                     at = 1 - at
                     self._stop.wait(_CLIENT_PAUSE)
                 else:
@@ -123,11 +124,11 @@ class Clients:
 
 @dataclass
 class HaDemo(Stage):
-    """The two NameNodes with all that belongs to them.
+    """The two NameNodes with their processes.
 
     Attributes:
-        gaps: what was measured.
-        down: the NameNode that something befell, which is not started again for now.
+        gaps: the measurements.
+        down: the NameNode that was stopped on purpose and is not restarted for now.
     """
 
     site: HaSite = field(init=False)
@@ -152,33 +153,33 @@ class HaDemo(Stage):
             self.wait("a JournalNode", lambda port=port: _listens(port), process)  # type: ignore[misc]
 
     def format_election(self, node: str) -> None:
-        """Make the election's znodes; ZooKeeper may answer late on a busy machine."""
+        """Create the election's znodes; ZooKeeper may answer late on a busy machine."""
         arguments = ("zkfc", "format", "--non-interactive", "--conf", str(self.site.conf(node)))
         while self.run_process("checkpointer", *arguments, accept=(0, _EXISTS, _ZOOKEEPER_AWAY))[0] == _ZOOKEEPER_AWAY:
             pass
 
     def start_node(self, node: str) -> None:
-        """Start a NameNode and do not wait for it."""
+        """Start a NameNode without waiting for it."""
         process = self.start_process(node, "namenode_stub", "run", "--conf", str(self.site.conf(node)))
         self.nodes[node] = process
         self.site.pid_file(node).write_text(str(process.pid))
 
     def start_controller(self, node: str) -> None:
-        """Start a failover controller and do not wait for it."""
+        """Start a failover controller without waiting for it."""
         conf = str(self.site.conf(node))
         self.controllers[node] = self.start_process(f"zkfc-{node}", "checkpointer", "zkfc", "run", "--conf", conf)
 
     def tend(self) -> None:
-        """Start again what a busy machine has ended.
+        """Restart processes that ended because of a busy machine.
 
         Raises:
-            DemoError: a process ended by itself.
+            DemoError: a process failed on its own.
         """
         for node, process in list(self.nodes.items()):
             if node != self.down and process.poll() is not None:
                 if process.returncode != -signal.SIGKILL:
                     raise DemoError(f"{node} ended with {process.returncode}")
-                self.console.print(f"  {node} was fenced and is started again")
+                self.console.print(f"  {node} was fenced and is restarted")
                 self.start_node(node)
         for node, process in list(self.controllers.items()):
             if node != self.down and process.poll() is not None:
@@ -196,7 +197,7 @@ class HaDemo(Stage):
         self.wait(what, tended)
 
     def state(self, node: str) -> HAState | None:
-        """What a NameNode says, None where it says nothing."""
+        """Return the state that a NameNode reports, None if it does not answer."""
         limits = {"timeout": 1.0, "connect_timeout": 1.0}
         with HAServiceClient(_HERE, self.site.rpc[node], user=process_user(), retry=NO_RETRY, **limits) as client:
             try:
@@ -205,10 +206,10 @@ class HaDemo(Stage):
                 return None
 
     def settled(self) -> str:
-        """Wait until one NameNode is active, the other a standby, and their controllers listen; returns the active one.
+        """Wait for one active NameNode, one standby and listening controllers; return the active one.
 
         Raises:
-            DemoError: that does not happen.
+            DemoError: the pair does not reach that state.
         """
         found: list[str] = []
 
@@ -222,7 +223,7 @@ class HaDemo(Stage):
         return found[0]
 
     def present(self) -> set[str]:
-        """All directories of the NameNode that is active."""
+        """Return all directories of the active NameNode."""
         found: set[str] = set()
 
         def read() -> bool:
@@ -235,18 +236,18 @@ class HaDemo(Stage):
         self.wait_tending("the namespace of the active NameNode", read)
         return found
 
-    # ---- what befalls them -------------------------------------------------------------------------------------
+    # ---- failures ------------------------------------------------------------------------------------------------
 
     def reach(self, more: int) -> None:
-        """Wait until so many more directories were acknowledged."""
+        """Wait until `more` further directories were acknowledged."""
         wanted = len(self.clients.acknowledged) + more
         self.wait_tending(f"{wanted} acknowledged directories", lambda: len(self.clients.acknowledged) >= wanted)
 
     def fail_over(self, what: str, befall: Callable[[str], None]) -> None:
-        """Let something befall the active NameNode amid the writes, and see that the other one goes on.
+        """Inject a failure into the active NameNode during writes, and check that the other one takes over.
 
         Raises:
-            DemoError: it does not, or something that was acknowledged is lost.
+            DemoError: it does not, or an acknowledged directory is lost.
         """
         self.reach(_ENOUGH)
         before = self.settled()
@@ -256,7 +257,7 @@ class HaDemo(Stage):
         befall(before)
         self.wait_tending(f"{other} to be active", lambda: self.state(other) is HAState.ACTIVE)
         self.reach(_ENOUGH)
-        # what is acknowledged from here on may not be in the tree yet
+        # directories acknowledged from here on may not be in the tree yet
         promised = {path for _, path in self.clients.acknowledged.copy()}
         missing = promised - self.present()
         if missing:
@@ -264,7 +265,7 @@ class HaDemo(Stage):
         gap = Gap(what, other, round(self.clients.longest_gap(since) * 1000), len(promised))
         self.gaps.append(gap)
         self.console.print(
-            f"  {other} is active; {gap.milliseconds} ms without an acknowledgement; all {gap.acknowledged} are there"
+            f"  {other} is active; {gap.milliseconds} ms without an acknowledgement; all {gap.acknowledged} exist"
         )
         self.restart(before)
 
@@ -276,7 +277,7 @@ class HaDemo(Stage):
         self.nodes[node].send_signal(signal.SIGSTOP)
 
     def ask(self, node: str) -> None:
-        """Ask until the other one is active: its controller refuses while it does not know its NameNode yet."""
+        """Request a failover until it succeeds: the controller refuses while it does not know its NameNode's state."""
         (other,) = set(self.site.nodes) - {node}
         arguments = ("zkfc", "failover", other, "--conf", str(self.site.conf(node)))
         while self.run_process("checkpointer", *arguments, accept=(0, _NOT_ACTIVE))[0] != 0:
@@ -284,7 +285,7 @@ class HaDemo(Stage):
                 return
 
     def restart(self, node: str) -> None:
-        """Start what of a NameNode is gone, and wait for a settled pair."""
+        """Restart the ended processes of a NameNode, and wait for a settled pair."""
         self.down = ""
         if self.nodes[node].poll() is not None:
             self.start_node(node)
@@ -297,22 +298,22 @@ Happening = tuple[str, str, Callable[[HaDemo, str], None]]
 
 HAPPENINGS: tuple[Happening, ...] = (
     ("killed", "The active NameNode is killed[/] with SIGKILL", lambda demo, node: kill(demo.nodes[node])),
-    ("hangs", "It hangs[/] (SIGSTOP): its controller gives it up, and the other one fences it by force", HaDemo.hang),
+    ("hangs", "It hangs[/] (SIGSTOP): its controller reports it, and the other one fences it by force", HaDemo.hang),
     (
         "host lost",
-        "Its host is lost,[/] NameNode and controller: the session in ZooKeeper has to end",
+        "Its host is lost,[/] NameNode and controller: the session in ZooKeeper must expire",
         HaDemo.lose_host,
     ),
-    ("asked", "It is asked to give way[/] (checkpointer zkfc failover)", HaDemo.ask),
+    ("asked", "It is asked to hand over[/] (checkpointer zkfc failover)", HaDemo.ask),
 )
-"""What befalls the active NameNode: a word for the report, a sentence, and what is done."""
+"""Failures of the active NameNode: a word for the report, a sentence, and the action."""
 
 
 def run(demo: HaDemo, happenings: Sequence[Happening] = HAPPENINGS) -> None:
-    """The story, step by step.
+    """Run all steps of the demo.
 
     Raises:
-        DemoError: a step did not end as it should.
+        DemoError: a step failed.
     """
     if MISSING:
         raise DemoError(MISSING)
@@ -345,16 +346,16 @@ def run(demo: HaDemo, happenings: Sequence[Happening] = HAPPENINGS) -> None:
 
 def _report(demo: HaDemo) -> None:
     site = demo.site
-    table = Table(title="Failovers: the longest time in which no client got an acknowledgement")
+    table = Table(title="Failovers: the longest time without an acknowledgement to any client")
     for column in ("active NameNode", "then active", "gap in ms", "acknowledged, none lost"):
         table.add_column(column, justify="left" if "active" in column else "right")
     for gap in demo.gaps:
         table.add_row(gap.what, gap.active, str(gap.milliseconds), str(gap.acknowledged))
     demo.console.print(table)
     demo.console.print(
-        f"  Controllers look at their NameNode each {site.health_seconds:g} s and give it {site.hang_seconds:g} s to "
-        f"answer; one that is\n"
-        f"  to be fenced is asked for {site.ask_seconds:g} s first; a session in ZooKeeper ends after "
+        f"  Controllers check their NameNode every {site.health_seconds:g} s and allow it {site.hang_seconds:g} s to "
+        f"answer; a NameNode\n"
+        f"  to be fenced is first asked for {site.ask_seconds:g} s; a session in ZooKeeper ends after "
         f"{site.session_seconds:g} s."
     )
 
@@ -365,7 +366,7 @@ def _listens(port: int) -> bool:
 
 
 def main() -> None:
-    """Run the demo; exit 1 where it fails."""
+    """Run the demo; exit with 1 on failure."""
     tell(HaDemo, run, "four failovers by themselves, nothing acknowledged is lost")
 
 

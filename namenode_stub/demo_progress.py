@@ -1,8 +1,7 @@
-"""Signs of progress of a demo's processes: files that change, and processor time that is spent.
+"""Detection of progress of a demo's processes: changed files and used processor time.
 
-A demo waits for states and has no deadline for work: however slow the machine is, what works is waited for. Only a
-minute in which nothing happens is a fault. A process that polls others is idle: it spends a second or two of processor
-time in a minute.
+A demo waits for states and has no deadline for work, so slow machines are no problem. Only a minute without progress is
+a failure. A process that only polls others is idle: it uses a second or two of processor time per minute.
 """
 
 from __future__ import annotations
@@ -15,21 +14,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 SILENCE_SECONDS = 60.0
-# processor time that an idle process does not spend in that time
+# processor time that an idle process does not reach in that time
 _WORK_SECONDS = 4.0
-# between two searches for signs
+# interval of checks
 _LOOK_SECONDS = 1.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
 class Silence:
-    """How long nothing has happened in a folder and a set of processes.
+    """Measurement of the time without progress in a folder and a set of processes.
 
-    Seconds count only while the demo itself runs: a machine that stands still is not silent.
+    Time counts only while the demo itself runs, not while the machine is suspended.
 
     Attributes:
-        processes: their ids, asked for each time.
+        processes: returns their ids, called each time.
         clock: monotonic seconds.
     """
 
@@ -47,7 +46,7 @@ class Silence:
         self._spent = _spent(self.processes())
 
     def seconds(self) -> float:
-        """Seconds since the last sign of progress."""
+        """Return the seconds since the last progress."""
         now = self.clock()
         passed = now - self._looked_at
         if passed < _LOOK_SECONDS:
@@ -62,7 +61,7 @@ class Silence:
 
 
 def _changes(folder: Path) -> dict[str, tuple[int, int]]:
-    """Size and time of change of each file below `folder`."""
+    """Return size and modification time of each file below `folder`."""
     found = {}
     for directory, _, names in os.walk(folder):
         for path in (Path(directory, name) for name in names):
@@ -73,13 +72,13 @@ def _changes(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def _spent(processes: Iterable[int]) -> dict[int, float]:
-    """Seconds of processor time of each of the processes, and of what they started."""
+    """Return the processor seconds of each process and its descendants."""
     known = {int(entry.name): entry for entry in Path("/proc").iterdir() if entry.name.isdecimal()}
     seconds: dict[int, float] = {}
     children: defaultdict[int, list[int]] = defaultdict(list)
     for process, entry in known.items():
         with suppress(OSError):
-            # the name in parentheses may contain blanks
+            # the name in parentheses may contain spaces
             words = (entry / "stat").read_text().rpartition(")")[2].split()
             children[int(words[1])].append(process)
             seconds[process] = (int(words[11]) + int(words[12])) / _TICKS

@@ -1,7 +1,7 @@
-"""What every demo has: processes of this machine with their logs in a scratch directory, and waiting for them.
+"""Common parts of the demos: processes with logs in a scratch directory, and waiting for states.
 
-A demo waits for states, not for a number of seconds (`demo_progress`). During a long wait it reports what it waits for.
-One that fails ends with a sentence and keeps its scratch directory.
+A demo waits for states instead of a fixed time (`demo_progress`), and reports what a long wait is for. A failed demo
+prints a sentence and keeps its scratch directory.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from hadoop_common.errors import HdfsError
 from namenode_stub.demo_progress import SILENCE_SECONDS, Silence
 
 _POLL_SECONDS = 0.1
-# between two lines that say what is waited for
+# interval of messages during a wait
 _SAY_SECONDS = 20.0
-# a server that works sends nothing for so long only on a machine that stands still
+# a working server is silent for so long only on a suspended machine
 HTTP_SECONDS = 600.0
 
 
 class DemoError(Exception):
-    """A demo did not go as it should; the message says what was waited for."""
+    """A demo failed; the message says what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningModule:
-    """A module that a demo has started and not waited for.
+    """A module started by a demo.
 
     Attributes:
-        words: what it was called with, without options and paths.
-        log, out: its standard error and output.
+        words: the call without options and paths.
+        log, out: files of standard error and standard output.
     """
 
     words: str
@@ -54,14 +54,14 @@ class RunningModule:
 
 @dataclass
 class Stage:
-    """Where one run of a demo takes place."""
+    """The scratch directory, console and processes of one demo run."""
 
     scratch: Path
     console: Console
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start_process(self, name: str, module: str, *arguments: str) -> subprocess.Popen[bytes]:
-        """Run a module; what it prints is added to `NAME.log`."""
+        """Start a module; its output is appended to `NAME.log`."""
         with (self.scratch / f"{name}.log").open("ab") as log:
             process = subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=log, stderr=log)
         self.processes.append(process)
@@ -70,11 +70,11 @@ class Stage:
     def run_process(
         self, module: str, *arguments: str, environment: Mapping[str, str] | None = None, accept: Collection[int] = (0,)
     ) -> tuple[int, str]:
-        """Run a module to its end; returns its exit code and its standard output.
+        """Run a module to its end; return its exit code and its standard output.
 
         Args:
-            environment: further variables.
-            accept: exit codes that are no failure.
+            environment: additional variables.
+            accept: exit codes of success.
 
         Raises:
             DemoError: it failed.
@@ -82,7 +82,7 @@ class Stage:
         return self.finish(self.begin(module, *arguments, environment=environment), accept)
 
     def begin(self, module: str, *arguments: str, environment: Mapping[str, str] | None = None) -> RunningModule:
-        """Run a module, which `finish` waits for."""
+        """Start a module that `finish` waits for."""
         words = " ".join([module, *takewhile(lambda word: word[0] not in "-/", arguments)])
         log = self.scratch / f"{words.replace(' ', '-')}.log"
         out = log.with_suffix(".out")
@@ -105,10 +105,10 @@ class Stage:
         return process.returncode, running.out.read_text(errors="replace").rstrip()
 
     def stop(self, process: subprocess.Popen[bytes]) -> None:
-        """End a process in order; one that does not end in time is killed."""
+        """Terminate a process; kill it if it does not end in time."""
         if process.poll() is None:
             process.terminate()
-            # one that is frozen cannot end
+            # a stopped process cannot terminate
             process.send_signal(signal.SIGCONT)
             try:
                 process.wait(SILENCE_SECONDS)
@@ -116,20 +116,20 @@ class Stage:
                 kill(process)
 
     def stop_all(self) -> None:
-        """End all processes, each before those that were started earlier: it may need them."""
+        """Stop all processes in reverse order of their start, since later ones may need earlier ones."""
         for process in reversed(self.processes):
             self.stop(process)
 
     def kill_all(self) -> None:
-        """End all processes at once."""
+        """Kill all processes."""
         for process in self.processes:
             kill(process)
 
     def wait(self, what: str, reached: Callable[[], bool], process: subprocess.Popen[bytes] | None = None) -> None:
-        """Wait until `reached` for as long as something happens.
+        """Wait until `reached` returns True, as long as there is progress.
 
         Raises:
-            DemoError: nothing happened for a minute, or `process` ended.
+            DemoError: there was no progress for a minute, or `process` ended.
         """
         started = said = time.monotonic()
         silence = Silence(self.scratch, lambda: [each.pid for each in self.processes], time.monotonic)
@@ -137,7 +137,7 @@ class Stage:
             if process is not None and process.poll() is not None:
                 raise DemoError(f"waited for {what}, but the process ended with {process.returncode}")
             if silence.seconds() > SILENCE_SECONDS:
-                raise DemoError(f"waited for {what}: nothing has happened for {SILENCE_SECONDS:g} s")
+                raise DemoError(f"waited for {what}: no progress for {SILENCE_SECONDS:g} s")
             if time.monotonic() - said > _SAY_SECONDS:
                 said = time.monotonic()
                 self.console.print(f"  waiting for {what}, {said - started:.0f} s so far")
@@ -145,7 +145,7 @@ class Stage:
 
 
 def tree(url: str) -> list[dict[str, Any]]:
-    """All inodes of the NameNode stub at `url`, which is active.
+    """Return all inodes of the active NameNode stub at `url`.
 
     Raises:
         requests.RequestException: it does not answer, or is not active.
@@ -156,7 +156,7 @@ def tree(url: str) -> list[dict[str, Any]]:
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """With SIGKILL; it is gone when this returns."""
+    """Kill a process with SIGKILL and wait for its end."""
     process.kill()
     process.wait()
 
@@ -165,7 +165,9 @@ S = TypeVar("S", bound=Stage)
 
 
 def tell(stage: Callable[[Path, Console], S], story: Callable[[S], None], end: str) -> None:
-    """Run a story in a scratch directory and print `end`; exit 1 with a sentence and the place of the logs."""
+    """Run a demo in a scratch directory and print `end`; on failure, print a sentence and the logs' place and exit
+    with 1.
+    """
     console = Console(highlight=False, soft_wrap=True)
     started = time.monotonic()
     scratch = Path(tempfile.mkdtemp(prefix="checkpointer-demo-"))

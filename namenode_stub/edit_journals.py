@@ -1,4 +1,4 @@
-"""The journals that the NameNode writes its edits to, as the configuration names them (FSEditLog.initJournals)."""
+"""The journals for the NameNode's edits, from the configuration (FSEditLog.initJournals)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from namenode_stub.config import StubConfig
 def open_edit_journals(
     config: StubConfig, locks: Iterable[StorageLock], namespace: StorageInfo | None = None
 ) -> JournalSet:
-    """A set of all journals of the configuration, not recovered yet; the shared one is required.
+    """Open all configured journals as a set, not recovered yet; the shared journal is required.
 
     Args:
         locks: of storage directories, held by the caller.
-        namespace: told to JournalNodes that segments are read from; a journal on BookKeeper has to be of it.
+        namespace: sent to JournalNodes when segments are read; a journal on BookKeeper must belong to it.
 
     Raises:
         JournalError: a URI names no journal.
@@ -42,7 +42,7 @@ def open_edit_journals(
 
 
 def open_other_journals(config: StubConfig) -> list[Journal]:
-    """The journals of the configuration that are no storage directories.
+    """Open the configured journals that are not storage directories.
 
     Raises:
         JournalError: a URI names no journal.
@@ -51,10 +51,10 @@ def open_other_journals(config: StubConfig) -> list[Journal]:
 
 
 def check_shared_edits(journals: JournalSet, last_txid: int) -> None:
-    """See that the shared journal, recovered, reaches as far as what was loaded; one that is empty is new.
+    """Check that the recovered shared journal reaches the loaded transactions; an empty journal is new.
 
     Raises:
-        StorageError: it ends before: a standby could not go on behind it.
+        StorageError: it ends earlier, so a standby could not continue after it.
         JournalError: it cannot be listed.
     """
     for member in journals.members:
@@ -63,12 +63,12 @@ def check_shared_edits(journals: JournalSet, last_txid: int) -> None:
             raise StorageError(
                 f"{journal_name(member.journal)} ends at txid {reached}, "
                 f"but images or edits here continue to {last_txid}",
-                hint="Look for the other NameNode's edits; what it never had can be moved away from the directories.",
+                hint="Find the other NameNode's edits; edits that it never had can be moved away from the directories.",
             )
 
 
 def journal_name(journal: Journal) -> str:
-    """What operators know a journal by: the folder of a directory, else the URI."""
+    """Return the operator's name of a journal: its directory, else its URI."""
     return str(journal.folder) if isinstance(journal, FileJournal) else journal.location
 
 

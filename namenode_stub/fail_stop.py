@@ -1,4 +1,4 @@
-"""Fail-stop: the first fault after which namespace and edit log may differ ends all service, with its reason."""
+"""Fail-stop: the first fault after which namespace and edit log may differ ends all service."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ _HINT = "Repair what failed, then start the NameNode again: every acknowledged o
 
 
 class NotServingError(HdfsError):
-    """The NameNode has failed and serves neither changes nor reads; nothing is acknowledged any more."""
+    """The NameNode has failed and serves neither changes nor reads; nothing more is acknowledged."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
 
 
 class ShuttingDownError(NotServingError):
-    """The NameNode ends, and takes no more changes; nothing is wrong."""
+    """The NameNode is shutting down normally and accepts no more changes."""
 
     def __init__(self) -> None:
         super().__init__(
-            "this NameNode is shutting down and takes no more changes",
-            hint="Ask the other NameNode, or this one again when it has been restarted.",
+            "this NameNode is shutting down and accepts no more changes",
+            hint="Use the other NameNode, or this one again once it is back.",
         )
 
 
 class NotActiveError(NotServingError):
-    """The NameNode is a standby, or becomes one; nothing is wrong."""
+    """The NameNode is a standby, or becomes one; this is not a fault."""
 
     def __init__(self) -> None:
         super().__init__(
             "this NameNode is a standby and serves neither changes nor reads",
-            hint="Ask the active NameNode; `namenode-stub transition active` lets this one take over.",
+            hint="Use the active NameNode; `namenode-stub transition active` makes this one active.",
         )
 
 
 class FailStop:
-    """A switch that trips once and stays tripped; any thread may use it."""
+    """A thread-safe switch that trips once and stays tripped."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -48,23 +48,23 @@ class FailStop:
 
     @property
     def reason(self) -> str:
-        """Why it tripped, "" while all is well."""
+        """Why it tripped, "" if it did not."""
         with self._lock:
             return self._reason
 
     def trip(self, reason: str, hint: str = _HINT) -> NotServingError:
-        """Stop all service; returns the error to raise, which tells the first reason and what to do about it."""
+        """Stop all service; return the error to raise, with the first reason and its hint."""
         with self._lock:
             if not self._reason:
                 self._reason, self._hint = reason, hint
-                _LOG.critical("the NameNode serves no more: %s", reason)
+                _LOG.critical("the NameNode has stopped serving: %s", reason)
             return self._error()
 
     def check(self) -> None:
-        """Go on only while all is well.
+        """Check that the service has not stopped.
 
         Raises:
-            NotServingError: it tripped.
+            NotServingError: the switch tripped.
         """
         with self._lock:
             if self._reason:

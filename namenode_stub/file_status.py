@@ -1,4 +1,4 @@
-"""What a client sees of a namespace: the status of one inode, of a directory's children, of all."""
+"""Client views of inodes: the status of one inode, of a directory's children, of all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KINDS = {FILE: "FILE", DIRECTORY: "DIRECTORY"}
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """What a client sees of one inode; times in ms since the epoch, length in bytes."""
+    """A client's view of an inode; times in ms since the epoch, length in bytes."""
 
     path: str
     id: int
@@ -33,7 +33,7 @@ class FileStatus:
 
 
 def permission_status(namespace: Namespace, row: int) -> PermissionStatus:
-    """Owner, group and mode of the inode in `row`."""
+    """Return owner, group and mode of the inode in `row`."""
     user, group, mode = unpack_permission(int(namespace.table.permission[row]))
     return PermissionStatus(
         namespace.strings.lookup(user, StringKind.USER) or "",
@@ -43,7 +43,7 @@ def permission_status(namespace: Namespace, row: int) -> PermissionStatus:
 
 
 def file_status(namespace: Namespace, row: int) -> FileStatus:
-    """Status of the live inode in `row`."""
+    """Return the status of the live inode in `row`."""
     table = namespace.table
     permissions = permission_status(namespace, row)
     blocks = tuple((block.block_id, block.num_bytes, block.genstamp) for block in table.file_blocks(row))
@@ -65,14 +65,14 @@ def file_status(namespace: Namespace, row: int) -> FileStatus:
 
 
 def listing(namespace: Namespace, row: int) -> list[FileStatus]:
-    """Children of a directory by name, or the file itself."""
+    """Return the children of a directory by name, or the file itself."""
     if namespace.table.kind[row] != DIRECTORY:
         return [file_status(namespace, row)]
     return [file_status(namespace, child) for _, child in sorted(namespace.tree.children(row))]
 
 
 def walk(namespace: Namespace, row: int) -> list[FileStatus]:
-    """The inode in `row` and all below it, parents first and siblings by name."""
+    """Return the inode in `row` and its descendants, parents first and siblings by name."""
     found = []
     rows = [row]
     while rows:

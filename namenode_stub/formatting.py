@@ -1,4 +1,4 @@
-"""Formats a new file system: VERSION, seen_txid and an image that holds only the root; and empty journals."""
+"""Formatting of a new file system: VERSION, seen_txid and an image of the root, and empty journals."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _SYSTEM_POLICIES = 5
 _MASK_BITS = 3
 _UNLIMITED = (1 << 63) - 1
 _UINT64 = (1 << 64) - 1
-_FORCE_HINT = "Name other directories; --force loses all that it holds."
+_FORCE_HINT = "Name other directories; --force deletes all their content."
 
 
 def new_storage_info(layout_version: int) -> StorageInfo:
-    """Identity of a new cluster."""
+    """Make the identity of a new cluster."""
     now = int(time.time() * 1000)
     number = secrets.randbelow(1 << 31) or 1
     return StorageInfo(
@@ -51,7 +51,7 @@ def new_storage_info(layout_version: int) -> StorageInfo:
 
 
 def _sections(info: StorageInfo, user: str, group: str) -> dict[str, bytes]:
-    """Sections of an image at txid 0, in the order a NameNode writes them."""
+    """Return the sections of an image at transaction id 0, in a NameNode's order."""
     layout = info.layout_version
     hadoop3 = supports(LayoutVersion.ERASURE_CODING, layout)
     strings = StringTable.empty(_MASK_BITS if supports(LayoutVersion.EXPANDED_STRING_TABLE, layout) else 0)
@@ -74,7 +74,7 @@ def _sections(info: StorageInfo, user: str, group: str) -> dict[str, bytes]:
         policies.policies.add(id=number, state=pb.DISABLED)
     caches = pb.CacheManagerSection(nextDirectiveId=1, numPools=0, numDirectives=0)
     inodes = pb.INodeSection(lastInodeId=ROOT_INODE_ID, numInodes=1)
-    # As a NameNode writes it: zeros, not absent fields.
+    # as a NameNode writes it: zeros, not absent fields
     secrets_section = pb.SecretManagerSection(currentId=0, tokenSequenceNumber=0, numKeys=0, numTokens=0)
     return {
         "NS_INFO": encode_delimited(names),
@@ -101,15 +101,15 @@ def format_storage(
     user: str = "hdfs",
     group: str = "supergroup",
 ) -> None:
-    """Make new `current` folders in every storage directory, and begin the journals that are no directories.
+    """Create `current` folders in every storage directory, and format the other journals.
 
     Args:
-        force: do away with what is there, of whichever namespace.
+        force: delete existing data of any namespace.
 
     Raises:
-        StorageError: a directory has a `current` folder already, or somebody works in it; nothing was changed.
-        JournalExistsError: a journal is there already; nothing was changed.
-        JournalError: a journal could not be formatted; the directories are as they were.
+        StorageError: a directory has a `current` folder already, or is in use; nothing was changed.
+        JournalExistsError: a journal exists already; nothing was changed.
+        JournalError: a journal could not be formatted; the directories are unchanged.
     """
     everywhere = list(dict.fromkeys([*image_directories, *edits_directories]))
     if not force:
@@ -129,7 +129,7 @@ def _refuse_what_is_there(directories: Sequence[Path], journals: Sequence[Journa
             raise StorageError(f"{directory} is formatted already", hint=_FORCE_HINT)
     for journal in journals:
         if journal.is_formatted():
-            raise JournalExistsError("there is a journal already", file=journal.location, hint=_FORCE_HINT)
+            raise JournalExistsError("the journal exists already", file=journal.location, hint=_FORCE_HINT)
 
 
 def _format_directories(
@@ -138,7 +138,7 @@ def _format_directories(
     for directory in everywhere:
         current = directory / "current"
         if current.exists():
-            # First, so that what a kill leaves does not count as formatted.
+            # first, so that after a kill the directory does not count as formatted
             (current / VERSION).unlink(missing_ok=True)
             shutil.rmtree(current)
         current.mkdir()

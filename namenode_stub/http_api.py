@@ -1,4 +1,4 @@
-"""The namespace over HTTP: JSON in, JSON out, one route an operation; and what operators ask of the NameNode."""
+"""The namespace over HTTP as JSON, one route per operation; and the routes for operators."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _NAMESPACE = "/namespace"
 
 
 def namespace_blueprint(namespace: ActiveNamespace, roll: Callable[[], int]) -> Blueprint:
-    """POST /namespace/OPERATION with a JSON object of its arguments; GET /namespace/{status,list,tree}.
+    """POST /namespace/OPERATION with a JSON object of arguments; GET /namespace/{status,list,tree}.
 
-    400 tells of arguments that are none of the operation's, 409 of an operation the namespace refused, and 503 that
-    nothing is served any more; each with a sentence in `error`.
+    400 means wrong arguments, 409 an operation that the namespace refused, and 503 that the NameNode does not serve;
+    each has a sentence in `error`.
     """
     blueprint = Blueprint("namespace", __name__, url_prefix=_NAMESPACE)
     operations: dict[str, Callable[..., Any]] = {
@@ -80,7 +80,9 @@ def namespace_blueprint(namespace: ActiveNamespace, roll: Callable[[], int]) -> 
 
 
 def refusing_blueprint(refusal: Callable[[], HdfsError]) -> Blueprint:
-    """The namespace of a NameNode that is not active: 503 to everything, with the sentence and hint of `refusal`."""
+    """The namespace of a NameNode that is not active: 503 for every request, with the sentence and hint of
+    `refusal`.
+    """
     blueprint = Blueprint("namespace", __name__, url_prefix=_NAMESPACE)
 
     @blueprint.route("/<path:operation>", methods=["GET", "POST"])
@@ -94,9 +96,9 @@ def refusing_blueprint(refusal: Callable[[], HdfsError]) -> Blueprint:
 def transition_blueprint(
     transitions: Mapping[str, Callable[[], None]], check: Callable[[RequestSource], None]
 ) -> Blueprint:
-    """POST /transition/STATE[?force=true], for each of `transitions`: 200 when it is taken, 503 where it cannot be.
+    """POST /transition/STATE[?force=true] for each of `transitions`: 200 after the transition, 503 if it fails.
 
-    Asking for the state that there is changes nothing. What `check` refuses by OperationRefusedError is 409.
+    Requesting the current state changes nothing. A refusal of `check` by OperationRefusedError is answered with 409.
     """
     blueprint = Blueprint("transition", __name__)
 
@@ -118,7 +120,7 @@ def transition_blueprint(
 
 
 def shutdown_blueprint(shut_down: Callable[[], None]) -> Blueprint:
-    """POST /shutdown: 202, and changes are refused with 503 while what is under way ends."""
+    """POST /shutdown: answers 202; changes are refused with 503 while running requests end."""
     blueprint = Blueprint("shutdown", __name__)
 
     @blueprint.post("/shutdown")
@@ -130,14 +132,14 @@ def shutdown_blueprint(shut_down: Callable[[], None]) -> Blueprint:
 
 
 def _misfit(signature: inspect.Signature, arguments: Mapping[str, Any]) -> str:
-    """What is wrong with the names and types of `arguments`, "" where they fit."""
+    """Return what is wrong with the names and types of `arguments`, "" if they fit."""
     try:
         signature.bind(**arguments)
     except TypeError as error:
         return str(error)
     for name, value in arguments.items():
         wanted = signature.parameters[name].annotation
-        # A bool is an int in Python, but no number in JSON.
+        # bool is a subtype of int in Python, but not a number in JSON
         if type(value) is not wanted:
             return f"{name} must be of type {wanted.__name__}"
     return ""

@@ -1,4 +1,4 @@
-"""The stub's images and segments as the transfer servlet sees them."""
+"""The stub's images and segments for the transfer servlet."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _TOO_RECENT_SHARE = 0.75
 
 
 class StubImages:
-    """An active NameNode's side of image transfer (`ImageStore`).
+    """An active NameNode's side of image transfers (`ImageStore`).
 
     Args:
-        newest: the image the stub started from; its file's age is the age of the last checkpoint.
-        durable_txid: newest transaction in the edit log.
-        active: whether this node takes checkpoints now.
-        upgrading: whether a rolling upgrade goes on, the only time for rollback images.
+        newest: image that the stub started from; the file's age is the age of the last checkpoint.
+        durable_txid: returns the newest transaction in the edit log.
+        active: returns whether this node accepts checkpoints now.
+        upgrading: returns whether a rolling upgrade is in progress, the only time for rollback images.
         clock: monotonic seconds.
-        received: told of every checkpoint that came, after it counts.
+        received: called after each received checkpoint.
     """
 
     def __init__(
@@ -54,17 +54,17 @@ class StubImages:
         self._edits_folders = [directory / "current" for directory in config.edits_directories]
         self._noting = threading.Lock()
         age = max(0.0, time.time() - newest.path.stat().st_mtime)
-        # One assignment, so that readers without a lock see txid and time of the same checkpoint.
+        # a single assignment, so that readers without a lock see values of the same checkpoint
         self._checkpoint = (newest.txid, clock() - age)
 
     @property
     def checkpoint_txid(self) -> int:
-        """Txid of the newest image."""
+        """Transaction id of the newest image."""
         return self._checkpoint[0]
 
     @property
     def checkpoint_age(self) -> float:
-        """Seconds since the newest image came."""
+        """Seconds since the newest image arrived."""
         return self._clock() - self._checkpoint[1]
 
     # ---- ImageStore ----------------------------------------------------------------------------------------
@@ -88,12 +88,12 @@ class StubImages:
         return self._active()
 
     def checkpoint_rejection(self, txid: int, kind: ImageKind) -> str | None:
-        """Refuse what is ahead of the edit log, and, as Hadoop 3.3 and later does, what is both young and small."""
+        """Refuse images ahead of the edit log and, as Hadoop 3.3 and later, images that are both young and small."""
         durable = self._durable_txid()
         if txid > durable:
             return f"the image is of txid {txid}, but this NameNode's edit log ends at {durable}"
         if kind is ImageKind.ROLLBACK and not self._upgrading():
-            return "it is a rollback image, and no rolling upgrade goes on"
+            return "it is a rollback image, but no rolling upgrade is in progress"
         if not supports(LayoutVersion.ERASURE_CODING, self._info.layout_version):
             return None
         newest, at = self._checkpoint
@@ -107,7 +107,7 @@ class StubImages:
         return None
 
     def image_received(self, txid: int, kind: ImageKind, md5: str, size: int) -> None:
-        """Note the checkpoint."""
+        """Record the checkpoint."""
         _LOG.info("checkpoint at txid %d received: %d bytes, md5 %s", txid, size, md5)
         if kind is not ImageKind.IMAGE:
             return

@@ -1,4 +1,4 @@
-"""Which segments a NameNode tells a checkpointer of (FileJournalManager.getRemoteEditLogs, JournalSet)."""
+"""The segments that a NameNode reports to checkpointers (FileJournalManager.getRemoteEditLogs, JournalSet)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ _LOG = logging.getLogger(__name__)
 
 
 def local_segments(folders: Iterable[Path]) -> list[EditLogSegment]:
-    """What can be served from here: other journals serve theirs themselves. A folder that fails is left out."""
+    """Return the segments in these folders; a folder that fails is skipped, and other journals serve theirs
+    themselves.
+    """
     found: list[EditLogSegment] = []
     for folder in folders:
         try:
@@ -24,10 +26,10 @@ def local_segments(folders: Iterable[Path]) -> list[EditLogSegment]:
 
 
 def manifest(segments: Iterable[EditLogSegment], since: int) -> list[tuple[int, int]]:
-    """First and last txid of the finalized segments from the one that begins at `since`, or after it, on.
+    """Return first and last transaction id of the finalized segments that begin at `since` or later.
 
-    A segment that merely contains `since` is left out; at a gap the list starts over, so that what is returned is the
-    last run without one.
+    A segment that only contains `since` is skipped. The list starts over at a gap, so the result is the last run
+    without a gap.
     """
     longest: dict[int, int] = {}
     for segment in segments:

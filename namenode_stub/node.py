@@ -1,4 +1,4 @@
-"""A NameNode in one process: storage, servers, and the state it is in; brought up, changed and down in order."""
+"""A NameNode in one process: storage, servers and HA state; started, changed and stopped in order."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ _LOG = logging.getLogger(__name__)
 class NameNodeStub:
     """A NameNode over formatted storage, active or a standby of another one.
 
-    Use as a context manager: entering loads the image, and where it is to be active fences whoever wrote the journals
-    before, finalizes what was left open, starts a segment and serves; leaving refuses changes, finalizes the segment,
-    and then ends all service. When the edit log fails, or a required journal alone, it answers 503 with the reason to
-    everything about the namespace, and takes no checkpoint. That is also how it finds out that another one took over.
+    A context manager. Entering loads the image; an active NameNode also fences previous writers, finalizes open
+    segments, starts a segment and serves. Leaving refuses changes, finalizes the segment, and then ends all service.
+    When the edit log or a required journal fails, every request about the namespace is answered with 503 and the
+    reason, and no checkpoint is accepted. That is also how the NameNode notices that another one has become active.
 
-    With automatic failover it starts as a standby whatever `standby` says, for its controller makes it active.
+    With automatic failover it always starts as a standby, and its controller makes it active.
 
     Attributes:
-        fail_stop: of the state that it is in.
-        shutdown_requested: set to make the process end, by `request_shutdown` among others.
+        fail_stop: of the present state.
+        shutdown_requested: set to end the process, by `request_shutdown` among others.
     """
 
     def __init__(
@@ -85,33 +85,33 @@ class NameNodeStub:
         self._state: ActiveState | StandbyState
         self._ha = ha_service(HaCalls(self, self._gate, automatic=config.automatic_failover))
 
-    # ---- what there is -------------------------------------------------------------------------------------
+    # ---- parts -------------------------------------------------------------------------------------------------
 
     @property
     def rpc_address(self) -> tuple[str, int] | None:
-        """Where the RPC server listens, None without one."""
+        """Address of the RPC server, None without one."""
         return None if self.rpc_server is None else self.rpc_server.address
 
     @property
     def state(self) -> HAState:
-        """INITIALIZING where it has failed: it is neither active nor a standby, and another one may be active."""
+        """HA state; INITIALIZING after a failure: it is neither active nor standby, and another one may be active."""
         return HAState.INITIALIZING if self.fail_stop.reason else self._state.state
 
     @property
     def failure(self) -> str:
-        """Why it serves no more, "" where it does."""
+        """Why it stopped serving, "" if it serves."""
         return self.fail_stop.reason
 
     @property
     def not_ready(self) -> str:
-        """Why it cannot become active now, "" where it can."""
+        """Why it cannot become active now, "" if it can."""
         if isinstance(self._state, StandbyState) and not self.fail_stop.reason:
             return self._state.namespace.fault
         return self.fail_stop.reason
 
     @property
     def active(self) -> ActiveState:
-        """Raises NotActiveError where it is a standby."""
+        """The active state; raises NotActiveError on a standby."""
         if isinstance(self._state, StandbyState):
             raise NotActiveError()
         return self._state
@@ -138,11 +138,11 @@ class NameNodeStub:
 
     @property
     def loaded(self) -> LoadedImage:
-        """The namespace with the image that it has for a base now."""
+        """The namespace with its current base image."""
         return self.active.rebaser.loaded
 
     def roll(self) -> int:
-        """Start a new segment; returns its first txid. See `ActiveState.roll`."""
+        """Start a new segment; return its first transaction id. See `ActiveState.roll`."""
         return self.active.roll()
 
     # ---- life ----------------------------------------------------------------------------------------------
@@ -152,8 +152,8 @@ class NameNodeStub:
 
         Raises:
             StorageError: storage is in use, not formatted, or lacks edits that once existed.
-            JournalError, ImageFormatError, ReplayError: what it holds is damaged, or a journal cannot be used.
-            HttpServerError, RpcError: an address cannot be used.
+            JournalError, ImageFormatError, ReplayError: data is damaged, or a journal is unusable.
+            HttpServerError, RpcError: an address is unusable.
         """
         with ExitStack() as started:
             self._start(started)
@@ -164,20 +164,20 @@ class NameNodeStub:
         self.stop()
 
     def request_shutdown(self) -> None:
-        """Refuse changes from now on, with an answer that says so, and let the owner of this object stop it."""
+        """Refuse changes from now on, with an answer that says so; the owner of this object then stops it."""
         self.shutdown_requested.set()
         self._gate.narrow([], ShuttingDownError().message)
         if isinstance(self._state, ActiveState):
             self._state.refuse_changes()
 
     def stop(self) -> None:
-        """Refuse changes, finalize the segment, serve no more, release the storage; a second call does nothing.
+        """Refuse changes, finalize the segment, stop serving, release the storage; a second call does nothing.
 
         Raises:
-            JournalStorageError: operations that nobody was promised are lost, because the edit log had failed.
+            JournalStorageError: unacknowledged operations are lost because the edit log had failed.
         """
         self.shutdown_requested.set()
-        # Who waits for the lock is refused now; closing waits for requests, so it must not hold what they wait for.
+        # new transitions are refused now; closing waits for requests, so it must not hold the lock that they need
         with self._changing:
             resources = self._resources.pop_all()
         resources.close()
@@ -231,13 +231,13 @@ class NameNodeStub:
 
     def _close_state(self) -> None:
         try:
-            # A start that failed comes here at once.
+            # a failed start comes here directly
             self._end_state()
         finally:
             self._state.close()
 
     def _serve(self) -> None:
-        """Let clients through to the state that there is."""
+        """Route clients to the current state."""
         state = self._state
         if self.shutdown_requested.is_set() and isinstance(state, ActiveState):
             state.refuse_changes()
@@ -262,26 +262,26 @@ class NameNodeStub:
     # ---- other states --------------------------------------------------------------------------------------
 
     def transition_to_active(self) -> None:
-        """Take over: fence whoever writes the journals, apply all that they hold, begin a segment, serve.
+        """Become active: fence other writers, apply all their edits, begin a segment, serve.
 
         Raises:
             NotServingError: it has failed, or is shutting down.
-            HdfsError: it could not take over, and is a standby as before; where edits cannot be followed nothing was
-                done, else the other one may be fenced all the same.
+            HdfsError: it could not become active and stays a standby. If edits cannot be followed, nothing was done;
+                otherwise the other NameNode may be fenced nevertheless.
         """
         with self._changing:
             self.fail_stop.check()
             self._check_not_ending()
             if isinstance(self._state, ActiveState):
                 return
-            _LOG.info("taking over")
+            _LOG.info("becoming active")
             standby = self._state
-            # One that cannot follow must not fence the other.
+            # a NameNode that cannot follow the edits must not fence the other
             standby.catch_up()
             try:
                 self._state = activate(self._node, self._locks, standby.take)
             except Exception as error:
-                _LOG.error("cannot take over: %s", error)
+                _LOG.error("cannot become active: %s", error)
                 if not standby.following:
                     standby.close()
                     self._state = self._standby_again()
@@ -292,8 +292,8 @@ class NameNodeStub:
     def transition_to_standby(self) -> None:
         """Refuse operations, finalize the segment, and follow the shared edits.
 
-        One that has failed lets go of what is in memory, and begins anew with what is on disk: all that it ever
-        acknowledged is there.
+        After a failure, discard the namespace in memory and reload from disk, which has everything that was
+        acknowledged.
 
         Raises:
             NotServingError: it cannot follow them, or is shutting down.
@@ -306,7 +306,7 @@ class NameNodeStub:
                 return
             if not self._config.shared_edits:
                 hint = "Set dfs.namenode.shared.edits.dir."
-                raise StorageError("there are no shared edits that a standby could follow", hint=hint)
+                raise StorageError("there are no shared edits for a standby to follow", hint=hint)
             _LOG.info("becoming a standby")
             try:
                 whole = self._leave()
@@ -319,23 +319,23 @@ class NameNodeStub:
                 self._serve()
 
     def recover(self) -> None:
-        """Become a standby where it has failed and its controller, which sees that, expects it back.
+        """Become a standby after a failure if a controller expects that.
 
         Raises:
             NotServingError: it cannot; only a new process may help.
         """
         if self._config.automatic_failover and self.fail_stop.reason and not self.shutdown_requested.is_set():
-            _LOG.warning("it failed, and becomes a standby: %s", self.fail_stop.reason)
+            _LOG.warning("it failed and becomes a standby: %s", self.fail_stop.reason)
             self.transition_to_standby()
 
     def _leave(self) -> bool:
-        """End the state; False where the namespace has what is not in the log, and nobody was promised."""
+        """End the state; return False if the namespace has unacknowledged changes that are not in the log."""
         state = self._state
         try:
             if isinstance(state, ActiveState):
                 state.end(NotActiveError)
         except JournalError as error:
-            _LOG.warning("the log ends without what was not acknowledged: %s", error)
+            _LOG.warning("the log ends without unacknowledged operations: %s", error)
             return False
         finally:
             state.close()
@@ -344,7 +344,7 @@ class NameNodeStub:
         return True
 
     def _begin_anew(self) -> None:
-        """Threads of the state before may still find that it has failed, and calls that it noted may be undone."""
+        """Replace fail-stop and retry cache: old threads may still trip, and recorded calls may be undone."""
         self.fail_stop, self.retry_cache = FailStop(), RetryCache(self._clock)
         self._node = replace(self._node, fail_stop=self.fail_stop, retry_cache=self.retry_cache)
 

@@ -1,4 +1,4 @@
-"""What of a NameNode is there in every state of its."""
+"""The parts of a NameNode that are independent of its HA state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from servlets.transfer_counter import TransferCounter
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where this NameNode is, `host:port` each; "" where it is not served."""
+    """Addresses of this NameNode, `host:port` each; "" if not served."""
 
     rpc: str
     http: str
@@ -29,14 +29,14 @@ class Addresses:
 
 @dataclass(frozen=True, slots=True)
 class NodeResources:
-    """Shared by all states.
+    """Parts shared by all states.
 
     Attributes:
         info: of the storage.
-        addresses: where the servers listen, asked for when they do.
+        addresses: returns the servers' addresses, once they listen.
         clock: monotonic seconds.
         started_at: seconds since the epoch.
-        access: who may send and fetch images.
+        access: decides who may send and fetch images.
     """
 
     config: StubConfig
@@ -54,15 +54,15 @@ class NodeResources:
 
     @property
     def release(self) -> Release:
-        """Of Hadoop, that the stub passes for."""
+        """The Hadoop release that the stub reports."""
         return self.config.release or release_of(self.info.layout_version)
 
     @property
     def image_folders(self) -> list[Path]:
-        """The `current` folders that hold images."""
+        """The `current` folders with images."""
         return [directory / "current" for directory in self.config.image_directories]
 
     @property
     def edits_folders(self) -> list[Path]:
-        """The `current` folders that hold segments."""
+        """The `current` folders with segments."""
         return [directory / "current" for directory in self.config.edits_directories]

@@ -1,4 +1,4 @@
-"""Old images and edits go when a checkpoint has come (FSImage.purgeOldStorage)."""
+"""Purge of old images and edits after a checkpoint (FSImage.purgeOldStorage)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Purger:
-    """Purges the image folders and all journals; one purge at a time, any thread may call.
+    """Thread-safe purger of the image folders and all journals, one purge at a time.
 
     Args:
         image_folders: `current` folders.
@@ -31,24 +31,24 @@ class Purger:
         self._purging = threading.Lock()
 
     def purge(self) -> None:
-        """Keep the newest images, the edits behind the oldest of them, and some before.
+        """Keep the newest images, the edits after the oldest of them, and some before.
 
-        What cannot be purged is a warning, and is tried again with the next checkpoint.
+        A failed purge logs a warning and is retried with the next checkpoint.
         """
         with self._purging:
             try:
                 images = usable_images(image for folder in self._image_folders for image in list_images(folder))
             except OSError as fault:
-                _LOG.warning("nothing is purged, an image folder cannot be listed: %s", fault)
+                _LOG.warning("nothing is purged because an image folder cannot be listed: %s", fault)
                 return
             oldest = self._purge_images(images)
             try:
                 self._purge_edits(oldest + 1)
             except JournalError as error:
-                _LOG.warning("old edits are left: %s", error)
+                _LOG.warning("old edits are not purged: %s", error)
 
     def _purge_images(self, images: Sequence[StoredImage]) -> int:
-        """Txid of the oldest image that stays."""
+        """Purge images; return the transaction id of the oldest one kept."""
         plan = plan_retention(images, [], self._config.images_retained, 0, 0)
         for warning in apply_plan(plan):
             _LOG.warning("%s", warning)

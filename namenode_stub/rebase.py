@@ -1,4 +1,4 @@
-"""Gives the live namespace a newer image for a base, so that its delta is only what came since that image."""
+"""Replacement of the live namespace's base image by a newer one, so that its delta covers only later edits."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from namenode_stub.names.transactions import Transactions
 
 _LOG = logging.getLogger(__name__)
 
-# A delta of fewer transactions is not worth the replay.
+# a smaller delta is not worth the replay
 _WORTHWHILE = 20_000
-# What is still missing when the namespace's lock is taken; a few ten milliseconds of replay.
+# transactions left when the namespace's lock is taken: a few tens of milliseconds of replay
 _CATCH_UP = 1_000
 _ROUNDS = 10
 
 
 class Rebaser:
-    """Loads the newest image and replays the log onto it beside the live namespace, then takes its place.
+    """Loader of the newest image that replays the log onto it next to the live namespace, then replaces that.
 
-    Objects of deleted files are never reused in a delta, so a namespace that lived on its first image for ever would
-    grow with every file that ever was. A rebase that fails changes nothing; the next checkpoint brings the next one.
+    Objects of deleted files are not reused in a delta, so a namespace that keeps its first image would grow forever. A
+    failed rebase changes nothing; the next checkpoint triggers another.
 
     Args:
         transactions: the live namespace.
-        loaded: what it was loaded as; closed when another takes its place.
+        loaded: the loaded namespace; closed when it is replaced.
         image_folders: the `current` folders.
-        journal: what the log is written to.
-        worthwhile: transactions since the base image below which nothing is done.
+        journal: of the edit log.
+        worthwhile: minimum number of transactions since the base image.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Rebaser:
         self._thread.start()
 
     def stop(self) -> None:
-        """End at the next safe point, and close the image that is the base now; nobody uses the namespace any more."""
+        """End at the next safe point and close the base image; the namespace has no users any more."""
         self._stopping.set()
         self._due.set()
         if self._thread.ident is not None:
@@ -74,7 +74,7 @@ class Rebaser:
         self.loaded.image.close()
 
     def image_arrived(self) -> None:
-        """There is a new image; any thread may tell."""
+        """Notify of a new image; thread-safe."""
         self._due.set()
 
     def _run(self) -> None:
@@ -91,10 +91,10 @@ class Rebaser:
                 _LOG.warning("the namespace keeps its base image at txid %d: %s", self._base_txid, error)
 
     def rebase(self) -> bool:
-        """Take the newest image for the base; False where that is not worthwhile, or a stop came first.
+        """Replace the base by the newest image; return False if that is not worthwhile or was stopped.
 
         Raises:
-            HdfsError, OSError: image or edits cannot be read, or are gone already; nothing changed.
+            HdfsError, OSError: image or edits cannot be read, or are already purged; nothing changed.
         """
         newest = latest_image(list(self._image_folders))
         if newest.txid - self._base_txid < self._worthwhile:
@@ -107,7 +107,7 @@ class Rebaser:
             opened.pop_all()
         old.image.close()
         self._base_txid = newest.txid
-        _LOG.info("the namespace's base is the image at txid %d now", newest.txid)
+        _LOG.info("the namespace's base is now the image at txid %d", newest.txid)
         return True
 
     def _take_over(self, fresh: LoadedImage) -> bool:
@@ -128,6 +128,6 @@ class Rebaser:
         return True
 
     def _edits(self, first: int, last: int) -> Iterator[EditOp]:
-        """Transactions `first` to `last`, all of which are durable; the segment that is open is read up to there."""
+        """Yield transactions `first` to `last`, all durable; the open segment is read as well."""
         ops = read_log(self._journal.segments(first, in_progress=True), first)
         return takewhile(lambda op: op.txid <= last, ops)

@@ -1,4 +1,4 @@
-"""Why an operation is refused, with the Java class a Hadoop client gets to see."""
+"""Refusals of operations, with the Java exceptions for Hadoop's clients."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.errors import CheckpointError
 
 
 class OperationRefusedError(CheckpointError):
-    """A client asked for something the namespace does not allow; nothing was logged."""
+    """A client requested an operation that the namespace does not allow; nothing was logged."""
 
     java_class: ClassVar[str] = "java.io.IOException"
 
@@ -20,43 +20,43 @@ class NotThereError(OperationRefusedError):
 
 
 class AlreadyThereError(OperationRefusedError):
-    """A file or directory is where a new one was to be."""
+    """A file or directory exists at the new path."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.fs.FileAlreadyExistsException"
 
 
 class NotADirectoryRefusalError(OperationRefusedError):
-    """Something above a path is not a directory."""
+    """A component above a path is not a directory."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.fs.ParentNotDirectoryException"
 
 
 class NotEmptyError(OperationRefusedError):
-    """A directory has children, and was not to be deleted with them."""
+    """A directory with children cannot be deleted without `recursive`."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.fs.PathIsNotEmptyDirectoryException"
 
 
 class InvalidPathError(OperationRefusedError):
-    """A path or a part of it is not a name."""
+    """A path or one of its components is not a valid name."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.fs.InvalidPathException"
 
 
 class IllegalArgumentError(OperationRefusedError):
-    """An argument has a value it must not have."""
+    """An argument has an invalid value."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.HadoopIllegalArgumentException"
 
 
 class InSafeModeError(OperationRefusedError):
-    """The namespace must not change now."""
+    """Safe mode forbids changes."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.server.namenode.SafeModeException"
 
 
 class SnapshotRefusedError(OperationRefusedError):
-    """Snapshots stand in the way, or are not there."""
+    """Snapshots prevent the operation, or do not exist."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.protocol.SnapshotException"
 
@@ -68,7 +68,7 @@ class SnapshotPathError(OperationRefusedError):
 
 
 class AlreadyBeingCreatedError(OperationRefusedError):
-    """Somebody is writing the file."""
+    """Another client is writing the file."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.protocol.AlreadyBeingCreatedException"
 
@@ -80,13 +80,13 @@ class LeaseExpiredError(OperationRefusedError):
 
 
 class QuotaExceededError(OperationRefusedError):
-    """A directory may not hold so many names."""
+    """A directory would exceed its quota of names."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.protocol.NSQuotaExceededException"
 
 
 class SymlinkInPathError(OperationRefusedError):
-    """A path leads through a symbolic link; the client resolves it and asks again."""
+    """A path leads through a symbolic link; the client resolves the link and retries."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.protocol.UnresolvedPathException"
 
@@ -102,12 +102,12 @@ class NoPolicySetError(OperationRefusedError):
 
 
 class InvalidRequestError(OperationRefusedError):
-    """What was asked of the caches makes no sense, or names what does not exist."""
+    """A cache request is invalid, or names something that does not exist."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.fs.InvalidRequestException"
 
 
 class UnsupportedRequestError(OperationRefusedError):
-    """Files of this kind do not have the operation."""
+    """Files of this kind do not support the operation."""
 
     java_class: ClassVar[str] = "java.lang.UnsupportedOperationException"

@@ -1,4 +1,4 @@
-"""Which release of Hadoop the stub passes for: its subordinate nodes check that before anything else."""
+"""The Hadoop release that the stub reports, which subordinate nodes check first."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from site_config.namenode_keys import BUILD_VERSION, HADOOP_VERSION
 
 
 def release_of(layout_version: int) -> Release:
-    """The release whose rules a namespace of this layout is replayed by."""
+    """Return the release with which a namespace of this layout is replayed."""
     return HADOOP_3 if supports(LayoutVersion.ERASURE_CODING, layout_version) else HADOOP_2
 
 
 def configured_release(settings: Configuration) -> Release | None:
-    """The release that the configuration names; None for none.
+    """Return the configured release; None if none is configured.
 
     Raises:
-        ConfigurationError: the revision of its build is missing, or belongs to no version.
+        ConfigurationError: the build's revision is missing, or has no version.
     """
     version, build = HADOOP_VERSION.read(settings), BUILD_VERSION.read(settings)
     if not version and not build:

@@ -1,4 +1,4 @@
-"""Rolls the edit log by itself, as a NameNode does when its segment is large or old (NameNodeEditLogRoller)."""
+"""Automatic rolls of the edit log when a segment is large or old, as in a NameNode (NameNodeEditLogRoller)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _LOOKS_A_PERIOD = 4
 
 
 class SegmentRoller:
-    """A thread that looks at the open segment; after a roll restored members get what they missed.
+    """A thread that rolls the open segment when needed; after a roll, restored members get missing segments.
 
     Args:
         roll: rolls the edit log.
         transactions_limit: transactions in a segment at which it is rolled.
-        period: seconds after which it is rolled if anything was logged; 0 or less for never.
+        period: seconds after which a segment with transactions is rolled; 0 or less for never.
         clock: monotonic seconds.
     """
 
@@ -54,7 +54,7 @@ class SegmentRoller:
         self._thread.join()
 
     def rolled(self) -> None:
-        """A segment has begun, whoever wanted it."""
+        """Record the begin of a segment, rolled by any caller."""
         self._rolled_at = self._clock()
 
     def _run(self) -> None:
@@ -68,7 +68,7 @@ class SegmentRoller:
                 try:
                     self._roll()
                 except NotServingError:
-                    # It was reported when it happened, and there is nothing to roll any more.
+                    # the fault was reported when it occurred, and there is nothing left to roll
                     return
 
     def _is_due(self) -> bool:
@@ -83,4 +83,4 @@ class SegmentRoller:
         try:
             self._journals.copy_missing(self._stopping.is_set)
         except JournalError as error:
-            _LOG.error("restored edits directories still lack segments: %s", error)
+            _LOG.error("restored edits directories still miss segments: %s", error)

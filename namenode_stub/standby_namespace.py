@@ -1,4 +1,4 @@
-"""The namespace of a standby: an image, and the other NameNode's edits as they come (EditLogTailer)."""
+"""The namespace of a standby: an image, and the other NameNode's edits as they arrive (EditLogTailer)."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ _MIN_PERIOD = 0.01  # seconds
 
 
 class StandbyNamespace:
-    """Follows the shared edits in a thread, until it is stopped and what it has is taken.
+    """A thread that follows the shared edits until it is stopped and its namespace is taken.
 
     Args:
-        source: the shared edits, open; closed with this.
-        nodes: the other NameNodes, of which the active one is asked to roll where nothing comes.
+        source: the shared edits, open; closed with this object.
+        nodes: the other NameNodes; the active one is asked to roll if no edits arrive.
 
     Attributes:
-        fault: why edits are not followed, "" where they are.
+        fault: why edits are not followed, "" if they are.
     """
 
     def __init__(self, resources: NodeResources, source: EditSource, nodes: RollsEditLog) -> None:
         settings = resources.config.standby
         self._resources = resources
         self._source = source
-        # 0, as Hadoop's guide for observers has it, would leave the stub no time for anything else
+        # with 0, as in Hadoop's guide for observers, the stub could do nothing else
         self._period = max(settings.tail_period, _MIN_PERIOD)
         self._warm = _NotingCalls(resources.retry_cache)
         self._tailer = EditTailer(
             self._warm,
             source,
             in_progress=settings.tail_in_progress,
-            # Rollback images are a checkpointer's.
+            # only checkpointers make rollback images
             has_rollback_image=lambda txid: True,
             upgrade_finalized=self._upgrade_finalized,
         )
         self._roller = LogRoller(nodes, settings.roll_period, location=source.location, clock=resources.clock)
         self._lag = LagWatch(settings.lag_alarm, clock=resources.clock)
-        # Held by the thread that applies edits.
+        # held by the thread that applies edits
         self._working = threading.Lock()
         self._stopping = threading.Event()
         self._observer = _StoppingObserver(self._stopping)
@@ -70,22 +70,22 @@ class StandbyNamespace:
 
     @property
     def source_txid(self) -> int:
-        """Newest one that the shared edits were seen to hold, -1 before the first look."""
+        """Newest transaction seen in the shared edits, -1 before the first check."""
         return self._tailer.source_txid
 
     @property
     def roll_alarm(self) -> str:
-        """Why no new edits come although the active writes some, "" where all is well."""
+        """Why no new edits arrive although the active writes some, "" if they do."""
         return self._roller.alarm
 
     @property
     def lag_alarm(self) -> str:
-        """How long no edit was applied although there are some, "" where all is well."""
+        """How long available edits have not been applied, "" if they are."""
         return self._lag.alarm
 
     @property
     def active_txid(self) -> int:
-        """Newest transaction of the NameNodes when they were last asked, -1 before."""
+        """Newest transaction of the NameNodes at the last query, -1 before."""
         return self._roller.active_txid
 
     @property
@@ -105,7 +105,7 @@ class StandbyNamespace:
         self._thread.start()
 
     def catch_up(self) -> None:
-        """Apply what there is now.
+        """Apply all available edits.
 
         Raises:
             StorageError: edits are missing, or cannot be read.
@@ -127,18 +127,18 @@ class StandbyNamespace:
                 raise StorageError(
                     f"transactions from {gap.expected} {until} are missing in {self._source.location}",
                     hint="This NameNode needs new storage from the active one: `namenode-stub bootstrap-standby`, "
-                    "which --force lets lose what is there.",
+                    "which deletes existing storage with --force.",
                 ) from gap
 
     def stop(self) -> None:
-        """Follow no more; what was applied stays. A second call does nothing."""
+        """Stop following; applied edits stay. A second call does nothing."""
         self._stopping.set()
         self._source.close()
         if self._thread.ident is not None:
             self._thread.join()
 
     def take(self) -> LoadedImage:
-        """The namespace as it is, once stopped; the caller closes its image.
+        """Return the namespace after `stop`; the caller closes its image.
 
         Raises:
             ImageFormatError, ImageStorageError: the image is damaged.
@@ -148,7 +148,7 @@ class StandbyNamespace:
         return self._warm.hand_over()
 
     def close(self) -> None:
-        """Let go of the namespace."""
+        """Release the namespace."""
         self.stop()
         self._warm.close()
 
@@ -170,7 +170,7 @@ class StandbyNamespace:
         except (HdfsError, OSError) as error:
             self._report(told(error))
         except Exception as error:
-            _LOG.exception("a fault of the NameNode itself")
+            _LOG.exception("following edits failed because of a bug")
             self._report(f"{type(error).__name__}: {error}")
         else:
             self.fault = ""
@@ -183,7 +183,9 @@ class StandbyNamespace:
             self.catch_up()
 
     def _measure(self) -> None:
-        """See whether edits wait for too long; where they cannot be followed NameNodes tell that there are some."""
+        """Check whether edits wait too long; if they cannot be followed, ask the NameNodes for their newest
+        transaction.
+        """
         if self.fault:
             self._roller.look(self._tailer.applied_txid)
         active = self._roller.active_txid if self._roller.period > 0 else -1
@@ -202,7 +204,7 @@ class StandbyNamespace:
 
 
 class _NotingCalls(WarmNamespace):
-    """Remembers the calls that edits came by, for clients that repeat them after a failover."""
+    """A warm namespace that records the calls of edits, for clients that repeat them after a failover."""
 
     def __init__(self, calls: RetryCache) -> None:
         super().__init__()
@@ -221,7 +223,7 @@ class _NotingCalls(WarmNamespace):
 
 
 class _StoppingObserver(SilentObserver):
-    """Ends a catch-up where the tail is stopped."""
+    """An observer that ends a catch-up when the tailer is stopped."""
 
     def __init__(self, stopping: threading.Event) -> None:
         self._stopping = stopping

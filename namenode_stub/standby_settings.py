@@ -1,4 +1,4 @@
-"""How a NameNode follows another one while it is not active, from Hadoop's keys."""
+"""Settings of a standby that follows another NameNode, from Hadoop's keys."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from site_config.addresses import Identity, namenode_rpc, namenode_urls
 
 @dataclass(frozen=True, slots=True)
 class StandbySettings:
-    """Times in seconds.
+    """Settings of a standby; times in seconds.
 
     Attributes:
-        tail_period: how often it looks for new edits.
-        tail_in_progress: whether it reads the open segment too.
-        roll_period: after so long without new edits it asks the active to roll; 0 or less for never.
-        roll_retries: how often each NameNode is asked for that.
-        lag_alarm: how long edits may wait without one being applied before that is an alarm; 0 for ever.
+        tail_period: interval of checks for new edits.
+        tail_in_progress: whether the open segment is also read.
+        roll_period: after this time without new edits, the active is asked to roll; 0 or less for never.
+        roll_retries: requests to each NameNode for a roll.
+        lag_alarm: time without applied edits, although some exist, before an alarm; 0 for never.
         rpc_timeout: limit on a call to another NameNode.
         namenodes: HTTP address (`http://host:port`) and RPC address of the others.
     """
@@ -36,7 +36,7 @@ class StandbySettings:
 
 
 def standby_settings(settings: Configuration, who: Identity, faults: FaultCollector) -> StandbySettings:
-    """Read `dfs.ha.*`, the limit on the lag, and where the other NameNodes are; what is wrong goes to `faults`."""
+    """Read `dfs.ha.*`, the lag limit, and the addresses of the other NameNodes; faults are added to `faults`."""
 
     def others() -> tuple[tuple[str, tuple[str, int]], ...]:
         if not who.is_ha or not who.own_id:

@@ -1,4 +1,4 @@
-"""A NameNode that is a standby: it follows the shared edits, and sends clients to the active one (StandbyState)."""
+"""A NameNode in the standby state: it follows the shared edits and refers clients to the active (StandbyState)."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from servlets.node_state import NodeState, RoleDetails
 
 
 class StandbyState:
-    """What a NameNode has while it is a standby.
+    """The parts of a NameNode while it is a standby.
 
     Attributes:
-        namespace: in step with the shared edits from `start` on.
+        namespace: follows the shared edits after `start`.
     """
 
     state = HAState.STANDBY
@@ -78,14 +78,14 @@ class StandbyState:
         self.namespace.start()
 
     def catch_up(self) -> None:
-        """Apply what can be read now; raises as `StandbyNamespace.catch_up`."""
+        """Apply all readable edits; raises as `StandbyNamespace.catch_up`."""
         self.namespace.catch_up()
 
     def take(self) -> LoadedImage:
-        """Follow no more, and give away what was loaded and applied; the caller closes its image.
+        """Stop following and return the namespace; the caller closes its image.
 
         Raises:
-            StorageError, ImageFormatError: the namespace had to be loaded again, and cannot be.
+            StorageError, ImageFormatError: the namespace had to be reloaded, which failed.
         """
         self._nodes.close()
         self.namespace.stop()
@@ -93,18 +93,18 @@ class StandbyState:
 
     @property
     def following(self) -> bool:
-        """Whether it was not told to end yet."""
+        """Whether it was not stopped yet."""
         return self.namespace.following
 
     def close(self) -> None:
-        """Follow no more, and let go of everything. A second call does nothing."""
+        """Stop following and release everything. A second call does nothing."""
         self._nodes.close()
         self.namespace.close()
 
     # ---- what is served ------------------------------------------------------------------------------------
 
     def services(self) -> list[Service]:
-        """RPC; all else is for the active NameNode."""
+        """Return the RPC services; all other calls are for the active NameNode."""
         questions = Questions(
             self._resources.info,
             self._resources.release,
@@ -128,10 +128,12 @@ class StandbyState:
         ]
 
     def report(self) -> dict[str, Any]:
-        """For GET /status: `lastTxid` applied, `sourceTxid` that the shared edits were seen to hold, -1 before;
-        `activeTxid` of the NameNodes when they were last asked, -1 before; `journal` where the edits are; and, "" where
-        all is well, `tailFault`, why they are not followed, `rollAlarm`, why the active's open segment stays open, and
-        `lagAlarm`, how long none was applied although there are some.
+        """Return the fields for GET /status.
+
+        `lastTxid`: last applied; `sourceTxid`: newest seen in the shared edits, -1 before; `activeTxid`: of the
+        NameNodes at the last query, -1 before; `journal`: location of the edits. The others are "" normally:
+        `tailFault`: why edits are not followed; `rollAlarm`: why the active's open segment stays open; `lagAlarm`: how
+        long available edits have not been applied.
         """
         return {
             "lastTxid": self.namespace.applied_txid,

@@ -1,4 +1,4 @@
-"""What the stub tells over HTTP of itself: /status, /jmx in Hadoop's shape, /metrics for Prometheus."""
+"""The stub's status over HTTP: /status, /jmx in Hadoop's form, /metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ _FAILED = "initializing"  # a state that Hadoop has, and that is neither active 
 
 
 class ReportedState(Protocol):
-    """The state that a NameNode is in, as far as it is told of."""
+    """The HA state of a NameNode, as reported."""
 
     @property
     def role(self) -> str:
         """`active` or `standby`."""
 
     def report(self) -> dict[str, Any]:
-        """What GET /status tells of this state."""
+        """Return the fields of this state in GET /status."""
 
     def measured(self) -> NodeState:
-        """What of a daemon's state a NameNode in this one has too, its image's age excepted."""
+        """Return the common part of a daemon's state, except the image's age."""
 
 
 class StatusPages:
-    """The pages; each request takes a fresh look at the node."""
+    """The pages; each request reads the node's present state."""
 
     def __init__(self, resources: NodeResources, images: StubImages, state: ReportedState) -> None:
         self._resources = resources
@@ -54,10 +54,10 @@ class StatusPages:
         return [self._status_blueprint(), jmx_blueprint(self._beans), metrics_blueprint(self._metrics)]
 
     def status(self) -> dict[str, Any]:
-        """GET /status.
+        """Return the answer to GET /status.
 
-        `role`; `failure`, "" while it serves; `checkpointTxid` of the newest image; `rpcAddress`, "" without an RPC
-        server; `images`, names of the files in the first directory that can be read; and what the state reports.
+        `role`; `failure`: "" while it serves; `checkpointTxid`: of the newest image; `rpcAddress`: "" without an RPC
+        server; `images`: files in the first readable directory; and the fields of the state.
         """
         return {
             "role": self._state.role,
@@ -113,7 +113,7 @@ def _image_names(folder: Path) -> list[str]:
 
 
 def first_listing(folders: list[Path], names: Callable[[Path], list[str]]) -> list[str]:
-    """What `names` finds in the first folder that can be read."""
+    """Return the result of `names` for the first readable folder."""
     for folder in folders:
         try:
             return names(folder)

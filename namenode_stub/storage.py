@@ -1,4 +1,4 @@
-"""The NameNode's storage directories: locked, formatted, of one namespace; and how far the log reached."""
+"""The NameNode's storage directories: locks, VERSION, and seen_txid."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageLock
 
 _LOG = logging.getLogger(__name__)
-_FORMAT_HINT = "Format it with `namenode-stub format --conf DIR`, or name the directory that is."
+_FORMAT_HINT = "Format it with `namenode-stub format --conf DIR`, or name a formatted directory."
 
 
 class StorageLocks:
-    """The locks of the storage directories that this NameNode works in."""
+    """The locks of the NameNode's storage directories."""
 
     def __init__(self) -> None:
         self._locks: dict[Path, StorageLock] = {}
@@ -32,7 +32,7 @@ class StorageLocks:
         """Lock a directory that is not locked yet.
 
         Raises:
-            StorageInUseError: somebody else works there.
+            StorageInUseError: another process uses it.
             StorageError: it does not exist, or cannot be locked.
         """
         if not directory.is_dir():
@@ -42,7 +42,7 @@ class StorageLocks:
         self._locks[directory] = lock
 
     def release(self, *directories: Path) -> None:
-        """Let go of these, or of all; one that is not held is passed over."""
+        """Release these locks, or all; locks that are not held are ignored."""
         for directory in directories or tuple(self._locks):
             lock = self._locks.pop(directory, None)
             if lock is not None:
@@ -50,10 +50,10 @@ class StorageLocks:
 
 
 def check_storage(directories: Sequence[Path]) -> StorageInfo:
-    """The VERSION of all directories, which are locked; what a killed run left in them is removed.
+    """Return the VERSION of all (locked) directories; leftovers of a killed run are removed.
 
     Raises:
-        StorageError: one is not formatted, or they belong to different namespaces.
+        StorageError: a directory is not formatted, or they belong to different namespaces.
     """
     found = [inspect(directory) for directory in directories]
     for each in found:
@@ -66,12 +66,12 @@ def check_storage(directories: Sequence[Path]) -> StorageInfo:
 
 
 def write_seen_txid(directories: Sequence[Path], txid: int) -> None:
-    """Tell that the log reaches `txid`; after that transaction is durable, never before.
+    """Record that the log reaches `txid`, after that transaction is durable.
 
-    A kill in between leaves a lower number, which promises less than there is.
+    A kill in between leaves a lower number, which is safe.
     """
     for directory in directories:
         try:
             write_atomically(directory / "current" / SEEN_TXID, f"{txid}\n".encode())
         except OSError as error:
-            _LOG.error("seen_txid of %s stays behind: %s", directory, error)
+            _LOG.error("seen_txid of %s cannot be updated: %s", directory, error)

@@ -1,4 +1,4 @@
-"""The HTTP side of a NameNode, whose application changes with its state."""
+"""The HTTP application of a NameNode, which changes with its state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class SwitchableApplication:
-    """Leads each request to `application` as it is then; at first to one that has nothing."""
+    """Forwards each request to the current `application`, initially one without routes."""
 
     def __init__(self) -> None:
         self.application: WSGIApplication = create_application()

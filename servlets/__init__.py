@@ -1,1 +1,1 @@
-"""HTTP side: Flask blueprints for image transfer and status, and the server that runs them."""
+"""HTTP: Flask blueprints for image transfer and status, and the server that runs them."""

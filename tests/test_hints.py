@@ -46,7 +46,7 @@ SAFE = {
     "start the other journalnodes": "what is down is started",
     "start the bookie on the host of its directory": "what is down is started",
     "restart this one to take over": "it was fenced, and writes no more",
-    "start this one again as a standby": "it was fenced, and writes no more",
+    "restart this namenode as a standby": "it was fenced, and writes no more",
     "then start the namenode again": "the stub has stopped by itself",
     "then start again": "it has stopped by itself",
     "and start again": "the process has ended by itself",
@@ -71,8 +71,7 @@ SAFE = {
     "checkpoint --force`": "asks for a checkpoint, which changes nothing that is there",
     "--force replaces this one": "says what is lost",
     "--force deletes all": "says what is lost",
-    "--force loses all": "says what is lost",
-    "--force lets lose": "says what is lost",
+    "deletes existing storage with --force": "says what is lost",
     "only while no controller": "its precondition",
     # formats, where nothing is there
     "format only empty directories": "its precondition",

@@ -1,1 +1,1 @@
-"""What commands share: groups, options, arguments, output."""
+"""Parts shared by commands: groups, options, arguments, output."""

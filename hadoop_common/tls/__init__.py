@@ -1,1 +1,1 @@
-"""TLS as Hadoop configures it: Java's key stores, ssl-server.xml, ssl-client.xml, contexts that follow their files."""
+"""TLS as configured in Hadoop: Java's key stores, ssl-server.xml, ssl-client.xml, and reloading contexts."""

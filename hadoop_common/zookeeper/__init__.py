@@ -1,1 +1,1 @@
-"""ZooKeeper by kazoo: how an ensemble is reached, who we are there, and its znodes."""
+"""ZooKeeper by kazoo: address and identity of a session, and operations on znodes."""

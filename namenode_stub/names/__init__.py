@@ -1,1 +1,1 @@
-"""Operations on the live namespace, by kind; `namenode_stub.active_namespace` puts them together."""
+"""Operations on the live namespace by kind, combined by `namenode_stub.active_namespace`."""

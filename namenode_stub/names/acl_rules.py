@@ -1,4 +1,4 @@
-"""How changes of an ACL work out (AclTransformation): pure functions over complete lists of entries."""
+"""Changes of ACLs (AclTransformation): pure functions over complete lists of entries."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ Key = tuple[int, int, str]
 
 
 class AclRefusedError(OperationRefusedError):
-    """An ACL cannot become what was asked for."""
+    """An ACL cannot be changed as requested."""
 
     java_class = "org.apache.hadoop.hdfs.protocol.AclException"
 
 
 def _key(entry: AclEntryView) -> Key:
-    """Identity of an entry, and its place in the list."""
+    """Return the identity of an entry, which also determines its order."""
     return entry.scope, entry.type, entry.name
 
 
 def replaced(existing: Sequence[AclEntryView], spec: Sequence[AclEntryView]) -> list[AclEntryView]:
-    """The entries of `spec` instead of the existing ones; a scope that it does not name stays."""
+    """Return the entries of `spec` instead of the existing ones; scopes without entries in `spec` are unchanged."""
     _check_spec(spec)
     scopes = {entry.scope for entry in spec}
     return _complete([*spec, *(entry for entry in existing if entry.scope not in scopes)], spec, scopes)
 
 
 def merged(existing: Sequence[AclEntryView], spec: Sequence[AclEntryView]) -> list[AclEntryView]:
-    """The existing entries with those of `spec` changed or added."""
+    """Return the existing entries with those of `spec` changed or added."""
     _check_spec(spec)
     new = {_key(entry) for entry in spec}
     kept = [entry for entry in existing if _key(entry) not in new]
@@ -40,7 +40,7 @@ def merged(existing: Sequence[AclEntryView], spec: Sequence[AclEntryView]) -> li
 
 
 def filtered(existing: Sequence[AclEntryView], spec: Sequence[AclEntryView]) -> list[AclEntryView]:
-    """The existing entries without those that `spec` names, whose permissions do not matter."""
+    """Return the existing entries without those that `spec` names; permissions in `spec` are ignored."""
     _check_spec(spec)
     keys = {_key(entry) for entry in spec}
     gone = [entry for entry in existing if _key(entry) in keys]
@@ -49,7 +49,7 @@ def filtered(existing: Sequence[AclEntryView], spec: Sequence[AclEntryView]) -> 
 
 
 def without_defaults(existing: Sequence[AclEntryView]) -> list[AclEntryView]:
-    """The existing entries that concern the directory itself."""
+    """Return the existing entries of the access ACL."""
     return _checked([entry for entry in existing if entry.scope == AclScope.ACCESS])
 
 
@@ -69,11 +69,11 @@ def _check_unique(entries: Sequence[AclEntryView]) -> None:
 def _complete(
     entries: Sequence[AclEntryView], changed: Iterable[AclEntryView], scopes: Collection[int]
 ) -> list[AclEntryView]:
-    """Add what follows from the entries: missing default entries, and the masks.
+    """Add implied entries: missing default entries, and the masks.
 
     Args:
-        changed: entries that were asked to change or to go.
-        scopes: of those.
+        changed: entries to change or remove.
+        scopes: of these entries.
     """
     masks = {entry.scope: entry for entry in entries if entry.type == AclType.MASK}
     dirty = {entry.scope for entry in changed if entry.type == AclType.MASK}
@@ -86,7 +86,7 @@ def _complete(
 
 
 def _default_entries(entries: Sequence[AclEntryView]) -> list[AclEntryView]:
-    """Entries of owner, group and others that a default ACL lacks, as the access ACL has them."""
+    """Return the owner, group and other entries that a default ACL lacks, copied from the access ACL."""
     if all(entry.scope == AclScope.ACCESS for entry in entries):
         return []
     keys = {_key(entry) for entry in entries}
@@ -100,7 +100,7 @@ def _default_entries(entries: Sequence[AclEntryView]) -> list[AclEntryView]:
 def _mask(
     scope: int, entries: Sequence[AclEntryView], given: AclEntryView | None, is_dirty: bool, is_changed: bool
 ) -> AclEntryView | None:
-    """The mask of one scope: as given, or the union of what it limits, or none where there is nothing to limit."""
+    """Return the mask of one scope: as given, or the union of the limited entries, or None if nothing is limited."""
     limited = [e for e in entries if e.scope == scope and (e.type == AclType.GROUP or e.name)]
     is_needed = any(entry.name for entry in limited)
     if given is None and is_needed and is_dirty:
@@ -116,7 +116,7 @@ def _mask(
 
 
 def _checked(entries: Sequence[AclEntryView]) -> list[AclEntryView]:
-    """The entries in Hadoop's order, if they make an ACL."""
+    """Validate the entries and return them in Hadoop's order."""
     if len(entries) > _MAX_ENTRIES:
         raise AclRefusedError(f"Invalid ACL: ACL has {len(entries)} entries, which exceeds maximum of {_MAX_ENTRIES}.")
     _check_unique(entries)

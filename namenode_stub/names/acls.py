@@ -1,4 +1,4 @@
-"""Changes of ACLs on the live namespace (FSDirAclOp, AclStorage)."""
+"""ACL operations on the live namespace (FSDirAclOp, AclStorage)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from namenode_stub.names.transactions import Transactions
 
 
 def complete_entries(view: InodeView) -> list[AclEntryView]:
-    """The whole ACL of an inode, what its mode says included (AclStorage.readINodeLogicalAcl)."""
+    """Return the complete ACL of an inode, including entries from its mode (AclStorage.readINodeLogicalAcl)."""
     owner, group, other = view.mode >> 6 & 7, view.mode >> 3 & 7, view.mode & 7
     extended = [entry for entry in view.acl or () if entry.scope == AclScope.ACCESS]
     middle = [*extended, AclEntryView(AclScope.ACCESS, AclType.MASK, "", group)]
@@ -30,18 +30,18 @@ def complete_entries(view: InodeView) -> list[AclEntryView]:
 
 
 class AclOperations:
-    """Changes of ACLs; every method raises as `Transactions.change` and `perform` do, and AclRefusedError."""
+    """ACL operations; every method raises as `Transactions.change` and `perform`, and AclRefusedError."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
     @property
     def _namespace(self) -> Namespace:
-        # Asked for each time: a checkpoint may give it another base.
+        # not cached: a checkpoint may replace the namespace
         return self._transactions.namespace
 
     def replace(self, path: str, spec: Sequence[AclEntryView]) -> None:
-        """Make `spec` the ACL; a scope it does not name stays."""
+        """Replace the ACL by `spec`; scopes without entries in `spec` are unchanged."""
         self._change(path, lambda entries: replaced(entries, spec))
 
     def modify(self, path: str, spec: Sequence[AclEntryView]) -> None:
@@ -49,15 +49,15 @@ class AclOperations:
         self._change(path, lambda entries: merged(entries, spec))
 
     def remove_entries(self, path: str, spec: Sequence[AclEntryView]) -> None:
-        """Remove entries, whose permissions do not matter."""
+        """Remove entries; permissions in `spec` are ignored."""
         self._change(path, lambda entries: filtered(entries, spec))
 
     def remove_default(self, path: str) -> None:
-        """Remove what a directory's new children inherit."""
+        """Remove the default ACL of a directory."""
         self._change(path, without_defaults)
 
     def remove(self, path: str) -> None:
-        """Leave nothing but the mode."""
+        """Remove all entries except those of the mode."""
         self._change(path, lambda _: [])
 
     def _change(self, path: str, change: Callable[[list[AclEntryView]], list[AclEntryView]]) -> None:

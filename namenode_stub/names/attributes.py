@@ -1,4 +1,4 @@
-"""Attributes of inodes: mode, owner, times, replication, quotas, extended attributes (FSDirAttrOp, FSDirXAttrOp)."""
+"""Attribute operations: mode, owner, times, replication, quotas, extended attributes (FSDirAttrOp, FSDirXAttrOp)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _DONT_SET = (1 << 63) - 1
 
 
 class Attributes:
-    """Changes of attributes; every method raises as `Transactions.change` and `perform` do."""
+    """Changes of attributes; every method raises as `Transactions.change` and `perform`."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
     @property
     def _namespace(self) -> Namespace:
-        # Asked for each time: a checkpoint may give it another base.
+        # not cached: a checkpoint may replace the namespace
         return self._transactions.namespace
 
     def set_permission(self, path: str, mode: int) -> None:
@@ -37,13 +37,13 @@ class Attributes:
             self._transactions.perform(ops.SetPermissionsOp(src=path, mode=mode))
 
     def set_owner(self, path: str, user: str = "", group: str = "") -> None:
-        """An empty name leaves the user or the group as it is."""
+        """Set user and group; an empty name leaves the value unchanged."""
         with self._transactions.change(f"set owner for {path}"):
             existing_for_change(self._namespace, path)
             self._transactions.perform(ops.SetOwnerOp(src=path, username=user or None, groupname=group or None))
 
     def set_times(self, path: str, mtime: int, atime: int) -> None:
-        """Set times in ms since the epoch; -1 leaves one as it is."""
+        """Set times in ms since the epoch; -1 leaves a time unchanged."""
         if min(mtime, atime) < -1:
             raise OperationRefusedError(f"times {mtime} and {atime} must not be before 1970")
         with self._transactions.change(f"set times {path}"):
@@ -51,7 +51,7 @@ class Attributes:
             self._transactions.perform(ops.TimesOp(path=path, mtime=mtime, atime=atime))
 
     def set_replication(self, path: str, replication: int) -> bool:
-        """False for a directory."""
+        """Set the replication factor; return False for a directory."""
         check_replication(replication)
         with self._transactions.change(f"set replication for {path}"):
             if is_directory(self._namespace, existing_for_change(self._namespace, path)):
@@ -60,7 +60,7 @@ class Attributes:
             return True
 
     def set_quota(self, path: str, ns_quota: int, ds_quota: int) -> None:
-        """Limit a directory to so many names and bytes; -1 clears a limit, 2**63 - 1 leaves it as it is."""
+        """Set the name and space quotas of a directory; -1 clears a quota, 2**63 - 1 leaves it unchanged."""
         if ns_quota < -1 or ns_quota == 0 or ds_quota < -1:
             raise OperationRefusedError(f"quotas {ns_quota} and {ds_quota} must be positive, or -1 for none")
         with self._transactions.change(f"set quota on {path}"):
@@ -78,7 +78,7 @@ class Attributes:
     # ---- extended attributes -----------------------------------------------------------------------------------
 
     def set_xattr(self, path: str, xattr: XAttr, flags: int, caller: Caller = LOCAL) -> None:
-        """Set one attribute; `flags` say whether it may be new, and whether it may be there."""
+        """Set one attribute; `flags` say whether it may be created and whether it may be replaced."""
         self._check_xattrs(xattr)
         with self._transactions.change(f"set XAttr on {path}"):
             row = existing_for_change(self._namespace, path)
@@ -92,7 +92,7 @@ class Attributes:
             )
 
     def remove_xattr(self, path: str, xattr: XAttr, caller: Caller = LOCAL) -> None:
-        """Raises OperationRefusedError where the inode has no such attribute."""
+        """Remove one attribute; raises OperationRefusedError if the inode does not have it."""
         self._check_xattrs(xattr)
         with self._transactions.change(f"remove XAttr entry on {path}"):
             row = existing_for_change(self._namespace, path)
@@ -104,7 +104,7 @@ class Attributes:
 
     def _check_xattrs(self, xattr: XAttr) -> None:
         if xattr.namespace not in (XAttrNamespace.USER, XAttrNamespace.TRUSTED):
-            raise OperationRefusedError(f"an extended attribute {xattr.name} of this kind is HDFS's own")
+            raise OperationRefusedError(f"extended attribute {xattr.name} is in a namespace reserved for HDFS")
         if not ops.SetXAttrOp.present_in(self._transactions.layout_version):
             raise OperationRefusedError(f"layout {self._transactions.layout_version} has no extended attributes")
 

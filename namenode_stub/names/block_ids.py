@@ -11,7 +11,7 @@ _NO_GROUP = -(1 << 63)
 
 
 def new_block(transactions: Transactions, row: int) -> tuple[int, int]:
-    """Allocate id and generation stamp of a block of the file in `row`, or of a block group of an erasure coded one."""
+    """Allocate id and generation stamp of a block, or block group if erasure coded, of the file in `row`."""
     info = transactions.namespace.info
     block_id = info.lastAllocatedBlockId + 1
     if transactions.namespace.table.ec_policy[row] >= 0:
@@ -31,7 +31,7 @@ def new_genstamp(transactions: Transactions) -> int:
 
 
 def full_block(namespace: Namespace, row: int) -> int:
-    """Bytes that a block of the file in `row` holds, or a block group of an erasure coded one."""
+    """Return the capacity in bytes of a block, or block group if erasure coded, of the file in `row`."""
     table = namespace.table
     coded = int(table.ec_policy[row])
     policy = namespace.erasure_coding.by_id(coded) if coded >= 0 else None

@@ -1,4 +1,4 @@
-"""What `hdfs dfsadmin -metasave` writes (FSNamesystem.metaSave, BlockManager.metaSave), without DataNodes."""
+"""Output of `hdfs dfsadmin -metasave` (FSNamesystem.metaSave, BlockManager.metaSave), without DataNodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from image_format.inode_table import DIRECTORY, FILE
 
 
 def block_report(namespace: Namespace) -> str:
-    """The text for one state of the namespace; every block waits for its replicas."""
+    """Return the text for the current namespace; every block waits for its replicas."""
     missing = list(_blocks(namespace))
     total = namespace.tree.inode_count
     lines = [
@@ -35,7 +35,7 @@ def block_report(namespace: Namespace) -> str:
 
 
 def _blocks(namespace: Namespace) -> Iterator[str]:
-    """Path and name of every block of a file, in the order of paths."""
+    """Yield path and name of every block of a file, in path order."""
     rows = [ROOT_ROW]
     while rows:
         row = rows.pop()

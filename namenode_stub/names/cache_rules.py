@@ -1,4 +1,4 @@
-"""What clients may say of cache pools and directives (CachePoolInfo.validate, CacheManager)."""
+"""Validation of cache pools and directives from clients (CachePoolInfo.validate, CacheManager)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from namenode_stub.names.transactions import now
 from namenode_stub.refusals import InvalidPathError, InvalidRequestError, OperationRefusedError
 
 LONGEST = ((1 << 63) - 1) // 4
-"""Most ms from now on that a directive may last (CacheDirectiveInfo.Expiration.MAX_RELATIVE_EXPIRY_MS)."""
+"""Maximum lifetime of a directive in ms (CacheDirectiveInfo.Expiration.MAX_RELATIVE_EXPIRY_MS)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expiration:
-    """When a directive ends: ms since the epoch, or from now on."""
+    """Expiration of a directive: ms since the epoch, or relative to now."""
 
     millis: int
     is_relative: bool
@@ -23,7 +23,7 @@ class Expiration:
 
 @dataclass(frozen=True, slots=True)
 class DirectiveRequest:
-    """What a client says of a directive; None where it says nothing."""
+    """Directive fields sent by a client; None for missing fields."""
 
     id: int | None = None
     path: str | None = None
@@ -38,7 +38,7 @@ def check_pool_name(name: str) -> None:
 
 
 def check_pool(wanted: CachePoolInfo) -> None:
-    """CachePoolInfo.validate."""
+    """Validate a pool (CachePoolInfo.validate)."""
     if wanted.limit is not None and wanted.limit < 0:
         raise InvalidRequestError("Limit is negative.")
     if wanted.default_replication is not None and wanted.default_replication < 0:
@@ -66,10 +66,10 @@ def valid_replication(replication: int) -> int:
 
 
 def absolute_expiry(expiration: Expiration, most: int) -> int:
-    """When a directive ends, in ms since the epoch (CacheManager.validateExpiryTime).
+    """Return when a directive expires, in ms since the epoch (CacheManager.validateExpiryTime).
 
     Args:
-        most: ms from now on that the pool allows.
+        most: maximum ms from now allowed by the pool.
     """
     if expiration.millis < 0:
         raise InvalidRequestError(f"Cannot set a negative expiration: {expiration.millis}")

@@ -1,4 +1,4 @@
-"""Cache pools and directives (CacheManager, FSNDNCacheOp): what is to be cached; nothing is, without DataNodes."""
+"""Cache pools and directives (CacheManager, FSNDNCacheOp); nothing is really cached without DataNodes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """What would have to be cached. Of that only files that hold nothing are, as Hadoop counts."""
+    """Data to be cached. Only empty files count as cached, as in Hadoop."""
 
     bytes: int = 0
     files: int = 0
@@ -49,7 +49,7 @@ class Needed:
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
-    """A pool as clients see it."""
+    """A client's view of a pool."""
 
     info: CachePoolInfo
     needed: Needed
@@ -57,7 +57,7 @@ class PoolView:
 
 @dataclass(frozen=True, slots=True)
 class DirectiveView:
-    """A directive as clients see it."""
+    """A client's view of a directive."""
 
     info: CacheDirectiveInfo
     needed: Needed
@@ -65,20 +65,20 @@ class DirectiveView:
 
 
 class Caching:
-    """Operations on caches; those that change raise as `Transactions.change` and `perform` do."""
+    """Cache operations; changes raise as `Transactions.change` and `perform`."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
     @property
     def _namespace(self) -> Namespace:
-        # Asked for each time: a checkpoint may give it another base.
+        # not cached: a checkpoint may replace the namespace
         return self._transactions.namespace
 
     # ---- pools ---------------------------------------------------------------------------------------------------
 
     def add_pool(self, wanted: CachePoolInfo, caller: Caller = LOCAL) -> None:
-        """Make a pool; what is not said of it gets a default, the caller's name and group among them."""
+        """Add a pool; missing fields get defaults, such as the caller's name and group."""
         check_pool(wanted)
         with self._transactions.change(f"add cache pool {wanted.pool_name}"):
             if self._find_pool(wanted.pool_name) is not None:
@@ -97,7 +97,7 @@ class Caching:
             )
 
     def modify_pool(self, wanted: CachePoolInfo, caller: Caller = LOCAL) -> None:
-        """Change what is said of a pool."""
+        """Change the given fields of a pool."""
         check_pool(wanted)
         with self._transactions.change(f"modify cache pool {wanted.pool_name}"):
             if self._find_pool(wanted.pool_name) is None:
@@ -119,7 +119,7 @@ class Caching:
             )
 
     def pools(self, after: str = "") -> tuple[list[PoolView], bool]:
-        """The pools whose names come after one, as many as fit, and whether there are more."""
+        """Return a page of the pools after a name, and whether there are more."""
         with self._transactions.view() as namespace:
             found, more = _page([pool for pool in namespace.caches.pools() if pool.pool_name > after])
             return [PoolView(pool, self._needed_of(pool.pool_name)) for pool in found], more
@@ -140,10 +140,10 @@ class Caching:
     # ---- directives ----------------------------------------------------------------------------------------------
 
     def add_directive(self, wanted: DirectiveRequest, caller: Caller = LOCAL, *, force: bool = False) -> int:
-        """Have a path cached; returns the directive's id.
+        """Add a directive for a path; return its id.
 
         Args:
-            force: whatever the pool's limit is.
+            force: ignore the pool's limit.
         """
         with self._transactions.change("add cache directive"):
             if wanted.id is not None:
@@ -165,7 +165,7 @@ class Caching:
             return directive_id
 
     def modify_directive(self, wanted: DirectiveRequest, caller: Caller = LOCAL, *, force: bool = False) -> None:
-        """Change what is said of a directive."""
+        """Change the given fields of a directive."""
         with self._transactions.change("modify cache directive"):
             if wanted.id is None:
                 raise InvalidRequestError("Must supply an ID.")
@@ -199,10 +199,10 @@ class Caching:
             )
 
     def directives(self, after: int = 0, wanted: DirectiveRequest | None = None) -> tuple[list[DirectiveView], bool]:
-        """The directives whose ids come after one, as many as fit, and whether there are more.
+        """Return a page of the directives after an id, and whether there are more.
 
         Args:
-            wanted: which, by id, path or pool.
+            wanted: filter by id, path or pool.
         """
         wanted = wanted or DirectiveRequest()
         path = None if wanted.path is None else valid_path(wanted.path)
@@ -224,7 +224,7 @@ class Caching:
             return [self._view(each) for each in found], more
 
     def newest_like(self, wanted: DirectiveRequest) -> int:
-        """Id of the newest directive of a path in a pool; 0 where there is none any more."""
+        """Return the id of the newest directive for a path in a pool; 0 if there is none."""
         found, _ = self.directives(0, replace(wanted, id=None, replication=None, expiration=None))
         return found[-1].info.id if found else 0
 
@@ -236,7 +236,7 @@ class Caching:
                 return directive
         raise InvalidRequestError(f"No directive with ID {directive_id} found.")
 
-    # ---- what it would take ----------------------------------------------------------------------------------------
+    # ---- needed data -------------------------------------------------------------------------------------------------
 
     def _view(self, directive: CacheDirectiveInfo) -> DirectiveView:
         expired = has_expired(directive)
@@ -256,7 +256,7 @@ class Caching:
         return needed
 
     def _sizes(self, path: str) -> Iterator[int]:
-        """Bytes of the file at a path, or of each in the directory there; an open last block does not count."""
+        """Yield the size of the file at a path, or of each file in that directory, without an open last block."""
         namespace = self._namespace
         try:
             top = find(namespace, path)

@@ -1,4 +1,4 @@
-"""Who asks for a change, as its edit remembers it."""
+"""The caller of a change, as recorded in its edit."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class Caller:
     """A client and its call.
 
     Attributes:
-        user: owner of what it makes.
-        group: group of what it makes; None for the group of the directory, as HDFS does.
-        machine: address it calls from.
-        client_id, call_id: of its RPC, so that a repeated call is known; none without an RPC.
+        user: owner of new inodes.
+        group: group of new inodes; None for the directory's group, as in HDFS.
+        machine: address of the client.
+        client_id, call_id: of its RPC, to recognise a repeated call; empty without an RPC.
     """
 
     user: str = "hdfs"

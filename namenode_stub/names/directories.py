@@ -1,4 +1,4 @@
-"""The shape of the tree: mkdirs, delete, both renames, symbolic links (FSDirMkdirOp, FSDirDeleteOp, FSDirRenameOp)."""
+"""Tree operations: mkdirs, delete, both renames, symbolic links (FSDirMkdirOp, FSDirDeleteOp, FSDirRenameOp)."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _OWNER_MAY_ENTER = 0o300
 
 
 def group_for(namespace: Namespace, caller: Caller, path: str) -> str:
-    """Group of a new inode: the caller's own, else that of the directory it comes into."""
+    """Return the group of a new inode: the caller's, else that of the parent directory."""
     if caller.group is not None:
         return caller.group
     return permission_status(namespace, find(namespace, parent_of(path))).group
 
 
 def _missing(namespace: Namespace, path: str) -> list[str]:
-    """Directories to make for `path`, from the top."""
+    """Return the missing directories up to `path`, from the top."""
     check_changeable(namespace, path)
     check_path(path)
     row, there = last_existing(namespace, path)
@@ -57,7 +57,7 @@ def _make(transactions: Transactions, path: str, permissions: ops.PermissionStat
 
 
 def make_parents(transactions: Transactions, path: str, mode: int, caller: Caller) -> None:
-    """Make the directories above a new inode; its maker may always enter them."""
+    """Create the parents of a new inode; their owner may always enter them."""
     missing = _missing(transactions.namespace, parent_of(path))
     for each in missing:
         check_name(each)
@@ -68,18 +68,18 @@ def make_parents(transactions: Transactions, path: str, mode: int, caller: Calle
 
 
 class Directories:
-    """Changes of the tree; every method raises as `Transactions.change` and `perform` do."""
+    """Changes of the tree; every method raises as `Transactions.change` and `perform`."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
     @property
     def _namespace(self) -> Namespace:
-        # Asked for each time: a checkpoint may give it another base.
+        # not cached: a checkpoint may replace the namespace
         return self._transactions.namespace
 
     def mkdirs(self, path: str, mode: int, caller: Caller = LOCAL, *, create_parent: bool = True) -> bool:
-        """Make a directory and those above it; False where it exists already."""
+        """Create a directory and its missing parents; return False if it exists already."""
         with self._transactions.change(f"create directory {path}"):
             check_modes(mode)
             missing = _missing(self._namespace, path)
@@ -91,7 +91,7 @@ class Directories:
                 check_parent(self._namespace, path)
             for each in missing:
                 check_name(each)
-            # what is made below takes its group from the first of them
+            # the directories below inherit the group of the first one
             group = group_for(self._namespace, caller, missing[0])
             for each in missing[:-1]:
                 _make(self._transactions, each, ops.PermissionStatus(caller.user, group, mode | _OWNER_MAY_ENTER))
@@ -99,7 +99,7 @@ class Directories:
             return True
 
     def delete(self, path: str, caller: Caller = LOCAL, *, recursive: bool = False) -> bool:
-        """Remove a file or directory; False where there is none."""
+        """Delete a file or directory; return False if it does not exist."""
         with self._transactions.change(f"delete {path}"):
             row = find_for_change(self._namespace, path)
             if row == NO_ROW:
@@ -127,7 +127,7 @@ class Directories:
     # ---- rename ----------------------------------------------------------------------------------------------
 
     def rename_into(self, source: str, target: str, caller: Caller = LOCAL) -> bool:
-        """The old rename: moves into `target` where that is a directory; False where it cannot be done."""
+        """Rename as the old API: moves into `target` if that is a directory; return False if it is impossible."""
         with self._transactions.change(f"rename {source}"):
             namespace = self._namespace
             row = find_for_change(namespace, source)
@@ -154,7 +154,7 @@ class Directories:
             return True
 
     def rename(self, source: str, target: str, caller: Caller = LOCAL, *, overwrite: bool = False) -> None:
-        """The rename of POSIX: `target` is the new path, and may be replaced where `overwrite` says so."""
+        """Rename as POSIX: `target` is the new path and is replaced if `overwrite` is set."""
         with self._transactions.change(f"rename {source}"):
             self._check_rename(source, target, overwrite=overwrite)
             self._transactions.perform(
@@ -169,7 +169,7 @@ class Directories:
             )
 
     def _check_rename(self, source: str, target: str, *, overwrite: bool) -> None:
-        """FSDirRenameOp.unprotectedRenameTo, in its order."""
+        """Check a rename in the order of FSDirRenameOp.unprotectedRenameTo."""
         namespace = self._namespace
         row, there = find_for_change(namespace, source), find_for_change(namespace, target)
         if row == NO_ROW:
@@ -222,7 +222,7 @@ class Directories:
     def create_symlink(
         self, target: str, path: str, mode: int, caller: Caller = LOCAL, *, create_parent: bool = False
     ) -> None:
-        """Make a link to `target`; `mode` is that of the directories made above it."""
+        """Create a link to `target`; `mode` is that of created parents."""
         with self._transactions.change(f"create symlink {path}"):
             check_name(path)
             if find_for_change(self._namespace, path) != NO_ROW:

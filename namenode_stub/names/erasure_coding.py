@@ -1,4 +1,4 @@
-"""Erasure coding policies: add, remove, enable, disable, and of directories (ErasureCodingPolicyManager)."""
+"""Erasure coding policies: add, remove, enable, disable, and assign to directories (ErasureCodingPolicyManager)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from namenode_stub.names.transactions import Transactions
 from namenode_stub.refusals import IllegalArgumentError, NoPolicySetError, OperationRefusedError
 
 CODECS = {"rs": "rs_native, rs_java", "rs-legacy": "rs-legacy_java", "xor": "xor_native, xor_java"}
-"""Codecs, and the names of those who code in them, as a NameNode lists them."""
+"""Codecs and the names of their coders, as a NameNode lists them."""
 DEFAULT_POLICY = "RS-6-3-1024k"  # dfs.namenode.ec.system.default.policy
 _MAX_CELL_SIZE = 4 << 20  # dfs.namenode.ec.policies.max.cellsize
 _CELL_UNIT = 1024
@@ -23,9 +23,9 @@ _LAST_ID = 127
 
 
 class ErasureCoding:
-    """Operations on erasure coding policies; those that change raise as `Transactions.change` and `perform` do.
+    """Operations on erasure coding policies; changes raise as `Transactions.change` and `perform`.
 
-    The default policy is enabled from the start although the image has it disabled, until it is disabled here; the next
+    The default policy is enabled at the start, although the image has it disabled, until it is disabled here. The next
     start enables it again, as in Hadoop.
     """
 
@@ -35,13 +35,13 @@ class ErasureCoding:
 
     @property
     def _namespace(self) -> Namespace:
-        # Asked for each time: a checkpoint may give it another base.
+        # not cached: a checkpoint may replace the namespace
         return self._transactions.namespace
 
-    # ---- what there is -------------------------------------------------------------------------------------------
+    # ---- queries -----------------------------------------------------------------------------------------------------
 
     def all(self) -> list[ErasureCodingPolicy]:
-        """All policies by name, removed ones included, each with the state that it is in for clients."""
+        """Return all policies by name, including removed ones, each with its state for clients."""
         with self._transactions.view():
             return sorted(self._policies(), key=lambda policy: policy.name)
 
@@ -58,7 +58,9 @@ class ErasureCoding:
         return found
 
     def enabled(self, name: str) -> ErasureCodingPolicy:
-        """The policy of a name; raises IllegalArgumentError unless it is enabled. The caller holds the lock."""
+        """Return the policy with a name; raises IllegalArgumentError unless it is enabled. The caller holds the
+        lock.
+        """
         if name.lower() == REPLICATION.name:
             return REPLICATION
         usable = {policy.name: policy for policy in self._policies() if policy.state == pb.ENABLED}
@@ -70,17 +72,19 @@ class ErasureCoding:
         return usable[name]
 
     def of(self, path: str) -> ErasureCodingPolicy | None:
-        """The policy in force at a path, None for replication; raises NotThereError where there is nothing."""
+        """Return the effective policy of a path, None for replication; raises NotThereError if the path does not
+        exist.
+        """
         with self._transactions.view() as namespace:
             found = in_force(namespace, path).erasure
             return None if found is None or found.is_replication else found
 
     def for_new_file(self, above: Policies, name: str = "") -> int:
-        """Policy id of a new file, 0 for replication. The caller holds the lock.
+        """Return the policy id of a new file, 0 for replication. The caller holds the lock.
 
         Args:
-            above: what holds for its directory.
-            name: of the policy that was asked for.
+            above: effective policies of its directory.
+            name: of the requested policy.
         """
         if name:
             return self.enabled(name).id
@@ -89,10 +93,10 @@ class ErasureCoding:
     # ---- policies ------------------------------------------------------------------------------------------------
 
     def add(self, wanted: ErasureCodingPolicy, caller: Caller = LOCAL) -> ErasureCodingPolicy:
-        """Add a policy, disabled; one that is there already under this name or with this schema is given back.
+        """Add a disabled policy; return an existing one with this name or schema instead.
 
         Raises:
-            IllegalArgumentError: there cannot be such a policy.
+            IllegalArgumentError: the policy is invalid.
         """
         with self._transactions.change("add erasure coding policy"):
             if wanted.codec not in CODECS:
@@ -109,7 +113,7 @@ class ErasureCoding:
             known = next((policy for policy in held if _same(policy, wanted)), None)
             if known is None and max(policy.id for policy in held) >= _LAST_ID:
                 raise IllegalArgumentError(f"no more erasure coding policies can be added: ids end at {_LAST_ID}")
-            # Hadoop logs it either way.
+            # Hadoop logs the operation in both cases
             self._transactions.perform(
                 ops.AddErasureCodingPolicyOp(
                     codec_name=wanted.codec,
@@ -124,7 +128,7 @@ class ErasureCoding:
             return known or next(policy for policy in self._policies() if _same(policy, wanted))
 
     def remove(self, name: str, caller: Caller = LOCAL) -> None:
-        """Remove a policy that somebody added."""
+        """Remove a user-defined policy."""
         with self._transactions.change(f"remove erasure coding policy {name}"):
             if self._existing(name).is_system:
                 raise IllegalArgumentError(f"System erasure coding policy {name} cannot be removed")
@@ -135,7 +139,7 @@ class ErasureCoding:
             )
 
     def enable(self, name: str, caller: Caller = LOCAL) -> None:
-        """Let a policy be used; the default one is logged as enabled even if it is."""
+        """Enable a policy; the default policy is logged even if it is enabled already."""
         with self._transactions.change(f"enable erasure coding policy {name}"):
             if self._existing(name).state == pb.ENABLED and name != DEFAULT_POLICY:
                 return
@@ -147,7 +151,7 @@ class ErasureCoding:
             self._default_enabled |= name == DEFAULT_POLICY
 
     def disable(self, name: str, caller: Caller = LOCAL) -> None:
-        """Let a policy be used no more; what has it keeps it."""
+        """Disable a policy; files and directories that have it keep it."""
         with self._transactions.change(f"disable erasure coding policy {name}"):
             if self._existing(name).state != pb.ENABLED:
                 return
@@ -161,7 +165,7 @@ class ErasureCoding:
     # ---- directories ---------------------------------------------------------------------------------------------
 
     def set(self, path: str, name: str, caller: Caller = LOCAL) -> None:
-        """Give a directory a policy, which new files below it get."""
+        """Set the policy of a directory for new files below it."""
         with self._transactions.change(f"set erasure coding policy on {path}"):
             policy = self.enabled(name or DEFAULT_POLICY)
             if not is_directory(self._namespace, existing_for_change(self._namespace, path)):
@@ -172,7 +176,7 @@ class ErasureCoding:
             )
 
     def unset(self, path: str, caller: Caller = LOCAL) -> None:
-        """Take a directory's own policy from it."""
+        """Remove the policy set on a directory."""
         with self._transactions.change(f"unset erasure coding policy on {path}"):
             row = existing_for_change(self._namespace, path)
             if not is_directory(self._namespace, row):

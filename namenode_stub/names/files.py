@@ -1,4 +1,4 @@
-"""Files: create, complete, leases by client name (FSNamesystem.startFile, completeFile, LeaseManager)."""
+"""File operations: create, complete, leases by client name (FSNamesystem.startFile, completeFile, LeaseManager)."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ from namenode_stub.refusals import (
 BLOCK_SIZE = 128 << 20
 MAX_REPLICATION = 512
 MIN_BLOCK_SIZE = 1 << 20
-_SOFT_LIMIT = 60.0  # seconds without a sign of life, after which others may take a lease over
+_SOFT_LIMIT = 60.0  # seconds without renewal after which others may recover a lease
 _MANY_HOLDERS = 4096
-_NO_DATA = "The stub has no DataNodes: it keeps names, not data. Create files without content."
+_NO_DATA = "The stub has no DataNodes and stores only names. Create files without content."
 
 
 def check_replication(replication: int) -> None:
-    """Raises OperationRefusedError where no file may have this replication factor."""
+    """Check a replication factor; raises OperationRefusedError."""
     if not 1 <= replication <= MAX_REPLICATION:
         raise OperationRefusedError(f"replication {replication} is not between 1 and {MAX_REPLICATION}")
 
 
 def holder_of(namespace: Namespace, row: int) -> str:
-    """Name of the client that writes the file in `row`."""
+    """Return the name of the client that writes the file in `row`."""
     return namespace.table.pooled(int(namespace.table.client_name[row]))
 
 
 class Files:
-    """Changes of files; every method raises as `Transactions.change` and `perform` do.
+    """Changes of files; every method raises as `Transactions.change` and `perform`.
 
     Args:
         min_block_size: of a new file, in bytes (dfs.namenode.fs-limits.min-block-size).
         clock: seconds, of any origin.
 
     Attributes:
-        storage_policies, erasure_coding: the policies that new files get.
+        storage_policies, erasure_coding: policies of new files.
     """
 
     def __init__(
@@ -70,18 +70,18 @@ class Files:
         self.storage_policies = StoragePolicies(transactions)
         self.erasure_coding = ErasureCoding(transactions)
         self._clock = clock
-        # A lease nobody told of since the start counts from then on, as after a NameNode's restart.
+        # a lease that was never renewed expires as if renewed at the start, as after a NameNode's restart
         self._started = clock()
         self._renewed: dict[str, float] = {}
         self._prune_at = _MANY_HOLDERS
-        # by inode id: files whose last block would be cut, had anybody it
+        # by inode id: files whose last block would be truncated if a DataNode had it
         self._cuts: dict[int, Cut] = {}
 
     # ---- create ------------------------------------------------------------------------------------------------
 
     @property
     def _namespace(self) -> Namespace:
-        # Asked for each time: a checkpoint may give it another base.
+        # not cached: a checkpoint may replace the namespace
         return self._transactions.namespace
 
     def create(
@@ -100,11 +100,11 @@ class Files:
         erasure_coding: str = "",
         replicated: bool = False,
     ) -> int:
-        """Open a new file for write; returns its inode id.
+        """Open a new file for writing; return its inode id.
 
         Args:
-            storage_policy, erasure_coding: names of policies it gets instead of what holds for its directory.
-            replicated: it gets no erasure coding, whatever holds for its directory.
+            storage_policy, erasure_coding: names of policies that override those of its directory.
+            replicated: disables erasure coding, whatever its directory's policy is.
         """
         with self._transactions.change(f"create file {path}"):
             check_modes(mode)
@@ -167,7 +167,7 @@ class Files:
         raise AlreadyThereError(f"{path} already exists")
 
     def _take_over(self, row: int, path: str, client: str, *, force: bool = False) -> None:
-        """FSNamesystem.recoverLeaseInternal: close what its writer left behind, if it did."""
+        """Close the file of a writer whose lease has expired (FSNamesystem.recoverLeaseInternal)."""
         holder = holder_of(self._namespace, row)
         if not force and holder == client:
             raise AlreadyBeingCreatedError(f"{path} is being written by {client} already, which holds its lease")
@@ -180,13 +180,13 @@ class Files:
     # ---- writing -----------------------------------------------------------------------------------------------
 
     def refuse_data(self, path: str, holder: str) -> OperationRefusedError:
-        """Why a block cannot be had for a file; raises what comes before that."""
+        """Return the error for a block request; raises earlier faults."""
         with self._transactions.change(f"add block to {path}"):
             self._held(path, holder)
         return NoDataNodesError(f"{path} could only be written to 0 of the 1 minReplication nodes. {_NO_DATA}")
 
     def refuse_append(self, path: str) -> OperationRefusedError:
-        """Why a file cannot be appended to."""
+        """Return the error for an append."""
         with self._transactions.change(f"append to file {path}"):
             row = existing_for_change(self._namespace, path)
             if self._namespace.table.kind[row] != FILE:
@@ -194,7 +194,7 @@ class Files:
         return NoDataNodesError(f"{path} cannot be appended to. {_NO_DATA}")
 
     def _held(self, path: str, holder: str, inode_id: int = 0) -> int:
-        """Row of a file that a client is writing (FSNamesystem.checkLease)."""
+        """Return the row of a file that the client is writing (FSNamesystem.checkLease)."""
         table = self._namespace.table
         row = find_for_change(self._namespace, path)
         what = f"No lease on {path} (inode {inode_id})"
@@ -210,12 +210,12 @@ class Files:
         return row
 
     def check_held(self, path: str, holder: str, inode_id: int = 0) -> None:
-        """Raises LeaseExpiredError unless a client is writing a file."""
+        """Check that a client is writing a file; raises LeaseExpiredError."""
         with self._transactions.change(f"fsync file {path}"):
             self._held(path, holder, inode_id)
 
     def complete(self, path: str, holder: str, inode_id: int = 0, *, last_block: int | None = None) -> bool:
-        """Close a file that a client wrote; one that it closed before stays as it is."""
+        """Close a file that a client wrote; a file that it closed before is unchanged."""
         with self._transactions.change(f"complete file {path}"):
             try:
                 row = self._held(path, holder, inode_id)
@@ -256,10 +256,10 @@ class Files:
     # ---- truncate ----------------------------------------------------------------------------------------------
 
     def truncate(self, path: str, length: int, holder: str, caller: Caller = LOCAL) -> bool:
-        """Cut a file at `length` bytes (FSDirTruncateOp).
+        """Truncate a file to `length` bytes (FSDirTruncateOp).
 
         Returns:
-            Whether it is done. Within a block it is not: the file is open, and its last block waits for a DataNode.
+            Whether it is complete. Within a block it is not: the file is open, and its last block waits for a DataNode.
         """
         if length < 0:
             raise IllegalArgumentError(f"Cannot truncate to a negative file size: {length}.")
@@ -304,10 +304,10 @@ class Files:
         row = self._namespace.tree.row(inode_id)
         return row != NO_ROW and self._namespace.table.is_under_construction(row)
 
-    # ---- without DataNodes: the HTTP API allocates blocks that hold nothing --------------------------------------
+    # ---- HTTP API: blocks without data, as there are no DataNodes ------------------------------------------------
 
     def add_block(self, path: str) -> int:
-        """Allocate the next block of an open file, whose last one must be full; returns the block's id."""
+        """Allocate the next block of an open file, whose last block must be full; return the block id."""
         with self._transactions.change(f"add block to {path}"):
             namespace = self._namespace
             row = self._open(path)
@@ -320,7 +320,7 @@ class Files:
             return block_id
 
     def close(self, path: str, length: int) -> None:
-        """Close an open file whoever writes it; `length` is that of its last block."""
+        """Close an open file of any writer; `length` is that of its last block."""
         with self._transactions.change(f"complete file {path}"):
             row = self._open(path)
             size = full_block(self._namespace, row)
@@ -337,7 +337,7 @@ class Files:
     # ---- leases ------------------------------------------------------------------------------------------------
 
     def renew_lease(self, holder: str) -> None:
-        """A client is alive."""
+        """Record that a client is alive."""
         with self._transactions.view():
             self._renew(holder)
 
@@ -345,12 +345,12 @@ class Files:
         time = self._clock()
         if len(self._renewed) >= self._prune_at:
             self._renewed = {name: at for name, at in self._renewed.items() if time - at < _SOFT_LIMIT}
-            # Twice as many as are alive, so that many of them do not make every call look through all.
+            # twice the live ones, so that many of them do not make every call scan all
             self._prune_at = max(_MANY_HOLDERS, 2 * len(self._renewed))
         self._renewed[holder] = time
 
     def recover_lease(self, path: str, client: str) -> bool:
-        """Close a file that its writer left open; whether it is closed now."""
+        """Close a file that its writer left open; return whether it is closed now."""
         with self._transactions.change(f"recover the lease of {path}"):
             row = existing_for_change(self._namespace, path)
             if self._namespace.table.kind[row] != FILE:

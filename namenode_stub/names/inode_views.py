@@ -1,4 +1,4 @@
-"""An inode as clients see it, now or at a snapshot."""
+"""Client views of an inode, now or in a snapshot."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class AclEntryView:
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """What holds for an inode, be it given to itself or to a directory above it.
+    """Effective policies of an inode, set on itself or on a directory above it.
 
     Attributes:
-        storage: id of the storage policy, 0 where nobody gave one.
-        erasure: the erasure coding policy; None where nobody gave one.
+        storage: id of the storage policy, 0 if none is set.
+        erasure: the erasure coding policy; None if none is set.
     """
 
     storage: int = 0
@@ -45,12 +45,12 @@ NO_POLICIES = Policies()
 
 @dataclass(frozen=True, slots=True)
 class InodeView:
-    """An inode as it is now or at a snapshot; times in ms since the epoch, sizes in bytes.
+    """An inode as it is now or in a snapshot; times in ms since the epoch, sizes in bytes.
 
     Attributes:
-        name: local name, empty where the path was asked for itself.
-        children: how many names a directory holds.
-        acl: extended entries, None where it has no ACL.
+        name: local name, empty if the path itself was requested.
+        children: number of names in a directory.
+        acl: extended entries, None without an ACL.
         snapshottable: whether it may have snapshots.
     """
 
@@ -75,11 +75,11 @@ class InodeView:
 
 
 DOT_SNAPSHOT_VIEW = InodeView(kind=DIRECTORY, id=0, name=b"", owner="", group="", mode=0, mtime=0, atime=0)
-"""`/dir/.snapshot` has no inode; clients are told of a directory with nothing."""
+"""`/dir/.snapshot` has no inode; clients get an empty directory."""
 
 
 def replication_at(namespace: Namespace, place: Place) -> int:
-    """How many replicas a file is to have, or was at a snapshot; of an erasure coded one 1, as Hadoop says."""
+    """Return the replication factor of a file, now or in a snapshot; 1 if erasure coded, as in Hadoop."""
     if namespace.table.ec_policy[place.row] >= 0:
         return 1
     copy = copy_at(namespace, place)
@@ -87,7 +87,7 @@ def replication_at(namespace: Namespace, place: Place) -> int:
 
 
 def xattrs_of(namespace: Namespace, place: Place) -> list[XAttr]:
-    """Extended attributes of an inode, in the order it has them."""
+    """Return the extended attributes of an inode, in stored order."""
     copy = copy_at(namespace, place)
     if copy is None:
         held = namespace.table.feature(place.row).xattrs or ()
@@ -101,7 +101,7 @@ def xattrs_of(namespace: Namespace, place: Place) -> list[XAttr]:
 
 
 def view_of(namespace: Namespace, place: Place, name: bytes = b"", policies: Policies = NO_POLICIES) -> InodeView:
-    """An inode as clients see it."""
+    """Return a client's view of an inode."""
     table, row = namespace.table, place.row
     kind = int(table.kind[row])
     copy = copy_at(namespace, place)
@@ -133,7 +133,7 @@ def view_of(namespace: Namespace, place: Place, name: bytes = b"", policies: Pol
 
 
 def _times(namespace: Namespace, row: int, copy: _FILE_ATTRIBUTES | None) -> tuple[int, int]:
-    """Modification and access time; directories have none of the second."""
+    """Return modification and access time; directories have no access time."""
     table = namespace.table
     if copy is None:
         return int(table.mtime[row]), 0 if table.kind[row] == DIRECTORY else int(table.atime[row])

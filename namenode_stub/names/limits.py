@@ -1,4 +1,4 @@
-"""What limits new names: the length of one, and the namespace quotas of the directories above it."""
+"""Limits of new names: the length of a name, and the namespace quotas of the directories above it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _MAX_PATH_LENGTH, _MAX_PATH_DEPTH = 8000, 1000  # HdfsConstants
 
 
 class NameTooLongError(OperationRefusedError):
-    """A part of a path has too many bytes."""
+    """A component of a path has too many bytes."""
 
     java_class = "org.apache.hadoop.hdfs.protocol.FSLimitException$PathComponentTooLongException"
 
 
 def check_name(path: str) -> None:
-    """Raises NameTooLongError where the last part of a path is longer than a name may be."""
+    """Check the length of the last component of a path; raises NameTooLongError."""
     parent, _, name = path.rpartition("/")
     size = len(encode_name(name))
     if size > MAX_COMPONENT_LENGTH:
@@ -31,7 +31,7 @@ def check_name(path: str) -> None:
 
 
 def check_path(path: str) -> None:
-    """Raises OperationRefusedError where a path that is going to be made is too long, or too deep."""
+    """Check length and depth of a new path; raises OperationRefusedError."""
     if len(path) > _MAX_PATH_LENGTH or path.count("/") > _MAX_PATH_DEPTH:
         raise OperationRefusedError(
             f"Pathname too long.  Limit {_MAX_PATH_LENGTH} characters, {_MAX_PATH_DEPTH} levels."
@@ -39,13 +39,13 @@ def check_path(path: str) -> None:
 
 
 def check_modes(mode: int) -> None:
-    """Raises OperationRefusedError unless `mode` is rwx bits and the sticky bit."""
+    """Check that `mode` has only rwx bits and the sticky bit; raises OperationRefusedError."""
     if not 0 <= mode <= _MAX_MODE:
         raise OperationRefusedError(f"mode {mode:o} is not between 0 and {_MAX_MODE:o}")
 
 
 def count_below(namespace: Namespace, row: int) -> int:
-    """Inodes at and below `row`, as they are now."""
+    """Count the live inodes at and below `row`."""
     count, rows = 0, [row]
     while rows:
         row = rows.pop()
@@ -58,13 +58,13 @@ def count_below(namespace: Namespace, row: int) -> int:
 def check_quotas(namespace: Namespace, directory: int, more: int, *, below: int = NO_ROW) -> None:
     """Check that `more` names fit below a directory.
 
-    Unlike in Hadoop, names that only snapshots have are not counted.
+    Unlike in Hadoop, names that exist only in snapshots are not counted.
 
     Args:
-        below: directory from which on nothing changes, as where a rename stays below it.
+        below: directory above which nothing changes, such as the common parent of a rename.
 
     Raises:
-        QuotaExceededError: a directory above would have more names than its quota.
+        QuotaExceededError: a directory above would exceed its quota.
     """
     row = directory
     while row not in (below, NO_ROW):

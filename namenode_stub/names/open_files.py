@@ -1,4 +1,4 @@
-"""Files open for write, as an administrator lists them (LeaseManager.getUnderConstructionFiles)."""
+"""Files open for writing, as listed for administrators (LeaseManager.getUnderConstructionFiles)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PAGE = 1000  # dfs.namenode.list.openfiles.num.responses
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """A file with a lease: who writes it, and from where."""
+    """A file with a lease: its writer and the writer's address."""
 
     id: int
     path: str
@@ -21,16 +21,16 @@ class OpenFile:
 
 
 class OpenFiles:
-    """Questions about open files; all raise NotServingError once service has ended."""
+    """Queries of open files; all raise NotServingError once the service has ended."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
     def after(self, inode_id: int, below: str = "/") -> tuple[list[OpenFile], bool]:
-        """The open files whose ids come after one, as many as fit, and whether there are more.
+        """Return a page of the open files after an inode id, and whether there are more.
 
         Args:
-            below: path that they are at, or below of.
+            below: only files at or below this path.
         """
         with self._transactions.view() as namespace:
             table, prefix = namespace.table, f"{below.rstrip('/')}/"

@@ -1,4 +1,4 @@
-"""The tree as it is or as a snapshot has it: what a path leads to, `/dir/.snapshot/NAME/...` included."""
+"""The tree now or in a snapshot: resolution of paths, including `/dir/.snapshot/NAME/...`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from namenode_stub.refusals import SymlinkInPathError
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An inode as it is now, or as it was at a snapshot."""
+    """An inode as it is now, or as it was in a snapshot."""
 
     row: int
     snapshot_id: int = CURRENT_STATE
@@ -26,24 +26,24 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class PlaceOfSnapshots:
-    """`DIR/.snapshot` of the directory in `row`: no inode, but its snapshots are listed there."""
+    """`DIR/.snapshot` of the directory in `row`: not an inode, but the list of its snapshots."""
 
     row: int
 
 
 def row_of(node: Node) -> int:
-    """Row of what stands in a directory."""
+    """Return the row of a directory's child node."""
     return node if isinstance(node, int) else node.row
 
 
 def resolve(namespace: Namespace, path: str, *, follow: bool = False) -> Place | PlaceOfSnapshots | None:
-    """What a path leads to (INodesInPath.resolve); None where there is nothing.
+    """Resolve a path (INodesInPath.resolve); None if it does not exist.
 
     Args:
-        follow: refuse a symbolic link at its end as well.
+        follow: also refuse a symbolic link as the last component.
 
     Raises:
-        InvalidPathError: it is no path.
+        InvalidPathError: the path is malformed.
         SymlinkInPathError: it leads through a symbolic link.
     """
     *_, last = places_along(namespace, path, follow=follow)
@@ -51,7 +51,7 @@ def resolve(namespace: Namespace, path: str, *, follow: bool = False) -> Place |
 
 
 def places_along(namespace: Namespace, path: str, *, follow: bool = False) -> Iterator[Place | PlaceOfSnapshots | None]:
-    """What each part of a path leads to, the root first; None comes last where there is nothing. See `resolve`."""
+    """Yield the place of each component of a path, the root first; None at the end if it is missing. See `resolve`."""
     names = [name for name in checked_path(path).split("/") if name]
     place = Place(ROOT_ROW)
     yield place
@@ -87,7 +87,7 @@ def _has_dot_snapshot(namespace: Namespace, row: int) -> bool:
 
 
 def nodes_at(namespace: Namespace, place: Place) -> dict[bytes, Node]:
-    """What stands in a directory under each name."""
+    """Return the nodes in a directory by name."""
     names: dict[bytes, Node] = dict(namespace.tree.children(place.row))
     if place.snapshot_id != CURRENT_STATE:
         names.update(namespace.tree.misplaced(place.row))
@@ -99,14 +99,14 @@ def nodes_at(namespace: Namespace, place: Place) -> dict[bytes, Node]:
 
 
 def children_at(namespace: Namespace, place: Place) -> Iterator[tuple[bytes, Place]]:
-    """Name and place of each child of a directory, in Hadoop's order of names."""
+    """Yield name and place of each child of a directory, in Hadoop's order of names."""
     nodes = nodes_at(namespace, place)
     for name in sorted(nodes, key=name_key):
         yield name, Place(row_of(nodes[name]), place.snapshot_id)
 
 
 def copy_at(namespace: Namespace, place: Place) -> pb.INodeFile | pb.INodeDirectory | None:
-    """Attributes that an inode had at a snapshot; None where they are those of now."""
+    """Return the attributes that an inode had in a snapshot; None if they are the current ones."""
     if place.snapshot_id == CURRENT_STATE:
         return None
     diffs = namespace.history.diffs.get(place.row)
@@ -118,7 +118,7 @@ def copy_at(namespace: Namespace, place: Place) -> pb.INodeFile | pb.INodeDirect
 def copies(
     namespace: Namespace, diffs: Sequence[FileDiff | DirectoryDiff]
 ) -> Iterator[pb.INodeFile | pb.INodeDirectory]:
-    """Attributes that diffs have of their inode, of those that have some."""
+    """Yield the stored attributes of the diffs that have some."""
     store = namespace.history.diffs
     for diff in diffs:
         copy = store.file_copy(diff) if isinstance(diff, FileDiff) else store.directory_copy(diff)
@@ -127,7 +127,7 @@ def copies(
 
 
 def size_at(namespace: Namespace, place: Place) -> int:
-    """Bytes that a file has, or had at a snapshot."""
+    """Return the size of a file in bytes, now or in a snapshot."""
     diffs = namespace.history.diffs.of_file(place.row)
     diff = None if diffs is None else diffs.at(place.snapshot_id)
     if diff is not None:

@@ -1,4 +1,4 @@
-"""Paths of the live namespace: what is a path, what it leads to, and what must not be changed."""
+"""Paths of the live namespace: validation, resolution, and paths that must not be changed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _RESERVED = ".reserved"
 
 
 def checked_path(path: str) -> str:
-    """`path` itself.
+    """Validate and return `path`.
 
     Raises:
-        InvalidPathError: it is not absolute and normalized, or has a part that is no name.
+        InvalidPathError: it is not absolute and normalized, or has an invalid component.
     """
     if not path.startswith("/") or "//" in path or (path != "/" and path.endswith("/")):
         raise InvalidPathError(f"{path!a} is not a normalized absolute path")
@@ -37,7 +37,7 @@ def checked_path(path: str) -> str:
 
 
 def parent_of(path: str) -> str:
-    """Path of the directory that holds `path`."""
+    """Return the path of the parent directory."""
     return path.rpartition("/")[0] or "/"
 
 
@@ -46,10 +46,10 @@ def is_directory(namespace: Namespace, row: int) -> bool:
 
 
 def find(namespace: Namespace, path: str) -> int:
-    """Row of the inode at `path`, NO_ROW where there is none.
+    """Return the row of the inode at `path`, NO_ROW if it does not exist.
 
     Raises:
-        InvalidPathError: it is no path.
+        InvalidPathError: the path is malformed.
         SymlinkInPathError: a directory in it is a symbolic link.
     """
     try:
@@ -61,7 +61,7 @@ def find(namespace: Namespace, path: str) -> int:
 
 
 def existing(namespace: Namespace, path: str) -> int:
-    """Row of the inode at `path`; raises NotThereError where there is none."""
+    """Return the row of the inode at `path`; raises NotThereError if it does not exist."""
     row = find(namespace, path)
     if row == NO_ROW:
         raise NotThereError(f"File does not exist: {path}")
@@ -69,7 +69,7 @@ def existing(namespace: Namespace, path: str) -> int:
 
 
 def find_for_change(namespace: Namespace, path: str) -> int:
-    """`find` of a path that is going to be made, changed or removed.
+    """Call `find` for a path to be created, changed or removed.
 
     Raises:
         SnapshotPathError: it is in a snapshot.
@@ -80,7 +80,7 @@ def find_for_change(namespace: Namespace, path: str) -> int:
 
 
 def check_changeable(namespace: Namespace, path: str) -> None:
-    """Raises as `find_for_change` where a path cannot be changed, whatever is there."""
+    """Check that a path can be changed, existing or not; raises as `find_for_change`."""
     parts = checked_path(path).split("/")[1:]
     if DOT_SNAPSHOT in parts:
         above = "/" + "/".join(parts[: parts.index(DOT_SNAPSHOT)])
@@ -93,10 +93,10 @@ def check_changeable(namespace: Namespace, path: str) -> None:
 
 
 def last_existing(namespace: Namespace, path: str) -> tuple[int, int]:
-    """(row of the last inode on the way to `path`, how many of its names lead there), found in one walk.
+    """Return the row of the last existing inode on the way to `path`, and the number of names that lead there.
 
     Raises:
-        SymlinkInPathError: a symbolic link is before its end.
+        SymlinkInPathError: a component before the last is a symbolic link.
     """
     names = [] if path == "/" else path.split("/")[1:]
     row = ROOT_ROW
@@ -111,7 +111,7 @@ def last_existing(namespace: Namespace, path: str) -> tuple[int, int]:
 
 
 def existing_for_change(namespace: Namespace, path: str) -> int:
-    """`find_for_change` of what has to be there; raises NotThereError where it is not."""
+    """Call `find_for_change` for a path that must exist; raises NotThereError."""
     row = find_for_change(namespace, path)
     if row == NO_ROW:
         raise NotThereError(f"File does not exist: {path}")
@@ -119,7 +119,7 @@ def existing_for_change(namespace: Namespace, path: str) -> int:
 
 
 def check_parent(namespace: Namespace, path: str) -> None:
-    """Raises NotThereError or NotADirectoryRefusalError unless `path` can be made without directories above it."""
+    """Check that the parent of `path` exists; raises NotThereError or NotADirectoryRefusalError."""
     above = parent_of(path)
     row = find(namespace, above)
     if row == NO_ROW:

@@ -1,4 +1,4 @@
-"""Which storage policy and which erasure coding policy hold at a path: its own, or the nearest directory's above."""
+"""Effective storage and erasure coding policies of a path: its own, or those of the nearest directory above."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from namenode_stub.refusals import NotThereError
 _STORAGE_XATTR = "hsm.block.storage.policy.id"
 _ERASURE_XATTR = "hdfs.erasurecoding.policy"
 REPLICATION = ErasureCodingPolicy(0, "replication", "replication", 1, 2, (), 1 << 20, pb.ENABLED)
-"""The policy of a directory whose files are to be replicated whatever holds above it."""
+"""The policy of a directory whose files are replicated whatever applies above it."""
 
 
 def erasure_coding_xattr(name: str) -> XAttr:
-    """The attribute by which a directory has a policy (WritableUtils.writeString)."""
+    """Return the attribute that stores a directory's policy (WritableUtils.writeString)."""
     text = name.encode()
     return XAttr(XAttrNamespace.SYSTEM, _ERASURE_XATTR, struct.pack(">i", len(text)) + text)
 
@@ -34,13 +34,13 @@ def _attribute(namespace: Namespace, place: Place, name: str) -> bytes | None:
 
 
 def own_erasure_coding(namespace: Namespace, place: Place) -> str | None:
-    """Name of the policy that a directory has itself."""
+    """Return the name of the policy set on a directory itself."""
     value = _attribute(namespace, place, _ERASURE_XATTR)
     return None if value is None else value[4:].decode("utf-8", "replace")
 
 
 def policies_at(namespace: Namespace, place: Place, above: Policies) -> Policies:
-    """What holds at an inode, below a directory where `above` holds."""
+    """Return the effective policies of an inode, given those of its directory."""
     table, row = namespace.table, place.row
     if table.kind[row] == FILE:
         coded = int(table.ec_policy[row])
@@ -63,7 +63,7 @@ def _named(namespace: Namespace, name: str) -> ErasureCodingPolicy | None:
 def place_and_policies(
     namespace: Namespace, path: str, *, follow: bool = False
 ) -> tuple[Place | PlaceOfSnapshots | None, Policies]:
-    """What a path leads to, as `resolve` has it, and what holds there or at the nearest directory above that exists.
+    """Resolve a path as `resolve`, with the effective policies there or at the nearest existing directory above.
 
     Raises:
         InvalidPathError, SymlinkInPathError: as `resolve`.
@@ -76,7 +76,9 @@ def place_and_policies(
 
 
 def in_force(namespace: Namespace, path: str) -> Policies:
-    """What holds at a path; raises NotThereError where there is nothing, and as `place_and_policies`."""
+    """Return the effective policies of a path; raises NotThereError if it does not exist, and as
+    `place_and_policies`.
+    """
     place, found = place_and_policies(namespace, path)
     if place is None:
         raise NotThereError(f"File/Directory does not exist: {path}")

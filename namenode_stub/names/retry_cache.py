@@ -1,4 +1,4 @@
-"""Repeated calls: an answer that got lost is given again, and the operation is not done twice (RetryCache)."""
+"""Cache of answers, so that a repeated call gets its lost answer and is not performed twice (RetryCache)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _Key = tuple[bytes, int]
 
 
 class RetryCache:
-    """Answers of calls that must not be performed twice, by client id and call id; any thread may use it.
+    """Thread-safe cache of the answers of calls by client id and call id.
 
     Args:
         clock: seconds, of any origin.
-        capacity: how many answers are kept; the oldest goes first.
+        capacity: maximum number of answers; the oldest is dropped first.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, capacity: int = _CAPACITY) -> None:
@@ -31,16 +31,16 @@ class RetryCache:
         self._capacity = capacity
         self._condition = threading.Condition()
         self._running: set[_Key] = set()
-        # When it was given, and the answer.
+        # time and value of each answer
         self._answers: OrderedDict[_Key, tuple[float, Any]] = OrderedDict()
 
     def once(self, caller: Caller, perform: Callable[[], T], known: Callable[[], T]) -> T:
-        """The answer of `perform`, or the one it gave when the same call came before.
+        """Return the answer of `perform`, or its earlier answer if the call is a repetition.
 
-        A call that fails is performed again when it is repeated.
+        A failed call is performed again when repeated.
 
         Args:
-            known: the answer to a call that the edit log tells of, but whose answer a restart forgot.
+            known: returns the answer to a call found in the edit log whose answer was lost by a restart.
         """
         if not caller.client_id or caller.call_id == NO_CALL_ID:
             return perform()
@@ -64,7 +64,7 @@ class RetryCache:
                 self._condition.notify_all()
 
     def watch(self, ops: Iterable[EditOp]) -> Iterator[EditOp]:
-        """Pass on operations that are replayed, and remember the calls that they came by."""
+        """Pass on replayed operations, and record their calls."""
         for op in ops:
             client_id, call_id = getattr(op, "rpc_client_id", b""), getattr(op, "rpc_call_id", NO_CALL_ID)
             if client_id and call_id != NO_CALL_ID:

@@ -1,4 +1,4 @@
-"""Safe mode: the namespace is read and saved, but does not change."""
+"""Safe mode: the namespace can be read and saved, but not changed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ _TIP = 'It was turned on manually. Use "hdfs dfsadmin -safemode leave" to turn s
 
 
 class SafeMode:
-    """A switch that an administrator turns; whoever turns or asks holds the namespace's lock."""
+    """A switch for administrators; callers hold the namespace's lock."""
 
     def __init__(self) -> None:
         self.on = False
 
     def check(self, what: str) -> None:
-        """Raises InSafeModeError where `what`, such as "create file /a", has to wait."""
+        """Raise InSafeModeError if safe mode forbids `what`, such as "create file /a"."""
         if self.on:
             raise InSafeModeError(f"Cannot {what}. Name node is in safe mode.\n{_TIP}")

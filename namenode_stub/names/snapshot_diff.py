@@ -1,4 +1,4 @@
-"""What changed below a directory between two snapshots, or since one (DirectorySnapshottableFeature.computeDiff)."""
+"""Changes below a directory between two snapshots, or since one (DirectorySnapshottableFeature.computeDiff)."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from namenode_stub.names.transactions import Transactions
 from namenode_stub.refusals import NotADirectoryRefusalError, NotThereError, SnapshotRefusedError
 
 Parts = tuple[bytes, ...]
-"""Names from the directory in question down."""
+"""Names relative to the compared directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A name that came or left.
+    """A created or deleted name.
 
     Attributes:
         id: of the inode.
-        path: where it is; below a directory that moved, by the directory's name of before.
-        was_moved: whether a reference stands for it, since a rename took it out of a snapshot.
-        is_old_name: whether it is what such a rename left.
-        target: where a name that left is in the later state, if it is there.
+        path: its path; below a moved directory, with the directory's earlier name.
+        was_moved: whether it is a reference, because a rename took it out of a snapshot.
+        is_old_name: whether it is the name that such a rename removed.
+        target: where a deleted name's inode is in the later state, if it exists there.
     """
 
     id: int
@@ -43,11 +43,11 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A directory or file that changed; `created` and `deleted` are a directory's, by name.
+    """A changed directory or file; `created` and `deleted` are a directory's, by name.
 
     Attributes:
         path: in the earlier state.
-        order: place of the entry in a whole report.
+        order: position of the entry in a complete report.
     """
 
     id: int
@@ -65,7 +65,7 @@ class Difference:
     Attributes:
         root: path of the snapshottable directory.
         is_from_earlier: whether the first of the two given states is the earlier one.
-        targets: by inode id, where moved inodes are in the later state.
+        targets: paths of moved inodes in the later state, by inode id.
     """
 
     root: str
@@ -75,20 +75,20 @@ class Difference:
 
 
 class SnapshotDiffs:
-    """Questions about differences; all raise NotServingError once service has ended."""
+    """Queries of differences; all raise NotServingError once the service has ended."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
     def between(self, path: str, first: str, second: str) -> Difference:
-        """What changed at and below a directory.
+        """Compare a directory and its descendants in two states.
 
         Args:
-            first, second: names of snapshots; "" for the state of now.
+            first, second: names of snapshots; "" for the current state.
 
         Raises:
-            NotThereError, NotADirectoryRefusalError: there is no such directory.
-            SnapshotRefusedError: it has no snapshots, or none of that name.
+            NotThereError, NotADirectoryRefusalError: the directory does not exist.
+            SnapshotRefusedError: it has no snapshots, or none with that name.
         """
         with self._transactions.view() as namespace:
             top = find(namespace, path)
@@ -105,7 +105,7 @@ class SnapshotDiffs:
 
 
 def _snapshottable(namespace: Namespace, row: int, path: str) -> int:
-    """The directory itself, or in Hadoop 3 one above it (dfs.namenode.snapshotdiff.allow.snap-root-descendant)."""
+    """Return the directory, or in Hadoop 3 one above it (dfs.namenode.snapshotdiff.allow.snap-root-descendant)."""
     for found in reversed(namespace.history.chain(row)) if namespace.hadoop3 else [row]:
         if namespace.snapshots.is_snapshottable(int(namespace.table.id[found])):
             return found
@@ -123,7 +123,7 @@ def _snapshot_id(namespace: Namespace, root: int, name: str) -> int:
 
 
 class _Walk:
-    """One comparison of the tree below `top` at two states, `earlier` and `later` by snapshot id."""
+    """One comparison of the tree below `top` in two states, `earlier` and `later` by snapshot id."""
 
     def __init__(self, namespace: Namespace, top: int, earlier: int, later: int) -> None:
         self._namespace = namespace
@@ -151,7 +151,7 @@ class _Walk:
                 waiting += reversed(list(self._below(row, path, diff)))
 
     def _below(self, row: int, path: Parts, diff: DirectoryDiff) -> Iterator[tuple[int, Parts]]:
-        """Children of the earlier state that are to be compared: what left counts only where it went below `top`."""
+        """Yield children in the earlier state to compare; a removed one counts only if it moved within `top`."""
         nodes = nodes_at(self._namespace, Place(row, self._earlier))
         for name in sorted(nodes, key=name_key):
             node = nodes[name]
@@ -163,7 +163,7 @@ class _Walk:
             yield row_of(node), (*path, name)
 
     def _span(self, diffs: DirectoryDiffs | FileDiffs | None) -> tuple[int, int] | None:
-        """Which diffs tell of the time in between (AbstractINodeDiffList.changedBetweenSnapshots)."""
+        """Return which diffs cover the time between the states (AbstractINodeDiffList.changedBetweenSnapshots)."""
         if diffs is None:
             return None
         first, behind = diffs.index_at(self._earlier), diffs.index_at(self._later)
@@ -176,7 +176,7 @@ class _Walk:
     # ---- directories -----------------------------------------------------------------------------------------------
 
     def _directory(self, row: int, path: Parts, diff: DirectoryDiff) -> Change | None:
-        """Put what came and left into `diff`, and tell of it."""
+        """Combine created and deleted names into `diff`, and return the change."""
         diffs = self._history.diffs.of_directory(row)
         span = self._span(diffs)
         if diffs is None or span is None:
@@ -209,7 +209,7 @@ class _Walk:
         among: Sequence[DirectoryDiff | FileDiff],
         attributes: Callable[[pb.INodeDirectory | pb.INodeFile], object],
     ) -> bool:
-        """Whether attributes differ within the time in between; times of change do not count."""
+        """Return whether attributes differ between the states; modification times are ignored."""
         known = [attributes(copy) for copy in copies(self._namespace, among)]
         if not known:
             return False
@@ -234,7 +234,7 @@ class _Walk:
     # ---- renames ---------------------------------------------------------------------------------------------------
 
     def _target(self, node: Node) -> Parts | None:
-        """Where an inode that left a name is in the later state, if that is below `top`."""
+        """Return the path of a renamed inode in the later state, if it is below `top`."""
         if not isinstance(node, WithName):
             return None
         row, names = node.row, list[bytes]()
@@ -250,7 +250,7 @@ class _Walk:
         return tuple(reversed(names))
 
     def _stands(self, row: int) -> tuple[int, bytes, Node] | None:
-        """Directory and name that an inode has in the later state, and what stands there for it."""
+        """Return the directory and name of an inode in the later state, and its node there."""
         if row == ROOT_ROW:
             return None
         hub = self._namespace.tree.references.hub(row)
@@ -266,7 +266,7 @@ class _Walk:
         return int(self._table.parent[row]), self._table.name(row), row
 
     def _look_at_later(self) -> None:
-        """Read the later state, once: of an inode that a reference led to, nobody knows before where it is."""
+        """Read the later state once, since the location of a referenced inode is unknown before."""
         waiting = [] if self._seen_later else [self._top]
         self._seen_later = True
         while waiting:
@@ -274,7 +274,9 @@ class _Walk:
             waiting += [row for row in map(row_of, nodes.values()) if self._table.kind[row] == DIRECTORY]
 
     def _is_in(self, directory: int, name: bytes, node: Node) -> bool:
-        """Whether it was not taken out of a directory before the later state (INodeDirectory.searchChild)."""
+        """Return whether a node was not removed from a directory before the later state
+        (INodeDirectory.searchChild).
+        """
         same = self._history.same_node
         if same(self._history.current_child(directory, name), node):
             return True
@@ -290,17 +292,17 @@ def _sorted(names: dict[bytes, int | None] | dict[bytes, Node]) -> list[bytes]:
 
 
 def _look_on(node: Node) -> None:
-    """Diffs are combined only to look at them."""
+    """Do nothing: diffs are combined only for reading."""
 
 
 def _directory_attributes(copy: pb.INodeDirectory | pb.INodeFile) -> object:
-    """INodeDirectoryAttributes.metadataEquals."""
+    """Return the attributes that INodeDirectoryAttributes.metadataEquals compares."""
     assert isinstance(copy, pb.INodeDirectory)
     return copy.permission, copy.nsQuota, copy.dsQuota, _features(copy)
 
 
 def _file_attributes(copy: pb.INodeDirectory | pb.INodeFile) -> object:
-    """INodeFileAttributes.metadataEquals."""
+    """Return the attributes that INodeFileAttributes.metadataEquals compares."""
     assert isinstance(copy, pb.INodeFile)
     header = copy.replication, copy.preferredBlockSize, copy.storagePolicyID, copy.erasureCodingPolicyID
     return copy.permission, header, _features(copy)

@@ -1,4 +1,4 @@
-"""Snapshots: allow, create, rename, delete (FSDirSnapshotOp, SnapshotManager)."""
+"""Snapshot operations: allow, create, rename, delete (FSDirSnapshotOp, SnapshotManager)."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from namenode_stub.refusals import (
 
 
 def snapshot_path(root: str, name: str) -> str:
-    """Path that a snapshot is read at."""
+    """Return the path of a snapshot."""
     return f"{root.rstrip('/')}/{DOT_SNAPSHOT}/{name}"
 
 
 def snapshot_names(namespace: Namespace, row: int) -> dict[bytes, int]:
-    """Name and id of each snapshot of a directory, oldest first."""
+    """Return name and id of each snapshot of a directory, oldest first."""
     diffs = namespace.history.diffs.of_directory(row)
     found = [] if diffs is None else [diff.snapshot_id for diff in diffs.items if diff.is_root]
     return {namespace.snapshots.get(snapshot_id).name: snapshot_id for snapshot_id in found}
 
 
 class SnapshotOperations:
-    """Changes of snapshots; every method raises as `Transactions.change` and `perform` do."""
+    """Changes of snapshots; every method raises as `Transactions.change` and `perform`."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
     @property
     def _namespace(self) -> Namespace:
-        # Asked for each time: a checkpoint may give it another base.
+        # not cached: a checkpoint may replace the namespace
         return self._transactions.namespace
 
     def _directory(self, path: str) -> int:
@@ -55,7 +55,7 @@ class SnapshotOperations:
         return row
 
     def allow(self, path: str) -> None:
-        """Directories above and below a snapshottable one cannot become snapshottable."""
+        """Make a directory snapshottable; snapshottable directories cannot be nested."""
         with self._transactions.change(f"allow snapshot for {path}"):
             row = self._directory(path)
             tree = self._namespace.tree
@@ -78,7 +78,7 @@ class SnapshotOperations:
             self._transactions.perform(ops.DisallowSnapshotOp(snapshot_root=path))
 
     def create(self, path: str, name: str = "", caller: Caller = LOCAL) -> str:
-        """Take a snapshot, called by the time where no name is given; returns its path."""
+        """Create a snapshot, by default named after the time; return its path."""
         with self._transactions.change(f"create snapshot for {path}"):
             row = self._snapshottable(path)
             name = name or datetime.now().astimezone().strftime("s%Y%m%d-%H%M%S.%f")[:-3]

@@ -1,4 +1,4 @@
-"""Storage policies: which there are, and which one a file or directory has (BlockStoragePolicySuite, FSDirAttrOp)."""
+"""Storage policies of files and directories (BlockStoragePolicySuite, FSDirAttrOp)."""
 
 from __future__ import annotations
 
@@ -20,47 +20,47 @@ from namenode_stub.refusals import IllegalArgumentError, NotThereError, Operatio
 
 
 def is_copied(policy_id: int) -> bool:
-    """Whether it is the policy of files in memory, which they keep."""
+    """Return whether it is the policy of in-memory files, which keep it."""
     policy = storage_policy(policy_id)
     return policy is not None and policy.copied
 
 
 class StoragePolicies:
-    """Operations on storage policies; those that change raise as `Transactions.change` and `perform` do."""
+    """Operations on storage policies; changes raise as `Transactions.change` and `perform`."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
     @property
     def _namespace(self) -> Namespace:
-        # Asked for each time: a checkpoint may give it another base.
+        # not cached: a checkpoint may replace the namespace
         return self._transactions.namespace
 
     def all(self) -> list[StoragePolicy]:
-        """All policies, by id."""
+        """Return all policies, by id."""
         hadoop3 = self._namespace.hadoop3
         return [policy for policy in STORAGE_POLICIES if hadoop3 or not policy.needs_hadoop3]
 
     def named(self, name: str) -> StoragePolicy:
-        """The policy of a name, in whichever case; raises IllegalArgumentError where there is none."""
+        """Return the policy with a name, in any case; raises IllegalArgumentError if it does not exist."""
         found = next((policy for policy in self.all() if policy.name == name.upper()), None)
         if found is None:
             raise IllegalArgumentError(f"Cannot find a block policy with the name {name}")
         return found
 
     def for_new_file(self, above: Policies, name: str = "") -> int:
-        """Policy id that a new file has of its own, 0 for its directory's. The caller holds the lock.
+        """Return a new file's own policy id, 0 for its directory's. The caller holds the lock.
 
         Args:
-            above: what holds for its directory.
-            name: of the policy that was asked for.
+            above: effective policies of its directory.
+            name: of the requested policy.
         """
         if name:
             return self.named(name).id
         return above.storage if is_copied(above.storage) else UNSPECIFIED_POLICY
 
     def of(self, path: str) -> StoragePolicy:
-        """The policy in force at a path; raises NotThereError where there is nothing."""
+        """Return the effective policy of a path; raises NotThereError if the path does not exist."""
         with self._transactions.view() as namespace:
             found = in_force(namespace, path).storage or DEFAULT_POLICY
         policy = storage_policy(found)
@@ -69,7 +69,7 @@ class StoragePolicies:
         return policy
 
     def set(self, path: str, name: str) -> None:
-        """Give a file or directory a policy of its own."""
+        """Set the policy of a file or directory."""
         policy = self.named(name)
         with self._transactions.change(f"set storage policy for {path}"):
             if self._is_file(path):
@@ -79,7 +79,7 @@ class StoragePolicies:
             self._transactions.perform(ops.SetStoragePolicyOp(path=path, policy_id=policy.id))
 
     def unset(self, path: str) -> None:
-        """Let a file or directory have the policy of the directory above it."""
+        """Remove the policy set on a file or directory."""
         with self._transactions.change(f"unset storage policy for {path}"):
             if self._is_file(path):
                 self._check_changeable(path)

@@ -1,4 +1,4 @@
-"""Changes of the live namespace: each is encoded, applied and logged under one lock, and durable before it counts."""
+"""Changes of the live namespace: encoded, applied and logged under one lock, and durable before acknowledgement."""
 
 from __future__ import annotations
 
@@ -22,51 +22,51 @@ from namenode_stub.names.safe_mode import SafeMode
 from namenode_stub.refusals import OperationRefusedError
 
 _FENCED = WriterFencedError, LedgerFencedError, JournalInUseError
-_FENCED_HINT = "Start this one again as a standby: `namenode-stub run --standby`."
+_FENCED_HINT = "Restart this NameNode as a standby: `namenode-stub run --standby`."
 
 
 class EditStreams(Protocol):
-    """Who else gets the edits besides the log's own directories; calls of `logged` and `rolled` are in txid order."""
+    """Further receivers of the edits; `logged` and `rolled` are called in order of transaction ids."""
 
     def logged(self, txid: int, record: bytes) -> None:
-        """An operation got its txid; `record` is as it stands in the log."""
+        """Receive an operation with its transaction id; `record` is its encoding in the log."""
 
     def rolled(self, first_txid: int, start: bytes, end: bytes) -> None:
-        """A segment ended with the record `end`, and one starts at `first_txid` with the record `start`."""
+        """Receive the end record of a segment and the start record of the next, which begins at `first_txid`."""
 
     def flush(self) -> None:
-        """Send what was logged so far; an operation counts only after that."""
+        """Send what was logged so far; an operation is acknowledged only after that."""
 
 
 class NoStreams:
-    """Nobody else gets the edits."""
+    """No further receivers."""
 
     def logged(self, txid: int, record: bytes) -> None:
-        """Nobody listens."""
+        """Do nothing."""
 
     def rolled(self, first_txid: int, start: bytes, end: bytes) -> None:
-        """Nobody listens."""
+        """Do nothing."""
 
     def flush(self) -> None:
-        """Nobody listens."""
+        """Do nothing."""
 
 
 class Transactions:
-    """The one way to change the namespace; any thread may use it.
+    """The only way to change the namespace; thread-safe.
 
-    A change is encoded first, then applied, then logged, so that one that is refused leaves no trace. Where a fault
-    comes after the namespace began to change, `fail_stop` trips and nothing is served any more: what is in memory
-    may then differ from the log, and the log is right.
+    A change is encoded first, then applied, then logged, so that a refused change leaves no trace. If a fault occurs
+    after the namespace began to change, `fail_stop` trips and service ends: memory may differ from the log, and the log
+    is authoritative.
 
     Args:
-        namespace: loaded and up to date; this object changes it from now on.
-        log: writer whose next txid follows the namespace's last one.
+        namespace: loaded and up to date; only this object changes it from now on.
+        log: writer whose next transaction id follows the namespace's last one.
         layout_version: layout of the log's segments.
-        fail_stop: shared with others that may find that service has to end.
+        fail_stop: shared with other parts that may end the service.
 
     Attributes:
-        lock: whoever looks at the namespace holds it.
-        safe_mode: while it is on, `perform` refuses.
+        lock: must be held to read the namespace.
+        safe_mode: `perform` refuses while it is on.
     """
 
     def __init__(self, namespace: Namespace, log: EditLogWriter, layout_version: int, fail_stop: FailStop) -> None:
@@ -86,7 +86,7 @@ class Transactions:
             return self.namespace.last_txid
 
     def rebase(self, namespace: Namespace) -> None:
-        """Go on with another object that holds the same namespace; the caller holds the lock.
+        """Continue with another object of the same namespace; the caller holds the lock.
 
         Raises:
             ValueError: it ends at another transaction.
@@ -97,7 +97,7 @@ class Transactions:
         self.namespace = namespace
 
     def stream_to(self, streams: EditStreams) -> None:
-        """Let somebody else have the edits from now on; the caller holds no lock."""
+        """Send the edits to further receivers from now on; the caller holds no lock."""
         with self.lock:
             self._streams = streams
 
@@ -105,16 +105,16 @@ class Transactions:
 
     @property
     def ending(self) -> bool:
-        """Whether changes are refused because the NameNode ends, or is not active any more."""
+        """Whether changes are refused because the NameNode is shutting down or no longer active."""
         return self._refusal is not None
 
     def end(self, refusal: Callable[[], NotServingError] = ShuttingDownError) -> None:
-        """Refuse changes from now on; the one that is being made is logged when this returns."""
+        """Refuse changes from now on; when this returns, a running change is logged."""
         with self.lock:
             self._refusal = refusal
 
     def leave(self) -> None:
-        """Refuse everything: nobody looks at the namespace any more when this returns."""
+        """Refuse everything; when this returns, the namespace has no readers."""
         with self.lock:
             self._left = True
 
@@ -127,17 +127,17 @@ class Transactions:
 
     @contextmanager
     def change(self, what: str) -> Iterator[None]:
-        """Hold the lock for one client operation; what it logged is durable when this ends without an error.
+        """Hold the lock for one client operation; without an error, its changes are durable at the end.
 
-        An answer that needs no change waits for the disk too: it tells of changes that others made.
+        An answer without a change also waits for the disk, since it may reveal other clients' changes.
 
         Args:
-            what: told where safe mode forbids it, such as "create file /a".
+            what: operation for the message of safe mode, such as "create file /a".
 
         Raises:
-            InSafeModeError: the namespace must not change now.
-            NotServingError: `fail_stop` tripped, now or earlier, or the NameNode ends or is not active any more; the
-                change is not acknowledged.
+            InSafeModeError: safe mode forbids changes.
+            NotServingError: `fail_stop` tripped, now or earlier, or the NameNode is ending or not active; the change is
+                not acknowledged.
         """
         with self.lock:
             self._check_serving()
@@ -148,7 +148,7 @@ class Transactions:
 
     @contextmanager
     def view(self) -> Iterator[Namespace]:
-        """Hold the lock to look at the namespace.
+        """Hold the lock to read the namespace.
 
         Raises:
             NotServingError: `fail_stop` tripped, or the NameNode is not active any more.
@@ -160,11 +160,11 @@ class Transactions:
             yield self.namespace
 
     def perform(self, op: ops.EditOp) -> int:
-        """Encode, apply, log, inside of `change`; returns the txid.
+        """Encode, apply and log an operation inside `change`; return the transaction id.
 
         Raises:
             OperationRefusedError: it does not fit; nothing changed.
-            NotServingError: it may have been done in part.
+            NotServingError: it may have been applied in part.
         """
         self.fail_stop.check()
         op.txid = self.log.last_txid + 1
@@ -175,7 +175,7 @@ class Transactions:
         try:
             apply(self.namespace, op)
         except Exception as error:
-            # Handlers check what an operation needs before they change anything; any other fault may come after.
+            # handlers check an operation before they change anything; any other fault may occur later
             if isinstance(error, ReplayError) and isinstance(error.__cause__, NamespaceError):
                 raise OperationRefusedError(error.message, hint=error.hint) from error
             raise self.fail_stop.trip(f"{op.name} at txid {op.txid} may be applied in part: {error}") from error
@@ -187,7 +187,7 @@ class Transactions:
         return txid
 
     def commit(self, txid: int) -> None:
-        """Wait for the disk outside the lock, so that others go on meanwhile."""
+        """Wait for the disk outside the lock, so that others continue."""
         try:
             self.log.sync(txid)
         except JournalError as error:
@@ -204,14 +204,14 @@ class Transactions:
         return self.fail_stop.trip(f"another NameNode has taken over: {error.message}", _FENCED_HINT)
 
     def roll(self) -> int:
-        """End the segment and start the next; returns the new segment's first txid."""
+        """End the segment and start the next; return the new segment's first transaction id."""
         with self.lock:
             self._check_serving()
             try:
                 self.log.roll()
             except JournalError as error:
                 raise self._stopped("the edit log could not be rolled", error) from error
-            # The two markers are transactions too.
+            # the two markers are transactions too
             self.namespace.last_txid = self.log.last_txid
             first = self.log.segment_first_txid
             start = encode_op(ops.StartLogSegmentOp(txid=first), self.layout_version)
@@ -223,5 +223,5 @@ class Transactions:
 
 
 def now() -> int:
-    """Milliseconds since the epoch."""
+    """Return the time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000

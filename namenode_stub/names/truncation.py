@@ -1,4 +1,4 @@
-"""Where a file can be cut, and which block a cut goes through (FSDirTruncateOp)."""
+"""Truncation: whether a file can be truncated, and which block is cut (FSDirTruncateOp)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from namenode_stub.refusals import NotThereError, UnsupportedRequestError
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Bytes that a file is to have, and the generation stamp that its last block gets with them."""
+    """New length of a file, and the generation stamp of its last block."""
 
     length: int
     genstamp: int
 
 
 def truncatable(namespace: Namespace, path: str) -> int:
-    """Row of a file that can be cut; raises NotThereError or UnsupportedRequestError where there is none."""
+    """Return the row of a file that can be truncated; raises NotThereError or UnsupportedRequestError."""
     row, table = existing_for_change(namespace, path), namespace.table
     if table.kind[row] != FILE:
         raise NotThereError(f"Path is not a file: {path}")
@@ -37,12 +37,12 @@ def truncatable(namespace: Namespace, path: str) -> int:
 
 
 def block_to_recover(transactions: Transactions, row: int, length: int) -> ops.Block | None:
-    """The block that a cut goes through, as the operation has it; None where the cut is between blocks.
+    """Return the block to cut, as in the operation; None if the cut is between blocks.
 
-    It is the block itself with a new generation stamp, or a new one where the old is still needed.
+    It is the block itself with a new generation stamp, or a new block if the old one is still needed.
 
     Args:
-        length: bytes that are to be left, fewer than there are.
+        length: new length in bytes, below the present one.
     """
     namespace, kept = transactions.namespace, 0
     for block in namespace.table.file_blocks(row):
@@ -58,7 +58,7 @@ def block_to_recover(transactions: Transactions, row: int, length: int) -> ops.B
 
 
 def _is_kept_by_snapshot(namespace: Namespace, row: int, block: Block) -> bool:
-    """Whether a snapshot still has a block of a file once the file is cut (INodeFile.isBlockInLatestSnapshot)."""
+    """Return whether a snapshot still needs a block of a truncated file (INodeFile.isBlockInLatestSnapshot)."""
     history = namespace.history
     latest = history.latest(row)
     diffs = history.diffs.of_file(row)
@@ -66,7 +66,7 @@ def _is_kept_by_snapshot(namespace: Namespace, row: int, block: Block) -> bool:
     hub = namespace.tree.references.hub(row)
     moved_into = None if hub is None else hub.dst_snapshot
     if history.in_latest(row, latest) and (moved_into in (None, CURRENT_STATE) or moved_into < latest):
-        # The cut records the blocks that hold what the file had then.
+        # the truncation records the blocks that the file had then
         size = items[-1].file_size if items and items[-1].snapshot_id >= latest else None
         held = items[-1].blocks if size is not None else None
         if held is None:

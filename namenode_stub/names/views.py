@@ -1,4 +1,4 @@
-"""What clients read: the status of an inode, a page of a directory, sums below it (FSDirStatAndListingOp)."""
+"""Reads of clients: the status of an inode, a page of a directory, totals below it (FSDirStatAndListingOp)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from namenode_stub.refusals import NotThereError, SnapshotRefusedError
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some children of a directory, and how many come after them."""
+    """A page of a directory's children, and the number of children after it."""
 
     entries: tuple[InodeView, ...]
     remaining: int
@@ -28,7 +28,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """All below a path; `space` counts replicas, quotas are -1 where there are none."""
+    """Totals below a path; `space` counts replicas, quotas are -1 if unset."""
 
     length: int
     files: int
@@ -40,7 +40,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class SnapshottableDirectory:
-    """A directory that may have snapshots, and how many it has."""
+    """A snapshottable directory, and its number of snapshots."""
 
     view: InodeView
     parent: str
@@ -48,10 +48,10 @@ class SnapshottableDirectory:
 
 
 class Views:
-    """Reads of the live namespace and of its snapshots; all raise NotServingError once service has ended.
+    """Reads of the live namespace and its snapshots; all raise NotServingError once the service has ended.
 
     Args:
-        page_size: most children that one call lists (dfs.ls.limit).
+        page_size: maximum children in one answer (dfs.ls.limit).
     """
 
     def __init__(self, transactions: Transactions, page_size: int) -> None:
@@ -61,7 +61,7 @@ class Views:
     # ---- one inode ---------------------------------------------------------------------------------------------
 
     def status(self, path: str, *, follow: bool = True) -> InodeView | None:
-        """Status of what a path leads to, None where there is nothing; `follow` refuses a link at its end."""
+        """Return the status of a path, None if it does not exist; `follow` refuses a link as the last component."""
         with self._transactions.view() as namespace:
             place, policies = place_and_policies(namespace, path, follow=follow)
             if isinstance(place, PlaceOfSnapshots):
@@ -69,28 +69,28 @@ class Views:
             return None if place is None else view_of(namespace, place, policies=policies)
 
     def file(self, path: str) -> InodeView:
-        """Status of a file; raises NotThereError where there is none."""
+        """Return the status of a file; raises NotThereError if it does not exist."""
         found = self.status(path)
         if found is None or found.kind != FILE:
             raise NotThereError(f"File does not exist: {path}")
         return found
 
     def existing(self, path: str, *, follow: bool = True) -> InodeView:
-        """Status; raises NotThereError where there is nothing."""
+        """Return the status of a path; raises NotThereError if it does not exist."""
         found = self.status(path, follow=follow)
         if found is None:
             raise NotThereError(f"File does not exist: {path}")
         return found
 
     def xattrs(self, path: str) -> list[XAttr]:
-        """Extended attributes; raises NotThereError where there is no inode."""
+        """Return the extended attributes of an inode; raises NotThereError if it does not exist."""
         with self._transactions.view() as namespace:
             return xattrs_of(namespace, _inode(namespace, path))
 
     # ---- directories -------------------------------------------------------------------------------------------
 
     def listing(self, path: str, start_after: bytes = b"") -> Page | None:
-        """The children whose names come after one, as many as fit; a file itself; None where there is nothing."""
+        """Return a page of the children after a name; a file itself; None if the path does not exist."""
         with self._transactions.view() as namespace:
             place, policies = place_and_policies(namespace, path, follow=True)
             if place is None:
@@ -106,9 +106,9 @@ class Views:
             return Page(entries, len(wanted) - len(page))
 
     def sums(self, path: str) -> Sums:
-        """Everything at and below a path (ContentSummary); raises NotThereError where there is nothing.
+        """Return the totals at and below a path (ContentSummary); raises NotThereError if it does not exist.
 
-        Unlike in Hadoop, what only snapshots have is counted below `.snapshot` alone.
+        Unlike in Hadoop, inodes that exist only in snapshots are counted only below `.snapshot`.
         """
         with self._transactions.view() as namespace:
             top = _inode(namespace, path)
@@ -129,7 +129,7 @@ class Views:
     # ---- snapshots ---------------------------------------------------------------------------------------------
 
     def snapshottable(self) -> list[SnapshottableDirectory]:
-        """Directories that may have snapshots, by path."""
+        """Return the snapshottable directories, by path."""
         with self._transactions.view() as namespace:
             rows = namespace.tree.locate(list(namespace.snapshots.snapshottable_ids))
             found = []
@@ -140,7 +140,7 @@ class Views:
             return found
 
     def snapshots(self, path: str) -> list[tuple[int, InodeView]]:
-        """Id and root of each snapshot of a directory; raises SnapshotRefusedError where it cannot have any."""
+        """Return id and root of each snapshot of a directory; raises SnapshotRefusedError if it cannot have any."""
         with self._transactions.view() as namespace:
             place = _inode(namespace, path)
             if not namespace.snapshots.is_snapshottable(int(namespace.table.id[place.row])):

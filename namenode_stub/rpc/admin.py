@@ -1,4 +1,4 @@
-"""ClientProtocol, the part of `hdfs dfsadmin`."""
+"""ClientProtocol: calls of `hdfs dfsadmin`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AdminCalls:
 
     Args:
         pool: block pool id.
-        hadoop3: whether calls that came with Hadoop 3 are there.
+        hadoop3: whether to serve calls introduced with Hadoop 3.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class AdminCalls:
         return pb.RollEditsResponseProto(newSegmentTxId=self._administration.roll())
 
     def restore_failed_storage(self, _: pb.RestoreFailedStorageRequestProto, context: CallContext) -> pb.ResultProto:
-        """A directory that failed is left out until the next start."""
+        """Return False: a failed directory is not used until the next start."""
         self._gate.check_superuser(context)
         return result(False)
 
     def finalize_upgrade(self, _: pb.EmptyProto, context: CallContext) -> pb.EmptyProto:
-        """There is never an upgrade to finalize: the stub does not start from storage that has one."""
+        """Do nothing: the stub does not start from storage with an unfinalized upgrade."""
         self._gate.check_superuser(context)
         return EMPTY
 
@@ -94,12 +94,12 @@ class AdminCalls:
         return EMPTY
 
     def refresh_nodes(self, _: pb.EmptyProto, context: CallContext) -> pb.EmptyProto:
-        """There are no DataNodes to let in or out."""
+        """Do nothing: there are no DataNodes."""
         self._gate.check_superuser(context)
         return EMPTY
 
     def open_files(self, request: pb.ListOpenFilesRequestProto, context: CallContext) -> pb.ListOpenFilesResponseProto:
-        """No file holds up a DataNode that is to go, for there are none; without a type all are meant, as in 3.0."""
+        """Return open files; none of them blocks decommissioning. Without a type, all are returned, as in 3.0."""
         self._gate.check_superuser(context)
         types = list(request.types) or [_ALL_OPEN_FILES]
         if not set(types) <= {_ALL_OPEN_FILES, _BLOCKING_DECOMMISSION}:

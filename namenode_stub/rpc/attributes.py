@@ -1,4 +1,4 @@
-"""ClientProtocol, the part about attributes: mode, owner, times, replication, quotas, ACLs, extended attributes."""
+"""ClientProtocol: calls for mode, owner, times, replication, quotas, ACLs and extended attributes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class AttributeChanges:
     def set_quota(self, request: pb.SetQuotaRequestProto, context: CallContext) -> pb.EmptyProto:
         self._gate.check_superuser(context)
         if request.HasField("storageType"):
-            raise OperationRefusedError(f"{request.path} can have no quota of a storage type: there are no DataNodes")
+            raise OperationRefusedError(f"{request.path} cannot have a storage type quota: there are no DataNodes")
         self._attributes.set_quota(
             client_path(request.path), signed(request.namespaceQuota), signed(request.storagespaceQuota)
         )
@@ -146,7 +146,7 @@ class AttributeChanges:
         return pb.GetXAttrsResponseProto(xAttrs=[_xattr_message(found[name]) for name in wanted])
 
     def _visible(self, path: str) -> list[XAttr]:
-        """Attributes that clients see; the others are HDFS's own (XAttrPermissionFilter)."""
+        """Return the attributes visible to clients; others are reserved for HDFS (XAttrPermissionFilter)."""
         held = self._names.views.xattrs(client_path(path))
         return [xattr for xattr in held if xattr.namespace in (XAttrNamespace.USER, XAttrNamespace.TRUSTED)]
 

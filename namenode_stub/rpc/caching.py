@@ -1,4 +1,4 @@
-"""ClientProtocol, the part about cache pools and directives."""
+"""ClientProtocol: calls for cache pools and directives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ClientProtocol, the part that changes files and directories."""
+"""ClientProtocol: calls that change files and directories."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Changes:
     """Handlers of files and directories.
 
     Args:
-        cache: for the operations that must not be done twice.
+        cache: for operations that must not be performed twice.
         pool: block pool id.
     """
 
@@ -60,7 +60,7 @@ class Changes:
         caller = caller_of(context)
         path = client_path(request.src)
         if path == "/":
-            # FSDirDeleteOp does not fail here, it does nothing.
+            # FSDirDeleteOp does nothing here, without an error
             return result(False)
 
         def perform() -> bool:
@@ -130,7 +130,7 @@ class Changes:
         def created() -> bytes:
             return status_message(self._names.views.file(path), self._pool).SerializeToString()
 
-        # The status as it was: the file may be somewhere else when the call is repeated.
+        # the status at the time of creation: the file may have moved when the call is repeated
         status = pb.HdfsFileStatusProto.FromString(self._cache.once(caller, perform, created))
         return pb.FileStatusResponseProto(fs=status)
 
@@ -141,7 +141,7 @@ class Changes:
         raise self._names.files.refuse_data(client_path(request.src), request.clientName)
 
     def abandon_block(self, request: pb.AbandonBlockRequestProto, _: CallContext) -> pb.EmptyProto:
-        """A client gives up a block that it never got: nothing to do for whoever has the lease."""
+        """Abandon a block, which a client never got; only checks its lease."""
         self._names.files.check_held(client_path(request.src), request.holder)
         return EMPTY
 

@@ -1,4 +1,4 @@
-"""NamenodeProtocol: the stub as the active NameNode of checkpointers and BackupNodes."""
+"""NamenodeProtocol: the stub as active NameNode of checkpointers and BackupNodes."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class CheckpointCalls(Questions):
 
     Args:
         info: of the storage.
-        release: that it passes for.
+        release: reported release.
         segments: lists the segments in all edits directories.
-        addresses: where this node's servers listen, asked for when they do.
+        addresses: returns the addresses of this node's servers, once they listen.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class CheckpointCalls(Questions):
         self._segments = segments
         self._addresses = addresses
 
-    # ---- questions ---------------------------------------------------------------------------------------------
+    # ---- queries ---------------------------------------------------------------------------------------------------
 
     def _written(self) -> int:
         self._transactions.fail_stop.check()
@@ -80,7 +80,7 @@ class CheckpointCalls(Questions):
         return logs[-1].last if logs else None
 
     def is_upgrade_finalized(self, caller: CallContext) -> bool:
-        """Always: the stub does not start from storage that has a `previous` directory."""
+        """Return True: the stub does not start from storage with a `previous` directory."""
         self._gate.check_superuser(caller)
         return True
 
@@ -98,7 +98,7 @@ class CheckpointCalls(Questions):
         return CheckpointSignature(self._info, self._images.checkpoint_txid, first)
 
     def register(self, registration: NamenodeRegistration, caller: CallContext) -> NamenodeRegistration:
-        """A BackupNode gets the edits from the next segment on; a CheckpointNode is only told who we are."""
+        """Register a node; a BackupNode gets the edits from the next segment on."""
         self._gate.check_superuser(caller)
         if registration.storage_info.namespace_id != self._info.namespace_id:
             raise RemoteError(
@@ -121,7 +121,7 @@ class CheckpointCalls(Questions):
             other.layout_version == self._info.layout_version and other.c_time > self._info.c_time
         )
         if registration.role is NamenodeRole.NAMENODE or newer:
-            _LOG.error("%s may not make a checkpoint: role %s, %s", registration.rpc_address, registration.role, other)
+            _LOG.error("refused a checkpoint of %s: role %s, %s", registration.rpc_address, registration.role, other)
             return None
         return CheckpointCommand(self._signature(self._administration.roll()), need_to_return_image=True)
 
@@ -141,7 +141,7 @@ class CheckpointCalls(Questions):
             self._backups.release(registration)
 
     def _check_registered(self, registration: NamenodeRegistration) -> None:
-        """NameNodeRpcServer.verifyRequest: the node belongs to this very file system."""
+        """Check that the node belongs to this file system (NameNodeRpcServer.verifyRequest)."""
         other, own = registration.storage_info, self._info
         if (other.namespace_id, other.cluster_id, other.c_time) != (own.namespace_id, own.cluster_id, own.c_time):
             raise UnregisteredNodeError(f"Unregistered server: {registration.rpc_address} has {other}, expected {own}")

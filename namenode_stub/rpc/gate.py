@@ -1,4 +1,4 @@
-"""Calls reach the NameNode through a gate: what is behind it changes with its state, and not all may pass."""
+"""A switch between RPC calls and the services of the NameNode's state, with superuser checks."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def _members(group: str) -> frozenset[str]:
 
 
 class Gate:
-    """Lets calls through to the services of the NameNode's state, and turns refusals into Java exceptions.
+    """Router of calls to the services of the NameNode's state, which turns refusals into Java exceptions.
 
     Args:
-        superuser: who the NameNode itself is.
-        supergroup: whose members are superusers too (dfs.permissions.superusergroup).
+        superuser: user name of the NameNode itself.
+        supergroup: group of further superusers (dfs.permissions.superusergroup).
     """
 
     def __init__(self, superuser: str, supergroup: str) -> None:
@@ -40,28 +40,28 @@ class Gate:
         self._behind = _Behind({}, lambda: RetriableError("NameNode still not started"))
 
     def open(self, services: Iterable[Service]) -> None:
-        """All of these are served, and nothing else is there."""
+        """Serve these services and no others."""
         self._behind = _Behind(_by_protocol(services), None)
 
     def narrow(self, services: Iterable[Service], reason: str) -> None:
-        """These are served; a client that calls anything else is to look for another NameNode."""
+        """Serve these services; other calls refer the client to another NameNode."""
         self._behind = _Behind(_by_protocol(services), lambda: StandbyError(reason))
 
     def doors(self, protocols: Iterable[str]) -> list[Service]:
-        """What an RpcServer offers: for each protocol, whatever is behind the gate when a call comes."""
+        """Return services for an RpcServer, whose methods are looked up at each call."""
         return [Service(protocol, _Door(self, protocol)) for protocol in protocols]
 
     def check_superuser(self, caller: CallContext) -> None:
-        """Raises AccessControlError unless the caller may administer."""
+        """Check that the caller is a superuser; raises AccessControlError."""
         if caller.user != self._superuser and caller.user not in _members(self._supergroup):
             raise AccessControlError(f"Access denied for user {caller.user}. Superuser privilege is required")
 
     def methods(self, protocol: str) -> Mapping[str, Method]:
-        """What of a protocol is served now."""
+        """Return the currently served methods of a protocol."""
         return self._behind.services.get(protocol, {})
 
     def method(self, protocol: str, name: str) -> Method | None:
-        """What a call meets now; None where there is no such method."""
+        """Return the current method of a call; None if it does not exist."""
         behind = self._behind
         found = behind.services.get(protocol, {}).get(name)
         if found is not None:
@@ -70,7 +70,7 @@ class Gate:
 
 
 class _Behind:
-    """What is behind the gate, and the answer to calls of anything else; None where that is not there at all."""
+    """The current services, and the answer to all other calls; None if other calls do not exist."""
 
     def __init__(self, services: Mapping[str, Mapping[str, Method]], refusal: Callable[[], RemoteError] | None) -> None:
         self.services = services
@@ -78,7 +78,7 @@ class _Behind:
 
 
 class _Door(Mapping[str, Method]):
-    """The methods of one protocol."""
+    """The methods of one protocol, looked up at each call."""
 
     def __init__(self, gate: Gate, protocol: str) -> None:
         self._gate = gate

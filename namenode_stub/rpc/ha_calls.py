@@ -1,4 +1,4 @@
-"""HAServiceProtocol: which state this NameNode is in, and its change (NameNode.checkHaStateChange)."""
+"""HAServiceProtocol: state of this NameNode, and its transitions (NameNode.checkHaStateChange)."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _LOG = logging.getLogger(__name__)
 
 
 class TakesStates(Protocol):
-    """The NameNode, as far as its state goes."""
+    """The HA state of the NameNode."""
 
     @property
     def state(self) -> HAState: ...
 
     @property
     def failure(self) -> str:
-        """Why it serves no more, "" where it does."""
+        """Why it stopped serving, "" if it serves."""
 
     @property
     def not_ready(self) -> str:
-        """Why it cannot become active now, "" where it can."""
+        """Why it cannot become active now, "" if it can."""
 
     def transition_to_active(self) -> None: ...
 
@@ -41,10 +41,10 @@ class TakesStates(Protocol):
 
 
 def check_source(source: RequestSource, *, automatic: bool) -> None:
-    """See whether a request from there may change the state.
+    """Check whether this source may change the state.
 
     Args:
-        automatic: whether failover controllers say which NameNode is active.
+        automatic: whether failover controllers choose the active NameNode.
 
     Raises:
         OperationRefusedError: it may not.
@@ -52,16 +52,15 @@ def check_source(source: RequestSource, *, automatic: bool) -> None:
     if automatic and source is RequestSource.USER:
         raise OperationRefusedError(
             "automatic failover is enabled: the failover controller of this NameNode changes its state",
-            hint="Use `hdfs haadmin -failover`, which goes by the controllers.",
+            hint="Use `hdfs haadmin -failover`, which uses the controllers.",
         )
     if not automatic and source is RequestSource.ZKFC:
         raise OperationRefusedError(
-            "automatic failover is not enabled here, and a failover controller wants another state",
-            hint="Set dfs.ha.automatic-failover.enabled for the NameNode too; it applies when it is started "
-            "the next time.",
+            "a failover controller requested another state, but automatic failover is not enabled here",
+            hint="Set dfs.ha.automatic-failover.enabled for the NameNode too, which reads it when it starts.",
         )
     if automatic and source is RequestSource.USER_FORCED:
-        _LOG.warning("the state is changed by hand, although automatic failover is enabled: it was forced")
+        _LOG.warning("the state is changed manually by force, although automatic failover is enabled")
 
 
 class HaCalls:
@@ -90,7 +89,7 @@ class HaCalls:
         self._change(source, caller, self._node.transition_to_standby)
 
     def transition_to_observer(self, source: RequestSource, caller: CallContext) -> None:
-        raise UnsupportedOperationRemoteError("this NameNode can be no observer")
+        raise UnsupportedOperationRemoteError("this NameNode cannot be an observer")
 
     def _change(self, source: RequestSource, caller: CallContext, change: Callable[[], None]) -> None:
         self._gate.check_superuser(caller)
@@ -101,5 +100,5 @@ class HaCalls:
         try:
             change()
         except HdfsError as error:
-            _LOG.error("%s wanted another state: %s", caller.user, error)
+            _LOG.error("the state change requested by %s failed: %s", caller.user, error)
             raise ServiceFailedError(error.message) from error

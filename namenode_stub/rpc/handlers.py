@@ -1,4 +1,4 @@
-"""What the handlers of ClientProtocol share: paths as clients send them, and who the caller is to the namespace."""
+"""Helpers shared by the handlers of ClientProtocol: paths and callers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ EMPTY = pb.EmptyProto()
 
 
 def client_path(path: str) -> str:
-    """A path as the namespace has it: slashes count as they do in Hadoop 3. One that is not absolute stays as it is."""
+    """Normalize slashes in a path as Hadoop 3 does; a relative path is unchanged."""
     return join_names(split_path(path, hadoop3=True)) if path.startswith("/") else path
 
 
 def new_path(path: str) -> str:
-    """`client_path` of what is going to be made.
+    """Return `client_path` of a path to be created.
 
     Raises:
-        InvalidPathError: it has a name that clients must not give (DFSUtil.isValidName).
+        InvalidPathError: it contains an invalid name (DFSUtil.isValidName).
         OperationRefusedError: it is too long.
     """
     if ":" in path or "//" in path.rstrip("/"):
@@ -32,7 +32,7 @@ def new_path(path: str) -> str:
 
 
 def caller_of(context: CallContext) -> Caller:
-    """Who calls, and by which RPC."""
+    """Return the caller and its RPC."""
     call_id = context.call_id if context.client_id else NO_CALL_ID
     return Caller(user=context.user, machine=context.peer, client_id=context.client_id, call_id=call_id)
 

@@ -1,4 +1,4 @@
-"""ClientProtocol, the part about storage policies and erasure coding policies."""
+"""ClientProtocol: calls for storage policies and erasure coding policies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class StoragePolicyCalls:
     """Handlers of storage policies.
 
     Args:
-        hadoop3: whether calls that came with Hadoop 3 are there.
+        hadoop3: whether to serve calls introduced with Hadoop 3.
     """
 
     def __init__(self, names: ActiveNamespace, *, hadoop3: bool) -> None:
@@ -76,7 +76,7 @@ def _storage_message(policy: StoragePolicy) -> pb.BlockStoragePolicyProto:
 
 
 class ErasureCodingCalls:
-    """Handlers of erasure coding policies, which came with Hadoop 3."""
+    """Handlers of erasure coding policies, introduced with Hadoop 3."""
 
     def __init__(self, names: ActiveNamespace, cache: RetryCache, gate: Gate) -> None:
         self._coding = names.erasure_coding
@@ -97,7 +97,7 @@ class ErasureCodingCalls:
             "disableErasureCodingPolicy": self._by_name(self._coding.disable),
         }
 
-    # ---- questions -----------------------------------------------------------------------------------------------
+    # ---- queries -----------------------------------------------------------------------------------------------------
 
     def all(self, _: pb.EmptyProto, __: CallContext) -> pb.GetErasureCodingPoliciesResponseProto:
         return pb.GetErasureCodingPoliciesResponseProto(ecPolicies=map(erasure_coding_message, self._coding.all()))
@@ -115,7 +115,7 @@ class ErasureCodingCalls:
     def verify(
         self, request: pb.GetECTopologyResultForPoliciesRequestProto, context: CallContext
     ) -> pb.GetECTopologyResultForPoliciesResponseProto:
-        """Whether there are DataNodes enough for policies: there are none."""
+        """Check whether there are enough DataNodes for policies: there are none."""
         self._gate.check_superuser(context)
         found = {policy.name: policy for policy in self._coding.all()}
         missing = [name for name in request.policies if name not in found]

@@ -1,4 +1,4 @@
-"""NamenodeProtocol, the part that a NameNode answers in any state."""
+"""NamenodeProtocol: queries that a NameNode answers in any state."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Questions:
 
     Args:
         info: of the storage.
-        release: that it passes for.
-        last_txid: newest transaction that was written, or applied by a standby; raises where the NameNode failed.
+        release: reported release.
+        last_txid: returns the newest transaction written, or applied by a standby; raises if the NameNode failed.
     """
 
     def __init__(

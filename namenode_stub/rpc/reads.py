@@ -1,4 +1,4 @@
-"""ClientProtocol, the part that reads: status, listings, sums, and what the stub has nothing of."""
+"""ClientProtocol: reading calls, and constant answers for missing features."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ACTIVE = 1
 
 
 class Reads:
-    """Handlers that change nothing.
+    """Handlers of calls without changes.
 
     Args:
         pool: block pool id.
@@ -58,7 +58,7 @@ class Reads:
                 fileBufferSize=defaults.buffer_size,
                 trashInterval=defaults.trash_interval,
                 checksumType=_CRC32C,
-                # An empty one says that there is no encryption, an absent one lets a 3.x client look elsewhere.
+                # empty means no encryption; without the field, a 3.x client would look elsewhere
                 keyProviderUri="",
             )
         )
@@ -101,7 +101,7 @@ class Reads:
         return pb.GetLinkTargetResponseProto(targetPath=(view.target or b"").decode("utf-8", "replace"))
 
     def check_access(self, request: pb.CheckAccessRequestProto, _: CallContext) -> pb.EmptyProto:
-        """Everybody may do everything to what exists: permissions are kept, but not enforced."""
+        """Check only that the path exists: permissions are stored, but not enforced."""
         self._views.existing(client_path(request.path))
         return EMPTY
 
@@ -142,7 +142,7 @@ class Reads:
 
 
 def _nothing_there() -> dict[str, Handler]:
-    """Questions whose answer never changes: there are no DataNodes, no security, no encryption."""
+    """Return the constant answers: there are no DataNodes, no security, no encryption."""
     blocks = {"corrupt_blocks": 0, "missing_blocks": 0, "blocks_in_future": 0, "pending_deletion_blocks": 0}
     answers: dict[str, Message] = {
         "getFsStats": pb.GetFsStatsResponseProto(

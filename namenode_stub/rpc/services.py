@@ -1,4 +1,4 @@
-"""Puts the protocols together that the stub's RPC server offers."""
+"""The protocols of the stub's RPC server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def client_service(
     defaults: ServerDefaults,
     pool: str,
 ) -> Service:
-    """ClientProtocol, with the calls that the release of the namespace's layout has; `pool` is the block pool's id."""
+    """Return ClientProtocol with the calls of the release of the namespace's layout; `pool` is the block pool's id."""
     hadoop3 = names.transactions.namespace.hadoop3
     methods = {
         **Reads(names.views, defaults, pool).methods(),

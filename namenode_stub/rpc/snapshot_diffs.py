@@ -1,4 +1,4 @@
-"""ClientProtocol, the part about differences between snapshots: one report, or in Hadoop 3 entries page by page."""
+"""ClientProtocol: differences between snapshots, as one report or, in Hadoop 3, in pages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SnapshotDiffCalls:
     """Handlers of snapshot differences.
 
     Args:
-        hadoop3: whether calls that came with Hadoop 3 are there.
+        hadoop3: whether to serve calls introduced with Hadoop 3.
     """
 
     def __init__(self, names: ActiveNamespace, *, hadoop3: bool) -> None:
@@ -49,7 +49,7 @@ class SnapshotDiffCalls:
     def listing(
         self, request: pb.GetSnapshotDiffReportListingRequestProto, _: CallContext
     ) -> pb.GetSnapshotDiffReportListingResponseProto:
-        """The cursor counts entries; clients give it back as it is, and look only whether it is at the end."""
+        """Return a page of entries; the cursor counts entries, and clients only check whether it is at the end."""
         found = self._diffs.between(client_path(request.snapshotRoot), request.fromSnapshot, request.toSnapshot)
         entries = list(_entries(found))
         first = max(0, request.cursor.index) if request.HasField("cursor") else 0
@@ -64,7 +64,7 @@ class SnapshotDiffCalls:
 
 
 def _report(found: Difference) -> Iterator[pb.SnapshotDiffReportEntryProto]:
-    """Entries as SnapshotDiffInfo.generateReport makes them."""
+    """Yield the entries that SnapshotDiffInfo.generateReport makes."""
     came, left = ("+", "-") if found.is_from_earlier else ("-", "+")
     moves = _moves(found)
     for change in sorted(found.changes, key=lambda change: change.order):
@@ -81,7 +81,7 @@ def _report(found: Difference) -> Iterator[pb.SnapshotDiffReportEntryProto]:
 
 
 def _moves(found: Difference) -> dict[int, tuple[Parts, Parts]]:
-    """Paths of before and after, by inode id, of all that was moved and is still there."""
+    """Return the old and new paths, by inode id, of everything that was moved and still exists."""
     sources: dict[int, Parts] = {}
     targets = dict(found.targets)
     for change in found.changes:

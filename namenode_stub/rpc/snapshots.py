@@ -1,4 +1,4 @@
-"""ClientProtocol, the part about snapshots."""
+"""ClientProtocol: calls for snapshots."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class SnapshotCalls:
         return EMPTY
 
     def snapshottable(self, _: pb.EmptyProto, __: CallContext) -> pb.GetSnapshottableDirListingResponseProto:
-        """No list at all where no directory is snapshottable, as Hadoop answers."""
+        """Return the snapshottable directories; without any, the list is missing, as in Hadoop."""
         answer = pb.GetSnapshottableDirListingResponseProto()
         for found in self._names.views.snapshottable():
             answer.snapshottableDirList.snapshottableDirListing.add(

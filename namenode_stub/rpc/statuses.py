@@ -1,4 +1,4 @@
-"""Views of inodes as messages of ClientProtocol (PBHelper)."""
+"""Conversion of inode views to messages of ClientProtocol (PBHelper)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from image_format.inode_table import DIRECTORY, FILE
 from namenode_stub.names.inode_views import InodeView
 
 _UINT64 = (1 << 64) - 1
-_ACL_BIT = 1 << 12  # FsPermissionExtension: 2.7 knows an ACL by this bit, 3.x by the flag
+_ACL_BIT = 1 << 12  # FsPermissionExtension: 2.7 uses this bit for an ACL, 3.x the flag
 _HAS_ACL, _HAS_EC, _SNAPSHOT_ENABLED = 0x01, 0x04, 0x08  # HdfsFileStatusProto.Flags
 _NO_TOKEN = pb.TokenProto(identifier=b"", password=b"", kind="", service="")
 
 
 def unsigned(value: int) -> int:
-    """A Java long as a uint64 field has it."""
+    """Convert a Java long to a uint64 field."""
     return value & _UINT64
 
 
 def signed(value: int) -> int:
-    """The Java long that a uint64 field stands for."""
+    """Convert a uint64 field to a Java long."""
     return value - (1 << 64) if value >> 63 else value
 
 
@@ -30,7 +30,7 @@ def _kind(view: InodeView) -> pb.HdfsFileStatusProto.FileType:
 
 
 def status_message(view: InodeView, pool: str, *, locations: bool = False) -> pb.HdfsFileStatusProto:
-    """HdfsFileStatusProto; with `locations` of its blocks, of which nobody has any here."""
+    """Return HdfsFileStatusProto; with `locations`, it has the blocks, which no DataNode holds here."""
     message = pb.HdfsFileStatusProto(
         fileType=_kind(view),
         path=view.name,
@@ -58,7 +58,7 @@ def status_message(view: InodeView, pool: str, *, locations: bool = False) -> pb
 
 
 def erasure_coding_message(policy: ErasureCodingPolicy) -> pb.ErasureCodingPolicyProto:
-    """ErasureCodingPolicyProto with everything, although clients know the built-in ones by their ids."""
+    """Return a complete ErasureCodingPolicyProto, although clients know built-in policies by id."""
     schema = pb.ECSchemaProto(codecName=policy.codec, dataUnits=policy.data_units, parityUnits=policy.parity_units)
     for key, value in policy.options:
         schema.options.add(key=key, value=value)
@@ -68,7 +68,7 @@ def erasure_coding_message(policy: ErasureCodingPolicy) -> pb.ErasureCodingPolic
 
 
 def located(view: InodeView, pool: str) -> pb.LocatedBlocksProto:
-    """LocatedBlocksProto of a file: blocks without a DataNode that has them."""
+    """Return LocatedBlocksProto of a file: blocks without DataNodes."""
     message = pb.LocatedBlocksProto(
         fileLength=view.length, underConstruction=view.is_open, isLastBlockComplete=not view.is_open
     )

@@ -87,7 +87,7 @@ def test_a_wait_ends_with_its_process_or_in_silence(stage: Stage, monkeypatch: p
     with pytest.raises(DemoError, match="waited for rain, but the process ended with"):
         stage.wait("rain", lambda: False, process)
     monkeypatch.setattr(demo_stage, "SILENCE_SECONDS", -1.0)
-    with pytest.raises(DemoError, match="waited for rain: nothing has happened for"):
+    with pytest.raises(DemoError, match="waited for rain: no progress for"):
         stage.wait("rain", lambda: False)
 
 

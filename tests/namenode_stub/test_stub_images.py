@@ -228,7 +228,7 @@ def test_a_rollback_image_is_taken_in_an_upgrade_alone(config: StubConfig, tmp_p
         parsed = parse_image(image.name)
         assert parsed is not None
         reason = stub.images.checkpoint_rejection(parsed.txid, ImageKind.ROLLBACK)
-        assert reason == "it is a rollback image, and no rolling upgrade goes on"
+        assert reason == "it is a rollback image, but no rolling upgrade is in progress"
         stub.administration.start_rolling_upgrade()
         assert stub.images.checkpoint_rejection(parsed.txid, ImageKind.ROLLBACK) is None
 

@@ -166,7 +166,7 @@ def test_one_that_fails_does_not_keep_the_others_from_it_and_is_asked_again(
     store.add_images(4, 10)
     store.purge()
     assert (elsewhere.asked, store.firsts()) == ([11], [11, 11])
-    assert "old edits are left: txid 11: old segments remain: it cannot be purged" in caplog.text
+    assert "old edits are not purged: txid 11: old segments remain: it cannot be purged" in caplog.text
     elsewhere.works = True
     store.purge()
     assert elsewhere.asked == [11, 11]
@@ -180,7 +180,7 @@ def test_where_a_required_journal_cannot_be_listed_all_edits_stay(
     store.add_images(4, 10)
     store.purge()
     assert (elsewhere.asked, store.firsts()) == ([], [1, 1])
-    assert "old edits are left: it cannot be listed" in caplog.text
+    assert "old edits are not purged: it cannot be listed" in caplog.text
 
 
 def test_where_an_image_folder_cannot_be_listed_nothing_goes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -191,7 +191,7 @@ def test_where_an_image_folder_cannot_be_listed_nothing_goes(tmp_path: Path, cap
     store.images[1].rename(tmp_path / "gone")
     store.purge()
     assert store.firsts() == [1, 1]
-    assert "nothing is purged, an image folder cannot be listed" in caplog.text
+    assert "nothing is purged because an image folder cannot be listed" in caplog.text
     (tmp_path / "gone").rename(store.images[1])
     assert store.files() == before
 
