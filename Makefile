@@ -108,6 +108,7 @@ interop-setup: setup ## fetch a JDK, Maven, Chromium, strace and a KDC (with apt
 	$(BIN)/python -m tests.kerberos
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/sasl.txt
 	$(BIN)/python -m tests.browser
+	$(BIN)/python -m tests.pipeline.quick_java
 	$(BIN)/python -m tests.kernels
 
 fuzz: setup $(FUZZ_STAMP) ## search for inputs that break a reader, FUZZ_SECONDS=60 for each of FUZZ_TARGETS

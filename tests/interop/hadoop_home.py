@@ -30,7 +30,7 @@ from tests.required import skip
 _HERE = Path(__file__).resolve().parent
 _ROOT = _HERE.parent.parent
 _JAVA = _HERE / "java"
-_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hdfs-checkpointer-tests"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hdfs-checkpointer-tests"
 _VARIABLE = "CHECKPOINTER_TEST_HADOOP"
 
 
@@ -116,7 +116,7 @@ class HadoopRelease:
     @property
     def home(self) -> Path:
         """The folder with jars, compiled classes and the archive of classes."""
-        return _CACHE / self.name
+        return CACHE / self.name
 
     def compile_tools(self) -> Path:
         """Folder with our compiled programs, made at the first call for these sources.
@@ -194,7 +194,7 @@ _SERVER_SOURCES = (
 def _servers(version: str, source: JarSource, layout: int, recorded: str, *shims: str) -> HadoopRelease:
     """Servers, tools and client of a release."""
     name = f"hadoop-{version}"
-    jars = JarSet(f"Hadoop {version}", _CACHE / name / "jars", listed_jars(f"jars-{version}"), source)
+    jars = JarSet(f"Hadoop {version}", CACHE / name / "jars", listed_jars(f"jars-{version}"), source)
     return HadoopRelease(version, name, jars, (*_SERVER_SOURCES, *shims), layout, recorded)
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pipeline.session import build_session, settings
-from tests.pipeline.quick_java import QUICK_START
+from tests.depth import deep
+from tests.pipeline.quick_java import quick_start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,18 +19,22 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Two cores; the mount table lets a test read local files through Hadoop's FileSystem as `viewfs://files/`."""
+    """Two cores, and in the quick tier the settings of a report on a small image.
+
+    The mount table lets a test read local files through Hadoop's FileSystem as `viewfs://files/`.
+    """
     scratch: Path = tmp_path_factory.mktemp("spark")
     roots = {Path("/tmp"), Path(*scratch.parts[:2])}
     conf = {
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.sql.shuffle.partitions": "4",
         **{f"spark.hadoop.fs.viewfs.mounttable.files.link.{root}": root.as_uri() for root in roots},
     }
     options = settings("local[2]", "1g")["spark.driver.extraJavaOptions"]
-    conf["spark.driver.extraJavaOptions"] = " ".join([options, *QUICK_START])
-    session = build_session(master="local[2]", conf=conf)
+    if deep():
+        conf["spark.sql.shuffle.partitions"] = "4"
+    conf["spark.driver.extraJavaOptions"] = " ".join([options, *quick_start()])
+    session = build_session(master="local[2]", conf=conf, small=not deep())
     yield session
     session.stop()
 

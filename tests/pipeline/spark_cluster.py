@@ -17,8 +17,8 @@ from urllib.request import ProxyHandler, build_opener
 import psutil
 
 from pipeline.java import find_java_home
-from tests.pipeline.quick_java import QUICK_START, quick_java
-from tests.pipeline.spark_events import event_log_conf, write_defaults
+from tests.pipeline.quick_java import class_path, quick_java, quick_start
+from tests.pipeline.spark_events import DEFAULTS, event_log_conf, write_defaults
 
 WORKERS = 2
 _LOOPBACK = "127.0.0.1"
@@ -111,7 +111,7 @@ class SparkCluster:
             "spark.driver.host": _LOOPBACK,
             "spark.driver.bindAddress": _LOOPBACK,
             "spark.executor.memory": self._memory,
-            "spark.executor.extraJavaOptions": " ".join(QUICK_START),
+            "spark.executor.extraJavaOptions": " ".join(quick_start()),
             "spark.executor.cores": "1",
             "spark.cores.max": str(WORKERS),
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",
@@ -123,7 +123,9 @@ class SparkCluster:
             **(conf or {}),
         }
         write_defaults(home, defaults)
-        ours = {"SPARK_CONF_DIR": str(home), "PYTHONPATH": str(_ROOT), **quick_java()}
+        # not SPARK_CONF_DIR, which is on the class path: the archive of classes is for the usual one
+        submit = f"--properties-file {home / DEFAULTS} pyspark-shell"
+        ours = {"PYSPARK_SUBMIT_ARGS": submit, "PYTHONPATH": str(_ROOT), **quick_java()}
         return {**self._environment(), **ours}
 
     def logs(self) -> str:
@@ -147,7 +149,7 @@ class SparkCluster:
             return bool(json.load(answer)["aliveworkers"] == WORKERS)
 
     def _launch(self, name: str, main_class: str, *arguments: str) -> None:
-        command = [str(self._java_home / "bin" / "java"), "-Xmx256m", *QUICK_START, "-cp", f"{_jars()}/*"]
+        command = [str(self._java_home / "bin" / "java"), "-Xmx256m", *quick_start(), "-cp", class_path()]
         for package in _OPENS:
             command += ["--add-opens", f"java.base/{package}=ALL-UNNAMED"]
         environment = {**self._environment(), "SPARK_LOCAL_DIRS": str(self.folder / f"{name}-local")}

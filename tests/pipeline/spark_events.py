@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+DEFAULTS = "spark-defaults.conf"
+
 
 def event_log_conf(folder: Path) -> dict[str, str]:
     """Settings that have an application's events written below `folder`."""
@@ -20,8 +22,8 @@ def event_log_conf(folder: Path) -> dict[str, str]:
 
 
 def write_defaults(folder: Path, conf: dict[str, str]) -> None:
-    """A folder for SPARK_CONF_DIR."""
-    (folder / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in conf.items()))
+    """Write the settings as a file of Spark's defaults."""
+    (folder / DEFAULTS).write_text("".join(f"{key} {value}\n" for key, value in conf.items()))
 
 
 def read_events(folder: Path) -> Iterator[dict[str, Any]]:
