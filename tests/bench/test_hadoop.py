@@ -9,19 +9,12 @@ import pytest
 from bench.edits import MIXES
 from bench.hadoop_merge import merge_by_hadoop
 from checkpointer.merging.offline import merge_directory, plan_directory
-from image_format.reader import ImageFile
 from image_tools.compare.difference import Difference, Topic
-from image_tools.compare.images import ImageComparison
+from tests.bench.differences import differences
 from tests.bench.made import make
 from tests.interop.hadoop import Hadoop
 
 pytestmark = pytest.mark.interop
-
-
-def differences(a: Path, b: Path) -> list[Difference]:
-    with ImageFile.open(a, verify_md5=False) as first, ImageFile.open(b, verify_md5=False) as second:
-        comparison = ImageComparison(first, second)
-        return [comparison.named(each) for each in comparison.differences()]
 
 
 def from_the_clock(found: list[Difference]) -> list[Difference]:

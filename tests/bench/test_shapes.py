@@ -13,7 +13,7 @@ from checkpointer.merging.offline import merge_directory, plan_directory
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_tools.verify.checker import verify_image
-from tests.bench.test_hadoop import differences
+from tests.bench.differences import differences
 from tests.interop.hadoop import Hadoop
 
 FILES, TRANSACTIONS = 3_000, 2_000

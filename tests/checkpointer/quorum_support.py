@@ -24,7 +24,7 @@ from namenode_stub.node import NameNodeStub
 from servlets.application import create_application
 from servlets.http_server import HttpServer
 from site_config.checkpoint_config import CheckpointConfig
-from tests.checkpointer.test_daemon_standby import config_for
+from tests.checkpointer.standby_support import config_for
 from tests.interop.hadoop_conf import free_port
 from tests.namenode_stub.stub_support import wait_until
 

@@ -28,7 +28,7 @@ from namenode_stub.formatting import format_storage
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
 from tests.checkpointer.quorum_support import Quorum
-from tests.checkpointer.test_daemon_standby import PERIOD, TRANSACTIONS, Daemon, config_for, write_edits
+from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, config_for, write_edits
 from tests.cli_runner import run_cli
 from tests.depth import sample
 from tests.journal import bookkeeper_recordings as recorded

@@ -34,10 +34,10 @@ from image_format.md5_file import format_md5, md5_of_file
 from image_format.reader import ImageFile
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 from site_config.checkpoint_config import CheckpointConfig, Role
+from tests.checkpointer.leading_process import leading_process
 from tests.checkpointer.namenode_double import JsonServer, Running, double, json_server, write_site
 from tests.checkpointer.quorum_support import Quorum, write_recorded
 from tests.checkpointer.schemas import valid
-from tests.checkpointer.test_leadership import leading_process
 from tests.cli_runner import Outcome, fingerprint, run_cli
 from tests.servlets.support import INFO, NEW_TXID, OLD_IMAGE, OLD_TXID, OTHER_INFO, SEGMENT
 

@@ -34,20 +34,16 @@ from journal.ops import (
 )
 from journal.segment import encode_header
 from journal.segment_file import read_transactions
+from tests.checkpointer.upgrade_cases import UPGRADES, layout_after
 from tests.cli_runner import fingerprint, run_cli
 from tests.engine.image_builder import BASE_TXID, ImageBuilder, Saved, numbered
 from tests.engine.op_makers import mkdir, times
-from tests.recorded_cases import PLAIN_CASES, RECORDED, Case, all_cases, imgcmp, same_layout
+from tests.recorded_cases import PLAIN_CASES, RECORDED, Case, imgcmp
 
-UPGRADES = [case for case in all_cases() if not same_layout(case)]
 PLAIN_OLD = [case for case in PLAIN_CASES if case.id.startswith("hadoop-2.7.3/")]
 SUB_SECTIONED = Case(RECORDED / "hadoop-3.4.1" / "sub-sections")
 CODED = Case(RECORDED / "hadoop-3.4.1" / "erasure-coding")
 VERSION_TEXT = "namespaceID=7\nclusterID=CID-a\ncTime=0\nstorageType=NAME_NODE\nblockpoolID=BP-1\nlayoutVersion={}\n"
-
-
-def layout_after(case: Case) -> int:
-    return int(imgcmp.Image(str(case.image("after"))).layout)
 
 
 @pytest.mark.recorded

@@ -33,8 +33,8 @@ from journal.segment_file import list_segments
 from namenode_stub.node import NameNodeStub
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer.fake_namenode import FakeNamenode
-from tests.checkpointer.test_daemon_standby import config_for as standby_beside
-from tests.checkpointer.test_daemon_standby import write_edits
+from tests.checkpointer.standby_support import config_for as standby_beside
+from tests.checkpointer.standby_support import write_edits
 from tests.checkpointer.virtual_day import DAY, LogBook, Scheduler, VirtualClock, daemon, stamp
 from tests.depth import deep
 from tests.interop.hadoop_conf import free_port

@@ -14,7 +14,7 @@ from checkpointer.daemon.service import CheckpointService
 from hadoop_common.errors import StorageError
 from journal.segment_file import EditLogSegment
 from servlets.status import TriggerState
-from tests.checkpointer.test_daemon_service import TRANSACTIONS, FakeRole, standby_config
+from tests.checkpointer.service_support import TRANSACTIONS, FakeRole, standby_config
 from tests.namenode_stub.stub_support import wait_until
 
 MODULE = "tests.checkpointer.fake_lake"

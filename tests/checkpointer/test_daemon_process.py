@@ -30,7 +30,7 @@ from hadoop_common.tls.settings import WebAddresses
 from image_format.memory_limit import MemoryLimit
 from site_config.catalogue import entry_of
 from site_config.checkpoint_config import CheckpointConfig, Role
-from tests.checkpointer.test_daemon_service import FakeRole, standby_config
+from tests.checkpointer.service_support import FakeRole, standby_config
 from tests.namenode_stub.stub_support import wait_until
 
 

@@ -14,7 +14,7 @@ from image_tools.verify.checker import verify_image
 from servlets.status import TriggerState
 from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import Secondary, image_txids
-from tests.checkpointer.test_cli_merge_layout import UPGRADES, layout_after
+from tests.checkpointer.upgrade_cases import UPGRADES, layout_after
 from tests.recorded_cases import Case
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import shutil
 from collections.abc import Iterator
@@ -14,30 +13,23 @@ import pytest
 
 import checkpointer.roles.uploader as uploader_module
 from checkpointer.daemon.blueprints import RoleImages
-from checkpointer.daemon.service import CheckpointService
 from checkpointer.errors import TransferError
-from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.role import StandbyRole
-from checkpointer.storage.inspector import StorageState, inspect, list_images
+from checkpointer.storage.inspector import StorageState, inspect
 from checkpointer.transfer import UploadResult
 from engine.errors import CheckpointCancelledError
 from engine.settings import ReplayRules
 from hadoop_common.errors import StorageError
-from hadoop_common.tls.settings import WebAddresses
 from journal.segment_file import list_segments
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
-from site_config.checkpoint_config import CheckpointConfig
-from tests.checkpointer.test_daemon_service import Clock, standby_config
+from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, config_for, images, write_edits
 from tests.namenode_stub.stub_support import formatted
 from tests.recorded_cases import imgcmp, replications
 
 # each of them is a daemon's life of a second
 pytestmark = pytest.mark.parameters(2)
-
-TRANSACTIONS = 10
-PERIOD = 3600.0
 
 
 @pytest.fixture
@@ -56,66 +48,10 @@ def stub(stub_config: StubConfig) -> Iterator[NameNodeStub]:
         yield running
 
 
-def config_for(tmp_path: Path, *namenodes: NameNodeStub | str, **changes: Any) -> CheckpointConfig:
-    """A standby beside NameNodes, or beside HTTP addresses where nobody answers RPC."""
-    config = standby_config()
-    values = {
-        "period": PERIOD,
-        "poll_interval": 10.0,
-        "transactions": TRANSACTIONS,
-        "image_directories": (tmp_path / "nn2",),
-        "shared_edits": (tmp_path / "active" / "shared").as_uri(),
-        "namenode_http_addresses": tuple(_http_address(node) for node in namenodes),
-        # nobody listens at the port 1: what NameNodes would say is not known
-        "namenode_rpc_addresses": tuple(
-            ("127.0.0.1", 1) if isinstance(node, str) else node.rpc_address for node in namenodes
-        ),
-        "web": WebAddresses(("127.0.0.1", 0)),
-        "images_retained": 2,
-        **changes,
-    }
-    return dataclasses.replace(config, **values)
-
-
-def _http_address(node: NameNodeStub | str) -> str:
-    return node if isinstance(node, str) else node.server.url
-
-
-class Daemon:
-    """Role and service without the scheduler; `clock` moves both."""
-
-    def __init__(self, config: CheckpointConfig, source: EditSource | None = None) -> None:
-        self.clock = Clock()
-        self.role = StandbyRole(config, source=source, clock=self.clock, jitter=lambda: 1.0)
-        self.service = CheckpointService(self.role, config, clock=self.clock)
-
-    def __enter__(self) -> Daemon:
-        self.role.open()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.role.close()
-
-    def target(self, number: int = 0) -> dict[str, Any]:
-        found: dict[str, Any] = self.service.status()["targets"][number]
-        return found
-
-
 @pytest.fixture
 def daemon(stub: NameNodeStub, tmp_path: Path) -> Iterator[Daemon]:
     with Daemon(config_for(tmp_path, stub)) as running:
         yield running
-
-
-def write_edits(stub: NameNodeStub, label: str, count: int = TRANSACTIONS) -> int:
-    """Returns the last finalized txid."""
-    for number in range(count):
-        stub.namespace.mkdirs(f"/{label}/{number}")
-    return stub.roll() - 1
-
-
-def images(folder: Path) -> list[int]:
-    return [image.txid for image in list_images(folder / "current")]
 
 
 def leftovers(folder: Path) -> list[str]:

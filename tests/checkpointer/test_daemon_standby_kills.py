@@ -21,7 +21,7 @@ from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
 from tests.checkpointer.kill_harness import kill, kills, record
-from tests.checkpointer.test_daemon_standby import Daemon, config_for, write_edits
+from tests.checkpointer.standby_support import Daemon, config_for, write_edits
 from tests.depth import sample
 from tests.namenode_stub.stub_support import formatted, stub_config_for
 from tests.recorded_cases import imgcmp

@@ -20,7 +20,6 @@ from hadoop_common.access import AccessControl
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
-from hadoop_common.storage_info import StorageInfo
 from journal.quorum.settings import QuorumSettings
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
@@ -29,7 +28,8 @@ from servlets.image_transfer import ServingLimits
 from servlets.status import TriggerState
 from site_config.merge_settings import replay_rules
 from tests.checkpointer.quorum_support import Quorum, config_of, stub_on, write_recorded
-from tests.checkpointer.test_daemon_standby import PERIOD, TRANSACTIONS, Daemon, images, write_edits
+from tests.checkpointer.standby_quorum_support import info_of
+from tests.checkpointer.standby_support import TRANSACTIONS, Daemon, images, write_edits
 from tests.namenode_stub.stub_support import formatted, wait_until
 from tests.recorded_cases import RECORDED, Case, imgcmp
 
@@ -47,12 +47,6 @@ CASES = [
         "hadoop-3.4.1/random-snapshot-3",
     )
 ]
-
-
-@pytest.fixture
-def quorum(tmp_path: Path) -> Iterator[Quorum]:
-    with Quorum(tmp_path / "nodes") as running:
-        yield running
 
 
 # ---- recorded edits ----------------------------------------------------------------------------------------
@@ -89,27 +83,6 @@ def test_the_image_is_the_one_hadoop_made(case: Case, kind: str, tmp_path: Path)
 
 
 # ---- beside a NameNode that writes to them -----------------------------------------------------------------
-
-
-@pytest.fixture
-def stub_config(tmp_path: Path) -> StubConfig:
-    return formatted(
-        tmp_path / "active",
-        checkpoint_transactions=TRANSACTIONS,
-        checkpoint_period=PERIOD,
-        rpc_address=("127.0.0.1", 0),
-    )
-
-
-def info_of(config: StubConfig) -> StorageInfo:
-    return read_storage_info(config.image_directories[0])
-
-
-@pytest.fixture
-def stub(quorum: Quorum, stub_config: StubConfig) -> Iterator[NameNodeStub]:
-    quorum.format(info_of(stub_config))
-    with stub_on(quorum, stub_config) as running:
-        yield running
 
 
 def daemon_of(quorum: Quorum, stub: NameNodeStub, tmp_path: Path, **changes: object) -> Daemon:

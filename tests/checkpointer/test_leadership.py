@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,35 +29,16 @@ from hadoop_common.zookeeper.address import ZooKeeperAddress
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 from servlets.status import TriggerState
 from site_config.leadership import LeaderSettings
-from tests.checkpointer.test_daemon_service import PERIOD, START, TRANSACTIONS, Clock, FakeRole, standby_config
+from tests.checkpointer.leading_process import leading_process
+from tests.checkpointer.service_support import PERIOD, START, TRANSACTIONS, Clock, FakeRole, standby_config
 from tests.namenode_stub.stub_support import wait_until
 
 ME = Leader(host="a", pid=1, role="standby", address="a:9870", since=1.0)
 OTHER = Leader(host="b", pid=2, role="standby", address="b:9870", since=2.0)
 ANOTHER = replace(OTHER, pid=3)
-_HOLDER = """
-import sys
-from pathlib import Path
-from checkpointer.leadership.lock_backend import FileLock
-from checkpointer.leadership.leadership_state import Leader
-backend = FileLock(Path(sys.argv[1]))
-print(backend.ask(Leader(host="b", pid=2, role="standby", address="b:9870", since=2.0))[0].name, flush=True)
-sys.stdin.read()
-"""
 
 
 # ---- a file ------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def leading_process(path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process that has the lock on `path`, as `OTHER`."""
-    command = [sys.executable, "-c", _HOLDER, str(path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ACQUIRED\n"
-        yield process
-        process.kill()
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from servlets.parameters import ImageKind
 from servlets.status import TriggerState
 from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import Secondary, secondary_config
-from tests.checkpointer.test_daemon_service import Clock, standby_config
+from tests.checkpointer.service_support import Clock, standby_config
 from tests.cli_runner import run_cli
 from tests.namenode_stub.stub_support import wait_until
 

@@ -17,7 +17,7 @@ from hadoop_rpc.namenode_values import RemoteEditLog
 from hadoop_rpc.server import RpcServer
 from journal.errors import TransactionGapError
 from tests.checkpointer.namenode_double import Double
-from tests.checkpointer.test_daemon_service import Clock
+from tests.checkpointer.service_support import Clock
 
 
 @contextmanager

@@ -27,8 +27,8 @@ from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from servlets.node_state import JournalNodeState
 from servlets.status import TriggerState
-from tests.checkpointer.test_daemon_service import Clock, standby_config
-from tests.checkpointer.test_daemon_standby import PERIOD, TRANSACTIONS, Daemon, config_for, write_edits
+from tests.checkpointer.service_support import Clock, standby_config
+from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, config_for, write_edits
 from tests.namenode_stub.stub_support import formatted
 
 INFO = StorageInfo(-63, 7, 1000, "CID-a", "BP-1")

@@ -19,8 +19,8 @@ from journal.segment_file import list_segments
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
+from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, config_for, images, write_edits
 from tests.checkpointer.storage_support import refuse_to_load
-from tests.checkpointer.test_daemon_standby import PERIOD, TRANSACTIONS, Daemon, config_for, images, write_edits
 from tests.namenode_stub.stub_support import formatted
 
 # each of them is a daemon's life of a second

@@ -15,8 +15,8 @@ from hadoop_common.configuration import Configuration
 from namenode_stub.node import NameNodeStub
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer.quorum_support import Quorum, config_of
-from tests.checkpointer.test_daemon_standby import write_edits
-from tests.checkpointer.test_daemon_standby_quorum import quorum, stub, stub_config
+from tests.checkpointer.standby_quorum_support import quorum, stub, stub_config
+from tests.checkpointer.standby_support import write_edits
 from tests.checkpointer.virtual_day import VirtualClock
 
 __all__ = ["quorum", "stub", "stub_config"]

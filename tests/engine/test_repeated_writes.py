@@ -16,10 +16,10 @@ from journal.ops import EditOp
 from tests.depth import examples
 from tests.engine.image_builder import LAYOUTS, Saved, merge_bytes, numbered, store
 from tests.engine.op_makers import delete, mkdir, rename, set_permissions
+from tests.engine.snapshot_model import BEGINNINGS, STEPS, base, check
 from tests.engine.snapshot_reader import SnapshotReader
 from tests.engine.snapshot_support import NEW, Setting, allow, create, remove
 from tests.engine.snapshot_twin import Step
-from tests.engine.test_snapshot_model import BEGINNINGS, STEPS, base, check
 
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
 

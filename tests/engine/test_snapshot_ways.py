@@ -15,8 +15,8 @@ from image_tools.compare.images import ImageComparison
 from journal.ops import EditOp
 from tests.depth import examples
 from tests.engine.image_builder import BASE_TXID, LAYOUTS, merge_bytes, store
+from tests.engine.snapshot_model import BEGINNINGS, base
 from tests.engine.snapshot_twin import SnapshotTwin, Step
-from tests.engine.test_snapshot_model import BEGINNINGS, base
 
 _OFTEN = [
     SnapshotTwin.make_create_snapshot,

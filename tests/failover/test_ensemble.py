@@ -12,7 +12,7 @@ import pytest
 from failover.election import LOCK
 from hadoop_rpc.ha_protocol import HAState
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperEnsemble, ZooKeeperServer, await_service
-from tests.failover.test_pair import Pair
+from tests.failover.controller_pair import Pair
 
 pytestmark = [pytest.mark.deep, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 

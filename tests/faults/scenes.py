@@ -36,10 +36,10 @@ from tests.checkpointer.backup_support import backup_config
 from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.namenode_double import double
 from tests.checkpointer.secondary_support import Secondary, secondary_config
+from tests.checkpointer.standby_support import Daemon as StandbyDaemon
+from tests.checkpointer.standby_support import config_for, write_edits
 from tests.checkpointer.storage_support import recorded_directory
 from tests.checkpointer.streaming_namenode import StreamingNamenode
-from tests.checkpointer.test_daemon_standby import Daemon as StandbyDaemon
-from tests.checkpointer.test_daemon_standby import config_for, write_edits
 from tests.cli_runner import fingerprint, run_cli
 from tests.faults.child import Outcome
 from tests.journal.wal_support import INFO as JOURNAL_INFO

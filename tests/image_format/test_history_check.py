@@ -13,7 +13,7 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_tools.verify.history_repair import repair_history
 from tests.image_format.image_support import build_image, delimited, minimal_sections
-from tests.image_tools.test_verify_recorded import IMAGES, OF_HADOOP, case_of
+from tests.image_tools.recorded_images import IMAGES, OF_HADOOP, case_of
 
 pytestmark = pytest.mark.recorded
 

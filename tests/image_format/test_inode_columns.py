@@ -21,7 +21,7 @@ from image_format.kernels.directory_tree import (
 )
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
-from tests.image_format.test_inode_table import inodes
+from tests.image_format.inode_table_support import inodes
 
 PLACE = BufferOrigin("image", "INODE")
 NAMES = ("id", "kind", "permission", "length", "mtime", "atime", "replication", "block_size", "block_count")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from image_format.kernels.jit import Kernel, made_of
-from tests.image_format.test_kernel_tags import FOLDERS, ROOT
+from tests.image_format.kernel_folders import FOLDERS, ROOT
 
 KERNEL = """
 from image_format.kernels.jit import kernel

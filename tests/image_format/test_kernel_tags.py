@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,16 +11,8 @@ from google.protobuf.descriptor import FieldDescriptor
 from image_format.kernels import tags
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_varint
+from tests.image_format.kernel_folders import FOLDERS, ROOT
 
-ROOT = Path(__file__).parents[2]
-FOLDERS = (
-    "image_format/kernels",
-    "engine/replay/kernels",
-    "image_tools/dump/kernels",
-    "image_tools/loadable/kernels",
-    "image_tools/verify/kernels",
-    "pipeline/kernels",
-)
 BARE_TAG = re.compile(
     r"\b(?:tag|field|kind|block_type|found|present) (?:==|!=|<=?|>=?|&) [1-9]"
     r"|tag >> 3\)? (?:==|-) \d|& 7 == \d|\b(?:entry|packed|value|permission)\b.{0,12} (?:>>|<<) (?:3|6|16|40)\b"

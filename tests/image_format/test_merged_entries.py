@@ -17,7 +17,7 @@ from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.varint import encode_delimited, parse_message, read_record
-from tests.image_format.test_index_arrays import ROOT, directory, file, write
+from tests.image_format.index_support import ROOT, directory, file, write
 
 Children = dict[bytes, int]
 NAMES = st.binary(min_size=1, max_size=3) | st.binary(min_size=9, max_size=140)

@@ -10,7 +10,7 @@ import pytest
 from tests.cli_runner import run_cli
 from tests.interop.hadoop import Hadoop, HadoopRefusedError
 from tests.interop.hadoop_home import SERVER
-from tests.pipeline.test_inodes_recorded import delimited_row, read
+from tests.pipeline.recorded_inodes import delimited_row, read
 from tests.recorded_cases import Case, all_cases, imgcmp
 
 pytestmark = [pytest.mark.interop, pytest.mark.recorded]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ from tests.interop.clients import ClientJvm, HdfsClient, without_clock_times
 from tests.interop.cluster import HaPair, NameNode
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import run_once, wait_until
+from tests.interop.our_commands import check, cli
 from tests.interop.our_daemon import OurDaemon
 
 pytestmark = [pytest.mark.interop]
@@ -27,21 +25,6 @@ CHECKS = (
     *("namenode", "ha", "version", "storage", "space", "age", "transactions", "edits", "journalnodes", "daemon"),
     *("leader", "tls", "kerberos"),
 )
-
-
-def cli(*words: str | Path, code: int = 0) -> dict[str, Any]:
-    """What `checkpointer WORDS --json` says, and ends with `code`."""
-    command = [sys.executable, "-m", "checkpointer", *map(str, words), "--json"]
-    done = subprocess.run(command, capture_output=True, check=False)
-    assert done.returncode == code, (done.stdout + done.stderr).decode("utf-8", "replace")
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
-
-
-def check(conf: HadoopConf, *options: str, code: int = 0) -> dict[str, str]:
-    answer = cli("check", "--conf", conf.folder, *options, code=code)
-    assert answer["exitCode"] == code
-    return {each["name"]: each["state"] for each in answer["checks"]}
 
 
 def fetch(conf: HadoopConf, shelf: Path, *options: str) -> int:

@@ -18,7 +18,7 @@ from journal.quorum.open_quorum import open_quorum_journal
 from journal.quorum.settings import QuorumSettings
 from tests.depth import scaled
 from tests.interop.hadoop_conf import HadoopConf, free_port
-from tests.interop.test_journal_node import Served, content, hadoops, ours, version
+from tests.interop.served_journal import Served, content, hadoops, ours, version
 from tests.journal_node.journal_node_support import LAYOUT, NAMESPACE, Writer, batch, outcome
 
 pytestmark = pytest.mark.interop

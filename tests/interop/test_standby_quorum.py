@@ -15,8 +15,8 @@ from tests.interop.clients import ClientJvm, HdfsClient, without_clock_times
 from tests.interop.cluster import HaPair
 from tests.interop.hadoop_process import wait_until
 from tests.interop.journal_trio import JournalTrio
+from tests.interop.our_commands import check
 from tests.interop.our_daemon import OurDaemon
-from tests.interop.test_operations import check
 
 pytestmark = [pytest.mark.interop]
 

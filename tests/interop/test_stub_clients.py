@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hadoop_common.configuration import Configuration
 from hadoop_common.names import parse_segment
 from image_format.reader import ImageFile
-from namenode_stub.config import stub_config
-from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub
+from tests.interop.client_stub import HADOOP_2, HADOOP_3, stub_of, without_times
 from tests.interop.clients import ClientJvm, HdfsClient
 from tests.interop.cluster import BackupNode, NameNode, SecondaryNameNode
 from tests.interop.hadoop import Hadoop
@@ -26,8 +22,6 @@ from tests.recorded_cases import imgcmp
 
 pytestmark = pytest.mark.interop
 
-HADOOP_2, HADOOP_3 = -63, -67
-TIMES = {"mtime", "atime"}
 # What differs between any two runs: times of the day, names that snapshots get by themselves, addresses.
 CLOCK = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2})?(\+\d{4})?|s\d{8}-\d{6}\.\d{3}|127\.0\.0\.1:\d+")
 SCRIPT = """
@@ -247,20 +241,6 @@ TOOL_CLASSES = {
     "@cacheadmin": "org.apache.hadoop.hdfs.tools.CacheAdmin",
     "@snapshotDiff": "org.apache.hadoop.hdfs.tools.snapshot.SnapshotDiff",
 }
-
-
-@contextmanager
-def stub_of(conf: HadoopConf, layout: int = SERVER.layout) -> Iterator[NameNodeStub]:
-    """The stub in the place of the NameNode that a configuration is for."""
-    config = stub_config(Configuration.load(conf.folder, environment={}))
-    if not (conf.name_dir / "current").exists():
-        format_storage(list(config.image_directories), list(config.edits_directories), new_storage_info(layout))
-    with NameNodeStub(config) as stub:
-        yield stub
-
-
-def without_times(namespace: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {path: {k: v for k, v in entry.items() if k not in TIMES} for path, entry in namespace.items()}
 
 
 def without_owner(namespace: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -11,6 +11,7 @@ import pytest
 
 from hadoop_common.names import image_name
 from image_tools.verify.checker import verify_image
+from tests.interop.client_stub import without_times
 from tests.interop.clients import ClientJvm, HdfsClient
 from tests.interop.cluster import NameNode
 from tests.interop.hadoop_conf import ha_pair_confs
@@ -18,7 +19,6 @@ from tests.interop.hadoop_home import SERVER
 from tests.interop.hadoop_process import run_once, wait_until
 from tests.interop.journal_trio import JournalTrio
 from tests.interop.our_namenode import OurNameNode
-from tests.interop.test_stub_clients import without_times
 
 pytestmark = pytest.mark.interop
 

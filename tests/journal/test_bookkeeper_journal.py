@@ -38,7 +38,7 @@ from journal.open_journal import open_journal
 from journal.ops import EndLogSegmentOp
 from tests.depth import deep
 from tests.journal.bookkeeper_cluster import PATH, Cluster, KilledError
-from tests.journal.test_journal_contract import batch, beginning, extents, whole, write_segments
+from tests.journal.contract_support import batch, beginning, extents, whole, write_segments
 from tests.journal.wal_support import INFO, LAYOUT, delete, read_all
 
 QUICK = BookKeeperSettings(read_timeout=2.0, add_timeout=2.0, speculative_timeout=0.3)

@@ -22,13 +22,13 @@ from journal.errors import (
     UnsupportedLayoutError,
 )
 from journal.file_journal import FileJournal
-from journal.journal import Journal, RecordBatch
+from journal.journal import Journal
 from journal.journal_set import JournalMember, JournalSet
 from journal.json_journal import JsonJournal
-from journal.operation import EditOp
-from journal.ops import EndLogSegmentOp, StartLogSegmentOp
+from journal.ops import EndLogSegmentOp
 from tests.depth import examples
-from tests.journal.journal_support import numbered, operations
+from tests.journal.contract_support import batch, beginning, extents, whole, write_segments
+from tests.journal.journal_support import operations
 from tests.journal.wal_support import INFO, LAYOUT, delete, read_all
 
 _TXIDS = re.compile(r"edits_([0-9]+)-([0-9]+)(\.json)?")
@@ -69,33 +69,6 @@ def journal(opened: Open, tmp_path: Path) -> Journal:
     made = opened(tmp_path)
     made.format(INFO)
     return made
-
-
-def batch(first: int, ops: list[EditOp], layout_version: int = LAYOUT) -> RecordBatch:
-    records = b"".join(encode_op(op, layout_version) for op in numbered(ops, first))
-    return RecordBatch(first, first + len(ops) - 1, records)
-
-
-def beginning(first: int, last: int) -> RecordBatch:
-    """START_LOG_SEGMENT and deletes."""
-    return batch(first, [StartLogSegmentOp(), *map(delete, range(first + 1, last + 1))])
-
-
-def whole(first: int, last: int) -> RecordBatch:
-    """A segment that was closed in order."""
-    return batch(first, [StartLogSegmentOp(), *map(delete, range(first + 1, last)), EndLogSegmentOp()])
-
-
-def write_segments(journal: Journal, *bounds: tuple[int, int]) -> None:
-    journal.recover(INFO)
-    for first, last in bounds:
-        writer = journal.start_segment(first, LAYOUT)
-        writer.append(whole(first, last))
-        writer.finalize(last)
-
-
-def extents(journal: Journal, from_txid: int, *, in_progress: bool = False) -> list[tuple[int, int, bool]]:
-    return [(each.first, each.last, each.in_progress) for each in journal.segments(from_txid, in_progress=in_progress)]
 
 
 # ---- format and recovery -----------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import threading
 import time
@@ -15,65 +14,25 @@ from typing import Any
 
 import pytest
 
-from hadoop_rpc.qjournal_protocol import qjournal_service
-from hadoop_rpc.server import RpcServer
 from journal.errors import JournalError
 from journal.quorum.errors import QuorumError
 from journal.quorum.open_quorum import open_quorum_journal
 from journal.quorum.quorum_journal import QuorumJournal
-from journal.quorum.settings import QuorumSettings
-from journal_node.file_disk import below
-from journal_node.get_journal import get_journal_blueprint
-from journal_node.node import JournalNode
-from servlets.application import create_application
-from servlets.http_server import HttpServer
 from tests.depth import SEED, scaled
-from tests.interop.hadoop_conf import free_port
 from tests.journal.quorum_model import NAMESPACE
 from tests.journal.quorum_ops import read_all
+from tests.journal.quorum_processes import FORKS, SETTINGS, Node, collect
 from tests.journal.quorum_writer import write
 
 ROUNDS = scaled(60, quick=4)
 ROUNDS_OF_ONE_JOURNAL = 24
-SETTINGS = QuorumSettings(http_open=10.0, http_read=10.0, write_transactions=10.0)
 
-# Processes are forked from one that has no threads, and has imported all this.
-FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload([__name__])
-
-
-def serve(root: Path, rpc_port: int, http_port: int, ready: Connection) -> None:
-    """A JournalNode's process."""
-    node = JournalNode(below(root))
-    http = HttpServer(create_application(get_journal_blueprint(node)), "127.0.0.1", http_port)
-    with http, RpcServer([qjournal_service(node)], "127.0.0.1", rpc_port):
-        node.announce(http_port, http.url)
-        ready.send(True)
-        threading.Event().wait()
 
 
 def write_until_killed(uri: str, value: int, told: Connection) -> None:
     with suppress(JournalError):
         write(uri, value, told.send, SETTINGS)
-
-
-class Node:
-    def __init__(self, root: Path) -> None:
-        root.mkdir()
-        self.root = root
-        self.ports = free_port(), free_port()
-        self.process: Any = None
-
-    def start(self) -> None:
-        ready, telling = FORKS.Pipe(duplex=False)
-        self.process = FORKS.Process(target=serve, args=(self.root, *self.ports, telling), daemon=True)
-        self.process.start()
-        telling.close()
-        assert ready.recv()
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.join()
 
 
 @pytest.fixture
@@ -122,12 +81,6 @@ def await_lines(process: Any, lines: list[str], wanted: int) -> None:
     """Wait for so many acknowledgements, or the writer's end."""
     while sum(line.startswith("acknowledged") for line in lines) < wanted and process.is_alive():
         time.sleep(0.005)
-
-
-def collect(hearing: Connection, lines: list[str]) -> None:
-    with suppress(EOFError):
-        while True:
-            lines.append(hearing.recv())
 
 
 @pytest.mark.timeout(1800 + 60 * ROUNDS)

@@ -28,7 +28,7 @@ from journal.quorum.open_quorum import open_quorum_journal
 from journal.segment_copies import read_log
 from journal.segment_file import list_segments, read_ops
 from tests.depth import SEED, scaled
-from tests.journal.test_quorum_kills import FORKS, SETTINGS, Node, collect
+from tests.journal.quorum_processes import FORKS, SETTINGS, Node, collect
 from tests.journal.wal_support import INFO, LAYOUT, file_journal, records
 
 ROUNDS = scaled(40, quick=2)

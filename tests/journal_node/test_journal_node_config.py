@@ -18,7 +18,7 @@ from journal_node.membership import others
 from journal_node.places import JournalPlaces
 from site_config.catalogue import PREFIXES, entry_of
 from site_config.journal_node_keys import JOURNALNODE_KEYS
-from tests.site_config.test_config import JUNK
+from tests.site_config.junk import JUNK
 
 SHARED = "dfs.namenode.shared.edits.dir"
 NODES = tuple(NodeAddress(f"jn{number}", 8485) for number in (1, 2, 3))

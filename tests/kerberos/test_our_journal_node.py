@@ -7,7 +7,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -33,6 +32,7 @@ from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer
 from tests.kerberos.callers import SERVERS, USERS, Tap, add_users, get, login
 from tests.kerberos.kdc import REALM, Kdc
 from tests.kerberos.secure_conf import secure
+from tests.kerberos.secure_journal_node import running
 
 pytestmark = [pytest.mark.interop]
 
@@ -58,12 +58,6 @@ def conf(kdc: Kdc, root: Path, **properties: str) -> HadoopConf:
         **{key.replace("_", "."): value for key, value in properties.items()},
     }
     return secure(kdc, HadoopConf(root, given), given)
-
-
-@contextmanager
-def running(conf: HadoopConf) -> Iterator[JournalNodeServer]:
-    with JournalNodeServer(JournalNodeConfig.from_configuration(Configuration.load(conf.folder, {}))) as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from tests.kerberos.callers import add_users
 from tests.kerberos.callers import login as login_as
 from tests.kerberos.kdc import Kdc
 from tests.kerberos.secure_conf import private
-from tests.kerberos.test_secure_quorum import SETTINGS, call, mkdirs, transition
+from tests.kerberos.secure_site import SETTINGS, call, mkdirs, transition
 from tests.kerberos.wire import Wire, ports_of
 from tests.tls.hadoop_tls import https_only
 

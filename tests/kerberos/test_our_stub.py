@@ -15,13 +15,13 @@ from hadoop_rpc.namenode_protocol import NamenodeClient
 from hadoop_rpc.retry import NO_RETRY
 from hadoop_rpc.security import Protection
 from namenode_stub.node import NameNodeStub
+from tests.interop.client_stub import HADOOP_3, stub_of
 from tests.interop.clients import ClientJvm
 from tests.interop.cluster import SecondaryNameNode
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import CLIENT, skip_without
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import OurDaemon
-from tests.interop.test_stub_clients import HADOOP_3, stub_of
 from tests.kerberos.callers import SERVERS, USERS, Tap, add_users, get, login, tickets
 from tests.kerberos.kdc import Kdc
 from tests.kerberos.secure_conf import secure_conf

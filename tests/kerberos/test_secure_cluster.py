@@ -29,12 +29,12 @@ from hadoop_rpc.rpc_protocol import ServerKind
 from hadoop_rpc.security import Protection
 from image_format.md5_file import read_md5_file
 from site_config.checkpoint_config import CheckpointConfig, Role
+from tests.interop.client_stub import stub_of
 from tests.interop.cluster import NameNode
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import SERVER
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import OurDaemon
-from tests.interop.test_stub_clients import stub_of
 from tests.kerberos.callers import add_users, get
 from tests.kerberos.kdc import REALM, Kdc
 from tests.kerberos.secure_conf import secure_conf

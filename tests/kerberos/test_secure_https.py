@@ -19,7 +19,7 @@ from tests.kerberos.callers import Tap
 from tests.kerberos.callers import login as login_as
 from tests.kerberos.kdc import Kdc
 from tests.kerberos.secure_conf import HOST, private
-from tests.kerberos.test_secure_quorum import mkdirs
+from tests.kerberos.secure_site import mkdirs
 from tests.kerberos.wire import NAMES, Wire, ports_of
 
 pytestmark = [pytest.mark.interop]

@@ -11,16 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from google.protobuf.message import Message
 
 from hadoop_common.configuration import Configuration
-from hadoop_rpc.client import RpcClient
-from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
 from hadoop_rpc.ha_protocol import HA_PROTOCOL
-from hadoop_rpc.kerberos import KerberosLogin, log_in, security_for
-from hadoop_rpc.proto import client_namenode_pb2 as client_pb
-from hadoop_rpc.proto import ha_service_pb2 as ha_pb
-from hadoop_rpc.rpc_protocol import RpcProtocol, ServerKind
+from hadoop_rpc.kerberos import KerberosLogin, log_in
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.interop.cluster import JournalNode, NameNode
 from tests.interop.hadoop_conf import HadoopConf, ha_pair_confs
@@ -28,16 +22,10 @@ from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import OurDaemon
 from tests.kerberos.kdc import Kdc
 from tests.kerberos.secure_conf import private, secure
+from tests.kerberos.secure_site import SETTINGS, call, mkdirs, transition
 from tests.kerberos.wire import Wire, ports_of
 
 pytestmark = [pytest.mark.interop, pytest.mark.deep]
-
-SETTINGS = {
-    "hadoop.rpc.protection": "privacy",
-    "dfs.namenode.checkpoint.check.period": "1",
-    "dfs.ha.tail-edits.period": "1",
-    "dfs.ha.log-roll.period": "1",
-}
 
 
 @dataclass
@@ -64,29 +52,10 @@ def site(hadoop_here: None, kdc: Kdc, tmp_path: Path) -> Iterator[Site]:
         yield Site(active, second)
 
 
-def transition() -> ha_pb.TransitionToActiveRequestProto:
-    source = ha_pb.HAStateChangeRequestInfoProto(reqSource=ha_pb.REQUEST_BY_USER)
-    return ha_pb.TransitionToActiveRequestProto(reqInfo=source)
-
-
 def login(conf: HadoopConf) -> KerberosLogin:
     config = CheckpointConfig.from_configuration(Configuration.load(conf.folder, {}), Role.STANDBY)
     assert config.kerberos is not None
     return config.kerberos.login
-
-
-def call(namenode: NameNode | HadoopConf, protocol: RpcProtocol, method: str, request: Message) -> None:
-    security = security_for(ServerKind.NAMENODE, namenode.rpc_address[0])
-    with RpcClient(*namenode.rpc_address, protocol.name, user="", security=security) as client:
-        client.call(method, request, protocol.response(method))
-
-
-def mkdirs(namenode: NameNode | HadoopConf, *paths: str) -> None:
-    for path in paths:
-        request = client_pb.MkdirsRequestProto(
-            src=path, masked=client_pb.FsPermissionProto(perm=0o755), createParent=True
-        )
-        call(namenode, CLIENT_PROTOCOL, "mkdirs", request)
 
 
 def test_the_standby_tails_and_checkpoints(site: Site) -> None:

@@ -18,16 +18,16 @@ from hadoop_rpc.rpc_protocol import ServerKind
 from hadoop_rpc.security import Protection
 from journal_node.config import JournalNodeConfig
 from journal_node.server import JournalNodeServer
+from tests.interop.client_stub import stub_of
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import wait_until
 from tests.interop.our_daemon import OurDaemon
-from tests.interop.test_stub_clients import stub_of
 from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer, batch
 from tests.kerberos.callers import add_users, get, login
 from tests.kerberos.kdc import Kdc
 from tests.kerberos.secure_conf import HOST, private
+from tests.kerberos.secure_site import mkdirs
 from tests.kerberos.strangers import Address, Strangers
-from tests.kerberos.test_secure_quorum import mkdirs
 
 pytestmark = [pytest.mark.interop]
 

@@ -5,44 +5,22 @@ from __future__ import annotations
 import base64
 import re
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hadoop_rpc.errors import KerberosError
-from hadoop_rpc.kerberos import KerberosLogin, _credentials, log_in, renew, security_for
-from hadoop_rpc.principals import ServerPrincipal
+from hadoop_rpc.kerberos import _credentials, log_in, renew, security_for
 from hadoop_rpc.rpc_protocol import ServerKind
 from hadoop_rpc.security import SecurityContext
 from hadoop_rpc.spnego import Spnego
 from tests.interop.hadoop_process import wait_until
 from tests.kerberos.kdc import REALM, Kdc
+from tests.kerberos.web_peer import Peer, login
 
 pytestmark = [pytest.mark.interop]
-
-
-@dataclass
-class Peer:
-    """The server's side: whoever has a key of the keytab."""
-
-    keytab: Path
-
-    def accept(self, token: bytes) -> tuple[Any, bytes]:
-        import gssapi
-
-        # many contexts a second from one client: no replay cache
-        store = {"keytab": f"FILE:{self.keytab}", "rcache": "none:"}
-        context = gssapi.SecurityContext(creds=gssapi.Credentials(usage="accept", store=store), usage="accept")
-        answer = context.step(token)
-        assert context.complete
-        return context, answer
-
-
-def login(kdc: Kdc, principal: str, keytab: Path) -> KerberosLogin:
-    name = ServerPrincipal("dfs.namenode.kerberos.principal", f"nn/_HOST@{REALM}")
-    return KerberosLogin(f"{principal}@{REALM}", keytab, name, name)
 
 
 def handshake(peer: Peer) -> tuple[SecurityContext, Any]:

@@ -17,15 +17,15 @@ from hadoop_rpc.kerberos import log_in
 from hadoop_rpc.proto import qjournal_protocol_pb2 as pb
 from hadoop_rpc.qjournal_protocol import QJOURNAL_PROTOCOL, QJournalClient
 from hadoop_rpc.rpc_protocol import ServerKind
+from tests.interop.client_stub import stub_of
 from tests.interop.cluster import JournalNode, NameNode
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import port_is_open
-from tests.interop.test_stub_clients import stub_of
 from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer
 from tests.kerberos.callers import add_users, login
 from tests.kerberos.kdc import Kdc
 from tests.kerberos.secure_conf import private
-from tests.kerberos.test_our_journal_node import running
+from tests.kerberos.secure_journal_node import running
 from tests.kerberos.verdicts import EVERYBODY, Asked, login_on_all_pages, of_calls, of_pages
 
 pytestmark = [pytest.mark.interop, pytest.mark.deep]

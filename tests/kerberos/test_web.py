@@ -18,7 +18,7 @@ from checkpointer.transfer.namenode_outlook import ask_outlook
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.kerberos import log_in
 from tests.kerberos.kdc import Kdc
-from tests.kerberos.test_tickets import Peer, login
+from tests.kerberos.web_peer import Peer, login
 
 pytestmark = [pytest.mark.interop]
 

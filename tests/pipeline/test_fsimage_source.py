@@ -21,7 +21,7 @@ from pipeline.errors import SourceFileError, SourceOptionError
 from pipeline.task_errors import unwrap
 from tests.image_format.image_support import RECORDED, build_image, minimal_sections, store
 from tests.image_tools.dump_support import Viewed
-from tests.pipeline.test_inodes_recorded import READER, read
+from tests.pipeline.recorded_inodes import READER, read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,7 +15,7 @@ from pipeline.sources.readers import READERS
 from pipeline.sources.table_reader import MAXIMUM_PARTS, Part
 from tests.image_format.image_support import build_image, delimited, minimal_sections, store
 from tests.pipeline.oiv_tables import Row
-from tests.pipeline.test_inodes_recorded import read
+from tests.pipeline.recorded_inodes import read
 
 PERMISSION = 1 << 40 | 2 << 16 | 0o644
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.cli.lake_command import _edits_directories
-from tests.checkpointer.test_daemon_service import standby_config
+from tests.checkpointer.service_support import standby_config
 
 
 def test_a_shared_directory() -> None:

@@ -14,6 +14,7 @@ from site_config.checkpoint_config import CheckpointConfig, Role
 from site_config.keys import DEFAULTS, KEYS
 from site_config.merge_settings import image_codec
 from site_config.report import likely_role
+from tests.site_config.junk import JUNK
 
 HA = {
     "fs.defaultFS": "hdfs://mycluster",
@@ -315,30 +316,6 @@ def test_any_values_are_taken_or_reported(values: dict[str, str]) -> None:
         return
     assert 0 < found.poll_interval <= found.period
     assert found.images_retained > 0
-
-
-JUNK = (
-    "",
-    " ",
-    "x",
-    "-1",
-    "0",
-    "1e400",
-    "99999999999999999999",
-    "80x0",
-    "host:80x0",
-    "host:99999",
-    "hdfs://host:80x0",
-    "hdfs://host:99999",
-    "hdfs://[::1",
-    "file:///a b%zz",
-    "qjournal://a;b",
-    "qjournal://a:1;b:99999/j",
-    "${unknown",
-    "a,,b",
-    "\0",
-    "°",
-)
 
 
 # these are parts of other keys' names and defaults, by which a fault goes

@@ -1,0 +1,121 @@
+"""Two failover controllers in this process, with NameNodes that fail as a test wants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from failover.active_node_info import ActiveNodeInfo
+from failover.election import BREADCRUMB, LOCK
+from failover.health import Health
+from failover.server import FailoverServer
+from failover.settings import FailoverSettings
+from failover.watching import watching
+from hadoop_rpc.ha_protocol import HAState
+from hadoop_rpc.zkfc_protocol import ZKFCClient
+from namenode_stub.demo_zookeeper import ZooKeeperEnsemble, ZooKeeperServer
+from tests.failover.failover_support import NAMESERVICE, FakeNameNode, properties, settings_of
+from tests.interop.hadoop_process import wait_until
+
+ACTIVE, STANDBY, OBSERVER = HAState.ACTIVE, HAState.STANDBY, HAState.OBSERVER
+
+
+class Pair:
+    """NameNodes, of which all run, and controllers, of which those run that were started."""
+
+    def __init__(
+        self,
+        stack: ExitStack,
+        zookeeper: ZooKeeperServer | ZooKeeperEnsemble,
+        parent: str,
+        names: tuple[str, ...] = ("nn1", "nn2"),
+    ) -> None:
+        self._stack = stack
+        self.nodes = {name: FakeNameNode() for name in names}
+        for node in self.nodes.values():
+            node.start()
+            stack.callback(node.stop)
+        self._values = properties(
+            {name: node.port for name, node in self.nodes.items()},
+            "",
+            {
+                "ha.zookeeper.quorum": zookeeper.hosts,
+                "ha.zookeeper.parent-znode": f"/{parent}",
+                "ha.zookeeper.session-timeout.ms": "10000",
+                "ha.health-monitor.rpc-timeout.ms": "2000",
+                "ha.failover-controller.graceful-fence.rpc-timeout.ms": "1000",
+            },
+        )
+        self.znode = f"/{parent}/{NAMESERVICE}"
+        self.servers: dict[str, FailoverServer] = {}
+        endless = {"max_tries": -1, "max_delay": 0.5}
+        self.zk = KazooClient(zookeeper.hosts, connection_retry=endless, command_retry=endless)
+        self.zk.start()
+        stack.callback(self.zk.stop)
+        with watching(self.settings("nn1")) as election:
+            election.format()
+
+    def settings(self, name: str) -> FailoverSettings:
+        return settings_of(self._values | {"dfs.ha.namenode.id": name})
+
+    def start(self, *names: str) -> None:
+        for name in names:
+            server = FailoverServer(self.settings(name))
+            server.start()
+            self.servers[name] = server
+            self._stack.callback(server.stop)
+
+    def both(self) -> None:
+        """nn1 is active, nn2 stands by."""
+        self.start("nn1")
+        self.becomes("nn1", ACTIVE)
+        self.start("nn2")
+        self.until(lambda: self.election("nn2") == "standby", "nn2 to stand by")
+
+    def election(self, name: str) -> str:
+        return self.servers[name].election.state.name.lower()
+
+    def becomes(self, name: str, state: HAState) -> None:
+        self.until(lambda: self.nodes[name].state is state, f"{name} to be {state.name.lower()}")
+
+    def has_lock(self, name: str) -> None:
+        self.until(lambda: self.named(LOCK) == self.named(BREADCRUMB) == name, f"the lock of {name}")
+
+    def named(self, znode: str) -> str:
+        """The NameNode that a znode names, "" where it is not there."""
+        try:
+            return ActiveNodeInfo.from_bytes(self.zk.retry(self.zk.get, f"{self.znode}/{znode}")[0]).namenode
+        except NoNodeError:
+            return ""
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        wait_until(condition, what)
+
+    def active(self) -> list[str]:
+        return [name for name, node in self.nodes.items() if node.state is ACTIVE]
+
+    def unwell(self, name: str, why: str) -> None:
+        """Its controller has heard of it."""
+        self.nodes[name].unwell = why
+        health = Health.UNHEALTHY if why else Health.HEALTHY
+        self.until(lambda: self.facts(name)["health"] == health.name.lower(), f"{name} to be {health.value}")
+
+    def facts(self, name: str) -> dict[str, object]:
+        return self.servers[name].controller.facts()
+
+    def expire(self, name: str) -> None:
+        """End its session: a second client that gives the same id closes it."""
+        found = self.servers[name].election._session
+        assert found is not None
+        client = found._client
+        other = KazooClient(",".join(f"{host}:{port}" for host, port in client.hosts), client_id=client.client_id)
+        other.start()
+        other.stop()
+        other.close()
+
+    def client(self, name: str, user: str = "hdfs") -> ZKFCClient:
+        own = self.settings(name).own
+        return ZKFCClient(own.host, own.zkfc_port, user=user)

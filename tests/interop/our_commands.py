@@ -1,0 +1,26 @@
+"""Our commands as an operator runs them, with JSON output."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.interop.hadoop_conf import HadoopConf
+
+
+def cli(*words: str | Path, code: int = 0) -> dict[str, Any]:
+    """What `checkpointer WORDS --json` says, and ends with `code`."""
+    command = [sys.executable, "-m", "checkpointer", *map(str, words), "--json"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert done.returncode == code, (done.stdout + done.stderr).decode("utf-8", "replace")
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def check(conf: HadoopConf, *options: str, code: int = 0) -> dict[str, str]:
+    answer = cli("check", "--conf", conf.folder, *options, code=code)
+    assert answer["exitCode"] == code
+    return {each["name"]: each["state"] for each in answer["checks"]}

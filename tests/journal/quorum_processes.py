@@ -1,0 +1,61 @@
+"""JournalNodes and writers as processes that are killed."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from hadoop_rpc.qjournal_protocol import qjournal_service
+from hadoop_rpc.server import RpcServer
+from journal.quorum.settings import QuorumSettings
+from journal_node.file_disk import below
+from journal_node.get_journal import get_journal_blueprint
+from journal_node.node import JournalNode
+from servlets.application import create_application
+from servlets.http_server import HttpServer
+from tests.interop.hadoop_conf import free_port
+
+SETTINGS = QuorumSettings(http_open=10.0, http_read=10.0, write_transactions=10.0)
+
+
+# Processes are forked from one that has no threads, and has imported all this.
+FORKS = multiprocessing.get_context("forkserver")
+
+
+def serve(root: Path, rpc_port: int, http_port: int, ready: Connection) -> None:
+    """A JournalNode's process."""
+    node = JournalNode(below(root))
+    http = HttpServer(create_application(get_journal_blueprint(node)), "127.0.0.1", http_port)
+    with http, RpcServer([qjournal_service(node)], "127.0.0.1", rpc_port):
+        node.announce(http_port, http.url)
+        ready.send(True)
+        threading.Event().wait()
+
+
+class Node:
+    def __init__(self, root: Path) -> None:
+        root.mkdir()
+        self.root = root
+        self.ports = free_port(), free_port()
+        self.process: Any = None
+
+    def start(self) -> None:
+        ready, telling = FORKS.Pipe(duplex=False)
+        self.process = FORKS.Process(target=serve, args=(self.root, *self.ports, telling), daemon=True)
+        self.process.start()
+        telling.close()
+        assert ready.recv()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join()
+
+
+def collect(hearing: Connection, lines: list[str]) -> None:
+    with suppress(EOFError):
+        while True:
+            lines.append(hearing.recv())

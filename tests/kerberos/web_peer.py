@@ -1,0 +1,33 @@
+"""A server and a client that log in at each other with SPNEGO tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hadoop_rpc.kerberos import KerberosLogin
+from hadoop_rpc.principals import ServerPrincipal
+from tests.kerberos.kdc import REALM, Kdc
+
+
+@dataclass
+class Peer:
+    """The server's side: whoever has a key of the keytab."""
+
+    keytab: Path
+
+    def accept(self, token: bytes) -> tuple[Any, bytes]:
+        import gssapi
+
+        # many contexts a second from one client: no replay cache
+        store = {"keytab": f"FILE:{self.keytab}", "rcache": "none:"}
+        context = gssapi.SecurityContext(creds=gssapi.Credentials(usage="accept", store=store), usage="accept")
+        answer = context.step(token)
+        assert context.complete
+        return context, answer
+
+
+def login(kdc: Kdc, principal: str, keytab: Path) -> KerberosLogin:
+    name = ServerPrincipal("dfs.namenode.kerberos.principal", f"nn/_HOST@{REALM}")
+    return KerberosLogin(f"{principal}@{REALM}", keytab, name, name)
