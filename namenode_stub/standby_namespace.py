@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 
 from checkpointer.roles.standby.edit_source import EditSource
-from checkpointer.roles.standby.log_roller import LagWatch, LogRoller, RollsEditLog
+from checkpointer.roles.standby.log_roller import LagWatch, LogRoller, RollableNameNodes
 from checkpointer.roles.standby.tailer import EditTailer
 from checkpointer.storage.rollback_images import promote_rollback_images
 from checkpointer.storage.usable_images import latest_image
@@ -37,7 +37,7 @@ class StandbyNamespace:
         fault: why edits are not followed, "" if they are.
     """
 
-    def __init__(self, resources: NodeResources, source: EditSource, nodes: RollsEditLog) -> None:
+    def __init__(self, resources: NodeResources, source: EditSource, nodes: RollableNameNodes) -> None:
         settings = resources.config.standby
         self._resources = resources
         self._source = source
@@ -187,7 +187,7 @@ class StandbyNamespace:
         transaction.
         """
         if self.fault:
-            self._roller.look(self._tailer.applied_txid)
+            self._roller.update_active(self._tailer.applied_txid)
         active = self._roller.active_txid if self._roller.period > 0 else -1
         self._lag.note(self._tailer.applied_txid, source=self._tailer.source_txid, active=active)
 

@@ -1,1 +1,1 @@
-"""Images fetched from a NameNode as backups: what is offered, the folder they are in, and how they get there."""
+"""Images fetched from a NameNode as backups: the offer, the fetch and the folder."""

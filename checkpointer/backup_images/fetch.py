@@ -1,4 +1,6 @@
-"""Fetches an image for the shelf: the first NameNode that gives a good one, verified before it gets its name."""
+"""Fetches an image for a backup folder from the first NameNode that sends a good one, and verifies it before it is
+stored.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +26,18 @@ from image_tools.verify.checker import verify_image
 from servlets.throttle import Throttle
 from site_config.cluster import NameNodeAddress
 
-_LISTED = 5
+_MAX_LISTED_ERRORS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOptions:
-    """How to fetch. `bandwidth` in bytes a second, 0 for no limit; `timeout` in seconds for each step.
+    """Options of a fetch. `bandwidth` is in bytes a second, 0 for no limit; `timeout` is in seconds for each step.
 
     Attributes:
-        txid: of the image; None is the newest.
-        keep: images that stay, 0 for all.
-        deep: check every record of the image before it is kept.
-        user: whom the NameNode's RPC server takes us for.
+        txid: of the image; None means the newest.
+        keep: number of images to keep, 0 for all.
+        deep: check every record of the image before it is stored.
+        user: the name that the NameNode's RPC server sees.
     """
 
     txid: int | None = None
@@ -49,8 +51,13 @@ class FetchOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class FetchedImage:
-    """What is on the shelf now. `fetched` is false where it was there already; `notes` are what did not work."""
+class StoredBackup:
+    """The image that is stored now.
+
+    Attributes:
+        fetched: False if the image was stored already.
+        notes: what did not work, a sentence each.
+    """
 
     txid: int
     path: Path
@@ -64,87 +71,87 @@ class FetchedImage:
 
 
 class FetchProgress(Protocol):
-    """Told what happens."""
+    """Receives the progress of a fetch."""
 
     def begin(self, what: str, total: int | None) -> None:
-        """A step begins: ask, compare, fetch or verify; `total` bytes are to come, None where that is not known."""
+        """Begin a step: ask, compare, fetch or verify; `total` is in bytes, None if not known."""
 
     def advance(self, count: int) -> None:
-        """`count` more bytes came."""
+        """Note `count` more received bytes."""
 
 
 class _SilentProgress:
-    """Nobody is told."""
+    """Shows nothing."""
 
     def begin(self, what: str, total: int | None) -> None:
-        """Nobody is told."""
+        """Show nothing."""
 
     def advance(self, count: int) -> None:
-        """Nobody is told."""
+        """Show nothing."""
 
 
 def fetch_image(
-    sources: Sequence[NameNodeAddress], shelf: ImageFolder, options: FetchOptions, steps: FetchProgress | None = None
-) -> FetchedImage:
-    """Get the image from the first of `sources` that gives it, then remove what is more than to be kept.
+    sources: Sequence[NameNodeAddress], folder: ImageFolder, options: FetchOptions, steps: FetchProgress | None = None
+) -> StoredBackup:
+    """Fetch the image from the first of `sources` that sends it, then remove images beyond those to keep.
 
     Raises:
-        TransferError: none gave it.
-        StorageError: the shelf holds images of another namespace, or is full or not writable.
-        ImageFormatError: the image came as it was sent, but is damaged (with `deep`).
+        TransferError: no NameNode sent it.
+        StorageError: the folder holds images of another namespace, is full or cannot be written.
+        ImageFormatError: the image is damaged at the NameNode (with `deep`).
     """
     watching = steps or _SilentProgress()
     notes: list[str] = []
     failures: list[TransferError] = []
     for source in sources:
         try:
-            found = _from(source, shelf, options, watching, notes)
+            found = _fetch_from(source, folder, options, watching, notes)
         except TransferError as error:
             failures.append(error)
             continue
         txid = found[0]
-        # One that cannot be read is not listed.
-        newest = max((image.txid for image in shelf.images()), default=txid)
+        # An unreadable image is not listed.
+        newest = max((image.txid for image in folder.images()), default=txid)
         if options.txid is None and txid < newest:
             notes.append(
-                f"the NameNode's newest image is of txid {txid}, one of txid {newest} is here: it gave an old one, or "
-                "was set back"
+                f"the NameNode's newest image is of txid {txid}, but one of txid {newest} is here: the NameNode sent "
+                "an old one, or was set back"
             )
-        removed = tuple(shelf.retain(options.keep, txid))
+        removed = tuple(folder.retain(options.keep, txid))
         tried = [error.message for error in failures]
-        return FetchedImage(*found, removed, (*tried, *notes))
+        return StoredBackup(*found, removed, (*tried, *notes))
     if len(failures) == 1:
         raise failures[0]
     reasons = "; ".join(error.message for error in failures)
-    raise TransferError("no NameNode gave the image", reasons, hint=failures[-1].hint)
+    raise TransferError("no NameNode sent the image", reasons, hint=failures[-1].hint)
 
 
-def _from(
-    source: NameNodeAddress, shelf: ImageFolder, options: FetchOptions, steps: FetchProgress, notes: list[str]
+def _fetch_from(
+    source: NameNodeAddress, folder: ImageFolder, options: FetchOptions, steps: FetchProgress, notes: list[str]
 ) -> tuple[int, Path, str, int, str, bool, Path | None]:
     steps.begin("ask", None)
     offer = ask_for_image(source.http, options.txid, timeout=options.timeout)
     version = _version(source, options, notes)
     if version is not None:
-        _same_cluster(shelf, version)
-    path = shelf.path(offer.txid)
+        _same_cluster(folder, version)
+    path = folder.path(offer.txid)
     steps.begin("compare", None)
-    here = shelf.has(offer.txid, offer.md5)
+    here = folder.has(offer.txid, offer.md5)
     if here:
         _verify(path, options, steps)
         if version is not None and _namespace_of(path) == version.namespace_id:
-            shelf.add_version(offer.txid, version, options.now())
+            folder.add_version(offer.txid, version, options.now())
     else:
-        staged = _download(source, offer, shelf, options, steps)
+        staged = _download(source, offer, folder, options, steps)
         _verify(staged, options, steps)
-        _same_namespace(shelf, staged, version, source)
-        path = shelf.put(staged, offer.md5, version, options.now())
-    kept = shelf.version_path(offer.txid)
+        _same_namespace(folder, staged, version, source)
+        path = folder.put(staged, offer.md5, version, options.now())
+    kept = folder.version_path(offer.txid)
     return offer.txid, path, offer.md5, offer.size, source.http, not here, kept if kept.is_file() else None
 
 
 def _version(source: NameNodeAddress, options: FetchOptions, notes: list[str]) -> StorageInfo | None:
-    """VERSION of the NameNode; an image without it is still worth having."""
+    """Return the VERSION of the NameNode; an image without it is still useful."""
     if source.rpc is None:
         notes.append(f"VERSION is not kept: no RPC address of {source.http} is known")
         return None
@@ -159,12 +166,12 @@ def _version(source: NameNodeAddress, options: FetchOptions, notes: list[str]) -
 
 
 def _download(
-    source: NameNodeAddress, offer: ImageOffer, shelf: ImageFolder, options: FetchOptions, steps: FetchProgress
+    source: NameNodeAddress, offer: ImageOffer, folder: ImageFolder, options: FetchOptions, steps: FetchProgress
 ) -> Path:
-    free = shelf.free()
+    free = folder.free()
     if offer.size > free:
         raise StorageError(
-            f"the image at txid {offer.txid} has {offer.size} bytes, {shelf.folder} has room for {free}",
+            f"the image at txid {offer.txid} has {offer.size} bytes, {folder.root} has {free} bytes free",
             hint="Free space there, or fetch with a smaller --keep first.",
         )
     steps.begin("fetch", offer.size)
@@ -172,7 +179,7 @@ def _download(
         source.http,
         offer.txid,
         None,
-        [shelf.staging],
+        [folder.staging],
         timeout=options.timeout,
         throttle=Throttle(options.bandwidth, count=steps.advance),
         cancel=options.cancel,
@@ -181,7 +188,7 @@ def _download(
         raise TransferError(
             offer.url,
             f"the image at txid {offer.txid} had MD5 {offer.md5} when asked for and {image.md5} when sent",
-            hint="Look which of the NameNode's images is damaged, then fetch again.",
+            hint="Find out which of the NameNode's images is damaged, then fetch again.",
         )
     return image.paths[0]
 
@@ -190,13 +197,13 @@ def _verify(path: Path, options: FetchOptions, steps: FetchProgress) -> None:
     if not options.deep:
         return
     steps.begin("verify", None)
-    found = verify_image(path, limit=_LISTED)
+    found = verify_image(path, limit=_MAX_LISTED_ERRORS)
     if not found.valid:
         listed = "; ".join(str(each) for each in found.findings.listed if each.severity is Severity.ERROR)
         raise ImageFormatError(
             f"the NameNode's image has {found.findings.severities[Severity.ERROR]} errors: {listed}",
             file=path.name,
-            hint="It is what the NameNode has: run `checkpointer image verify` on the NameNode's own copy.",
+            hint="The NameNode has it like this: run `checkpointer image verify` on the NameNode's own copy.",
         )
 
 
@@ -205,13 +212,13 @@ def _namespace_of(path: Path) -> int:
         return image.ns_info().namespaceId
 
 
-def _same_cluster(shelf: ImageFolder, version: StorageInfo) -> None:
-    held = shelf.cluster_id()
+def _same_cluster(folder: ImageFolder, version: StorageInfo) -> None:
+    held = folder.cluster_id()
     if held and held != version.cluster_id:
-        raise _other(f"{shelf.folder} holds images of cluster {held}, the NameNode is of {version.cluster_id}")
+        raise _foreign(f"{folder.root} holds images of cluster {held}, the NameNode belongs to {version.cluster_id}")
 
 
-def _same_namespace(shelf: ImageFolder, staged: Path, version: StorageInfo | None, source: NameNodeAddress) -> None:
+def _same_namespace(folder: ImageFolder, staged: Path, version: StorageInfo | None, source: NameNodeAddress) -> None:
     try:
         found = _namespace_of(staged)
     except HdfsError as fault:
@@ -219,13 +226,13 @@ def _same_namespace(shelf: ImageFolder, staged: Path, version: StorageInfo | Non
     if version is not None and version.namespace_id != found:
         raise TransferError(
             source.http,
-            f"the image is of namespace {found}, but the NameNode's RPC server says {version.namespace_id}",
-            hint="Check that HTTP and RPC address are of one NameNode.",
+            f"the image is of namespace {found}, but the NameNode's RPC server reports {version.namespace_id}",
+            hint="Check that HTTP and RPC address belong to one NameNode.",
         )
-    held = shelf.namespace_id()
+    held = folder.namespace_id()
     if held is not None and held != found:
-        raise _other(f"{shelf.folder} holds images of namespace {held}, the NameNode's image is of {found}")
+        raise _foreign(f"{folder.root} holds images of namespace {held}, the NameNode's image is of {found}")
 
 
-def _other(problem: str) -> StorageError:
-    return StorageError(problem, hint="Name another directory, or check which cluster the configuration is of.")
+def _foreign(problem: str) -> StorageError:
+    return StorageError(problem, hint="Name another directory, or check which cluster the configuration belongs to.")

@@ -1,4 +1,4 @@
-"""The folder that fetched images lie in: `fsimage_TXID` with `.md5` and `.VERSION` beside each."""
+"""The folder of fetched images: `fsimage_TXID`, with `.md5` and `.VERSION` next to each."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ _PRIVATE = 0o700
 
 
 def surplus(images: Iterable[StoredImage], keep: int, current: int = -1) -> list[StoredImage]:
-    """The images beyond the newest `keep`, oldest first; 0 keeps all, and the one at txid `current` stays anyway.
+    """Return the images beyond the newest `keep`, oldest first; 0 keeps all, and the image at txid `current` always
+    stays.
 
-    It is the NameNode's now, and may be older than others where the NameNode was set back.
+    The NameNode has `current` now. It may be older than other images if the NameNode was set back.
     """
     ordered = sorted((image for image in images if not image.rollback), key=lambda image: image.txid)
     return [image for image in ordered[:-keep] if image.txid != current] if keep else []
@@ -39,22 +40,22 @@ def surplus(images: Iterable[StoredImage], keep: int, current: int = -1) -> list
 class ImageFolder:
     """A folder of fetched images; a context manager that locks it and removes what a killed run left.
 
-    An image is put there last, after its two side files, so whatever has an image's name is whole.
+    An image is stored after its two side files, so every file with an image's name is complete.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._lock = StorageLock(folder)
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._lock = StorageLock(root)
 
     def __enter__(self) -> Self:
-        """Make the folder, lock it and clean it.
+        """Create, lock and clean the folder.
 
         Raises:
-            StorageError: it is a storage directory, in use, or not writable.
+            StorageError: it is a storage directory, in use, or cannot be written.
         """
         try:
-            # an image names all files, and holds the keys of delegation tokens
-            self.folder.mkdir(_PRIVATE, parents=True, exist_ok=True)
+            # an image names all files and contains the keys of delegation tokens
+            self.root.mkdir(_PRIVATE, parents=True, exist_ok=True)
             self._refuse_storage()
             self._lock.acquire()
         except OSError as fault:
@@ -69,31 +70,31 @@ class ImageFolder:
 
     def __exit__(self, *_: object) -> None:
         with suppress(OSError):
-            # the next start removes what is left; rmtree may fail though it is told to ignore errors
+            # the next start removes leftovers; rmtree may fail despite ignore_errors
             shutil.rmtree(self.staging, ignore_errors=True)
         self._lock.release()
 
     @property
     def staging(self) -> Path:
-        """Where an image comes in; it is on the same file system."""
-        return self.folder / _STAGING
+        """Folder for incoming images, on the same file system."""
+        return self.root / _STAGING
 
     def images(self) -> list[StoredImage]:
-        """The images that can be used, by txid."""
-        return usable_images(image for image in list_images(self.folder) if not image.rollback)
+        """Return the usable images by txid."""
+        return usable_images(image for image in list_images(self.root) if not image.rollback)
 
     def path(self, txid: int) -> Path:
-        return self.folder / image_name(txid)
+        return self.root / image_name(txid)
 
     def version_path(self, txid: int) -> Path:
-        return self.folder / (image_name(txid) + VERSION_SUFFIX)
+        return self.root / (image_name(txid) + VERSION_SUFFIX)
 
     def free(self) -> int:
-        """Bytes that may be written."""
-        return shutil.disk_usage(self.folder).free
+        """Return the free bytes."""
+        return shutil.disk_usage(self.root).free
 
     def has(self, txid: int, md5: str) -> bool:
-        """Whether the image is here and whole; reads all of it."""
+        """Return whether the image is here and undamaged; reads all of it."""
         path = self.path(txid)
         try:
             return path.is_file() and read_md5_file(path).hex() == md5 == md5_of_file(path).hex()
@@ -101,7 +102,7 @@ class ImageFolder:
             return False
 
     def namespace_id(self) -> int | None:
-        """The namespace the newest image is of, None where there is none that can be read."""
+        """Return the namespace of the newest readable image, None without one."""
         for image in reversed(self.images()):
             try:
                 with ImageFile.open(image.path, verify_md5=False, allow_unknown_layout=True) as opened:
@@ -111,7 +112,7 @@ class ImageFolder:
         return None
 
     def cluster_id(self) -> str:
-        """The cluster that the newest image with a VERSION is of, "" where no image has one."""
+        """Return the cluster of the newest image with a VERSION, "" without one."""
         for image in reversed(self.images()):
             path = self.version_path(image.txid)
             if path.is_file():
@@ -119,12 +120,12 @@ class ImageFolder:
         return ""
 
     def put(self, staged: Path, md5: str, version: StorageInfo | None, now: datetime) -> Path:
-        """Give the image its place; returns it.
+        """Move a staged image to its final name, and return that.
 
         Raises:
             StorageError: a file could not be written.
         """
-        target = self.folder / staged.name
+        target = self.root / staged.name
         try:
             if version is not None:
                 write_atomically(target.with_name(target.name + VERSION_SUFFIX), format_version(version, now))
@@ -146,53 +147,53 @@ class ImageFolder:
             raise self._failure(fault) from fault
 
     def retain(self, keep: int, current: int) -> list[Path]:
-        """Remove all images but the newest `keep` and the one at txid `current`; returns the images removed.
+        """Remove all images but the newest `keep` and the one at txid `current`; return the removed ones.
 
         Raises:
-            StorageError: one could not be removed.
+            StorageError: an image could not be removed.
         """
         removed = []
         try:
             for image in surplus(self.images(), keep, current):
-                # the image goes first: what has its name is whole
+                # the image is removed first, so every file with an image's name stays complete
                 for name in (image.path.name, md5_name(image.path.name), image.path.name + VERSION_SUFFIX):
-                    (self.folder / name).unlink(missing_ok=True)
+                    (self.root / name).unlink(missing_ok=True)
                 removed.append(image.path)
             if removed:
-                fsync_directory(self.folder)
+                fsync_directory(self.root)
         except OSError as fault:
             raise self._failure(fault) from fault
         return removed
 
     def _refuse_storage(self) -> None:
-        names = [path.name for path in self.folder.iterdir()]
+        names = [path.name for path in self.root.iterdir()]
         found = [name for name in names if name == VERSION or parse_segment(name) is not None]
-        if not found and (self.folder / "current" / VERSION).exists():
+        if not found and (self.root / "current" / VERSION).exists():
             found = [f"current/{VERSION}"]
         if found:
             raise StorageError(
-                f"{self.folder} holds {found[0]}: it is a storage directory, whose images are not ours to remove",
-                hint="Name a directory of its own for the fetched images.",
+                f"{self.root} holds {found[0]}: it is a storage directory, whose images this command must not remove",
+                hint="Name a separate directory for the fetched images.",
             )
 
     def _clean(self) -> None:
         if self.staging.exists():
             shutil.rmtree(self.staging)
-        names = {path.name for path in self.folder.iterdir()}
+        names = {path.name for path in self.root.iterdir()}
         for name in sorted(names):
             stem = _stem(name)
             if stem and stem not in names:
-                (self.folder / name).unlink()
+                (self.root / name).unlink()
 
     def _failure(self, fault: OSError) -> StorageError:
         return StorageError(
-            f"{self.folder} cannot be used: {told(fault, self.folder)}",
+            f"{self.root} cannot be used: {told(fault, self.root)}",
             hint="Check the space and the permissions of that directory.",
         )
 
 
 def _stem(name: str) -> str:
-    """The image that a side file belongs to, "" for any other file."""
+    """Return the name of the image that a side file belongs to, "" for any other file."""
     suffixes: Sequence[str] = (MD5_SUFFIX, VERSION_SUFFIX, f"{MD5_SUFFIX}.tmp", f"{VERSION_SUFFIX}.tmp")
     stems = (name.removesuffix(suffix) for suffix in suffixes if name.endswith(suffix))
     return next((stem for stem in stems if parse_image(stem) is not None), "")

@@ -1,4 +1,4 @@
-"""What image a NameNode would send: the headers of GET /imagetransfer, without the body."""
+"""The image that a NameNode would send, from the headers of GET /imagetransfer without the body."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class ImageOffer:
 
 
 def ask_for_image(base_url: str, txid: int | None, *, timeout: float) -> ImageOffer:
-    """Ask for the image at `txid` (None: the newest), and hang up when the headers are there.
+    """Ask for the image at `txid` (None: the newest), and disconnect after the headers.
 
-    Hadoop's servlet has no cheaper question: its HEAD reads the whole image (HttpServlet.doHead over ImageServlet).
+    Hadoop's servlet has no cheaper request: its HEAD reads the whole image (HttpServlet.doHead over ImageServlet).
 
     Raises:
-        TransferError: no answer, a refusal, or headers that do not say which image it is and what its digest is.
+        TransferError: no answer, a refusal, or headers without the image's name and digest.
     """
     wanted = LATEST if txid is None else str(txid)
     url = servlet_url(base_url, {"getimage": "1", "txid": wanted, "imageFile": "IMAGE"})
@@ -57,7 +57,7 @@ def ask_for_image(base_url: str, txid: int | None, *, timeout: float) -> ImageOf
         except (requests.RequestException, urllib3.exceptions.HTTPError) as fault:
             raise TransferError(
                 url,
-                f"{what} could not be asked for: {network_reason(fault)}",
+                f"{what} could not be requested: {network_reason(fault)}",
                 hint="Check that the NameNode is up and that its HTTP address is right.",
             ) from fault
 
@@ -78,7 +78,7 @@ def _offer(url: str, headers: requests.structures.CaseInsensitiveDict[str]) -> I
     if digest is None:
         raise TransferError(
             url,
-            f"the image at txid {image.txid} comes without {DIGEST_HEADER}, so damage on the way would go unseen",
-            hint="Look for the image's .md5 file on the other side.",
+            f"the image at txid {image.txid} comes without {DIGEST_HEADER}, so damage in transit would stay unnoticed",
+            hint="Check that the NameNode has the image's .md5 file.",
         )
     return ImageOffer(url, image.txid, digest, int(length))

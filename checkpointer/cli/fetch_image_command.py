@@ -20,7 +20,7 @@ from site_config import keys
 from site_config.addresses import parse_host_port
 
 if TYPE_CHECKING:
-    from checkpointer.backup_images.fetch import FetchedImage, FetchOptions
+    from checkpointer.backup_images.fetch import FetchOptions, StoredBackup
     from site_config.cluster import NameNodeAddress
 
 _LATEST = "latest"
@@ -151,7 +151,7 @@ def _sources(settings: Configuration, options: FetchOptions) -> list[NameNodeAdd
     )
 
 
-def _show(found: FetchedImage, *, as_json: bool) -> None:
+def _show(found: StoredBackup, *, as_json: bool) -> None:
     if as_json:
         echo_json(
             {

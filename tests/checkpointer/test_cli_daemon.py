@@ -263,7 +263,7 @@ def test_the_active_is_down_at_the_start(cluster: Cluster) -> None:
     outcome = run_cli("run", "--conf", cluster.conf)
     assert outcome.code == 6
     assert "no image to start from" in outcome.err
-    assert "next: See why no NameNode gives its image" in outcome.err
+    assert "next: Find out why no NameNode sends its image" in outcome.err
 
 
 def test_a_role_that_is_not_there(cluster: Cluster) -> None:

@@ -178,13 +178,13 @@ def test_images_of_another_cluster_are_not_mixed_in(namenode: Running, shelf: Pa
     serve_new_image(namenode)
     namenode.double.info = OTHER_INFO
     before = fingerprint(shelf)
-    assert "the NameNode is of CID-other" in fetched(namenode, shelf, "--keep", "1", code=6)["message"]
+    assert "the NameNode belongs to CID-other" in fetched(namenode, shelf, "--keep", "1", code=6)["message"]
     assert fingerprint(shelf) == before
 
 
 def test_http_and_rpc_of_two_namenodes(namenode: Running, shelf: Path) -> None:
     namenode.double.info = OTHER_INFO
-    assert "RPC server says 7" in fetched(namenode, shelf, code=7)["message"]
+    assert "RPC server reports 7" in fetched(namenode, shelf, code=7)["message"]
     assert listing(shelf) == []
 
 
@@ -230,7 +230,7 @@ def test_a_shelf_in_use(namenode: Running, shelf: Path) -> None:
 
 def test_a_full_disk(namenode: Running, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ImageFolder, "free", lambda _: 10)
-    assert "room for 10" in fetched(namenode, shelf, code=6)["message"]
+    assert "has 10 bytes free" in fetched(namenode, shelf, code=6)["message"]
     assert listing(shelf) == []
 
 

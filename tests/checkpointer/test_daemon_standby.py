@@ -284,7 +284,7 @@ def test_a_storage_directory_that_fails_is_left_out(daemon: Daemon, stub: NameNo
         assert wider.service.poll().details["txid"] == last
         storage = wider.service.status()["storage"]
         assert storage[str(folders[1])] == "in use"
-        assert "no current/VERSION" in storage[str(folders[0])]
+        assert "current/VERSION" in storage[str(folders[0])]
         assert images(folders[1])[-1] == last
         # a new disk, which somebody wants formatted
         (folders[0] / "current").mkdir(parents=True)

@@ -188,7 +188,7 @@ def test_edits_come_again_only_when_some_were_applied(nodes: Nodes, caplog: pyte
         assert "50 transactions wait" in roller.alarm
     assert not [line for line in caplog.messages if "again" in line]
     assert not roller.check(51, never)
-    assert "edits come again after" in caplog.messages[-1]
+    assert "edits arrive again after" in caplog.messages[-1]
 
 
 def test_edits_are_applied_again_only_when_some_were(caplog: pytest.LogCaptureFixture) -> None:

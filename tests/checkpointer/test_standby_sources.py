@@ -10,7 +10,7 @@ import pytest
 
 from checkpointer.roles.standby import open_source
 from checkpointer.roles.standby.folder_edits import FolderEdits
-from checkpointer.roles.standby.journal_edits import JournalEdits
+from checkpointer.roles.standby.journal_edits import SharedJournalEdits
 from checkpointer.roles.standby.journal_node_monitor import JournalNodeMonitor
 from checkpointer.roles.standby.log_roller import LagWatch, LogRoller
 from checkpointer.storage.inspector import read_storage_info
@@ -73,8 +73,8 @@ class FakeJournal:
         self.closed += 1
 
 
-def edits(journal: FakeJournal, *, batch: int | None = None) -> JournalEdits:
-    source = JournalEdits("kind://place", lambda namespace: journal, batch=batch)
+def edits(journal: FakeJournal, *, batch: int | None = None) -> SharedJournalEdits:
+    source = SharedJournalEdits("kind://place", lambda namespace: journal, batch=batch)
     source.open(INFO)
     return source
 
@@ -129,14 +129,14 @@ def test_a_gap_is_looked_at_twice(in_progress: bool) -> None:
 def test_how_far_it_reaches_behind_a_gap() -> None:
     journal = FakeJournal([Segment(11, 15), Segment(16, 20)])
     source = edits(journal)
-    source.look(5)
+    source.update_finalized(5)
     assert source.finalized_txid() == 20
     journal.finalized = []
-    source.look(5)
+    source.update_finalized(5)
     assert source.finalized_txid() == -1
     journal.segments = lambda *_, **__: (_ for _ in ()).throw(TransactionGapError(5, None))  # type: ignore[assignment]
     with pytest.raises(TransactionGapError):
-        source.look(5)
+        source.update_finalized(5)
 
 
 def test_it_is_opened_and_closed() -> None:
@@ -163,9 +163,9 @@ def test_whose_it_is_is_asked_until_somebody_says() -> None:
         return answer
 
     journal = FakeJournal([Segment(1, 5)])
-    source = JournalEdits("kind://place", lambda namespace: journal, confirm=confirm)
+    source = SharedJournalEdits("kind://place", lambda namespace: journal, confirm=confirm)
     source.open(INFO)
-    source.look(1)
+    source.update_finalized(1)
     with pytest.raises(StorageError, match="another namespace"):
         source.view(1, in_progress=False)
     for _ in range(3):
@@ -209,7 +209,7 @@ def test_a_daemon_on_any_journal(stub_config: StubConfig, tmp_path: Path, in_pro
         config = config_for(
             tmp_path, stub.server.url, namenode_rpc_addresses=(stub.rpc_address,), tail_in_progress=in_progress
         )
-        source = JournalEdits("kind://place", lambda namespace: FileJournal(shared))
+        source = SharedJournalEdits("kind://place", lambda namespace: FileJournal(shared))
         with Daemon(config, source) as daemon:
             last = write_edits(stub, "a")
             daemon.role.tail()
@@ -266,11 +266,11 @@ def test_a_majority_that_keeps_another_namespaces_journal() -> None:
     def answers(*says: bool | None) -> list[NodeAnswer]:
         return [NodeAnswer(str(node), same_namespace=each) for node, each in zip(address.nodes, says, strict=True)]
 
-    assert open_source._is_of(address, answers(True, None, None), INFO)
-    assert open_source._is_of(address, answers(True, False, True), INFO)
-    assert not open_source._is_of(address, answers(None, None, False), INFO)
-    with pytest.raises(StorageError, match="so say b:8485, c:8485"):
-        open_source._is_of(address, answers(True, False, False), INFO)
+    assert open_source._belongs_to(address, answers(True, None, None), INFO)
+    assert open_source._belongs_to(address, answers(True, False, True), INFO)
+    assert not open_source._belongs_to(address, answers(None, None, False), INFO)
+    with pytest.raises(StorageError, match="according to b:8485, c:8485"):
+        open_source._belongs_to(address, answers(True, False, False), INFO)
 
 
 # ---- what nodes answered -----------------------------------------------------------------------------------
@@ -375,13 +375,13 @@ def test_namenodes_are_asked_without_a_roll() -> None:
 
     clock, nodes = Clock(), Nodes()
     roller = LogRoller(nodes, 120.0, clock=clock)
-    roller.look(10)
+    roller.update_active(10)
     clock.now += 120
-    roller.look(10)
+    roller.update_active(10)
     assert (nodes.asked, roller.active_txid) == (0, -1)
     clock.now += 1
-    roller.look(10)
+    roller.update_active(10)
     assert (nodes.asked, roller.active_txid, roller.alarm) == (1, 50, "")
     roller.period = 0.0
-    roller.look(10)
+    roller.update_active(10)
     assert nodes.asked == 1

@@ -11,7 +11,7 @@ import pytest
 
 from checkpointer.errors import TransferError
 from checkpointer.merging.offline import merge_directory, plan_directory
-from checkpointer.roles.standby.bootstrap import settle_versions
+from checkpointer.roles.standby.bootstrap import repair_versions
 from checkpointer.roles.standby.version import (
     ActiveVersion,
     VersionAction,
@@ -379,7 +379,7 @@ def test_directories_that_a_kill_left_with_different_versions(stub: NameNodeStub
     with pytest.raises(StorageError, match="nn3/current/VERSION"), daemon_of(stub, tmp_path, image_directories=folders):
         pass
     storage = StorageDirectories([tmp_path / "empty"])
-    settle_versions(storage)
+    repair_versions(storage)
     assert storage.current_folders() == []
 
 

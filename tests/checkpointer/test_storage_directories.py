@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpointer.roles.secondary.storage import SecondaryStorage
-from checkpointer.roles.standby.bootstrap import settle_versions
+from checkpointer.roles.standby.bootstrap import repair_versions
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.disk_space import MIN_FREE_SPACE
 from checkpointer.storage.formatting import clean_leftovers, leftover_names, write_seen_txid, write_version
@@ -330,7 +330,7 @@ def test_one_that_missed_an_upgrade_gets_the_version_of_the_others(tmp_path: Pat
     if restarted:
         storage = StorageDirectories(roots)
         storage.lock()
-        settle_versions(storage)
+        repair_versions(storage)
         assert storage.roots == [roots[1]]
         assert storage.is_formatted()
         assert storage.restore() == [roots[0]]

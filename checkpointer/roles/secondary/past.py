@@ -1,4 +1,6 @@
-"""Proof that a secondary's images belong to the NameNode's present past; asks a witness and does no other I/O.
+"""Proof that a secondary's images belong to the NameNode's present past, and what follows where they do not.
+
+`SecondaryPast` proves images and does no I/O but through a witness. `PastGuard` sets the storage aside.
 
 The proof depends on the origin of an image:
 
@@ -13,14 +15,32 @@ segments below the base, from the last identifying one on.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
-from checkpointer.past.proof import PastFinding, PastVerdict, Witness, prove
+from checkpointer.past.proof import (
+    PastFinding,
+    PastVerdict,
+    Witness,
+    contradiction,
+    prove,
+    refuse,
+    require_whole,
+    set_back,
+)
+from checkpointer.past.provenance import held_images, image_md5
+from checkpointer.past.start_over import LostPast
 from checkpointer.past.watch import ProvenanceRepository
+from checkpointer.roles.secondary.storage import SecondaryStorage
 from engine.txn_runs import MAX_HISTORY, ImageId, Provenance, TxnRun, run_of_segment
 from hadoop_common.errors import HdfsError
+from hadoop_rpc.namenode_protocol import RemoteEditLog
+from journal.segment_extent import whole_segments
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +125,79 @@ class SecondaryPast:
         """Forget the images that were set aside, and their provenances."""
         self._provenances.forget()
         self._pending = None
+
+
+class PastGuard:
+    """Sets aside what a secondary holds of a lost past; one thread at a time.
+
+    Args:
+        namenode: name of the NameNode for messages.
+        on_set_aside: called when the directories were emptied.
+
+    Attributes:
+        lost: the last time that this node started over, None if it never did.
+    """
+
+    def __init__(
+        self, namenode: str, storage: SecondaryStorage, past: SecondaryPast, on_set_aside: Callable[[], None]
+    ) -> None:
+        self._namenode = namenode
+        self._storage = storage
+        self._past = past
+        self._on_set_aside = on_set_aside
+        self.lost: LostPast | None = None
+
+    def ahead_of(self, txid: int) -> int | None:
+        """Return the txid of our newest undamaged image after `txid`, None if there is none."""
+        ahead = (held.txid for held in held_images(self._storage.image_folders()) if held.txid > txid)
+        return next(filter(self._storage.is_whole, ahead), None)
+
+    def set_aside(self, verdict: PastVerdict) -> None:
+        """Move images and edits away, since `verdict` shows that they are of a lost past."""
+        self.lost = LostPast.of(verdict.cause(self._namenode), self._storage.set_aside())
+        _LOG.warning("%s; %s", self.lost.reason, self.lost.sentence())
+        self._past.forget()
+        self._on_set_aside()
+
+    def leave_lost_past(self, witness: Witness, logs: Sequence[RemoteEditLog]) -> None:
+        """Set aside our state if the NameNode was set back, so that it is neither served nor counted as new."""
+        for newest in (*held_images(self._storage.image_folders()), None):
+            verdict = self._lost_by(newest, witness, logs)
+            if verdict is None:
+                return
+            # A damaged file proves nothing, but the image before it may show the same.
+            if newest is None or self._storage.is_whole(newest.txid):
+                self.set_aside(verdict)
+                return
+
+    def confirm(self, image: Path, txid: int, witness: Witness) -> None:
+        """Check right before an upload that an image belongs to the NameNode's present past.
+
+        Raises:
+            StorageError: the image does not, and was set aside; or it is damaged.
+            TransferError: that is not known now.
+        """
+        verdict = self._past.compare(ImageId(txid, image_md5(image)), witness)
+        if verdict.holds:
+            return
+        if verdict.lost:
+            require_whole(image, txid)
+            self.set_aside(verdict)
+        refuse(verdict, txid, self._namenode)
+
+    def _lost_by(self, newest: ImageId | None, witness: Witness, logs: Sequence[RemoteEditLog]) -> PastVerdict | None:
+        """Return what shows that our newest image is not of the NameNode's past, None if nothing does."""
+        txid, local = -1 if newest is None else newest.txid, self._storage.segments()
+        problem = contradiction(txid, local, logs)
+        if problem:
+            # an invalid segment file proves nothing
+            problem = contradiction(txid, whole_segments(local), logs)
+        if problem:
+            return set_back(problem)
+        if newest is None or witness.image_md5(newest.txid) == newest.md5:
+            return None
+        verdict = self._past.compare(newest, witness)
+        return verdict if verdict.lost else None
 
 
 def _lasting(life: tuple[str, int] | None, witness: Witness) -> tuple[str, int] | None:

@@ -1,18 +1,18 @@
-"""The secondary role: lets the NameNode roll, fetches image and edits, merges them and gives the image back.
+"""The secondary role: lets the NameNode roll, fetches image and edits, merges them and uploads the image.
 
-A checkpoint is a line of steps, and each may fail: ask whose the NameNode is, roll, compare the past, fetch the image
-if ours is another, fetch segments, merge, prove, write VERSION. Nothing is kept of a step that failed but whole files
-under their final names, which the next attempt checks and does not fetch again. `agreement.standing` says how our
-storage is to the NameNode: FRESH is formatted by the first roll, MOVED fetches everything again, another namespace
-ends the attempt.
+A checkpoint is a sequence of steps, and each may fail: check the NameNode's namespace, roll, compare the past, fetch
+the image if ours differs, fetch segments, merge, prove, write VERSION. A failed step leaves only complete files under
+their final names; the next attempt checks them and does not fetch them again. `agreement.compare_versions` relates our
+storage to the NameNode. FRESH storage is formatted by the first roll, MOVED storage is fetched again, and another
+namespace ends the attempt.
 
 What can never happen, and why:
 
 - An image of two pasts is offered: base and segments are compared with the NameNode's own after the merge, and again
   right before the upload (`_confirm`).
-- An image of ours that reaches up to the roll: the roll itself wrote the last transaction. Such an image is of a lost
+- An image of ours reaches up to the roll: the roll itself wrote the last transaction. Such an image belongs to a lost
   past, and is set aside.
-- A roll at a NameNode that we cannot serve: its namespace and layout are asked for first.
+- A NameNode that we cannot serve rolls its log: its namespace and layout are checked first.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ from functools import partial
 from pathlib import Path
 
 from checkpointer.errors import TransferError
-from checkpointer.merging.engines import MergeTask, choose_engine, load_ahead
+from checkpointer.merging.engines import load_ahead
 from checkpointer.past.namenode_witness import NamenodeWitness
-from checkpointer.past.proof import PastVerdict, contradiction, refuse, require_whole, set_back
+from checkpointer.past.proof import set_back
 from checkpointer.past.provenance import ProvenanceStore, held_images, image_md5
 from checkpointer.past.start_over import LostPast
 from checkpointer.roles.role import Job, Progress, Upload, UploadTarget
-from checkpointer.roles.secondary.agreement import VersionRelation, check_signature, compare_versions, needed_logs
+from checkpointer.roles.secondary.agreement import needed_logs
 from checkpointer.roles.secondary.fetch import Fetcher, FetcherSettings
-from checkpointer.roles.secondary.merge_failures import MergeFailures
+from checkpointer.roles.secondary.merging import MergeFailures, merge_checkpoint
 from checkpointer.roles.secondary.namenode import NamenodeCalls, NamenodePosition, connect, connect_probe
-from checkpointer.roles.secondary.past import SecondaryPast
+from checkpointer.roles.secondary.past import PastGuard, SecondaryPast
+from checkpointer.roles.secondary.rolls import NamenodeRolls
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.storage.retention import enforce_retention
@@ -45,19 +46,16 @@ from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.download import NO_SUCH_IMAGE
 from checkpointer.transfer.retry import TransferRetry
 from engine.errors import CheckpointCancelledError
-from engine.loaded_image import next_layout
 from engine.merge import MergeResult, Observer
 from engine.txn_runs import ImageId, runs_of_segments
+from hadoop_common.endpoint import host_port
 from hadoop_common.errors import HdfsError, StorageError
-from hadoop_common.file_faults import told
 from hadoop_common.port_limits import Refusals
-from hadoop_common.recurring_fault import Alarm
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import NoSuchRpcMethodError, RpcError
-from hadoop_rpc.namenode_protocol import CheckpointSignature, NamenodeClient, RemoteEditLog
+from hadoop_rpc.namenode_protocol import CheckpointSignature, NamenodeClient
 from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
-from journal.segment_extent import whole_segments
-from journal.segment_file import EditLogSegment, list_segments
+from journal.segment_file import EditLogSegment
 from servlets.errors import ImageRejectedError
 from servlets.node_state import RoleDetails
 from servlets.transfer_counter import TransferCounter
@@ -68,12 +66,12 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecondaryDetails(RoleDetails):
-    """What a secondary tells besides.
+    """Details of a secondary.
 
     Attributes:
         namenode: RPC address.
-        merge_errors: in a row; `max_retries`: how many of them are borne.
-        lost_past: the last time that this node started over, None for never.
+        merge_errors: failed merges in a row; `max_retries`: how many of them are tolerated.
+        lost_past: the last time that this node started over, None if it never did.
     """
 
     namenode: str
@@ -82,22 +80,13 @@ class SecondaryDetails(RoleDetails):
     lost_past: LostPast | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Roll:
-    """A roll of the NameNode's log: how the NameNode described its namespace then, and the reading of our clock."""
-
-    signature: CheckpointSignature
-    described: StorageInfo
-    at: float
-
-
 class SecondaryRole:
     """Checkpoints for one NameNode without HA (`CheckpointRole`, SecondaryNameNode).
 
     Args:
         config: from the cluster's own configuration files.
-        retry: when a download is tried again at once.
-        clock: monotonic seconds, for how long a roll serves and when to offer an image again.
+        retry: when a failed download is retried at once.
+        clock: monotonic seconds, for the validity of a roll and for when to offer an image again.
     """
 
     name = "secondary"
@@ -131,40 +120,42 @@ class SecondaryRole:
             clock=clock,
         )
         self._calls = NamenodeCalls(lambda: connect(self._config))
-        self._looks = NamenodeCalls(lambda: connect_probe(self._config))
-        self._position = NamenodePosition(self._looks)
-        # What the NameNode said at the last checkpoint; VERSION may lag behind it in a rolling upgrade.
+        self._probe = NamenodeCalls(lambda: connect_probe(self._config))
+        self._position = NamenodePosition(self._probe)
+        # namespace at the last checkpoint; VERSION may lag behind it in a rolling upgrade
         self._namespace: StorageInfo | None = None
         self._failures = MergeFailures()
         self._past = SecondaryPast(
             ProvenanceStore(self._storage.image_folders), lambda: held_images(self._storage.image_folders())
         )
-        self._lost: LostPast | None = None
-        # The newest roll, until an image is made for it.
-        self._rolled: _Roll | None = None
-        # Why the NameNode is not ours, "" while it is.
-        self._stranger = ""
+        host, port = config.namenode_rpc_addresses[0]
+        self._rpc_address = host_port(host, port)
+        self._namenode = f"NameNode {self._rpc_address}"
+        self._guard = PastGuard(self._namenode, self._storage, self._past, self._forget_offers)
+        self._rolls = NamenodeRolls(
+            self._namenode, self._storage, self._calls, self._position, self._guard, period=config.period, clock=clock
+        )
         self._stopping: Callable[[], bool] = lambda: False
-        # whether the code that merges was loaded ahead
+        # whether the code for merging was loaded in advance
         self._is_warm = False
 
     # ---- life ----------------------------------------------------------------------------------------------
 
     def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
-        """Take the checkpoint directories; the NameNode need not be there yet.
+        """Lock the checkpoint directories; the NameNode may be down.
 
         Args:
-            cancelled: asked until `close`: looks at a NameNode that does not answer end when it is true.
+            cancelled: called until `close`; when it returns True, waiting calls to the NameNode end.
 
         Raises:
-            StorageError: they are in use or cannot be used.
+            StorageError: a directory is in use or cannot be used.
         """
         self._stopping = cancelled
         self._storage.open()
 
     def close(self) -> None:
         self._calls.close()
-        self._looks.close()
+        self._probe.close()
         self._storage.close()
 
     def jobs(self) -> Sequence[Job]:
@@ -176,15 +167,11 @@ class SecondaryRole:
         self._storage.restores = config.restore_directories
         self._fetcher.settings = FetcherSettings.of(config, self._retry)
         self._uploader.policy = UploadPolicy.for_one(config)
+        self._rolls.period = config.period
         if reconnects:
-            # The next call connects with the new limit; one that runs is ended.
+            # The next call connects with the new limit; a running call ends.
             self._calls.close()
-            self._looks.close()
-
-    @property
-    def _namenode(self) -> str:
-        host, port = self._config.namenode_rpc_addresses[0]
-        return f"NameNode {host}:{port}"
+            self._probe.close()
 
     # ---- what it holds -------------------------------------------------------------------------------------
 
@@ -201,12 +188,7 @@ class SecondaryRole:
         return newest.path
 
     def segments(self) -> list[EditLogSegment]:
-        try:
-            return [each for folder in self._storage.edits_folders() for each in list_segments(folder)]
-        except OSError as fault:
-            raise StorageError(
-                f"the fetched edits cannot be listed: {told(fault)}", hint="Check dfs.namenode.checkpoint.edits.dir."
-            ) from fault
+        return self._storage.segments()
 
     # ---- observation ---------------------------------------------------------------------------------------
 
@@ -218,30 +200,30 @@ class SecondaryRole:
         return self._storage.states()
 
     def alarms(self) -> list[str]:
-        return [*([self._stranger] if self._stranger else []), *self._failures.alarms()]
+        return [*([self._rolls.alarm] if self._rolls.alarm else []), *self._failures.alarms()]
 
     def space_shortage(self) -> str:
         return self._storage.space_shortage()
 
     def details(self) -> SecondaryDetails:
         return SecondaryDetails(
-            namenode=self._namenode.removeprefix("NameNode "),
+            namenode=self._rpc_address,
             merge_errors=self._failures.count,
             max_retries=self._config.max_retries,
-            lost_past=self._lost,
+            lost_past=self._guard.lost,
         )
 
     def progress(self) -> Progress:
-        """Our newest image, -1 before the first, and how far the NameNode was when it was looked at last.
+        """Return our newest image, -1 before the first, and the last known transaction of the NameNode.
 
         Raises:
-            HdfsError: it could not be asked then, or a directory cannot be read.
+            HdfsError: the NameNode could not be asked, or a directory cannot be read.
         """
         newest = self._storage.latest_image()
         txid = self._position.txid()
         if newest is None:
             return Progress(-1, txid, None)
-        # One that was only fetched is no checkpoint: after a fault that followed, it would seem to be just made.
+        # A fetched image is no checkpoint: after a later fault it would seem to be a new one.
         return Progress(newest.txid, txid, newest.written_at if self._is_ours(newest) else None)
 
     def _is_ours(self, image: ImageCopy) -> bool:
@@ -250,76 +232,69 @@ class SecondaryRole:
         except HdfsError:
             return False
 
-    def _newest_txid(self) -> int | None:
-        newest = self._storage.latest_image()
-        return None if newest is None else newest.txid
-
-    def _ahead_of(self, txid: int) -> int | None:
-        """Txid of our newest image, where that is after `txid`; nothing is concluded from a damaged file."""
-        ahead = (held.txid for held in held_images(self._storage.image_folders()) if held.txid > txid)
-        return next(filter(self._storage.is_whole, ahead), None)
-
     # ---- work ----------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
         self._storage.revise()
         theirs = self._position.ask(self._stopping)
-        ours = None if theirs is None else self._ahead_of(theirs)
+        ours = None if theirs is None else self._guard.ahead_of(theirs)
         if ours is not None:
-            # One that was reformatted is another namespace, which is for the operator to see to.
-            self._check_namespace(self._stopping)
-            self._set_aside(set_back(f"our newest image is of txid {ours}, but it has written no more than {theirs}"))
+            # A reformatted NameNode has another namespace, which needs an operator.
+            self._rolls.check_namespace(self._stopping)
+            reason = f"our newest image is of txid {ours}, but it has written only up to {theirs}"
+            self._guard.set_aside(set_back(reason))
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
-        """Fetch the NameNode's newest image, once there is a first of ours; edits are small beside it.
+        """Fetch the NameNode's newest image once we have a first one; edits are small in comparison.
 
-        The code that merges is loaded the first time.
+        The first call loads the code for merging.
         """
         if not self._is_warm:
             self._is_warm = True
             load_ahead()
         with _cancellation():
-            info = self._check_namespace(cancelled)
+            info = self._rolls.check_namespace(cancelled)
             if self._storage.versions() != {info}:
-                # It is new, or follows an upgrade: that is for a checkpoint to see to.
+                # New storage and upgrades are left to a checkpoint.
                 return
             newest = self._calls.call(NamenodeClient.most_recent_checkpoint_txid, cancelled)
-            if newest != self._newest_txid():
+            ours = self._storage.latest_image()
+            if ours is None or newest != ours.txid:
                 witness = self._witness(cancelled)
                 self._base(newest, info, witness, witness.active_life(), refetch=False, cancelled=cancelled)
                 self._uploader.holds(self._address, newest)
                 self._retain()
 
     def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
-        """Make the image of everything up to a roll that the NameNode is asked for.
+        """Make an image of all edits up to a roll of the NameNode.
 
-        A roll that an attempt was made for that failed serves the next ones too, for a period, unless they are forced.
+        The roll of a failed attempt serves later attempts for a period, unless they are forced.
 
         Raises:
             RoleGaveUpError: more merges in a row failed than `dfs.namenode.checkpoint.max-retries` allows.
-            HdfsError: any other fault; what was fetched whole is used at the next attempt.
+            HdfsError: any other fault; completely fetched files are used at the next attempt.
         """
         with _cancellation():
-            signature, moved = self._begin(observer, forced=forced)
-            # Of another upgrade, or of a merge that failed, nothing is taken for granted.
+            signature, moved = self._rolls.begin(observer.cancelled, forced=forced, adopted=self._namespace)
+            # After an upgrade or a failed merge, local files are not trusted.
             refetch = moved or self._failures.count > 0
             try:
-                result = self._made(signature, observer, refetch=refetch)
+                result = self._merge(signature, observer, refetch=refetch)
             except (TransferError, ImageFormatError) as error:
                 older = None if moved else self._older_base(signature.most_recent_checkpoint_txid, error)
                 if older is None:
                     raise
                 _LOG.error("%s; continuing from the image before it, at txid %d", error.message, older)
                 signature = replace(signature, most_recent_checkpoint_txid=older)
-                result = self._made(signature, observer, refetch=False)
+                result = self._merge(signature, observer, refetch=False)
             info = signature.storage_info
             self._namespace = info
             self._write_version(info, observer.cancelled)
         self._retain()
         return result
 
-    def _made(self, signature: CheckpointSignature, observer: Observer, *, refetch: bool) -> MergeResult:
-        """Fetch what is needed from the image that `signature` names on, and merge it.
+    def _merge(self, signature: CheckpointSignature, observer: Observer, *, refetch: bool) -> MergeResult:
+        """Fetch what is needed from the image of `signature` on, and merge it.
 
         Raises:
             HdfsError: see `checkpoint`.
@@ -327,25 +302,26 @@ class SecondaryRole:
         info, base_txid = signature.storage_info, signature.most_recent_checkpoint_txid
         ask = partial(NamenodeClient.edit_log_manifest, since=base_txid + 1)
         manifest = self._calls.call(ask, observer.cancelled)
-        # Should it not fit, the next attempt rolls again.
-        rolled, self._rolled = self._rolled, None
-        logs = needed_logs(manifest, signature, self._namenode)
-        self._rolled = rolled
+        try:
+            logs = needed_logs(manifest, signature, self._namenode)
+        except TransferError:
+            self._rolls.forget()
+            raise
         observer.phase("fetch", None)
         witness = self._witness(observer.cancelled)
-        # asked before anything is compared with this process, or fetched from it
+        # asked before anything is fetched from this process or compared with it
         life = witness.active_life()
-        self._leave_lost_past(witness, logs)
+        self._guard.leave_lost_past(witness, logs)
         image = self._base(base_txid, info, witness, life, refetch=refetch, cancelled=observer.cancelled)
         base = ImageId(base_txid, image_md5(image))
         segments = self._fetcher.segments(logs, info, witness, refetch=refetch, cancelled=observer.cancelled)
-        result = self._merge(image, segments, signature, observer)
-        self._rolled = None
+        result = merge_checkpoint(image, segments, signature, self._storage, self._config, self._failures, observer)
+        self._rolls.forget()
         made = ImageId(result.txid, result.saved.md5)
         self._past.made(made, base, runs_of_segments(segments), life)
         verdict = self._past.compare(made, witness)
         if not verdict.holds:
-            _LOG.warning("whether the image at txid %d is of one past is not known: %s", result.txid, verdict.reason)
+            _LOG.warning("it is not known whether the image at txid %d is of one past: %s", result.txid, verdict.reason)
         return result
 
     def _base(
@@ -358,7 +334,8 @@ class SecondaryRole:
         refetch: bool,
         cancelled: Callable[[], bool],
     ) -> Path:
-        """Return the NameNode's image at `txid`, fetched unless it is here; `life` is its process since before.
+        """Return the NameNode's image at `txid`, fetched unless it is here; `life` is the NameNode's process since
+        before.
 
         Raises:
             HdfsError: see `Fetcher.image`.
@@ -370,7 +347,9 @@ class SecondaryRole:
         return image
 
     def _older_base(self, unreadable_txid: int, error: HdfsError) -> int | None:
-        """Txid of a whole image of ours before the NameNode's newest one, where `error` is damage of that one."""
+        """Return the txid of our newest undamaged image before the NameNode's, if `error` shows that the NameNode's is
+        damaged.
+        """
         if isinstance(error, UnsupportedLayoutError | UnsupportedCodecError):
             return None
         if isinstance(error, TransferError):
@@ -382,65 +361,6 @@ class SecondaryRole:
         held = (each.txid for each in held_images(self._storage.image_folders()) if each.txid < unreadable_txid)
         return next(filter(self._storage.is_whole, held), None)
 
-    def _check_namespace(self, cancelled: Callable[[], bool]) -> StorageInfo:
-        """Ask the NameNode whose it is; another namespace than ours is an alarm until it is ours again.
-
-        Raises:
-            StorageError: it has another namespace.
-            UnsupportedLayoutError: its layout is none that edits can be replayed in.
-        """
-        info = self._calls.call(NamenodeClient.version_request, cancelled).storage_info
-        try:
-            compare_versions(self._storage.versions(), info, self._namenode)
-        except StorageError as error:
-            self._stranger = Alarm(error.message, error.hint)
-            raise
-        self._stranger = ""
-        return info
-
-    def _begin(self, observer: Observer, *, forced: bool) -> tuple[CheckpointSignature, bool]:
-        """A roll up to which the image is made; whether the NameNode was upgraded or rolled back since our last one."""
-        # Asked first, so that nothing is rolled where no checkpoint can be made of it.
-        self._storage.require_space()
-        described = self._check_namespace(observer.cancelled)
-        signature = None if forced else self._earlier_roll(described, observer)
-        if signature is None:
-            signature = self._roll(observer)
-            self._rolled = _Roll(signature, described, self._clock())
-        info = signature.storage_info
-        found = compare_versions(self._storage.versions(), info, self._namenode)
-        if found is VersionRelation.FRESH:
-            self._storage.format(info)
-        moved = found is VersionRelation.MOVED and info != self._namespace
-        if moved:
-            _LOG.warning("%s was upgraded or rolled back; fetching its image and edits again", self._namenode)
-        return signature, moved
-
-    def _earlier_roll(self, described: StorageInfo, observer: Observer) -> CheckpointSignature | None:
-        """The roll of an attempt that failed, as long as its segments are what lies behind the NameNode's image."""
-        rolled = self._rolled
-        if rolled is None or described != rolled.described or self._clock() - rolled.at >= self._config.period:
-            return None
-        newest = self._calls.call(NamenodeClient.most_recent_checkpoint_txid, observer.cancelled)
-        return rolled.signature if newest == rolled.signature.most_recent_checkpoint_txid else None
-
-    def _roll(self, observer: Observer) -> CheckpointSignature:
-        """Let the NameNode begin a segment."""
-        signature = self._calls.call(NamenodeClient.roll_edit_log, observer.cancelled)
-        compare_versions(self._storage.versions(), signature.storage_info, self._namenode)
-        check_signature(signature, self._namenode)
-        ended = signature.current_segment_txid - 1
-        # The roll itself wrote the last transaction, so that no image can hold that one yet.
-        newest = self._ahead_of(ended - 1)
-        if newest is not None:
-            self._set_aside(
-                set_back(f"our newest image is of txid {newest}, but its segment ended at {ended} just now")
-            )
-        self._position.rolled(signature.current_segment_txid)
-        return signature
-
-    # ---- the past ------------------------------------------------------------------------------------------
-
     def _witness(self, cancelled: Callable[[], bool]) -> NamenodeWitness:
         return NamenodeWitness(
             self._address,
@@ -450,79 +370,15 @@ class SecondaryRole:
             cancelled=cancelled,
         )
 
-    def _leave_lost_past(self, witness: NamenodeWitness, logs: Sequence[RemoteEditLog]) -> None:
-        """Set aside what is here where the NameNode was set back since: it is not to be served, nor taken for new."""
-        for newest in (*held_images(self._storage.image_folders()), None):
-            verdict = self._lost_by(newest, witness, logs)
-            if verdict is None:
-                return
-            # Nothing is concluded from a damaged file, but the one before it may tell the same.
-            if newest is None or self._storage.is_whole(newest.txid):
-                self._set_aside(verdict)
-                return
-
-    def _lost_by(
-        self, newest: ImageId | None, witness: NamenodeWitness, logs: Sequence[RemoteEditLog]
-    ) -> PastVerdict | None:
-        """Return what says that our newest image is not of the NameNode's past, None where nothing does."""
-        txid, local = -1 if newest is None else newest.txid, self.segments()
-        problem = contradiction(txid, local, logs)
-        if problem:
-            # nothing is concluded from a file that is no segment
-            problem = contradiction(txid, whole_segments(local), logs)
-        if problem:
-            return set_back(problem)
-        if newest is None or witness.image_md5(newest.txid) == newest.md5:
-            return None
-        verdict = self._past.compare(newest, witness)
-        return verdict if verdict.lost else None
-
-    def _set_aside(self, verdict: PastVerdict) -> None:
-        self._lost = LostPast.of(verdict.cause(self._namenode), self._storage.set_aside())
-        _LOG.warning("%s; %s", self._lost.reason, self._lost.sentence())
-        self._past.forget()
-        self._rolled = None
+    def _forget_offers(self) -> None:
+        self._rolls.forget()
         self._uploader.forget()
 
     def _confirm(self, image: Path, txid: int) -> None:
-        """Right before an image is sent: it is of the NameNode's past as it is now.
-
-        Raises:
-            StorageError: it is not, and was set aside; or it is damaged.
-            TransferError: that cannot be told now.
-        """
-        verdict = self._past.compare(ImageId(txid, image_md5(image)), self._witness(self._stopping))
-        if verdict.holds:
-            return
-        if verdict.lost:
-            require_whole(image, txid)
-            self._set_aside(verdict)
-        refuse(verdict, txid, self._namenode)
-
-    def _merge(
-        self, image: Path, segments: Sequence[EditLogSegment], signature: CheckpointSignature, observer: Observer
-    ) -> MergeResult:
-        base = signature.most_recent_checkpoint_txid
-        # Behind an upgrade the NameNode's newest image may still be of the old layout, but edits are of the new one.
-        layout = next_layout(image, signature.storage_info.layout_version)
-        with self._failures.counted(self._config.max_retries):
-            task = MergeTask(
-                image=image,
-                base_txid=base,
-                segments=tuple(segments),
-                last_txid=signature.current_segment_txid - 1,
-                folders=tuple(self._storage.image_folders()),
-                settings=replace(self._config.merge_settings, layout_version=layout),
-            )
-            result = choose_engine(self._config.engine, task).merge(task, observer)
-        for warning in result.warnings:
-            _LOG.error("fsimage_%019d: %s", result.txid, warning)
-        for failure in result.saved.failures:
-            self._storage.drop(failure.folder, failure.reason)
-        return result
+        self._guard.confirm(image, txid, self._witness(self._stopping))
 
     def _write_version(self, info: StorageInfo, cancelled: Callable[[], bool]) -> None:
-        """Take over a VERSION that has changed, but not while a rolling upgrade may still be rolled back."""
+        """Adopt a changed VERSION, except while a rolling upgrade may still be rolled back."""
         if self._storage.versions() == {info}:
             return
         try:
@@ -545,10 +401,10 @@ class SecondaryRole:
             _LOG.warning("%s", warning)
 
     def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
-        """Offer our newest image to the NameNode unless it has that one or a newer one.
+        """Offer our newest image to the NameNode unless it has that image or a newer one.
 
         Raises:
-            StorageError: the image is of a past that the NameNode has lost; it is not offered.
+            StorageError: the image belongs to a past that the NameNode has lost; it is not offered.
             CheckpointCancelledError: `cancelled()` became true.
         """
         newest = self._storage.latest_image()
@@ -558,7 +414,9 @@ class SecondaryRole:
             try:
                 theirs = self._calls.call(NamenodeClient.most_recent_checkpoint_txid, cancelled)
             except RpcError as error:
-                _LOG.info("whether %s needs the image at txid %d is not known: %s", self._namenode, newest.txid, error)
+                _LOG.info(
+                    "it is not known whether %s needs the image at txid %d: %s", self._namenode, newest.txid, error
+                )
             else:
                 if theirs >= newest.txid:
                     self._uploader.holds(self._address, newest.txid)
@@ -568,7 +426,7 @@ class SecondaryRole:
 
 @contextmanager
 def _cancellation() -> Iterator[None]:
-    """A transfer that was cancelled ends the checkpoint as a merge that was."""
+    """End the checkpoint with CheckpointCancelledError when a transfer was cancelled."""
     try:
         yield
     except TransferCancelledError as error:

@@ -13,8 +13,10 @@ from checkpointer.storage.disk_space import SPACE_HINT, space_shortage
 from checkpointer.storage.inspector import StorageDirectory, directory_fault, inspect
 from checkpointer.storage.usable_images import ImageCopy, content_fault, latest_image, with_usable_images
 from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.file_faults import told
 from hadoop_common.names import VERSION, image_name
 from hadoop_common.storage_info import StorageInfo
+from journal.segment_file import EditLogSegment, list_segments
 from site_config.keys import CHECKPOINT_DIR
 
 _LOG = logging.getLogger(__name__)
@@ -116,6 +118,19 @@ class SecondaryStorage:
     def edits_folders(self) -> list[Path]:
         """Return the same for edits."""
         return self._folders(self._edits_roots)
+
+    def segments(self) -> list[EditLogSegment]:
+        """Return the segments in the directories for edits.
+
+        Raises:
+            StorageError: they cannot be listed.
+        """
+        try:
+            return [each for folder in self.edits_folders() for each in list_segments(folder)]
+        except OSError as fault:
+            raise StorageError(
+                f"the fetched edits cannot be listed: {told(fault)}", hint="Check dfs.namenode.checkpoint.edits.dir."
+            ) from fault
 
     def latest_image(self) -> ImageCopy | None:
         """Return the newest usable image, None before the first; its content is not read.

@@ -1,1 +1,1 @@
-"""What the standby role is made of: the other NameNodes, the tail of the journal, the first image."""
+"""The standby role: the other NameNodes, the shared edits and their tail, and images from other NameNodes."""

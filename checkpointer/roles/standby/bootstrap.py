@@ -1,4 +1,4 @@
-"""The first image of a standby: fetched from whichever NameNode gives it (BootstrapStandby)."""
+"""The first image of a standby, fetched from any NameNode that sends one (BootstrapStandby)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def bootstrap(
     addresses: Sequence[str],
     cancelled: Callable[[], bool],
 ) -> None:
-    """Format locked, empty storage for the namespace of the shared edits and fetch its newest image.
+    """Format locked, empty storage for the namespace of the shared edits, and fetch its newest image.
 
     Args:
-        version_at: VERSION of the NameNode at an address, for shared edits that have none; raises RpcErrors.
-        addresses: NameNodes that may give the image, `http://host:port` each.
+        version_at: returns the VERSION of the NameNode at an address, for shared edits without one; raises RpcErrors.
+        addresses: NameNodes that may send the image, `http://host:port` each.
 
     Raises:
-        StorageError: the shared edits cannot be read, or no NameNode gave an image; nothing is formatted.
+        StorageError: the shared edits cannot be read, or no NameNode sent an image; nothing is formatted.
         CheckpointCancelledError: `cancelled()` became true; nothing is formatted.
     """
     shared = source.version()
@@ -54,12 +54,12 @@ def bootstrap(
             return
     storage.unformat()
     if cancelled():
-        raise CheckpointCancelledError("cancelled while the first image was fetched")
+        raise CheckpointCancelledError("cancelled during the fetch of the first image")
     raise _no_image(failures)
 
 
-def settle_versions(storage: StorageDirectories) -> None:
-    """Finish what a kill cut short while the VERSION of an upgrade was written, in locked storage.
+def repair_versions(storage: StorageDirectories) -> None:
+    """Finish the write of an upgrade's VERSION that a kill interrupted, in locked storage.
 
     Raises:
         StorageError: a directory cannot be read, or none can be written.
@@ -67,7 +67,7 @@ def settle_versions(storage: StorageDirectories) -> None:
     versions = {found.version for root in storage.roots if (found := inspect(root)).version is not None}
     newest = newest_version({each for each in versions if each is not None})
     if newest is not None and len(versions) > 1:
-        _LOG.warning("the storage directories differ in their VERSION, all get %s", newest.colon_string())
+        _LOG.warning("the storage directories differ in their VERSION, all are set to %s", newest.colon_string())
         storage.write_version(newest)
 
 
@@ -75,5 +75,5 @@ def _no_image(failures: Sequence[HdfsError]) -> StorageError:
     reasons = "; ".join(error.message for error in failures) or "no NameNode is configured"
     return StorageError(
         f"no image to start from: {reasons}",
-        hint="See why no NameNode gives its image; this daemon can start once one is active.",
+        hint="Find out why no NameNode sends its image; this daemon can start once one is active.",
     )

@@ -1,4 +1,4 @@
-"""The edits that the active shares with its standbys, as a standby reads them, wherever they are kept."""
+"""Interface of the edits that the active shares with its standbys, wherever they are stored."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from servlets.node_state import JournalNodeState
 
 @dataclass(frozen=True, slots=True)
 class EditsView:
-    """Finalized segments to replay in their order, and what of the open one can be read behind them.
+    """Finalized segments to replay, in order, and the readable part of the open segment after them.
 
     Attributes:
-        last_txid: newest transaction that was found, at least the one before the first that was asked for.
-        open_fault: why the open segment could not be read, "" where it could or is not to be.
-        more: whether there may be more than this, because one look brings a part only.
+        last_txid: newest transaction found, at least the one before the first requested.
+        open_fault: why the open segment could not be read, "" if it could or was not requested.
+        more: whether there may be more, because one request returns only a part.
     """
 
     segments: tuple[ReadableSegment, ...]
@@ -30,67 +30,67 @@ class EditsView:
 
 
 class EditSource(Protocol):
-    """Shared edits that are looked at and never changed: who reads them must not be in the way of who writes them.
+    """Shared edits for reading. They are never changed, and a reader must not hinder their writer.
 
-    One thread at a time follows them with `view`; the rest may be called from any thread.
+    One thread at a time calls `view`; any thread may call the other methods.
     """
 
     @property
     def location(self) -> str:
-        """Where they are, for people: a folder, or a URI."""
+        """Location for people: a folder or a URI."""
 
     def open(self, namespace: StorageInfo) -> None:
-        """Begin to read for `namespace`; what cannot be read now may be there later.
+        """Begin to read for `namespace`; edits that are unreadable now may become readable later.
 
         Raises:
-            StorageError: they belong to another namespace or cluster.
+            StorageError: the edits belong to another namespace or cluster.
         """
 
     def close(self) -> None:
-        """Let go of connections; callers that wait for an answer get an error. A second call does nothing."""
+        """Close connections; waiting callers get an error. A second call does nothing."""
 
     def version(self) -> StorageInfo | None:
-        """VERSION that lies beside the edits; None where it cannot be read, so that NameNodes have to tell.
+        """Return the VERSION next to the edits; None if there is none, so that NameNodes must be asked.
 
         Raises:
-            StorageError: it cannot be read now.
+            StorageError: the VERSION cannot be read now.
         """
 
     def view(self, from_txid: int, *, in_progress: bool) -> EditsView:
-        """What can be replayed from `from_txid` on.
+        """Return the edits that can be replayed from `from_txid` on.
 
         Raises:
             TransactionGapError: transactions are missing.
-            StorageError, JournalError: they cannot be read.
+            StorageError, JournalError: the edits cannot be read.
         """
 
-    def look(self, from_txid: int) -> None:
-        """Learn how far finalized segments from `from_txid` on reach, where `finalized_txid` does not look itself.
+    def update_finalized(self, from_txid: int) -> None:
+        """Find out how far finalized segments from `from_txid` on reach, if `finalized_txid` does not do that itself.
 
         Raises:
-            StorageError, JournalError: it cannot be told.
+            StorageError, JournalError: that cannot be found out.
         """
 
     def finalized_txid(self) -> int:
-        """Newest transaction of the finalized segments, as far as it is known without waiting; -1 for none.
+        """Return the newest known transaction of the finalized segments without waiting; -1 for none.
 
         Raises:
-            StorageError: it cannot be told.
+            StorageError: it cannot be read.
         """
 
     def present(self, first: int, last: int) -> Sequence[ReadableSegment]:
-        """Segments that end at `first` or later, by first txid; the open one, if it can be read, where `last` needs it.
+        """Return segments that end at `first` or later, by first txid, with the readable open one if `last` needs it.
 
         Raises:
             StorageError, JournalError: they cannot be listed now.
         """
 
     def files(self) -> list[EditLogSegment]:
-        """The segments that are files here, to be served and shown; empty where they are kept in another way.
+        """Return the segments that are files here, to be served and shown; empty for other journals.
 
         Raises:
             StorageError: they cannot be listed.
         """
 
     def journal_nodes(self) -> tuple[JournalNodeState, ...] | None:
-        """The JournalNodes as they answered last; None where the edits are not on some."""
+        """Return the last answers of the JournalNodes; None if the edits are not on JournalNodes."""

@@ -1,4 +1,4 @@
-"""Shared edits in a directory that both sides have mounted."""
+"""Shared edits in a directory that both sides have mounted: finalized segments and the durable part of the open one."""
 
 from __future__ import annotations
 
@@ -37,19 +37,18 @@ class FinalizedFile:
         return str(self.segment.path)
 
     def read(self, from_txid: int) -> Iterator[EditOp]:
-        """Operations `from_txid` to `last`; raises as `read_ops`."""
+        """Return operations `from_txid` to `last`; raises as `read_ops`."""
         return read_ops(self.segment, from_txid=from_txid)
 
     def transactions(self, from_txid: int) -> SegmentTransactions:
-        """The same, for who takes the segment as a whole."""
+        """Return the same for replay of a complete segment."""
         return SegmentTransactions([self.segment], from_txid)
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTail:
-    """The good part of a segment in progress (`ReadableSegment`), its bytes as they were read.
-
-    `last` is its last whole operation.
+    """The valid part of a segment in progress (`ReadableSegment`), as bytes that were read; `last` is its last complete
+    operation.
     """
 
     segment: EditLogSegment
@@ -69,17 +68,17 @@ class OpenTail:
         return str(self.segment.path)
 
     def read(self, from_txid: int) -> Iterator[EditOp]:
-        """Operations `from_txid` to `last`."""
+        """Return operations `from_txid` to `last`."""
         return iter_ops(
             self.content, file=self.segment.path.name, first_txid=self.first, last_txid=self.last, from_txid=from_txid
         )
 
 
 def list_journal(folder: Path) -> list[EditLogSegment]:
-    """Segments in the `current` folder of a shared edits directory.
+    """Return the segments in the `current` folder of a shared edits directory.
 
     Raises:
-        StorageError: it cannot be read.
+        StorageError: the folder cannot be read.
     """
     try:
         return list_segments(folder)
@@ -91,7 +90,8 @@ def list_journal(folder: Path) -> list[EditLogSegment]:
 
 
 def view_journal(folder: Path, from_txid: int, *, in_progress: bool) -> EditsView:
-    """What can be replayed from `from_txid` on; a gap is looked at twice, for a rename may hide a file from a listing.
+    """Return what can be replayed from `from_txid` on. A gap is checked twice, since a rename may hide a file from a
+    listing.
 
     Raises:
         TransactionGapError: transactions are missing.
@@ -116,12 +116,12 @@ def _view(segments: Sequence[EditLogSegment], from_txid: int, *, in_progress: bo
 
 
 def _open_tail(segment: EditLogSegment) -> tuple[OpenTail | None, str]:
-    """Its bytes are read, not mapped: the active cuts the file when it finalizes it."""
+    """Read the open segment instead of mapping it, since the active truncates the file when it finalizes it."""
     try:
         content = segment.path.read_bytes()
         found = examine_in_progress_segment(segment, content) if content else None
     except FileNotFoundError:
-        # It was finalized meanwhile; the next look finds it under its new name.
+        # The active finalized it just now; the next listing has its new name.
         return None, ""
     except (OSError, JournalError) as fault:
         return None, told(fault)
@@ -131,7 +131,7 @@ def _open_tail(segment: EditLogSegment) -> tuple[OpenTail | None, str]:
 
 
 def present_segments(folder: Path, first: int, last: int) -> list[ReadableSegment]:
-    """See `EditSource.present`."""
+    """Return the segments as `EditSource.present`."""
     segments = list_journal(folder)
     found: list[ReadableSegment] = [
         FinalizedFile(each.first, each.last, each) for each in segments if each.last is not None and each.last >= first
@@ -146,7 +146,7 @@ def _finalized(segments: Sequence[EditLogSegment]) -> int:
 
 
 def _opened(segments: Sequence[EditLogSegment], finalized: int) -> tuple[OpenTail | None, str]:
-    """The open segment; one that begins before the end of the finalized ones was left behind by a failover."""
+    """Return the open segment; a failover leaves open segments that begin before the end of the finalized ones."""
     later = [segment for segment in segments if segment.in_progress and segment.first > finalized]
     return _open_tail(min(later, key=lambda each: each.first)) if later else (None, "")
 
@@ -169,7 +169,7 @@ class FolderEdits:
         try:
             theirs = self.version()
         except StorageError as error:
-            _LOG.warning("whose edits the shared directory holds is not known: %s", error)
+            _LOG.warning("the namespace of the shared directory is not known: %s", error)
             return
         if (theirs.namespace_id, theirs.cluster_id) != (namespace.namespace_id, namespace.cluster_id):
             raise StorageError(
@@ -181,7 +181,7 @@ class FolderEdits:
             )
 
     def close(self) -> None:
-        """Nothing is held between two looks."""
+        """Do nothing: no file stays open between two calls."""
 
     def version(self) -> StorageInfo:
         return read_storage_info(self._root)
@@ -189,8 +189,8 @@ class FolderEdits:
     def view(self, from_txid: int, *, in_progress: bool) -> EditsView:
         return view_journal(self._folder, from_txid, in_progress=in_progress)
 
-    def look(self, from_txid: int) -> None:
-        """Nothing: `finalized_txid` lists the folder itself."""
+    def update_finalized(self, from_txid: int) -> None:
+        """Do nothing: `finalized_txid` lists the folder itself."""
 
     def finalized_txid(self) -> int:
         return max((segment.last for segment in self.files() if segment.last is not None), default=-1)
@@ -202,4 +202,4 @@ class FolderEdits:
         return list_journal(self._folder)
 
     def journal_nodes(self) -> None:
-        """There are none."""
+        """Return None: there are no JournalNodes."""

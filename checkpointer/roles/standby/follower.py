@@ -1,18 +1,17 @@
-"""Keeps a namespace in step with the shared edits between checkpoints, and saves it when one is due.
+"""Keeps a namespace up to date with the shared edits between checkpoints, and saves it when one is due.
 
-The namespace is not loaded, following, held at a rolling upgrade's begin, or being saved. Who works on it holds one
-lock.
+The namespace is not loaded, following, held at the begin of a rolling upgrade, or being saved. One lock protects it.
 
-- Not loaded: before the first tail, and after any fault that leaves it unsure (an edit that does not fit, another
+- Not loaded: before the first tail, and after a fault that makes it unreliable (an edit that does not fit, another
   VERSION, another past). The next tail loads the newest image.
-- Following: each tail asks whether the past is still the cluster's, then applies what there is. A gap puts the past
-  in doubt before it is an alarm: segments that are missing may have been purged in another past.
-- Held: a rolling upgrade began, and nothing is applied until its rollback image is saved.
-- Lost: what is here is not of the cluster's past. It is set aside and the active's image is taken; the same image
-  once more only after growing waits.
+- Following: each tail checks that the past is still the cluster's, then applies new edits. A gap makes the past
+  doubtful before it raises an alarm: the missing segments may have been purged in another past.
+- Held: a rolling upgrade started_over, and nothing is applied until its rollback image is saved.
+- Lost: our state does not belong to the cluster's past. It is set aside, and the active's image replaces it. The same
+  image is fetched again only after growing waits.
 
-No image is made of what was not compared (`_assure(deep=True)`), and none is made of nothing new. A fault of a tail
-is an alarm until a later one goes well; the namespace stays where it was.
+Every image is made of a proven namespace (`_assure(deep=True)`) with new edits. A fault of a tail is an alarm until a
+later tail succeeds; the namespace stays as it was.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from checkpointer.past.provenance import ProvenanceStore, held_images, image_md5
 from checkpointer.past.start_over import LostPast, StartOverLimiter
 from checkpointer.past.watch import PastWatch
 from checkpointer.roles.standby.edit_source import EditSource
-from checkpointer.roles.standby.image_source import ImageSource, OtherImages, gap_alarm
+from checkpointer.roles.standby.image_source import ImageReplacement, ImageSource, gap_alarm
 from checkpointer.roles.standby.log_roller import LagWatch, LogRoller
 from checkpointer.roles.standby.namenodes import JournalWitness, NameNodes
 from checkpointer.roles.standby.tailer import EditTailer
@@ -58,14 +57,14 @@ _SLICE_SECONDS = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandbyDetails(RoleDetails):
-    """What a standby tells besides.
+    """Details of a standby.
 
     Attributes:
         tailed_at: when edits were last read.
         rolling_upgrade: whether one is in progress; `rollback_image_due`: whether it waits for its image.
-        open_segment_fault: why the open segment could not be read, "" where it could or is not to be.
+        open_segment_fault: why the open segment could not be read, "" if it could or need not be.
         journal: where edits are read.
-        lost_past: the last time that this node started over, None for never.
+        lost_past: the last time that this node started over, None if it never did.
     """
 
     tailed_at: float | None
@@ -77,13 +76,13 @@ class StandbyDetails(RoleDetails):
 
 
 class JournalFollower:
-    """The warm namespace of a standby; tail and checkpoint exclude each other, any thread may look.
+    """The warm namespace of a standby. Tail and checkpoint exclude each other; any thread may read.
 
     Args:
-        source: the shared edits; closed with this.
-        storage: where images lie; its lock is held.
-        images: where an image comes from when ours does not lead on.
-        on_start_over: called when what was here was set aside, and an image of the active taken instead.
+        source: the shared edits; closed with the follower.
+        storage: locked storage of the images.
+        images: fetches an image when ours cannot be continued.
+        on_start_over: called when our state was set aside and replaced by an image of the active.
         clock: monotonic seconds, for when to ask for a roll.
     """
 
@@ -102,7 +101,7 @@ class JournalFollower:
         self._storage = storage
         self._nodes = nodes
         self._images = images
-        self._others = OtherImages(storage, nodes, images)
+        self._replacement = ImageReplacement(storage, nodes, images)
         self._rebootstrap = config.rebootstrap
         recorder = TxnRecorder()
         self._warm = WarmNamespace(config.merge_settings, recorder=recorder)
@@ -125,7 +124,7 @@ class JournalFollower:
         self._roller = LogRoller(nodes, config.log_roll_period, location=source.location, clock=clock)
         self._lag = LagWatch(config.lag_alarm, clock=clock)
         self._version = VersionWatch(nodes, storage.storage_info, self._rolling, self._take_over, clock=clock)
-        # Held by the thread that reads or changes the namespace.
+        # held by the thread that reads or changes the namespace
         self._working = threading.Lock()
         self._closing = threading.Event()
         self._fault = RecurringFault(_LOG, "edits are followed again", unit="tails", clock=clock)
@@ -133,14 +132,14 @@ class JournalFollower:
         self._tailed_at: float | None = None
 
     def reconfigure(self, config: CheckpointConfig) -> None:
-        """Go by new settings from the next step on."""
+        """Apply new settings from the next step on."""
         self._tailer.in_progress = config.tail_in_progress
         self._roller.period, self._lag.threshold = config.log_roll_period, config.lag_alarm
         self._images.config, self._rebootstrap = config, config.rebootstrap
         self._warm.settings = replace(config.merge_settings, layout_version=self._warm.settings.layout_version)
 
     def close(self) -> None:
-        """End a tail that runs at a safe point, and let go of the edits and of the namespace."""
+        """Stop a running tail at a safe point, and release edits and namespace."""
         self._closing.set()
         self._source.close()
         with self._working:
@@ -155,7 +154,7 @@ class JournalFollower:
 
     @property
     def rollback_due(self) -> bool:
-        """Whether a rolling upgrade waits for an image of the namespace as it is."""
+        """Whether a rolling upgrade waits for an image of the present namespace."""
         return self._tailer.rollback_due
 
     @property
@@ -164,7 +163,7 @@ class JournalFollower:
         return self._tailer.upgrading
 
     def alarms(self) -> list[str]:
-        """Why edits are not followed, none come although there are some, or our VERSION is not the cluster's."""
+        """Return why edits are not followed or do not arrive, or why our VERSION is not the cluster's."""
         alarms = (self._fault.alarm, self._roller.alarm, self._lag.alarm, self._version.alarm)
         return [alarm for alarm in alarms if alarm]
 
@@ -189,16 +188,16 @@ class JournalFollower:
     # ---- work ----------------------------------------------------------------------------------------------
 
     def tail(self, *, may_roll: Callable[[], bool]) -> bool:
-        """Apply new edits, and ask for a roll where none come; True where a rollback image has to be made at once.
+        """Apply new edits, and ask for a roll if none arrive; return True if a rollback image must be made at once.
 
-        A fault is an alarm until a later tail goes well. While a checkpoint runs there is nothing to do.
+        A fault is an alarm until a later tail succeeds. During a checkpoint nothing is done.
 
         Args:
-            may_roll: asked before a roll; an active that takes an image at the same time is slow in both.
+            may_roll: called before a roll, since an active that receives an image at the same time is slow in both.
         """
         self._version.check()
         followed = self._follow()
-        # Not under the lock: a NameNode that does not answer must not hold up a checkpoint.
+        # Without the lock: a silent NameNode must not delay a checkpoint.
         if (
             followed
             and not self.rollback_due
@@ -211,18 +210,18 @@ class JournalFollower:
         return self.rollback_due
 
     def _measure(self, followed: bool) -> None:
-        """See whether edits wait for too long; where they cannot be followed NameNodes tell that there are some."""
+        """Check whether edits wait too long; if they cannot be followed, ask the NameNodes for their newest ones."""
         if not followed:
-            self._roller.look(self.applied_txid)
+            self._roller.update_active(self.applied_txid)
         active = self._roller.active_txid if self._roller.period > 0 else -1
         self._lag.note(self.applied_txid, source=self._tailer.source_txid, active=active)
 
     def doubt_version(self, reason: str) -> None:
-        """Have the next tail ask the active whether our VERSION is still its own."""
+        """Make the next tail ask the active whether our VERSION is still its own."""
         self._version.doubt(reason)
 
     def checkpoint(self, observer: Observer) -> MergeResult:
-        """Catch up and save: the rollback image where one is due, else everything there is.
+        """Catch up and save the rollback image if one is due, else all present edits.
 
         Raises:
             CheckpointError, ImageFormatError, JournalError: nothing was written.
@@ -243,7 +242,7 @@ class JournalFollower:
         return result
 
     def _follow(self) -> bool | None:
-        """Whether edits could be read and applied, as far as there are any; None where it was not tried, or ended."""
+        """Return whether present edits could be read and applied; None if that was not tried, or was cancelled."""
         if not self._working.acquire(blocking=False):
             return None
         observer = _ClosingObserver(self._closing)
@@ -253,14 +252,14 @@ class JournalFollower:
             except TransactionGapError as gap:
                 if not self._rebootstrap:
                     raise
-                self._others.bridge(gap, self._closing.is_set)
+                self._replacement.bridge(gap, self._closing.is_set)
                 self._catch_up(observer)
         except CheckpointCancelledError:
             return None
         except (HdfsError, OSError) as fault:
             if self._closing.is_set():
                 return None
-            self._raise_alarm(self._explained(fault), fault)
+            self._raise_alarm(self._describe(fault), fault)
             return False
         except Exception as fault:
             self._raise_alarm(f"edits are not followed: {type(fault).__name__}: {fault}", fault)
@@ -272,14 +271,14 @@ class JournalFollower:
     def _catch_up(self, observer: Observer) -> None:
         if not self._storage.is_formatted():
             self._start_over("there is no image here", observer)
-        # An image that is ahead of the namespace was put there by someone else.
+        # Another program wrote an image that is ahead of the namespace.
         elif not self._warm.usable or self._storage.latest_image().txid > self._warm.last_txid:
             self._load(observer)
         self._assure(observer, deep=False)
         try:
             self._tailer.catch_up(observer)
         except TransactionGapError:
-            # Where the past is another one by now, the segments between were written and purged there.
+            # If the past has changed, the segments in between were written and purged there.
             self.past.doubt()
             if not self._assure(observer, deep=False):
                 raise
@@ -287,14 +286,14 @@ class JournalFollower:
         self._tailed_at = time.time()
         self._fault.ended()
         if fault := self._tailer.open_fault:
-            text = f"the open segment is left for later: {fault}"
+            text = f"the open segment is read later: {fault}"
             self._open_fault.occurred(text, level=logging.WARNING, txid=self.applied_txid)
         else:
-            # It may have been finalized instead of read.
+            # The segment may have been finalized instead of read.
             self._open_fault.forget()
 
     def _load(self, observer: Observer) -> None:
-        """Load the newest image, in the layout of VERSION where that is newer; where it is damaged, an older one."""
+        """Load the newest image, or an older one if it is damaged, in the layout of VERSION if that is newer."""
         image = self._storage.verified_image()
         try:
             self._load_image(image, observer)
@@ -313,57 +312,58 @@ class JournalFollower:
     # ---- the past ------------------------------------------------------------------------------------------
 
     def _assure(self, observer: Observer, *, deep: bool) -> bool:
-        """Go on only with what is of the cluster's present past; whether this node started over for that.
+        """Make sure that the namespace belongs to the cluster's present past; return whether this node started over for
+        that.
 
-        Where that cannot be told now, edits are followed all the same: all is compared before an image is made.
+        While that is not known, edits are followed: everything is compared before an image is made.
 
         Args:
-            deep: whether an image is to be made of it.
+            deep: whether an image is about to be made.
 
         Raises:
-            StorageError: it cannot be told, or this node has to start over and cannot.
+            StorageError: that is not known, or this node has to start over and cannot.
         """
-        began = False
+        started_over = False
         if not self._nodes.addresses:
-            # Nobody gets images of this node.
+            # This node uploads no images.
             return False
         while not (verdict := self.past.check(deep=deep)).holds:
             if not verdict.lost and not deep:
-                _LOG.debug("whether the edits are those that were applied is not known: %s", verdict.reason)
-                return began
+                _LOG.debug("it is not known whether the edits are those that were applied: %s", verdict.reason)
+                return started_over
             if verdict.lost and self._storage.exclude_damaged():
-                # nothing is concluded from a damaged file
+                # a damaged file proves nothing
                 self._load(observer)
                 continue
-            if began or not verdict.lost:
+            if started_over or not verdict.lost:
                 raise StorageError(
-                    f"{verdict.reason}: nothing is merged or offered until that is settled",
+                    f"{verdict.reason}: nothing is merged or offered until this is resolved",
                     hint="Check that a NameNode is active, and that the shared edits are its own.",
                 )
             self._start_over(verdict.cause("the NameNode"), observer)
-            began = True
-        if not began:
+            started_over = True
+        if not started_over:
             self._start_over_limiter.reset()
-        return began
+        return started_over
 
     def _start_over(self, reason: str, observer: Observer) -> None:
-        """Set aside what is here, and take the image of the active, as `hdfs namenode -bootstrapStandby` does.
+        """Set aside our state, and continue from the active's image, as `hdfs namenode -bootstrapStandby` does.
 
         Raises:
-            StorageError: no NameNode is active, it is of another namespace, or this did not help a short while ago.
-            HdfsError: its image cannot be had.
+            StorageError: no NameNode is active, it has another namespace, or this did not help a short while ago.
+            HdfsError: its image could not be fetched.
         """
         active = self._nodes.active_version()
         if active is None:
             raise StorageError(
                 f"{reason}: this node will start over once a NameNode is active",
-                hint="See by their logs and by the failover controllers why no NameNode is active.",
+                hint="Find out from the logs of NameNodes and failover controllers why no NameNode is active.",
             )
         self._start_over_limiter.check(active.image_txid, reason)
         decide_version_action(
             self._storage.storage_info(), active.info, rolling=True, namenode=f"NameNode {active.address}"
         )
-        aside = self._others.start_over(active, observer.cancelled)
+        aside = self._replacement.start_over(active, observer.cancelled)
         self._start_over_limiter.started_over(active.image_txid)
         self._storage.write_version(active.info)
         self._note_start_over(reason, active, aside)
@@ -386,20 +386,20 @@ class JournalFollower:
 
     @contextmanager
     def _exclusive(self, cancelled: Callable[[], bool]) -> Iterator[None]:
-        """Wait for whoever works on the namespace, which may take long when an image is fetched or loaded.
+        """Wait for the lock of the namespace, which may take long while an image is fetched or loaded.
 
         Raises:
             CheckpointCancelledError: `cancelled()` became true.
         """
         while not self._working.acquire(timeout=_SLICE_SECONDS):
             if cancelled():
-                raise CheckpointCancelledError("cancelled while edits were followed")
+                raise CheckpointCancelledError("cancelled while another thread followed the edits")
         try:
             yield
         finally:
             self._working.release()
 
-    def _explained(self, fault: Exception) -> str:
+    def _describe(self, fault: Exception) -> str:
         if isinstance(fault, TransactionGapError):
             return gap_alarm(fault, self._source.location, self._nodes.image_txids())
         return f"edits are not followed: {told(fault)}"
@@ -411,7 +411,7 @@ class JournalFollower:
 
     def _take_over(self, move: VersionAction, active: ActiveVersion) -> None:
         with self._exclusive(self._closing.is_set):
-            aside = self._others.take_over(move, active, self._closing.is_set)
+            aside = self._replacement.take_over(move, active, self._closing.is_set)
             if move is VersionAction.FETCH:
                 self._note_start_over("the NameNode was upgraded, or rolled back", active, aside)
             # The next tail loads the newest image, in the new layout.
@@ -420,8 +420,10 @@ class JournalFollower:
     # ---- rolling upgrade -----------------------------------------------------------------------------------
 
     def _rolling(self, theirs: StorageInfo) -> bool:
-        """Whether one goes on while the active has this VERSION: releases that do not tell write VERSION, also that of
-        the shared edits, when it is finalized. Where those have none the edits tell, once they are read.
+        """Return whether a rolling upgrade is in progress while the active has this VERSION.
+
+        Releases that do not report it write VERSION, also that of the shared edits, when the upgrade is finalized.
+        Without a VERSION of the shared edits, the edits show it once they are read.
         """
         shared = self._source.version()
         if shared is not None:
@@ -440,7 +442,7 @@ class JournalFollower:
 
 
 class _ClosingObserver(SilentObserver):
-    """Ends a tail when the follower is closed."""
+    """An observer that cancels a tail when the follower is closed."""
 
     def __init__(self, closing: threading.Event) -> None:
         self._closing = closing

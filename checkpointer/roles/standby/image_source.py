@@ -1,4 +1,7 @@
-"""Images of other NameNodes for a standby's storage: the first one, that of an upgrade, or one behind a gap."""
+"""Images of other NameNodes for a standby's storage: the first one, that of an upgrade, or one after a gap.
+
+`ImageSource` fetches, and `ImageReplacement` decides when an image of the active replaces our own.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,14 @@ _LOG = logging.getLogger(__name__)
 
 
 class ImageSource:
-    """Fetches into locked, formatted storage. One thread at a time fetches.
+    """Fetches into locked, formatted storage; one thread at a time.
 
     Args:
-        count: told the bytes that come.
-        fetched: told address and txid of each image that is in place.
+        count: called with the number of bytes received.
+        fetched: called with address and txid of each image in place.
 
     Attributes:
-        config: timeout and bandwidth, of the next transfer on.
+        config: timeout and bandwidth from the next transfer on.
     """
 
     def __init__(
@@ -48,12 +51,13 @@ class ImageSource:
     def fetch(
         self, address: str, txid: int | None, info: StorageInfo, cancelled: Callable[[], bool]
     ) -> DownloadedImage:
-        """The image at `txid` (None: the newest) of the NameNode at `address`, `http://host:port`, of VERSION `info`.
+        """Fetch the image at `txid` (None: the newest) from the NameNode at `address`, `http://host:port`, of VERSION
+        `info`.
 
-        A directory that does not take it is dropped.
+        A directory that does not take the image is dropped.
 
         Raises:
-            TransferError: it could not be fetched; nothing was changed.
+            TransferError: the image could not be fetched; nothing was changed.
             CheckpointCancelledError: `cancelled()` became true; nothing was changed.
             StorageError: the last directory was dropped.
         """
@@ -75,8 +79,8 @@ class ImageSource:
         holding = {path.parent for path in image.paths}
         for folder in folders:
             if folder not in holding:
-                said = [each for each in image.failures if each.startswith(f"{folder}/")]
-                self._storage.drop(folder, "; ".join(said) or f"{image_name(image.txid)} could not be written there")
+                reasons = [each for each in image.failures if each.startswith(f"{folder}/")]
+                self._storage.drop(folder, "; ".join(reasons) or f"{image_name(image.txid)} could not be written there")
         seconds = time.monotonic() - began
         _LOG.info(
             "fetched the image at txid %d from %s, %d bytes in %.1f s",
@@ -97,30 +101,30 @@ class ImageSource:
 
 
 def closing_images(gap: TransactionGapError, images: Mapping[str, int]) -> dict[str, int]:
-    """Those of `images`, newest image by NameNode, from which the edits go on without the missing ones."""
+    """Return those of `images`, newest image by NameNode, from which the edits continue without the missing ones."""
     needed = gap.expected if gap.found is None else gap.found - 1
     return {address: txid for address, txid in images.items() if txid >= needed}
 
 
 def gap_alarm(gap: TransactionGapError, location: str, images: Mapping[str, int]) -> str:
-    """One sentence on a gap.
+    """Describe a gap in one sentence.
 
     Args:
-        location: where segments were looked for.
-        images: newest image by NameNode, as far as they answer.
+        location: where segments were searched.
+        images: newest image by NameNode, for those that answer.
     """
     until = "on" if gap.found is None else f"to {gap.found - 1}"
     missing = f"transactions from {gap.expected} {until} are missing in {location}"
     closing = closing_images(gap, images)
     if closing:
         address, txid = min(closing.items(), key=lambda item: item[1])
-        return f"{missing}; the image at txid {txid} of {address} closes the gap: fetch it, or bring the segments back"
+        return f"{missing}; the image at txid {txid} of {address} closes the gap: fetch it, or restore the segments"
     asked = ", ".join(f"{address} has {txid}" for address, txid in images.items()) or "no NameNode answered"
-    return f"{missing}; no image that closes the gap is known ({asked}): bring the segments back"
+    return f"{missing}; no image that closes the gap is known ({asked}): restore the segments"
 
 
-class OtherImages:
-    """Fetches into locked storage; one thread at a time."""
+class ImageReplacement:
+    """Replaces our image by one of another NameNode when ours cannot be continued; one thread at a time."""
 
     def __init__(self, storage: StorageDirectories, nodes: NameNodes, images: ImageSource) -> None:
         self._storage = storage
@@ -128,21 +132,21 @@ class OtherImages:
         self._images = images
 
     def bridge(self, gap: TransactionGapError, cancelled: Callable[[], bool]) -> None:
-        """Fetch the newest image of the active NameNode, where that makes missing edits needless.
+        """Fetch the newest image of the active NameNode if it makes missing edits unnecessary.
 
         Raises:
-            TransactionGapError: it does not, or none is active.
+            TransactionGapError: it does not, or no NameNode is active.
             HdfsError: it could not be fetched.
         """
         active = self._nodes.active_version()
-        # Another one's image would have to be found at the active in the end.
+        # Only the active's image is certain to belong to the past.
         closing = closing_images(gap, {} if active is None else {active.address: active.image_txid})
         newest = self._storage.latest_image().txid
         address, txid = max(closing.items(), key=lambda item: item[1], default=("", -1))
         if txid <= newest:
             raise gap
         _LOG.warning(
-            "transactions from %d on are missing, the image at txid %d of %s is fetched instead",
+            "transactions from %d on are missing, fetching the image at txid %d of %s instead",
             gap.expected,
             txid,
             address,
@@ -151,27 +155,27 @@ class OtherImages:
         self._images.fetch(self._nodes.http_address(address), txid, self._storage.storage_info(), cancelled)
 
     def take_over(self, move: VersionAction, active: ActiveVersion, cancelled: Callable[[], bool]) -> list[Path]:
-        """Make the storage that of the active: its image first, VERSION last, so that a kill has it asked again.
+        """Adopt the active's image first and its VERSION last, so that a killed process asks for them again.
 
-        Returns where images are that were here.
+        Return where the previous images are now.
 
         Raises:
-            HdfsError: it could not be done; VERSION is as it was.
+            HdfsError: a step failed; VERSION is unchanged.
         """
         aside = self.start_over(active, cancelled) if move is VersionAction.FETCH else []
         self._storage.write_version(active.info)
         return aside
 
     def start_over(self, active: ActiveVersion, cancelled: Callable[[], bool]) -> list[Path]:
-        """Have the newest image of the active and no other; returns where those are that were here.
+        """Replace all images by the active's newest one; return where the previous images are now.
 
         Raises:
-            HdfsError: the image could not be fetched. Then nothing was changed, unless one of its name was here.
+            HdfsError: the image could not be fetched. Nothing was changed, unless an image of its name was here.
         """
         name = image_name(active.image_txid)
         aside = []
         if any((folder / name).exists() for folder in self._storage.current_folders()):
-            # It may be another one, of the lost past.
+            # The image of this name may belong to the lost past.
             aside = self._storage.set_aside()
         self._images.fetch(active.http_address, active.image_txid, active.info, cancelled)
         return aside + self._storage.set_aside(keep=[name])

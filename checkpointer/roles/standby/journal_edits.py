@@ -1,4 +1,4 @@
-"""Shared edits in a journal of any kind: a quorum of JournalNodes, or whatever else offers segments."""
+"""Shared edits in a journal of any kind: a quorum of JournalNodes, or another journal with readable segments."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _LOG = logging.getLogger(__name__)
 
 
 class ReadableJournal(Protocol):
-    """What of a `Journal` a reader may use: nothing here fences a writer, or changes anything."""
+    """The part of a `Journal` for readers, which fences no writer and changes nothing."""
 
     def segments(self, from_txid: int, *, in_progress: bool = False) -> Sequence[ReadableSegment]: ...
 
     def close(self) -> None: ...
 
 
-class JournalEdits:
+class SharedJournalEdits:
     """The edits in a journal (`EditSource`).
 
     Args:
-        location: its URI.
-        open_journal: opens it to be read for a namespace; nothing is connected to by that.
-        confirm: whether the journal is sure to be of a namespace; False where nobody can tell now, a StorageError
-            where it is of another one. It is asked until it has said so once.
-        journal_nodes: how the JournalNodes answered last, None where it is not on some.
-        batch: so many transactions or more in the open part mean that there may be more; None where it is whole.
+        location: URI of the journal.
+        open_journal: opens the journal for reading, without connecting.
+        confirm: returns whether the journal is known to belong to a namespace. It returns False if nobody can tell now,
+            and raises a StorageError if the journal belongs to another one. It is called until it returns True once.
+        journal_nodes: returns the last answers of the JournalNodes, None for other journals.
+        batch: an open part of at least this many transactions may be continued; None if it is always complete.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class JournalEdits:
             self._namespace = namespace
             self._journal = self._open_journal(namespace)
         if not self._is_confirmed(namespace):
-            _LOG.warning("whose edits %s holds is not known, nothing there answers", self._location)
+            _LOG.warning("the namespace of the edits in %s is not known, no node answers", self._location)
 
     def close(self) -> None:
         with self._guard:
@@ -77,7 +77,7 @@ class JournalEdits:
             journal.close()
 
     def _reading(self) -> ReadableJournal:
-        """The journal, once it is sure that nobody knows it for another namespace's."""
+        """Return the journal, after a check that no node knows it as another namespace's."""
         with self._guard:
             journal, namespace = self._journal, self._namespace
         if journal is None or namespace is None:
@@ -89,10 +89,10 @@ class JournalEdits:
         self._confirmed = self._confirmed or self._confirm(namespace)
         return self._confirmed
 
-    # ---- what there is -------------------------------------------------------------------------------------
+    # ---- reading -------------------------------------------------------------------------------------------
 
     def version(self) -> None:
-        """None: a journal's own VERSION, where it has one, is nobody's to read."""
+        """Return None: a journal's own VERSION cannot be read."""
 
     def files(self) -> list[EditLogSegment]:
         return []
@@ -103,8 +103,8 @@ class JournalEdits:
     def finalized_txid(self) -> int:
         return self._finalized
 
-    def look(self, from_txid: int) -> None:
-        """Behind a gap too, for what there is has to be known although it cannot be reached."""
+    def update_finalized(self, from_txid: int) -> None:
+        """Look beyond a gap too, since the newest transaction counts even if it cannot be reached."""
         journal = self._reading()
         while True:
             try:
@@ -129,22 +129,22 @@ class JournalEdits:
             except JournalError as error:
                 fault = str(error)
         if not found:
-            # The open segment may be what cannot be read; and nodes that lag may hide from the others' memory what
-            # the others have finalized.
+            # The open segment may be the unreadable one. Nodes that lag may also hide, from the memory of others,
+            # segments that those have finalized.
             found = _listed(journal, from_txid, in_progress=False)
         finalized = tuple(each for each in found if not each.in_progress)
         tail = next((each for each in found if each.in_progress), None)
         if finalized:
             self._finalized = finalized[-1].last
         last = found[-1].last if found else from_txid - 1
-        # The beginning of a segment is not shown as long as nothing follows it.
+        # JournalNodes do not show the first transaction of a segment until another follows.
         more = tail is not None and self._batch is not None and tail.last - from_txid + 2 >= self._batch
         return EditsView(finalized, tail, last, fault, more)
 
     # ---- the past ------------------------------------------------------------------------------------------
 
     def present(self, first: int, last: int) -> Sequence[ReadableSegment]:
-        """See there. Where `first` is missing it was purged, or the nodes that have it are away."""
+        """Return present segments. If `first` is missing, it was purged, or the nodes that have it are away."""
         journal = self._reading()
         try:
             found = list(journal.segments(first))
@@ -162,7 +162,7 @@ class JournalEdits:
 
 
 def _listed(journal: ReadableJournal, from_txid: int, *, in_progress: bool) -> Sequence[ReadableSegment]:
-    """A gap is looked at twice: a segment may have ended between the nodes' answers."""
+    """List segments, twice if there is a gap: a segment may have ended between the nodes' answers."""
     try:
         return journal.segments(from_txid, in_progress=in_progress)
     except TransactionGapError:

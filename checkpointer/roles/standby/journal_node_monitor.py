@@ -1,4 +1,4 @@
-"""What each JournalNode of a quorum last answered a reader, noted as the calls are made."""
+"""Last answers of each JournalNode of a quorum to a reader, noted during the calls."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hadoop_rpc.qjournal_values import JournaledEdits, NodeManifest
 from journal.quorum.address import NodeAddress
 from servlets.node_state import JournalNodeState
 
-# An answer that takes longer is none.
+# A node that takes longer counts as silent.
 _PATIENCE = 5.0
 
 
 @dataclass(slots=True)
-class _Note:
+class _NodeAnswer:
     answered: bool | None = None
     fault: str = ""
     last_txid: int = -1
@@ -27,7 +27,7 @@ class _Note:
 
 
 class JournalNodeMonitor:
-    """Notes on the nodes by name; any thread may write and read.
+    """The last answers of the nodes, by name; any thread may write and read.
 
     Args:
         clock: monotonic seconds.
@@ -36,14 +36,14 @@ class JournalNodeMonitor:
     def __init__(self, nodes: Iterable[str], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._notes = {node: _Note() for node in nodes}
+        self._notes = {node: _NodeAnswer() for node in nodes}
 
     @contextmanager
     def asking(self, node: str, *, may_refuse: bool = False) -> Iterator[Callable[[int], None]]:
-        """A question to a node; what it gives takes the newest txid that the answer tells of.
+        """Ask a node within this context; the yielded function takes the newest txid of the answer.
 
         Args:
-            may_refuse: a refusal is an answer as good as another.
+            may_refuse: whether a refusal also shows that the node is well.
         """
         note = self._notes[node]
         with self._lock:
@@ -62,17 +62,17 @@ class JournalNodeMonitor:
         else:
             self._ended(note, True, "")
 
-    def _ended(self, note: _Note, answered: bool, fault: str) -> None:
+    def _ended(self, note: _NodeAnswer, answered: bool, fault: str) -> None:
         with self._lock:
             note.answered, note.fault, note.asked_at = answered, fault, None
 
     def states(self) -> tuple[JournalNodeState, ...]:
-        """The nodes as they are now."""
+        """Return the present states of the nodes."""
         with self._lock:
             newest = max((note.last_txid for note in self._notes.values()), default=-1)
             return tuple(self._state(node, note, newest) for node, note in self._notes.items())
 
-    def _state(self, node: str, note: _Note, newest: int) -> JournalNodeState:
+    def _state(self, node: str, note: _NodeAnswer, newest: int) -> JournalNodeState:
         answers, fault = note.answered, note.fault
         waiting = 0.0 if note.asked_at is None else self._clock() - note.asked_at
         if waiting > _PATIENCE:
@@ -84,30 +84,30 @@ class JournalNodeMonitor:
 
 
 class MonitoredJournalNode(QJournalClient):
-    """A JournalNode that is read from, and noted in `book` under its address.
+    """A JournalNode for reading, noted in `monitor` under its address.
 
     Args:
-        timeout: seconds that a call may take, the connection included.
+        timeout: seconds for a call, including the connection.
     """
 
     def __init__(
-        self, address: NodeAddress, book: JournalNodeMonitor, *, user: str, timeout: float, nameservice: str | None
+        self, address: NodeAddress, monitor: JournalNodeMonitor, *, user: str, timeout: float, nameservice: str | None
     ) -> None:
         super().__init__(
             address.host, address.port, user=user, timeout=timeout, connect_timeout=timeout, nameservice=nameservice
         )
-        self._book = book
+        self._monitor = monitor
         self._name = str(address)
 
     def get_edit_log_manifest(self, journal_id: str, since: int, *, in_progress_ok: bool) -> NodeManifest:
-        with self._book.asking(self._name) as answered:
+        with self._monitor.asking(self._name) as answered:
             found = super().get_edit_log_manifest(journal_id, since, in_progress_ok=in_progress_ok)
             answered(max((log.last for log in found.manifest.logs), default=-1))
             return found
 
     def get_journaled_edits(self, journal_id: str, since: int, max_transactions: int) -> JournaledEdits:
-        # A node that does not keep these, or is of a release that does not know the question, is well all the same.
-        with self._book.asking(self._name, may_refuse=True) as answered:
+        # A node is well even if it does not keep these edits, or if its release does not know the request.
+        with self._monitor.asking(self._name, may_refuse=True) as answered:
             found = super().get_journaled_edits(journal_id, since, max_transactions)
             answered(since + found.count - 1)
             return found

@@ -1,4 +1,4 @@
-"""When the active is asked to roll its edit log, and when an operator has to know that this brought nothing."""
+"""Two watches over the flow of edits: when the active must roll its edit log, and when edits wait too long."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hadoop_common.recurring_fault import RecurringFault
 from hadoop_rpc.errors import RpcError
 
 _LOG = logging.getLogger(__name__)
-# A segment that has just begun holds one transaction, its own START_LOG_SEGMENT.
+# A new segment holds one transaction that nobody waits for, its START_LOG_SEGMENT.
 _START_OF_SEGMENT = 1
 
 
-class RollsEditLog(Protocol):
-    """The NameNodes that can be asked (`NameNodes`)."""
+class RollableNameNodes(Protocol):
+    """The NameNodes (`NameNodes`)."""
 
     def last_txids(self) -> Mapping[str, int]: ...
 
@@ -24,9 +24,9 @@ class RollsEditLog(Protocol):
 
 
 class LogRoller:
-    """Asks for a roll when edits are waiting but none came for `period` seconds (EditLogTailer.doWork).
+    """Asks for a roll if edits wait at the active but none arrived for `period` seconds (EditLogTailer.doWork).
 
-    It is used by one thread at a time.
+    One thread at a time uses it.
 
     Args:
         location: where edits are read, for people.
@@ -38,7 +38,7 @@ class LogRoller:
 
     def __init__(
         self,
-        nodes: RollsEditLog,
+        nodes: RollableNameNodes,
         period: float,
         *,
         location: str = "the shared edits",
@@ -50,29 +50,29 @@ class LogRoller:
         self._progress_at = clock()
         self._applied = -1
         self._rolled_at_txid = -1
-        self._fault = RecurringFault(_LOG, "edits come again", unit="looks", clock=clock)
+        self._fault = RecurringFault(_LOG, "edits arrive again", unit="looks", clock=clock)
         self._silence = RecurringFault(_LOG, "a NameNode reports its last transaction again", unit="looks", clock=clock)
-        # the NameNode that had transactions which are missing here
+        # the NameNode that had transactions missing here
         self._ahead_address = ""
         self.period = period
         self.active_txid = -1
 
     @property
     def alarm(self) -> str:
-        """Why no new edits come although the active writes some, "" where all is well."""
+        """Why no new edits arrive although the active writes some, "" if all is well."""
         return self._fault.alarm
 
     def forget(self) -> None:
-        """The node starts over: what was applied and rolled was another log."""
+        """Forget what was applied and rolled, after the node started over with another log."""
         self._applied = self._rolled_at_txid = self.active_txid = -1
         self._progress_at = self._clock()
         self._fault.forget()
         self._silence.forget()
 
     def check(self, applied: int, cancelled: Callable[[], bool]) -> bool:
-        """Go by what is applied now; whether a roll was made, so that there is more to read.
+        """Note what is applied now; return whether a roll was made, so that there is more to read.
 
-        Nothing is asked of a NameNode while transactions come. A roll that brought nothing is not repeated.
+        While transactions arrive, NameNodes are not asked. A roll without effect is not repeated.
         """
         address = self._ahead(applied)
         if not address:
@@ -85,12 +85,12 @@ class LogRoller:
             return False
         return self._roll(applied, cancelled)
 
-    def look(self, applied: int) -> None:
-        """Learn how far the NameNodes are, where nothing comes: the edits cannot be read, a roll would be in vain."""
+    def update_active(self, applied: int) -> None:
+        """Ask how far the NameNodes are while edits cannot be read and a roll would be useless."""
         self._ahead(applied)
 
     def _ahead(self, applied: int) -> str:
-        """The NameNode that has transactions which should be here by now, "" where none has."""
+        """Return the NameNode with transactions that should be here by now, "" if there is none."""
         now = self._clock()
         if applied > self._applied:
             self._applied, self._progress_at = applied, now
@@ -108,7 +108,8 @@ class LogRoller:
         self._silence.ended()
         address, self.active_txid = max(found.items(), key=lambda item: item[1])
         if self.active_txid <= applied + _START_OF_SEGMENT:
-            # The others are not ahead; what the one wrote that was and is silent now is still missing here.
+            # No answering NameNode is ahead. If the one that was is silent now, its transactions are still missing
+            # here.
             if self._ahead_address in found:
                 self._fault.forget()
             return ""
@@ -125,23 +126,19 @@ class LogRoller:
                 self._raise(text, error.hint)
             return False
         self._rolled_at_txid = applied
-        # Whether it brings edits is not known yet.
+        # The effect of the roll is not known yet.
         self._fault.forget()
         return True
 
-    def _raise(self, text: str, hint: str = "Check that the active writes its edits there.") -> None:
+    def _raise(self, text: str, hint: str = "Check that the active writes its edits to that place.") -> None:
         self._fault.occurred(text, hint=hint, txid=self._applied, phase="roll")
 
 
-# A segment that has just begun holds one transaction that nobody waits for, its own START_LOG_SEGMENT.
-_START_OF_SEGMENT = 1
-
-
 class LagWatch:
-    """Goes by what is noted after each look for edits, by one thread; any may read the alarm.
+    """Alarm for edits that wait to be applied. One thread notes each tail; any thread may read the alarm.
 
     Args:
-        threshold: seconds that edits may wait without one being applied; 0 for ever.
+        threshold: seconds that edits may wait without one being applied; 0 for no limit.
         clock: monotonic seconds.
     """
 
@@ -154,12 +151,16 @@ class LagWatch:
 
     @property
     def alarm(self) -> str:
-        """How long edits have been waiting, and how many; "" where none wait too long."""
+        """How long edits have waited, and how many; "" if none wait too long."""
         return self._fault.alarm
 
     def note(self, applied: int, *, source: int, active: int) -> None:
-        """`applied` is the newest transaction in the namespace, `source` that of the journal, `active` of the active
-        NameNode, as far as they are known; what is behind `active` may be due to come with its next segment.
+        """Note the newest known transactions after a tail.
+
+        Args:
+            applied: in the namespace.
+            source: in the journal.
+            active: of the active NameNode. Edits after it may arrive with its next segment.
         """
         now = self._clock()
         behind = source > applied or active > applied + _START_OF_SEGMENT
@@ -172,10 +173,12 @@ class LagWatch:
         self._applied = applied
         waited = 0.0 if self._behind_since is None else now - self._behind_since
         if not behind or self.threshold <= 0 or waited <= self.threshold:
-            # Nothing waits any more, or nobody asks: that is not to say that edits were applied.
+            # Nothing waits, or no limit is set; that does not mean that edits were applied.
             self._fault.forget()
             return
         who = "the journal holds" if source >= active else "the active NameNode wrote"
         newest = max(source, active)
         text = f"no edit was applied for {waited:.0f} s: txid {applied} is the last one here, {who} {newest}"
-        self._fault.occurred(text, hint="Check what holds the edits back; other alarms may say it.", txid=applied)
+        self._fault.occurred(
+            text, hint="Check what holds the edits back; other alarms may show the cause.", txid=applied
+        )

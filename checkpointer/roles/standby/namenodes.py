@@ -1,4 +1,4 @@
-"""The other NameNodes as RPC servers: which of them is active, how far they are, and a roll of the edit log."""
+"""The other NameNodes as RPC servers: which one is active, how far they are, and rolls of the edit log."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
-# A question of state is worth less than the image that waits for its answer.
+# The answer about a state matters less than the image that waits for it.
 _STATE_TIMEOUT = 5.0
 _CONNECT_TIMEOUT = 5.0
 _TAKES_IMAGES = (HAState.ACTIVE, HAState.OBSERVER)
 
 
 class RollRefusedError(RpcError):
-    """No NameNode rolled its edit log; says what each of them answered."""
+    """No NameNode rolled its edit log; the message has each one's answer."""
 
 
-class _NameNode:
-    """One NameNode: its HTTP address, and clients that connect when they are used."""
+class _NameNodeClients:
+    """One NameNode: its HTTP address, and clients that connect on first use."""
 
     def __init__(self, http_address: str, rpc_address: tuple[str, int], user: str, timeout: float) -> None:
         host, port = rpc_address
@@ -57,7 +57,7 @@ class _NameNode:
         return self.edits.address
 
     def version(self) -> ActiveVersion:
-        """What it says of itself, whatever its state is."""
+        """Return what the NameNode reports of itself in any state."""
         try:
             rolling = self.edits.is_rolling_upgrade()
         except NoSuchRpcMethodError:
@@ -77,10 +77,10 @@ class NameNodes:
 
     Args:
         http_addresses, rpc_addresses: of the same NameNodes in the same order.
-        user: a superuser of HDFS, for only they may ask for a roll.
-        timeout: seconds that a call may take; for infinity the default of RPC clients counts, since the tailer, which
-            asks for rolls, must not hang (dfs.ha.tail-edits.rolledits.timeout bounds them in Hadoop).
-        retries: how often each one is asked for a roll (dfs.ha.tail-edits.namenode-retries).
+        user: a superuser of HDFS, since only superusers may ask for a roll.
+        timeout: seconds for a call. Infinity stands for the default of RPC clients, since the tailer, which asks for
+            rolls, must not hang (dfs.ha.tail-edits.rolledits.timeout bounds them in Hadoop).
+        retries: how often each NameNode is asked for a roll (dfs.ha.tail-edits.namenode-retries).
     """
 
     def __init__(
@@ -94,8 +94,8 @@ class NameNodes:
     ) -> None:
         pairs = zip(http_addresses, rpc_addresses, strict=True)
         limit = DEFAULT_TIMEOUT if math.isinf(timeout) else timeout
-        self._nodes = [_NameNode(http, rpc, user, limit) for http, rpc in pairs]
-        self._active: _NameNode | None = None
+        self._nodes = [_NameNodeClients(http, rpc, user, limit) for http, rpc in pairs]
+        self._active: _NameNodeClients | None = None
         self._faults = {each.address: PeerFaults(_LOG, f"NameNode {each.address}") for each in self._nodes}
         self.retries = retries
 
@@ -109,8 +109,8 @@ class NameNodes:
             retries=config.roll_retries,
         )
 
-    def _ask(self, node: _NameNode, question: str, call: Callable[[], T]) -> T:
-        """Return the answer of one NameNode; an RpcError is logged when it is a new one, and raised."""
+    def _ask(self, node: _NameNodeClients, question: str, call: Callable[[], T]) -> T:
+        """Return the answer of one NameNode; log an RpcError if it is new, and raise it."""
         faults = self._faults[node.address]
         try:
             answer = call()
@@ -120,11 +120,11 @@ class NameNodes:
         faults.answered(question)
         return answer
 
-    def _is_active(self, node: _NameNode) -> bool:
+    def _is_active(self, node: _NameNodeClients) -> bool:
         return self._ask(node, "state", node.ha.service_status).state is HAState.ACTIVE
 
     def close(self) -> None:
-        """Give up calls that run, and the connections."""
+        """End running calls, and close the connections."""
         for node in self._nodes:
             node.close()
 
@@ -134,7 +134,7 @@ class NameNodes:
         return [node.address for node in self._nodes]
 
     def takes_images(self, http_address: str) -> bool | None:
-        """Whether the NameNode with this HTTP address is active, or an observer; None where it does not say."""
+        """Return whether the NameNode with this HTTP address is active or an observer; None if it does not answer."""
         node = next((each for each in self._nodes if each.http_address == http_address), None)
         if node is None:
             return None
@@ -145,15 +145,15 @@ class NameNodes:
             return None
 
     def last_txids(self) -> Mapping[str, int]:
-        """The newest transaction each NameNode has, those that do not answer left out."""
+        """Return each NameNode's newest transaction, without those that do not answer."""
         return self._ask_all(self._last_txid)
 
     def image_txids(self) -> Mapping[str, int]:
-        """The newest image each NameNode has, those that do not answer left out."""
+        """Return each NameNode's newest image, without those that do not answer."""
         return self._ask_all(lambda node: self._ask(node, "newest image", node.edits.most_recent_checkpoint_txid))
 
     def active_version(self) -> ActiveVersion | None:
-        """What the active NameNode says of itself; None where none is active, or it does not tell."""
+        """Return what the active NameNode reports of itself; None if none is active or it does not answer."""
         for node in sorted(self._nodes, key=lambda each: each is not self._active):
             with suppress(RpcError):
                 if self._is_active(node):
@@ -161,18 +161,18 @@ class NameNodes:
         return None
 
     def active_txid(self) -> int | None:
-        """The newest transaction of the active NameNode, the furthest where several say they are; None where none."""
+        """Return the active NameNode's newest transaction, the newest of several; None without one."""
 
-        def ask(node: _NameNode) -> int | None:
+        def ask(node: _NameNodeClients) -> int | None:
             return self._last_txid(node) if self._is_active(node) else None
 
         return max(self._ask_all(ask).values(), default=None)
 
-    def _last_txid(self, node: _NameNode) -> int:
+    def _last_txid(self, node: _NameNodeClients) -> int:
         return self._ask(node, "last transaction", node.edits.transaction_id)
 
     def active_image_md5(self, txid: int) -> str | None:
-        """MD5 in hex of the active NameNode's image at `txid`, "" where it has none; None where it does not say."""
+        """Return the MD5 in hex of the active's image at `txid`, "" if it has none, None if not known."""
         for node in sorted(self._nodes, key=lambda each: each is not self._active):
             try:
                 if not self._is_active(node):
@@ -186,23 +186,24 @@ class NameNodes:
                 if error.status in NO_SUCH_IMAGE:
                     _LOG.debug("%s has no image at txid %d: %s", node.http_address, txid, error)
                     return ""
-                _LOG.info("whether %s has an image at txid %d is not known: %s", node.http_address, txid, error)
+                _LOG.info("it is not known whether %s has an image at txid %d: %s", node.http_address, txid, error)
         return None
 
     @staticmethod
-    def _lacks_image(node: _NameNode, txid: int) -> bool:
-        """Return whether a NameNode's newest image is older than `txid`; asked over HTTP, it logs a stack trace.
+    def _lacks_image(node: _NameNodeClients, txid: int) -> bool:
+        """Return whether a NameNode's newest image is older than `txid`; over HTTP that question logs a stack trace
+        there.
 
-        Its edit log manifest proves nothing: with a quorum it lists only local segments, since the last failover.
+        The edit log manifest proves nothing: with a quorum it lists only local segments, since the last failover.
         """
         with suppress(RpcError):
             return node.edits.most_recent_checkpoint_txid() < txid
         return False
 
     def lives(self) -> Mapping[str, int]:
-        """When the process of each NameNode began, in ms since the epoch; those that do not tell are left out."""
+        """Return the start time of each NameNode's process, in ms since the epoch, where it is known."""
 
-        def ask(node: _NameNode) -> int | None:
+        def ask(node: _NameNodeClients) -> int | None:
             try:
                 return ask_start_time(node.http_address, timeout=_STATE_TIMEOUT)
             except TransferError as error:
@@ -212,38 +213,38 @@ class NameNodes:
         return self._ask_all(ask)
 
     def active_life(self) -> tuple[str, int] | None:
-        """Address of the active NameNode and when its process began; None where none is active, or it does not tell."""
+        """Return the active NameNode's address and its process's start time; None if they are not known."""
         active = self.active_version()
         found = None if active is None else self.lives().get(active.address)
         return None if active is None or found is None else (active.address, found)
 
     def rolling_upgrade(self) -> RollingUpgradeInfo | None:
-        """The rolling upgrade that the active NameNode says it is in, None where it is in none.
+        """Return the rolling upgrade that the active NameNode reports, None if there is none.
 
         Raises:
-            RpcError: no NameNode is active, or it does not tell.
+            RpcError: no NameNode is active, or it does not answer.
         """
         for node in sorted(self._nodes, key=lambda each: each is not self._active):
             with suppress(RpcConnectionError):
                 if self._is_active(node):
                     return self._ask(node, "rolling upgrade", node.administration.rolling_upgrade)
-        raise RpcConnectionError("no NameNode says that it is active")
+        raise RpcConnectionError("no NameNode reports that it is active")
 
     def version_at(self, http_address: str) -> StorageInfo:
-        """VERSION of the NameNode with this HTTP address, one of the configured ones, whatever its state is.
+        """Return the VERSION of the configured NameNode with this HTTP address, in any state.
 
         Raises:
-            RpcError: it does not tell.
+            RpcError: it does not answer.
         """
         node = next(each for each in self._nodes if each.http_address == http_address)
         return node.edits.version_request().storage_info
 
     def http_address(self, address: str) -> str:
-        """Of the NameNode whose RPC server is at `address`, one of `addresses`."""
+        """Return the HTTP address of the NameNode with this RPC address, one of `addresses`."""
         return next(node.http_address for node in self._nodes if node.address == address)
 
-    def _ask_all(self, question: Callable[[_NameNode], T | None]) -> dict[str, T]:
-        def ask(node: _NameNode) -> T | None:
+    def _ask_all(self, question: Callable[[_NameNodeClients], T | None]) -> dict[str, T]:
+        def ask(node: _NameNodeClients) -> T | None:
             try:
                 return question(node)
             except RpcError:
@@ -256,13 +257,13 @@ class NameNodes:
             return {node.address: answer for node, answer in answers if answer is not None}
 
     def roll(self, cancelled: Callable[[], bool]) -> str:
-        """Let the active end its segment and begin the next (rollEditLog); returns its address.
+        """Make the active end its segment and begin the next (rollEditLog); return its address.
 
-        The one that was active last is asked first, then the others, all of them `retries` times
+        The NameNode that was active last is asked first, then the others, all of them `retries` times
         (EditLogTailer.MultipleNameNodeProxy).
 
         Raises:
-            RollRefusedError: none did.
+            RollRefusedError: no NameNode did.
         """
         refusals: dict[str, str] = {}
         for _ in range(self.retries):
@@ -285,15 +286,15 @@ class NameNodes:
                         extra={"txid": first, "phase": "roll", "target": node.address},
                     )
                     return node.address
-        said = "; ".join(f"{address}: {text}" for address, text in refusals.items()) or "no NameNode is configured"
+        reasons = "; ".join(f"{address}: {text}" for address, text in refusals.items()) or "no NameNode is configured"
         raise RollRefusedError(
-            f"no NameNode rolled its edit log: {said}",
+            f"no NameNode rolled its edit log: {reasons}",
             hint="Check that one is active, and that this daemon's user is a superuser of HDFS.",
         )
 
 
-class KnowsImages(Protocol):
-    """The NameNodes, as far as they bear witness (`NameNodes`)."""
+class WitnessNameNodes(Protocol):
+    """The part of `NameNodes` that a witness needs."""
 
     def active_txid(self) -> int | None: ...
 
@@ -304,16 +305,19 @@ class KnowsImages(Protocol):
     def active_life(self) -> tuple[str, int] | None: ...
 
 
-class ListsSegments(Protocol):
-    """The shared edits (`EditSource`)."""
+class WitnessEdits(Protocol):
+    """The part of `EditSource` that a witness needs."""
 
     def present(self, first: int, last: int) -> Sequence[ReadableSegment]: ...
 
 
 class JournalWitness:
-    """The shared edits, and the active NameNode (`Witness`); `last` is the newest transaction that is asked about."""
+    """Shared edits and active NameNode as witness of the cluster's past (`Witness`).
 
-    def __init__(self, source: ListsSegments, nodes: KnowsImages, last: int) -> None:
+    `last` is the newest transaction in question.
+    """
+
+    def __init__(self, source: WitnessEdits, nodes: WitnessNameNodes, last: int) -> None:
         self._source = source
         self._nodes = nodes
         self._last = last

@@ -1,4 +1,4 @@
-"""The shared edits that a configuration names, opened to be read."""
+"""Opens the shared edits that a configuration names, for reading."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 
 from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.folder_edits import FolderEdits
-from checkpointer.roles.standby.journal_edits import JournalEdits, ReadableJournal
+from checkpointer.roles.standby.journal_edits import ReadableJournal, SharedJournalEdits
 from checkpointer.roles.standby.journal_node_monitor import JournalNodeMonitor, MonitoredJournalNode
 from hadoop_common.endpoint import uri_scheme
 from hadoop_common.errors import StorageError
@@ -28,12 +28,12 @@ from journal.quorum.settings import QuorumSettings
 from journal.quorum.tally import majority
 
 _LOG = logging.getLogger(__name__)
-# Whose journal it is, is asked beside the work; a node that takes longer does not say.
-_ASK_SECONDS = 5.0
+# limit for the question which namespace a journal belongs to; it is asked next to other work
+_ASK_TIMEOUT = 5.0
 
 
-class NamesSharedEdits(Protocol):
-    """What of a configuration is needed here; see `CheckpointConfig`."""
+class SharedEditsConfig(Protocol):
+    """The part of a `CheckpointConfig` that is needed here."""
 
     @property
     def shared_edits(self) -> str: ...
@@ -54,46 +54,47 @@ class NamesSharedEdits(Protocol):
     def bookkeeper(self) -> BookKeeperSettings: ...
 
 
-def open_edit_source(config: NamesSharedEdits) -> EditSource:
-    """What `dfs.namenode.shared.edits.dir` names; nothing is connected to yet.
+def open_edit_source(config: SharedEditsConfig) -> EditSource:
+    """Return the edits that `dfs.namenode.shared.edits.dir` names; nothing is connected yet.
 
     Raises:
-        StorageError: it names nothing.
-        JournalError: it names no journal of a known kind.
+        StorageError: the key is not set.
+        JournalError: it names a journal of an unknown kind.
     """
     if not config.shared_edits:
         raise StorageError(
-            "dfs.namenode.shared.edits.dir is not set", hint="The standby role needs the shared edits that it names."
+            "dfs.namenode.shared.edits.dir is not set",
+            hint="Set it to the cluster's shared edits, which the standby role reads.",
         )
     if config.shared_edits_directory is not None:
         return FolderEdits(config.shared_edits_directory)
     if uri_scheme(config.shared_edits) == SCHEME:
         return _quorum(config)
     uri = config.shared_edits
-    return JournalEdits(
+    return SharedJournalEdits(
         uri, lambda namespace: open_journal(uri, bookkeeper=BookKeeperOptions(config.bookkeeper, namespace))
     )
 
 
-def _quorum(config: NamesSharedEdits) -> EditSource:
+def _quorum(config: SharedEditsConfig) -> EditSource:
     address = QuorumAddress.parse(config.shared_edits)
-    book = JournalNodeMonitor(map(str, address.nodes))
+    monitor = JournalNodeMonitor(map(str, address.nodes))
     question = NodeQuery(
-        quorum=address, user=config.rpc_user, timeout=_ASK_SECONDS, nameservice=config.nameservice or None
+        quorum=address, user=config.rpc_user, timeout=_ASK_TIMEOUT, nameservice=config.nameservice or None
     )
-    return JournalEdits(
+    return SharedJournalEdits(
         address.uri,
-        lambda namespace: _reader(config, address, book, namespace),
-        confirm=lambda namespace: _is_of(address, ask_nodes(replace(question, namespace=namespace)), namespace),
-        journal_nodes=book.states,
+        lambda namespace: _reader(config, address, monitor, namespace),
+        confirm=lambda namespace: _belongs_to(address, ask_nodes(replace(question, namespace=namespace)), namespace),
+        journal_nodes=monitor.states,
         batch=config.quorum.max_tail_transactions,
     )
 
 
 def _reader(
-    config: NamesSharedEdits, address: QuorumAddress, book: JournalNodeMonitor, namespace: StorageInfo
+    config: SharedEditsConfig, address: QuorumAddress, monitor: JournalNodeMonitor, namespace: StorageInfo
 ) -> ReadableJournal:
-    # Whether the open segment is read is said with each look. The beginning of a segment alone brings nobody on.
+    # Each request decides whether the open segment is read. The first transaction of a segment alone does not help.
     limit = max(config.quorum.max_tail_transactions, 2)
     settings = replace(config.quorum, tail_in_progress=True, max_tail_transactions=limit)
     ensemble = Ensemble(
@@ -102,7 +103,7 @@ def _reader(
     clients: dict[str, NodeClient] = {
         str(node): MonitoredJournalNode(
             node,
-            book,
+            monitor,
             user=config.rpc_user,
             timeout=settings.select_input_streams,
             nameservice=config.nameservice or None,
@@ -113,21 +114,21 @@ def _reader(
     return QuorumJournal(address, ensemble, driver, settings, source=http_source(settings), namespace=namespace)
 
 
-def _is_of(address: QuorumAddress, answers: list[NodeAnswer], namespace: StorageInfo) -> bool:
-    """Whether a JournalNode knows the journal for the namespace's.
+def _belongs_to(address: QuorumAddress, answers: list[NodeAnswer], namespace: StorageInfo) -> bool:
+    """Return whether a JournalNode knows the journal as the namespace's.
 
     Raises:
-        StorageError: so many know it for another one's that it cannot be written for this one.
+        StorageError: so many nodes know it as another namespace's that it cannot be written for this one.
     """
     others = [answer.address for answer in answers if answer.same_namespace is False]
     if len(others) >= majority(len(answers)):
         raise StorageError(
             f"{address.uri} holds edits of another namespace than our images, which are of "
-            f"{namespace.colon_string()}: so say {', '.join(others)}",
+            f"{namespace.colon_string()}, according to {', '.join(others)}",
             hint="Check dfs.namenode.shared.edits.dir. To begin with these edits, move the contents of this node's "
             "dfs.namenode.name.dir away first: they may be all that is left of the other namespace. Leave an empty "
             "folder `current` there.",
         )
     if others:
-        _LOG.warning("the journal of another namespace is kept by %s", ", ".join(others))
+        _LOG.warning("these JournalNodes keep the journal of another namespace: %s", ", ".join(others))
     return any(answer.same_namespace for answer in answers)

@@ -1,8 +1,8 @@
-"""The standby role: keeps in step with the shared edits, makes images and uploads them to the NameNodes.
+"""The standby role: follows the shared edits, makes images and uploads them to the NameNodes.
 
-Two things go on and exclude each other: the tail, which applies edits as they come, and the checkpoint, which saves
-what is applied (`JournalFollower`). Nothing is written but this node's own directories: the shared edits are only
-read, so it does not matter who is active, and an image goes to who says that it takes one.
+Two activities exclude each other: the tail, which applies new edits, and the checkpoint, which saves the namespace
+(`JournalFollower`). The role writes only to this node's own directories and only reads the shared edits. So it does not
+depend on which NameNode is active. An image goes to every NameNode that accepts one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from checkpointer.past.proof import refuse, require_whole
 from checkpointer.past.provenance import image_md5
 from checkpointer.roles.role import IN_USE, Job, Progress, Upload, UploadTarget
-from checkpointer.roles.standby.bootstrap import bootstrap, settle_versions
+from checkpointer.roles.standby.bootstrap import bootstrap, repair_versions
 from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.follower import JournalFollower, StandbyDetails
 from checkpointer.roles.standby.image_source import ImageSource
@@ -46,14 +46,14 @@ _LOG = logging.getLogger(__name__)
 
 
 class StandbyRole:
-    """Checkpoints made from the edits that the active shares, in a directory or a journal (`CheckpointRole`).
+    """Checkpoints of the edits that the active shares, in a directory or a journal (`CheckpointRole`).
 
-    A tail job replays new edits onto a namespace that stays in memory.
+    A tail job applies new edits to a namespace that stays in memory.
 
     Args:
         config: from the cluster's own configuration files.
-        nodes: the other NameNodes; None takes those of `config`.
-        source: the shared edits; None takes those of `config`.
+        nodes: the other NameNodes; None means those of `config`.
+        source: the shared edits; None means those of `config`.
         clock: monotonic seconds, for when to offer an image again and when to ask for a roll.
         jitter: numbers from 0 to 1 that spread the retries of several standbys.
     """
@@ -86,7 +86,7 @@ class StandbyRole:
             clock=clock,
             jitter=jitter,
         )
-        # Address and txid of images that came from NameNodes, until the thread that uploads sees them.
+        # addresses and txids of fetched images, until the uploading thread reads them
         self._fetched: deque[tuple[str, int]] = deque()
         self._images = ImageSource(
             self._storage,
@@ -105,23 +105,23 @@ class StandbyRole:
         )
         self._clock = clock
         self._pace = self._paced(config)
-        # Set when what is here was set aside, so that an image of it that is on its way is not sent to its end.
+        # set when our state was set aside, to stop the upload of an image of it
         self._started_over = False
-        # Txid of the rollback image that was reported as postponed, and why it was.
+        # txid of the rollback image whose delay was logged, and the reason
         self._postponed: tuple[int, str] | None = None
 
     # ---- life ----------------------------------------------------------------------------------------------
 
     def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
-        """Lock the storage, fetch VERSION and image where it is new, and repair what a killed run left.
+        """Lock the storage, fetch VERSION and image if it is new, and repair what a killed run left.
 
         Raises:
-            StorageError: the storage is in use or damaged, is not the journal's, or no NameNode gave an image.
-            CheckpointCancelledError: `cancelled()` became true while an image was fetched.
+            StorageError: the storage is in use, damaged or not the journal's, or no NameNode sent an image.
+            CheckpointCancelledError: `cancelled()` became true during the fetch of an image.
         """
         self._storage.lock()
         try:
-            settle_versions(self._storage)
+            repair_versions(self._storage)
             if not self._storage.is_formatted():
                 addresses = self._config.namenode_http_addresses
                 bootstrap(self._storage, self._source, self._nodes.version_at, self._images, addresses, cancelled)
@@ -137,7 +137,7 @@ class StandbyRole:
             _LOG.warning("no other NameNode is configured, images stay here")
 
     def close(self) -> None:
-        """End a tail that runs, and let go of namespace and storage."""
+        """Stop a running tail, and release namespace and storage."""
         self._nodes.close()
         self._follower.close()
         self._storage.release()
@@ -165,7 +165,7 @@ class StandbyRole:
         return self._storage.current_folders()
 
     def segments(self) -> list[EditLogSegment]:
-        """Segments of a shared directory; none where the edits are kept in another journal, which serves them itself.
+        """Return the segments of a shared directory; none if another journal serves the edits itself.
 
         Raises:
             StorageError: the shared directory cannot be read.
@@ -176,11 +176,11 @@ class StandbyRole:
 
     @property
     def targets(self) -> tuple[UploadTarget, ...]:
-        """The NameNodes that get images, as they are now."""
+        """The NameNodes that get images, in their present state."""
         return self._uploader.targets
 
     def storage(self) -> dict[str, str]:
-        """State of each storage directory by its path: "in use", or why it was dropped."""
+        """Return the state of each storage directory by its path: "in use", or why it was dropped."""
         dropped = self._storage.dropped
         return {str(root): dropped.get(root, IN_USE) for root in self._config.image_directories}
 
@@ -194,7 +194,7 @@ class StandbyRole:
         return self._follower.details()
 
     def progress(self) -> Progress:
-        """Newest own image, and the newest transaction that is finalized or was applied.
+        """Return the newest own image, and the newest transaction that is finalized or applied.
 
         Raises:
             HdfsError: storage or journal cannot be read.
@@ -208,7 +208,7 @@ class StandbyRole:
     # ---- work ----------------------------------------------------------------------------------------------
 
     def tail(self) -> bool:
-        """Follow the edits (`JournalFollower.tail`); True where a rollback image has to be made at once."""
+        """Follow the edits (`JournalFollower.tail`); return True if a rollback image must be made at once."""
         if not self._config.standby_checkpoints:
             return False
         return self._follower.tail(may_roll=lambda: not self._uploader.busy)
@@ -227,21 +227,21 @@ class StandbyRole:
         return TailPace(config.tail_period, config.tail_backoff, nodes=nodes, clock=self._clock)
 
     def prepare(self) -> None:
-        """Leave failed storage directories out, as long as another works; try dropped ones again if configured.
+        """Drop failed storage directories, as long as another works, and retry dropped ones if configured.
 
-        And look how far the edits reach, where it takes time to tell.
+        Also find out how far the edits reach, if that takes time.
 
         Raises:
-            HdfsError: it cannot be told.
+            HdfsError: that cannot be found out.
         """
         self._storage.revise(restore=self._config.restore_directories)
-        self._source.look(self._storage.latest_image().txid + 1)
+        self._source.update_finalized(self._storage.latest_image().txid + 1)
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
-        """Edits are tailed by a job of their own."""
+        """Do nothing: a job tails the edits."""
 
     def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
-        """Save everything there is as a new image, or the rollback image where one is due, and purge old images.
+        """Save all present edits as a new image, or the rollback image if one is due, and purge old images.
 
         Raises:
             CheckpointError, ImageFormatError, JournalError: nothing was written.
@@ -271,7 +271,7 @@ class StandbyRole:
 
         Raises:
             CheckpointCancelledError: `cancelled()` became true.
-            StorageError: an image is not of the cluster's past, as far as that can be told; it was not offered.
+            StorageError: an image does not belong to the cluster's past, or that is not known; it was not offered.
         """
         self._note_fetched()
         self._started_over = False
@@ -288,7 +288,7 @@ class StandbyRole:
                 offers = self._uploader.offer(rollback.path, rollback.txid, info, stopped, kind=kind, force=force)
                 yield from self._watched(offers)
             except StorageError as error:
-                # The newest image is owed all the same.
+                # The newest image is offered in any case.
                 refused = error
         image = self._storage.latest_image()
         yield from self._watched(self._uploader.offer(image.path, image.txid, info, stopped, force=force))
@@ -296,7 +296,7 @@ class StandbyRole:
             raise refused
 
     def _is_awaited(self, rollback: ImageCopy) -> bool:
-        """Whether the active is in the rolling upgrade that a rollback image was made for."""
+        """Return whether the active is in the rolling upgrade that the rollback image was made for."""
         try:
             upgrade = self._nodes.rolling_upgrade()
         except RpcError as error:
@@ -312,18 +312,18 @@ class StandbyRole:
         return started_at(rollback.path) == upgrade.start_time
 
     def _confirm(self, image: Path, txid: int) -> None:
-        """Right before an image is sent: it is of the cluster's past as it is now.
+        """Check right before an upload that an image belongs to the cluster's present past.
 
         Raises:
-            StorageError: it is not, or it is damaged.
-            TransferError: that cannot be told now.
+            StorageError: it does not, or it is damaged.
+            TransferError: that is not known now.
         """
         verdict = self._follower.past.confirm(ImageId(txid, image_md5(image)))
         if verdict.holds:
             return
         if verdict.lost:
             require_whole(image, txid)
-        # The next look at the edits sees to it.
+        # The next tail handles it.
         self._follower.past.doubt()
         refuse(verdict, txid, self._source.location)
 
@@ -332,13 +332,13 @@ class StandbyRole:
         self._uploader.forget()
 
     def _watched(self, uploads: Iterator[Upload]) -> Iterator[Upload]:
-        """A NameNode that forbids an upload may have another VERSION than ours since an upgrade."""
+        """Doubt our VERSION if a NameNode forbids an upload: it may have been upgraded."""
         for upload in uploads:
             if upload.status == HTTPStatus.FORBIDDEN:
                 self._follower.doubt_version(f"{upload.address} refused an image")
             yield upload
 
     def _note_fetched(self) -> None:
-        """What came from a NameNode is not offered to it again."""
+        """Note that fetched images need not be offered to the NameNodes they came from."""
         while self._fetched:
             self._uploader.holds(*self._fetched.popleft())

@@ -1,12 +1,16 @@
-"""The tail of the journal: keeps a warm namespace in step with the edits, and stops where a rolling upgrade begins.
+"""The tail of the shared edits: keeps a warm namespace up to date, and stops where a rolling upgrade begins.
 
-Where the tail stands is the namespace's last txid, and beside it only what a segment that is not at its end has
-brought: START or FINALIZE of a rolling upgrade. Both are seen to at the end of their segment. In an open segment they
-are not applied at all (`_held_at`): the rollback image ends with the segment that holds START, and where that is is
-not known before.
+The state is the namespace's last txid, and START or FINALIZE of a rolling upgrade in a segment that is not applied
+completely. Both take effect at the end of their segment. In an open segment they are not applied at all (`_held_at`):
+the rollback image ends with the segment that holds START, and the end of an open segment is not known.
 
-`rollback_due` stops the tail, and `rollback_made` lets it go on. A kill in between makes the same again: START is in
-the edits, and an image at its txid or later is looked for first.
+`rollback_due` stops the tail, and `rollback_made` lets it continue. After a kill in between, the same happens again:
+START is in the edits, and an image at its txid or later is searched first.
+
+`TailPace` decides how often to tail. The pause doubles after each tail without edits, as in Hadoop's EditLogTailer, up
+to `dfs.ha.tail-edits.period.backoff-max`; 0, or less than the period, means no back-off. Hadoop's guide for observers
+sets the period to 0. A checkpointer does not need that pace: it tails at most four times a second. With a period below
+a second it always backs off, until an idle quorum answers about one call a second.
 """
 
 from __future__ import annotations
@@ -25,16 +29,16 @@ from journal.ops import EditOp, RollingUpgradeFinalizeOp, RollingUpgradeStartOp
 
 _MIN_SECONDS = 0.25
 _SHORT_PERIOD = 1.0
-# An idle look asks each JournalNode up to three times: for its newest edits, its segments, and those of the past.
+# An idle tail asks each JournalNode up to three times: for its newest edits, its segments, and those of the past.
 _IDLE_SECONDS_PER_NODE = 3.5
 
 
 class TailPace:
-    """The pace of looks for edits; one thread looks.
+    """The pause between tails; one thread tails.
 
     Args:
         period, longest: dfs.ha.tail-edits.period and its backoff-max, in seconds.
-        nodes: how many JournalNodes each look asks, 0 for other journals.
+        nodes: number of JournalNodes asked by each tail, 0 for other journals.
         clock: monotonic seconds.
     """
 
@@ -50,9 +54,9 @@ class TailPace:
         self._began = clock() - self.period
 
     def begin(self) -> bool:
-        """Return whether a look is due, which begins now.
+        """Return whether a tail is due, which begins now.
 
-        Callers ask once a period. A call may be late; the next one is not early for that, so half a period is allowed.
+        Callers ask once a period. A late call does not make the next one early, so half a period is allowed.
         """
         now = self._clock()
         if now < self._began + self._pause - self.period / 2:
@@ -61,7 +65,7 @@ class TailPace:
         return True
 
     def end(self, *, found: bool) -> None:
-        """Note whether the look brought edits."""
+        """Note whether the tail brought edits."""
         self._pause = self.period if found else min(self._longest, self._pause * 2)
 
 
@@ -69,22 +73,22 @@ _LOG = logging.getLogger(__name__)
 
 
 class EditTailer:
-    """A warm namespace and the shared edits that go into it. One thread at a time works, any may read attributes.
+    """A warm namespace and the shared edits applied to it. One thread at a time works; any thread may read attributes.
 
     Args:
         warm: the namespace; nobody else applies edits to it.
         source: the shared edits.
-        has_rollback_image: whether there is one at this txid or later, or none is to be made.
-        upgrade_finalized: told the txid of each FINALIZE that was applied.
+        has_rollback_image: returns whether an image at this txid or later exists, or none must be made.
+        upgrade_finalized: called with the txid of each applied FINALIZE.
 
     Attributes:
         in_progress: whether the open segment is read too.
         applied_txid: newest transaction in the namespace, -1 before the first load.
-        source_txid: newest one that the source was seen to hold, -1 before the first look.
-        rollback_due: the namespace is as the rollback image of a rolling upgrade has to be, and stays so until
-            `rollback_made`.
+        source_txid: newest known transaction of the source, -1 before the first tail.
+        rollback_due: whether the namespace is in the state for the rollback image of a rolling upgrade; it stays so
+            until `rollback_made`.
         upgrading: whether a rolling upgrade was in progress at `applied_txid`.
-        open_fault: why the open segment could not be read last, "" where it could or is not to be.
+        open_fault: why the open segment could not be read last, "" if it could or need not be.
     """
 
     def __init__(
@@ -106,12 +110,12 @@ class EditTailer:
         self.rollback_due = False
         self.upgrading = False
         self.open_fault = ""
-        # Txids of a START and a FINALIZE whose segment was not applied to its end yet.
+        # txids of a START and a FINALIZE whose segment is not applied completely
         self._started: int | None = None
         self._ended: int | None = None
-        # End of the segment that is being applied, None between segments.
+        # end of the segment that is being applied, None between segments
         self._segment_last: int | None = None
-        # START or FINALIZE in the open segment, which waits until that has ended.
+        # txid of a START or FINALIZE in the open segment, which waits for the segment's end
         self._held_at: int | None = None
 
     def load(self, image: ImageCopy, observer: Observer) -> None:
@@ -122,34 +126,34 @@ class EditTailer:
         self._note()
 
     def rollback_made(self) -> None:
-        """The rollback image is saved: the edits behind it may be applied."""
+        """Continue after the rollback image was saved."""
         self.rollback_due = False
 
     def catch_up(self, observer: Observer) -> int:
-        """Apply what there is, up to the end of the segment in which a rolling upgrade begins; how much it was.
+        """Apply present edits, up to the end of the segment in which a rolling upgrade begins; return their number.
 
-        What was applied before a fault stays, and the next call goes on behind it.
+        Edits that were applied before a fault stay, and the next call continues after them.
 
         Raises:
             JournalError, StorageError, OSError: edits cannot be read, or some are missing.
             ReplayError, ImageFormatError: an edit does not fit; the namespace has to be loaded again.
-            CheckpointCancelledError: the observer said so.
+            CheckpointCancelledError: the observer cancelled.
         """
         before = self._warm.last_txid
         if self._segment_last is not None and before >= self._segment_last:
-            self._settle()
+            self._end_segment()
         try:
-            while self._look(observer) and not self.rollback_due:
+            while self._apply_view(observer) and not self.rollback_due:
                 pass
         finally:
             self._note()
         return self.applied_txid - before
 
-    def _look(self, observer: Observer) -> bool:
-        """Apply what one look brings; whether another one may bring more."""
+    def _apply_view(self, observer: Observer) -> bool:
+        """Apply the edits of one view; return whether another view may have more."""
         before = self._warm.last_txid
-        # What waits for the end of its segment is taken from the finalized one alone: JournalNodes go on showing from
-        # their memory what was open once.
+        # A held operation is read only from the finalized segment: JournalNodes still show from their memory what was
+        # open.
         held = self._held_at == before + 1
         view = self._source.view(before + 1, in_progress=self.in_progress and not held)
         self.source_txid = max(view.last_txid, self.source_txid if held else -1)
@@ -172,21 +176,21 @@ class EditTailer:
             ops = segment.transactions(first)
             self._warm.apply(ops, expected=total, observer=observer, watch=self._note_upgrade)
         else:
-            # One that is fetched is fetched once more where a part of it was applied before.
+            # A partly applied segment is fetched again.
             read = segment.read if segment.first < first else None
             self._warm.apply(
                 segment.read(first), expected=total, observer=observer, watch=self._note_upgrade, read=read
             )
-        self._settle()
+        self._end_segment()
 
-    def _settle(self) -> None:
-        """A segment was applied to its end: see to what began or ended in it."""
+    def _end_segment(self) -> None:
+        """Process what began or ended in a completely applied segment."""
         self._segment_last = None
         if self._ended is not None:
             self._upgrade_finalized(self._ended)
             self._ended = None
         if self._started is not None:
-            # Where it cannot be told whether there is one, another is made.
+            # If it is not known whether an image exists, another is made.
             self.rollback_due = True
             started, self._started = self._started, None
             self.rollback_due = not self._has_rollback_image(started)
@@ -198,7 +202,7 @@ class EditTailer:
                 )
 
     def _note_upgrade(self, op: EditOp) -> bool:
-        """Notes begin and end of a rolling upgrade, to be seen to when their segment has been applied whole."""
+        """Note begin and end of a rolling upgrade until their segment is applied completely."""
         if isinstance(op, RollingUpgradeStartOp):
             self._started = op.txid
         elif isinstance(op, RollingUpgradeFinalizeOp):
@@ -210,14 +214,14 @@ class EditTailer:
         self._warm.apply(ops, expected=total, observer=observer, watch=self._may_apply, read=tail.read)
 
     def _may_apply(self, op: EditOp) -> bool:
-        """A START waits until its segment has ended, where the rollback image has to be made; so does a FINALIZE."""
+        """Hold a START or FINALIZE until its segment has ended."""
         if isinstance(op, RollingUpgradeStartOp | RollingUpgradeFinalizeOp):
             self._held_at = op.txid
             return False
         return True
 
     def _note(self) -> None:
-        """Keep what other threads ask for; a namespace that is gone stands where its image does, until it is loaded."""
+        """Update what other threads read. An unloaded namespace keeps its last values."""
         if self._warm.usable:
             self.applied_txid = self._warm.last_txid
             self.upgrading = self._warm.namespace.info.rollingUpgradeStartTime != 0

@@ -1,9 +1,8 @@
-"""Whether our VERSION is still that of the cluster, and what becomes of our images where it is not; no I/O.
+"""VERSION of a standby: comparison with the active's, and a watch that follows its changes.
 
-Two numbers of VERSION tell apart what may have happened to the cluster: cTime changes with each upgrade and each
-rollback, the layout alone with the end of a rolling upgrade. So the same cTime and a newer layout is our history, in
-a new layout; any other difference is another history. While a rolling upgrade goes on neither is final, for it may be
-rolled back.
+Two numbers of VERSION show what happened to the cluster. cTime changes with each upgrade and each rollback; the end of
+a rolling upgrade changes only the layout. So the same cTime with a newer layout is our history in a new layout, and any
+other difference is another history. During a rolling upgrade neither is final, since it may be rolled back.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from image_format.layout import check_supported
 class VersionAction(Enum):
     """What to do about the VERSION of the active NameNode.
 
-    NONE: it is ours. WAIT: a rolling upgrade is in progress, which may still be rolled back. CONVERT: one was
-    finalized, our images are of the same history and are written in the new layout from now on. FETCH: an upgrade or
-    a rollback began another history, so take the active's image, as `hdfs namenode -bootstrapStandby` does.
+    NONE: it equals ours. WAIT: a rolling upgrade is in progress and may still be rolled back. CONVERT: a rolling
+    upgrade was finalized; our images belong to the same history, and are written in the new layout from now on. FETCH:
+    an upgrade or a rollback began another history; fetch the active's image, as `hdfs namenode -bootstrapStandby` does.
     """
 
     NONE = "none"
@@ -40,11 +39,11 @@ class VersionAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ActiveVersion:
-    """What the active NameNode says of itself.
+    """What the active NameNode reports of itself.
 
     Attributes:
         address, http_address: `host:port` of its RPC server, `http://host:port`.
-        rolling: whether a rolling upgrade is in progress; None where it does not know the question (Hadoop 2).
+        rolling: whether a rolling upgrade is in progress; None if it does not know the question (Hadoop 2).
         image_txid: its newest image.
     """
 
@@ -56,14 +55,14 @@ class ActiveVersion:
 
 
 def decide_version_action(ours: StorageInfo, theirs: StorageInfo, *, rolling: bool, namenode: str) -> VersionAction:
-    """Compare our VERSION with the one that `namenode` says it has.
+    """Compare our VERSION with the one that `namenode` reports.
 
-    Only the end of a rolling upgrade changes the layout and leaves cTime; an upgrade and its rollback change cTime
-    (FSImage.doUpgrade, NNStorage.writeAll). While one rolls some releases tell the layout of their software.
+    Only the end of a rolling upgrade changes the layout and keeps cTime; an upgrade and its rollback change cTime
+    (FSImage.doUpgrade, NNStorage.writeAll). During a rolling upgrade some releases report the layout of their software.
 
     Raises:
-        StorageError: it is of another namespace.
-        UnsupportedLayoutError: its layout is none that edits can be replayed in.
+        StorageError: it has another namespace.
+        UnsupportedLayoutError: edits of its layout cannot be replayed.
     """
     if _namespace(ours) != _namespace(theirs):
         raise StorageError(
@@ -82,9 +81,9 @@ def decide_version_action(ours: StorageInfo, theirs: StorageInfo, *, rolling: bo
 
 
 def newest_version(versions: Collection[StorageInfo]) -> StorageInfo | None:
-    """The latest of VERSIONs that are all of one namespace, None where they are not.
+    """Return the latest of VERSIONs of one namespace, None if their namespaces differ.
 
-    Several are what a kill leaves while an upgrade is taken over.
+    A kill during the adoption of an upgrade leaves several.
     """
     if len({_namespace(each) for each in versions}) != 1:
         return None
@@ -101,31 +100,31 @@ def _sentence(info: StorageInfo) -> str:
 
 _LOG = logging.getLogger(__name__)
 
-# Makes our storage that of the active: fetches or converts, then writes VERSION.
-TakeOver = Callable[[VersionAction, ActiveVersion], None]
+# Adopts the active's storage state: fetches or converts, then writes VERSION.
+AdoptVersion = Callable[[VersionAction, ActiveVersion], None]
 
 
-class KnowsVersion(Protocol):
+class VersionSource(Protocol):
     """The NameNodes that can be asked (`NameNodes`)."""
 
     def active_version(self) -> ActiveVersion | None: ...
 
 
 class VersionWatch:
-    """Asks when `doubt` was raised, until there is an answer that settles it. One thread checks, any may doubt.
+    """Asks the active for its VERSION after `doubt`, until an answer resolves it. One thread checks, any may doubt.
 
     Args:
-        ours: VERSION of our storage.
-        rolling: whether a rolling upgrade goes on in an active of another VERSION, which is of a release that does
-            not tell it.
+        ours: returns the VERSION of our storage.
+        rolling: returns whether a rolling upgrade is in progress in an active of another VERSION, whose release does
+            not report it.
     """
 
     def __init__(
         self,
-        nodes: KnowsVersion,
+        nodes: VersionSource,
         ours: Callable[[], StorageInfo],
         rolling: Callable[[StorageInfo], bool],
-        take_over: TakeOver,
+        take_over: AdoptVersion,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -134,31 +133,31 @@ class VersionWatch:
         self._rolling = rolling
         self._take_over = take_over
         self._doubted = threading.Event()
-        self._fault = RecurringFault(_LOG, "the cluster's VERSION and ours agree again", unit="looks", clock=clock)
+        self._fault = RecurringFault(_LOG, "the cluster's VERSION and ours agree again", unit="checks", clock=clock)
         self.doubt("the daemon starts")
 
     @property
     def alarm(self) -> str:
-        """Why images of ours cannot be the cluster's, "" where they can."""
+        """Why our images cannot be the cluster's, "" if they can."""
         return self._fault.alarm
 
     def doubt(self, reason: str) -> None:
-        """Have the next check ask."""
+        """Make the next check ask the active."""
         _LOG.debug("the cluster's VERSION is asked for: %s", reason)
         self._doubted.set()
 
     def check(self) -> None:
-        """Ask the active, if there is doubt, and follow it; a fault of that is an alarm until it goes well.
+        """Ask the active, if there is doubt, and follow it; a fault is an alarm until a later check succeeds.
 
-        No active NameNode is no fault: it is asked again at the next check.
+        A cluster without an active NameNode is not a fault; the next check asks again.
         """
         if not self._doubted.is_set():
             return
-        # First, so that a doubt that comes meanwhile stays.
+        # Cleared first, so that a new doubt during the check stays.
         self._doubted.clear()
-        settled = False
+        resolved = False
         try:
-            settled = self._settle()
+            resolved = self._resolve()
         except CheckpointCancelledError as stopped:
             _LOG.info("the cluster's VERSION was not adopted: %s", stopped)
         except (HdfsError, OSError) as fault:
@@ -169,10 +168,10 @@ class VersionWatch:
             text = f"the cluster's VERSION could not be adopted: {type(fault).__name__}: {fault}"
             self._fault.occurred(text, bug=fault)
         finally:
-            if not settled:
+            if not resolved:
                 self._doubted.set()
 
-    def _settle(self) -> bool:
+    def _resolve(self) -> bool:
         active = self._nodes.active_version()
         if active is None:
             return False
@@ -190,7 +189,7 @@ class VersionWatch:
                 extra={"target": active.address, "layoutVersion": active.info.layout_version, "move": move.value},
             )
         if move is VersionAction.WAIT:
-            # Asked, but they differ for now.
+            # The VERSIONs differ for now.
             self._fault.forget()
             return False
         self._fault.ended()

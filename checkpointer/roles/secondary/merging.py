@@ -1,0 +1,89 @@
+"""The merge of a secondary's checkpoint, with a count of consecutive failures (CheckpointStorage.mergeErrorCount)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from checkpointer.errors import RoleGaveUpError
+from checkpointer.merging.engines import MergeTask, choose_engine
+from checkpointer.roles.secondary.storage import SecondaryStorage
+from engine.errors import CheckpointCancelledError
+from engine.loaded_image import next_layout
+from engine.merge import MergeResult, Observer
+from hadoop_rpc.namenode_protocol import CheckpointSignature
+from journal.segment_file import EditLogSegment
+from site_config.checkpoint_config import CheckpointConfig
+
+_LOG = logging.getLogger(__name__)
+
+
+class MergeFailures:
+    """The number `count` of merges that failed in a row, and the reason `fault` of the last one."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.fault = ""
+
+    @contextmanager
+    def counted(self, max_retries: int) -> Iterator[None]:
+        """Run a merge: success clears the count, a cancellation leaves it unchanged.
+
+        Raises:
+            RoleGaveUpError: the merge failed, and more than `max_retries` have now failed.
+        """
+        try:
+            yield
+        except CheckpointCancelledError:
+            raise
+        except Exception as error:
+            self.count += 1
+            self.fault = str(error)
+            if self.count <= max_retries:
+                raise
+            raise RoleGaveUpError(
+                f"{self.count} merges in a row failed, dfs.namenode.checkpoint.max-retries allows {max_retries}; "
+                f"the last one: {error}",
+                hint=getattr(error, "hint", "") or "Find the cause, then start the daemon again.",
+            ) from error
+        self.count = 0
+
+    def alarms(self) -> list[str]:
+        """Return what needs an operator, a sentence each."""
+        return [f"{self.count} merge(s) in a row failed, the last because: {self.fault}"] if self.count else []
+
+
+def merge_checkpoint(
+    image: Path,
+    segments: Sequence[EditLogSegment],
+    signature: CheckpointSignature,
+    storage: SecondaryStorage,
+    config: CheckpointConfig,
+    failures: MergeFailures,
+    observer: Observer,
+) -> MergeResult:
+    """Merge `segments` into `image`, up to the roll of `signature`, and drop directories that do not take the result.
+
+    Raises:
+        HdfsError: nothing was written, or no directory is left.
+    """
+    # After an upgrade the NameNode's newest image may have the old layout, but edits have the new one.
+    layout = next_layout(image, signature.storage_info.layout_version)
+    task = MergeTask(
+        image=image,
+        base_txid=signature.most_recent_checkpoint_txid,
+        segments=tuple(segments),
+        last_txid=signature.current_segment_txid - 1,
+        folders=tuple(storage.image_folders()),
+        settings=replace(config.merge_settings, layout_version=layout),
+    )
+    with failures.counted(config.max_retries):
+        result = choose_engine(config.engine, task).merge(task, observer)
+    for warning in result.warnings:
+        _LOG.error("fsimage_%019d: %s", result.txid, warning)
+    for failure in result.saved.failures:
+        storage.drop(failure.folder, failure.reason)
+    return result
