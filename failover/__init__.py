@@ -1,1 +1,1 @@
-"""A failover controller beside a NameNode: health, election, fencing (ZKFailoverController)."""
+"""A failover controller next to a NameNode: health, election, fencing (ZKFailoverController)."""

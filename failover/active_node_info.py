@@ -1,4 +1,4 @@
-"""What lies in lock and breadcrumb: the NameNode that is active, or was (ActiveNodeInfo of HAZKInfo.proto)."""
+"""The content of lock and breadcrumb: the present or last active NameNode (ActiveNodeInfo of HAZKInfo.proto)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class ActiveNodeInfo:
     """A NameNode and its controller.
 
     Attributes:
-        nameservice, namenode: ids of the configuration.
-        hostname, port: of its service RPC if that is configured, else of its RPC.
-        zkfc_port: of its controller, on the same host.
+        nameservice, namenode: ids from the configuration.
+        hostname, port: service RPC address if configured, else RPC address.
+        zkfc_port: port of its controller on the same host.
     """
 
     nameservice: str
@@ -27,7 +27,7 @@ class ActiveNodeInfo:
     zkfc_port: int
 
     def to_bytes(self) -> bytes:
-        """As Hadoop's controllers write it, byte for byte: they tell their own breadcrumb by that."""
+        """Encode it byte for byte as Hadoop's controllers, which recognise their own breadcrumb by its bytes."""
         return ActiveNodeInfoProto(
             nameserviceId=self.nameservice,
             namenodeId=self.namenode,
@@ -38,11 +38,11 @@ class ActiveNodeInfo:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Raises ValueError where `data` is none."""
+        """Decode `data`; raises ValueError for other data."""
         try:
             found = ActiveNodeInfoProto.FromString(data)
         except DecodeError:
             found = ActiveNodeInfoProto()
         if not found.IsInitialized():
-            raise ValueError(f"{data[:64]!r} is no ActiveNodeInfo")
+            raise ValueError(f"{data[:64]!r} is not an ActiveNodeInfo")
         return cls(found.nameserviceId, found.namenodeId, found.hostname, found.port, found.zkfcPort)

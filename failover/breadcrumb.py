@@ -1,4 +1,4 @@
-"""Whom the breadcrumb means: the NameNode that has to be fenced before another one becomes active."""
+"""Interpretation of the breadcrumb: the NameNode that must be fenced before another one becomes active."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CLEAR = "`checkpointer zkfc clear-breadcrumb`"
 
 
 class BreadcrumbError(HdfsError):
-    """What lies in the breadcrumb names no NameNode that could be fenced."""
+    """A breadcrumb that does not name a NameNode that could be fenced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class LastActive:
     """The NameNode that the breadcrumb names.
 
     Attributes:
-        ours: it is the controller's own, which is not fenced.
-        moved: what an operator has to know of its address, "" where the configuration has the same.
+        ours: whether it is the controller's own NameNode, which is not fenced.
+        moved: explanation for an operator if its address differs from the configuration, else "".
     """
 
     target: Target
@@ -33,16 +33,16 @@ class LastActive:
 
 
 def last_active(data: bytes, settings: FailoverSettings, same: Callable[[str, str], bool] = same_host) -> LastActive:
-    """Whom `data` means.
+    """Return the NameNode that `data` names.
 
-    Hadoop compares bytes alone, and refuses an address other than the configured one: after a change of host names no
-    NameNode became active any more. Here the address of the breadcrumb is where is fenced.
+    Hadoop compares only bytes and refuses an address other than the configured one, so that a change of host names
+    blocks every failover. Here, fencing uses the address in the breadcrumb.
 
     Args:
-        same: whether two host names are those of one host.
+        same: compares two names of hosts.
 
     Raises:
-        BreadcrumbError: it cannot be read, or is of another nameservice.
+        BreadcrumbError: the data cannot be decoded, or name another nameservice.
     """
     try:
         info = ActiveNodeInfo.from_bytes(data)
@@ -54,8 +54,8 @@ def last_active(data: bytes, settings: FailoverSettings, same: Callable[[str, st
     own = settings.own
     if info.nameservice != own.nameservice:
         raise BreadcrumbError(
-            f"the breadcrumb below {settings.parent} is of the nameservice {info.nameservice}, not {own.nameservice}",
-            hint=f"Give each nameservice a parent of its own (ha.zookeeper.parent-znode), and then {_CLEAR}.",
+            f"the breadcrumb below {settings.parent} belongs to nameservice {info.nameservice}, not {own.nameservice}",
+            hint=f"Give each nameservice its own parent (ha.zookeeper.parent-znode), and then {_CLEAR}.",
         )
     known = settings.target_of(info.namenode)
     if (
@@ -66,9 +66,9 @@ def last_active(data: bytes, settings: FailoverSettings, same: Callable[[str, st
         return LastActive(replace(known, zkfc_port=info.zkfc_port), ours=known is own)
     address = (info.hostname, info.port)
     there = Target(info.nameservice, info.namenode, *address, info.hostname, info.zkfc_port, address)
-    here = "has no such NameNode" if known is None else f"has it at {known.address}"
+    here = "does not name it" if known is None else f"has it at {known.address}"
     moved = (
-        f"{info.namenode} was active at {host_port(*address)}, the configuration {here}: it is fenced where it was; "
-        f"if it is gone from there for good, {_CLEAR} ends that"
+        f"{info.namenode} was active at {host_port(*address)}, the configuration {here}: it is fenced at the old "
+        f"address; only if it is gone from there for good, use {_CLEAR}"
     )
     return LastActive(there, ours=False, moved=moved)

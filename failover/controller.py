@@ -1,14 +1,14 @@
 """The failover controller of one NameNode (ZKFailoverController).
 
-It hears from three sides: the health monitor tells how the NameNode is, the election tells what is to become of it,
-and other controllers ask it to give way or to take over. What must never be:
+It reacts to three sources: the health monitor reports the NameNode's health, the election requests transitions of the
+NameNode, and other controllers ask it to give way or to take over. What must never happen:
 
-- The lock is given up with the breadcrumb taken away, and the NameNode is active still: readers would see two. The
-  breadcrumb goes only after the NameNode has said that it is a standby, and until the lock is gone `_held` keeps a
-  transition that the election might yet ask for from beginning.
-- Something is sent to the NameNode because ZooKeeper cannot be reached: a NameNode that works goes on working.
-- Two changes of the NameNode's state cross: `_changing` is held around each. Decisions about the election are made one
-  at a time under `_deciding`. Callbacks of the election take the first lock, never the second, for `Election.quit`
+- The lock and the breadcrumb are removed while the NameNode is still active: readers would see two active NameNodes.
+  The breadcrumb is removed only after the NameNode confirmed that it is a standby. Until the lock is released,
+  `_blocked` prevents transitions that the election may still request.
+- The NameNode gets a command because ZooKeeper is unreachable: a working NameNode continues.
+- Two changes of the NameNode's state overlap: each holds `_changing`. Decisions about the election are made one at a
+  time under `_deciding`. Callbacks of the election acquire the first lock, never the second, because `Election.quit`
   may wait for them.
 """
 
@@ -25,9 +25,9 @@ from typing import Any, Protocol
 
 from failover.active_node_info import ActiveNodeInfo
 from failover.breadcrumb import last_active
-from failover.electability import BAD_STATE_SECONDS, Expectation, Step, electability
-from failover.fencing.fencer import Outcome
-from failover.health import Health, Report
+from failover.electability import BAD_STATE_SECONDS, ElectionStep, ExpectedState, electability
+from failover.health import HealthReport, NameNodeHealth
+from failover.last_active_fencing import RESULTS, LastActiveFencing
 from failover.settings import FailoverSettings
 from failover.target import Target
 from failover.transitions import TransitionError, Transitions
@@ -40,11 +40,9 @@ from hadoop_rpc.zkfc_protocol import ZKFCClient
 
 _LOG = logging.getLogger(__name__)
 
-RESULTS = ("done", "failed")
-
 
 class Elector(Protocol):
-    """What the controller needs of `failover.election.Election`."""
+    """The part of `failover.election.Election` that the controller uses."""
 
     def join(self, data: bytes) -> None: ...
 
@@ -53,15 +51,11 @@ class Elector(Protocol):
     def active_data(self) -> bytes | None: ...
 
 
-class NotFencedError(HdfsError):
-    """The NameNode that was active before may be so still."""
-
-
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """The `number`th try to make the NameNode active: `problem` says why it failed, "" where it did not.
+class ActivationAttempt:
+    """The attempt `number` to make the NameNode active; `problem` is "" after a success.
 
-    `at` is monotonic; number 0 is none.
+    `at` is monotonic; number 0 stands for no attempt.
     """
 
     number: int = 0
@@ -69,20 +63,8 @@ class Attempt:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Fencing:
-    """The last try to fence a NameNode: `outcomes` of what was tried in its order, the last one counts."""
-
-    namenode: str
-    outcomes: tuple[Outcome, ...]
-
-    @property
-    def done(self) -> bool:
-        return any(each.worked for each in self.outcomes)
-
-
 class Controller:
-    """`ElectionCallbacks` and `ZKFCProtocol` over one NameNode; `heard` takes what the health monitor tells.
+    """`ElectionCallbacks` and `ZKFCProtocol` for one NameNode; `heard` receives the health monitor's reports.
 
     Args:
         clock: monotonic seconds.
@@ -95,121 +77,125 @@ class Controller:
         self._clock = clock
         self._data = ActiveNodeInfo(own.nameservice, own.namenode, own.name, own.port, own.zkfc_port).to_bytes()
         self._transitions = Transitions(settings.transitions, settings.user, clock)
+        self._fencing = LastActiveFencing(settings, self._transitions)
         self._election: Elector | None = None
         self._deciding = threading.RLock()
         self._changing = threading.Lock()
-        # guards what follows, and tells whoever waits for it
+        # guards the following attributes and wakes their waiters
         self._news = threading.Condition()
-        self._report = Report()
-        self._expected = Expectation()
+        self._report = HealthReport()
+        self._expected = ExpectedState()
         self._observer = False
         self._joined = False
         self._changes = False
         self._predecessor = False
         self._out: tuple[float, str] = (0.0, "")
-        # why no transition begins, however long that lasts
-        self._held = ""
-        self._attempt = Attempt()
-        self._fencing: Fencing | None = None
+        # why transitions are blocked, for as long as it is set
+        self._blocked = ""
+        self._attempt = ActivationAttempt()
         self._fatal = ""
-        self._told = ""
+        self._decision = ""
         self.transitions: Counter[tuple[str, str]] = Counter()
-        self.fencings: Counter[tuple[str, str]] = Counter()
 
     def begin(self, election: Elector) -> None:
-        """Take part by `election`, whose callbacks are this controller's."""
+        """Use `election`, whose callbacks are this controller's."""
         self._election = election
 
+    @property
+    def fencings(self) -> Counter[tuple[str, str]]:
+        """Return the counts of fencing attempts by method and result."""
+        return self._fencing.counts
+
     def end(self) -> None:
-        """Leave the election for good; whoever is next fences the NameNode, which stays as it is."""
+        """Leave the election for good; the NameNode keeps its state, and the next active fences it."""
         with self._deciding:
-            self._hold("the controller is stopping")
+            self._block("the controller is stopping")
             if self._election is not None:
                 self._election.quit(need_fence=True)
             self._joined = False
 
     # ---- health --------------------------------------------------------------------------------------------
 
-    def heard(self, report: Report) -> None:
-        """A round of the health monitor; its thread calls."""
+    def heard(self, report: HealthReport) -> None:
+        """Handle a report; the health monitor's thread calls this."""
         with self._news:
             before, self._report = self._report, report
             self._news.notify_all()
         if report.health is not before.health:
-            level = logging.INFO if report.health is Health.HEALTHY else logging.WARNING
+            level = logging.INFO if report.health is NameNodeHealth.HEALTHY else logging.WARNING
             why = f": {report.reason}" if report.reason else ""
             _LOG.log(level, "%s is %s%s", self._own, report.health.value, why)
         if report.status is not None:
             self._compare(report.status.state)
         if self._predecessor and (holder := self._holder()) is not None and not self._is_ours(holder):
-            # the election tells nothing when the lock goes from one that is not ours to another
+            # the election does not report a lock that passes from one foreign session to another
             self.become_standby()
         self._decide()
 
-    def _compare(self, told: HAState) -> None:
-        """Look whether the NameNode has the state that it was given."""
+    def _compare(self, reported: HAState) -> None:
+        """Check that the NameNode has the state that the controller gave it."""
         with self._deciding:
             with self._news:
                 if self._changes:
                     return
-                was_observer, self._observer = self._observer, told is HAState.OBSERVER
-                self._expected = self._expected.compared(told)
+                was_observer, self._observer = self._observer, reported is HAState.OBSERVER
+                self._expected = self._expected.compared(reported)
                 wanted, disappointed = self._expected.state, self._expected.disappointed
                 if disappointed:
-                    self._expected = Expectation()
+                    self._expected = ExpectedState()
             if was_observer != self._observer:
                 _LOG.info("%s is %s an observer", self._own, "now" if self._observer else "no longer")
             if disappointed:
-                reason = f"it is {told.name.lower()}, and should be {wanted.name.lower()}: somebody else changed it"
+                reason = f"it is {reported.name.lower()}, not {wanted.name.lower()}: another program changed its state"
                 _LOG.warning("%s leaves the election for a moment: %s", self._own, reason)
                 self._stay_out(BAD_STATE_SECONDS, reason)
                 self._leave(need_fence=True)
 
     def _decide(self) -> None:
-        """Join or leave the election, as the NameNode's health says."""
+        """Join or leave the election, depending on the NameNode's health."""
         with self._deciding:
             with self._news:
                 decision = electability(
                     self._report, out=self._why_out(), observer=self._observer, changing=self._changes
                 )
-            told = f"{decision.step.value}: {decision.reason}"
-            if told != self._told:
-                self._told = told
-                _LOG.info("%s %s", self._own, told)
-            if decision.step is Step.JOIN and not self._joined:
+            text = f"{decision.step.value}: {decision.reason}"
+            if text != self._decision:
+                self._decision = text
+                _LOG.info("%s %s", self._own, text)
+            if decision.step is ElectionStep.JOIN and not self._joined:
                 assert self._election is not None
                 self._joined = True
                 self._election.join(self._data)
-            elif decision.step in (Step.QUIT, Step.QUIT_TO_BE_FENCED) and self._joined:
-                self._leave(need_fence=decision.step is Step.QUIT_TO_BE_FENCED)
+            elif decision.step in (ElectionStep.QUIT, ElectionStep.QUIT_TO_BE_FENCED) and self._joined:
+                self._leave(need_fence=decision.step is ElectionStep.QUIT_TO_BE_FENCED)
 
     def _leave(self, *, need_fence: bool) -> None:
-        """For whoever holds `_deciding`."""
+        """Leave the election; the caller holds `_deciding`."""
         assert self._election is not None
         self._joined = False
         self._election.quit(need_fence=need_fence)
         with self._news:
-            self._expected = Expectation()
+            self._expected = ExpectedState()
 
     def _stay_out(self, seconds: float, reason: str) -> None:
         with self._news:
             self._out = (self._clock() + seconds, reason)
 
-    def _hold(self, reason: str) -> None:
+    def _block(self, reason: str) -> None:
         with self._news:
-            self._held = reason
+            self._blocked = reason
 
     def _why_out(self) -> str:
-        """For whoever has `_news`."""
-        return self._held or (self._out[1] if self._clock() < self._out[0] else "")
+        """Return why the NameNode stays out, "" if it does not; the caller holds `_news`."""
+        return self._blocked or (self._out[1] if self._clock() < self._out[0] else "")
 
-    # ---- what the election wants ---------------------------------------------------------------------------
+    # ---- callbacks of the election -------------------------------------------------------------------------
 
     def become_active(self) -> None:
         """Make the NameNode active.
 
         Raises:
-            HdfsError: it is not.
+            HdfsError: it did not become active.
         """
         self._goes_on()
         self._predecessor = False
@@ -228,27 +214,27 @@ class Controller:
         self._tried(None)
 
     def _why_not_active(self, *, started: bool) -> str:
-        """Why the NameNode is not to become active, "" where it is; one that has started to may be silent meanwhile."""
+        """Return why the NameNode must not become active, "" if it may; during the transition it may be silent."""
         with self._news:
             if out := self._why_out():
                 return out
-            bad = (Health.UNHEALTHY,) if started else (Health.UNHEALTHY, Health.NOT_RESPONDING)
+            bad = (NameNodeHealth.UNHEALTHY,) if started else (NameNodeHealth.UNHEALTHY, NameNodeHealth.NOT_RESPONDING)
             if self._report.health in bad:
                 return f"it is {self._report.health.value}: {self._report.reason}"
         if not started:
             return ""
-        # What the election knows of the lock is old by now, and whoever has it since has fenced the NameNode.
+        # the election's knowledge is old by now, and a later owner of the lock has fenced the NameNode
         assert self._election is not None
         try:
             data = self._election.active_data()
         except HdfsError as fault:
-            return f"the lock cannot be looked at: {fault.message}"
+            return f"the lock cannot be read: {fault.message}"
         if data is None:
-            return "nobody has the lock any more"
-        return "" if self._is_ours(data) else "another one has the lock"
+            return "the lock does not exist any more"
+        return "" if self._is_ours(data) else "another node has the lock"
 
     def _is_ours(self, data: bytes) -> bool:
-        """Whether a lock is of this NameNode: ours, or that of a controller that wrote it in other words."""
+        """Return whether the data of a lock name this NameNode, in our or another controller's notation."""
         if data == self._data:
             return True
         try:
@@ -257,97 +243,61 @@ class Controller:
             return False
 
     def _holder(self) -> bytes | None:
-        """What lies in the lock; None where there is none, or it cannot be looked at."""
+        """Return the data of the lock, None without a lock or if it cannot be read."""
         assert self._election is not None
         try:
             return self._election.active_data()
         except HdfsError as fault:
-            _LOG.warning("the lock cannot be looked at: %s", fault.message)
+            _LOG.warning("the lock cannot be read: %s", fault.message)
             return None
 
     def become_standby(self) -> None:
-        """Make the NameNode a standby; one that does not become it is told again as soon as it answers.
+        """Make the NameNode a standby; after a failure the request is repeated once the NameNode answers.
 
-        Where the lock is that of an earlier controller of the same NameNode nothing is sent: nobody else is active.
+        If an earlier controller of this NameNode owns the lock, the NameNode keeps its state: no other one is active.
         """
         self._goes_on()
         with self._change():
             holder = self._holder()
             self._predecessor = holder is not None and self._is_ours(holder)
             if self._predecessor:
-                _LOG.info("the lock is that of an earlier controller of %s, which stays as it is", self._own)
+                _LOG.info("an earlier controller of %s owns the lock; the NameNode keeps its state", self._own)
                 return
             self._expect(HAState.STANDBY)
             try:
                 self._transitions.to_standby(self._own)
             except HdfsError as fault:
                 self.transitions["standby", "failed"] += 1
-                _LOG.error("%s; it is told again if it stays so", fault.message)
+                _LOG.error("%s; the request is repeated if it does not become a standby", fault.message)
                 return
         self.transitions["standby", "done"] += 1
-        _LOG.info("%s is a standby, for another NameNode has the lock", self._own)
+        _LOG.info("%s is a standby, because another NameNode has the lock", self._own)
 
     def enter_neutral(self) -> None:
-        """Who has the lock is not known; the NameNode stays as it is."""
-        _LOG.warning("who has the lock is not known now; %s stays as it is", self._own)
+        """Log that the owner of the lock is unknown; the NameNode keeps its state."""
+        _LOG.warning("the owner of the lock is not known; %s keeps its state", self._own)
 
     def fatal(self, reason: str) -> None:
-        """The election cannot go on; it tries again by itself."""
+        """Note that the election failed; it retries by itself."""
         with self._news:
             self._fatal = reason
-        _LOG.error("there is no automatic failover now: %s", reason)
+        _LOG.error("automatic failover is not possible now: %s", reason)
 
     def _goes_on(self) -> None:
         with self._news:
             self._fatal = ""
 
     def fence_old_active(self, breadcrumb: bytes) -> None:
-        """Make sure that the NameNode that the breadcrumb names is not active.
+        """Ensure that the NameNode that the breadcrumb names is not active.
 
         Raises:
-            HdfsError: it may be.
+            HdfsError: it may still be active.
         """
         try:
-            found = last_active(breadcrumb, self._settings)
-            if found.ours:
-                _LOG.info("the breadcrumb names %s itself, in other words; nothing is fenced", self._own)
-                return
-            if found.moved:
-                _LOG.warning("%s", found.moved)
-            self._fence(found.target, found.moved)
+            self._fencing.fence_last_active(breadcrumb)
         except Exception as fault:
             self._tried(fault)
             raise
-
-    def _fence(self, target: Target, moved: str) -> None:
-        _LOG.info("%s was active last, and is fenced", target)
-        outcomes: list[Outcome] = []
-        for outcome in self._fencings(target):
-            outcomes.append(outcome)
-            name, result = outcome.method.partition("(")[0], RESULTS[not outcome.worked]
-            self.fencings[name, result] += 1
-            level = logging.INFO if outcome.worked else logging.WARNING
-            _LOG.log(level, "%s: %s %s: %s", target, outcome.method, result, outcome.reason)
-        with self._news:
-            self._fencing = fencing = Fencing(target.namenode, tuple(outcomes))
-        if not fencing.done:
-            why = "; ".join(f"{each.method}: {each.reason}" for each in outcomes)
-            raise NotFencedError(
-                f"{target} cannot be fenced, so that {self._own.namenode} does not become active: {why}",
-                hint=moved
-                or "Two active NameNodes lose edits: make sure on its host that this one has ended, or see by "
-                "`checkpointer zkfc check` what would fence it.",
-            )
-
-    def _fencings(self, target: Target) -> Iterator[Outcome]:
-        """By asking it first; then by the methods that are configured."""
-        try:
-            self._transitions.to_standby(target)
-        except HdfsError as fault:
-            yield Outcome("rpc", False, f"{fault.message} {fault.hint}".strip())
-            yield from self._settings.fencer(target).fence()
-        else:
-            yield Outcome("rpc", True, "it says that it is a standby")
 
     @contextmanager
     def _change(self) -> Iterator[None]:
@@ -364,26 +314,26 @@ class Controller:
 
     def _expect(self, state: HAState) -> None:
         with self._news:
-            self._expected = Expectation(state)
+            self._expected = ExpectedState(state)
 
     def _tried(self, fault: Exception | None) -> None:
-        """Remember how an attempt to become active ended."""
+        """Record the result of an attempt to become active."""
         known = None if fault is None else explained(fault)
         problem = "" if fault is None else known.message if known is not None else f"{type(fault).__name__}: {fault}"
         self.transitions["active", RESULTS[bool(problem)]] += 1
         with self._news:
-            # one that is tried each second and fails always in the same way is one line
+            # an attempt each second with the same problem is logged once
             known_already = self._attempt.problem == problem
-            self._attempt = Attempt(self._attempt.number + 1, self._clock(), problem)
+            self._attempt = ActivationAttempt(self._attempt.number + 1, self._clock(), problem)
             self._news.notify_all()
         if fault is not None:
             hint = f" {known.hint}" if known is not None and known.hint else ""
             _LOG.log(logging.DEBUG if known_already else logging.ERROR, "%s%s", problem, hint)
 
-    # ---- what other controllers and operators want -----------------------------------------------------------
+    # ---- requests of other controllers and operators -------------------------------------------------------
 
     def cede_active(self, milliseconds: int) -> None:
-        """Make the NameNode a standby, give up the lock and stay out so long; 0 or less ends a stay."""
+        """Make the NameNode a standby, release the lock and stay out for that time; 0 or less ends a stay."""
         if milliseconds <= 0:
             self._come_back()
             _LOG.info("%s may take part in the election again", self._own)
@@ -392,41 +342,41 @@ class Controller:
         reason = f"it was asked to give way for {seconds:g} s"
         with self._deciding:
             _LOG.info("%s stays out of the election: %s", self._own, reason)
-            held, self._told = self._held, ""
-            # No transition to active begins before the lock is given up, however long that takes.
-            self._hold(reason)
+            blocked, self._decision = self._blocked, ""
+            # no transition to active may begin before the lock is released, however long that takes
+            self._block(reason)
             try:
                 self._leave(need_fence=not self._stood_down())
             finally:
                 self._stay_out(seconds, reason)
-                self._hold(held)
+                self._block(blocked)
         self._decide()
 
     def _come_back(self) -> None:
-        """End a stay, once whoever gives way has done so."""
+        """End a stay outside the election, once a running `cede_active` has ended."""
         with self._deciding:
             self._stay_out(0.0, "")
             self._decide()
 
     def _stood_down(self) -> bool:
-        """Whether the NameNode is known not to be active from here on."""
+        """Make the NameNode a standby; return whether it is known not to be active."""
         with self._news:
             if self._observer:
                 return True
         if not self._changing.acquire(timeout=self._settings.transitions.graceful_timeout):
-            _LOG.warning("%s is changing its state still; it is fenced by whoever becomes active", self._own)
+            _LOG.warning("%s is still changing its state; the next active will fence it", self._own)
             return False
         try:
             self._transitions.to_standby(self._own)
         except HdfsError as fault:
-            _LOG.warning("%s; it is fenced by whoever becomes active", fault.message)
+            _LOG.warning("%s; the next active will fence it", fault.message)
             return False
         finally:
             self._changing.release()
         return True
 
     def graceful_failover(self) -> None:
-        """Make the NameNode active in place of the one that is, which gives way.
+        """Make the NameNode active instead of the present active, which gives way.
 
         Raises:
             ServiceFailedError: it did not become active.
@@ -442,7 +392,7 @@ class Controller:
         assert self._election is not None
         with self._news:
             report, observer = self._report, self._observer
-        if report.health is not Health.HEALTHY:
+        if report.health is not NameNodeHealth.HEALTHY:
             why = f": {report.reason}" if report.reason else ""
             raise ServiceFailedError(f"{self._own} is not currently healthy, it is {report.health.value}{why}")
         if observer:
@@ -451,16 +401,16 @@ class Controller:
         if data is None:
             raise ServiceFailedError("No other node is currently active.")
         if data == self._data:
-            _LOG.info("%s is active already", self._own)
+            _LOG.info("%s is already active", self._own)
             return
         found = last_active(data, self._settings)
         if found.ours:
-            _LOG.info("%s is active already", self._own)
+            _LOG.info("%s is already active", self._own)
             return
         self._take_over(found.target)
 
     def _take_over(self, active: Target) -> None:
-        """Ask all others to give way, the active one last (3.x); 2.7 asks that one alone, and has no other."""
+        """Ask all others to give way, the active NameNode last (3.x); 2.7 asks only that one and has no others."""
         self._come_back()
         with self._news:
             before = self._attempt.number
@@ -477,7 +427,7 @@ class Controller:
                         raise ServiceFailedError(
                             f"the controller of {target} does not give way: {fault.message}"
                         ) from fault
-                    # who does not answer may win the lock, which the wait for it then tells
+                    # a silent node may win the lock, which the wait for the lock reports
                     _LOG.warning("the controller of %s, a standby, does not answer: %s", target, fault.message)
             self._wait_for_attempt(before, seconds + self._settings.transitions.new_active_timeout)
         finally:
@@ -485,7 +435,7 @@ class Controller:
                 try:
                     self._ask_to_cede(target, -1)
                 except RpcError as fault:
-                    _LOG.warning("the controller of %s comes back by itself: %s", target, fault.message)
+                    _LOG.warning("the controller of %s returns by itself: %s", target, fault.message)
 
     def _ask_to_cede(self, target: Target, milliseconds: int) -> None:
         timeout = 2 * self._settings.transitions.graceful_timeout
@@ -500,10 +450,10 @@ class Controller:
             client.cede_active(milliseconds)
 
     def _wait_for_attempt(self, before: int, seconds: float) -> None:
-        """For one after the one of that number."""
+        """Wait for the attempt after number `before`; raise ServiceFailedError if it fails or does not come."""
 
         def over() -> bool:
-            return self._attempt.number > before or self._report.health is not Health.HEALTHY
+            return self._attempt.number > before or self._report.health is not NameNodeHealth.HEALTHY
 
         with self._news:
             in_time = self._news.wait_for(over, seconds)
@@ -516,12 +466,12 @@ class Controller:
             raise ServiceFailedError(f"{self._own} became {report.health.value}: {report.reason}")
         raise ServiceFailedError(f"{self._own} did not get the lock within {seconds:g} s")
 
-    # ---- what it tells -------------------------------------------------------------------------------------
+    # ---- state ---------------------------------------------------------------------------------------------
 
     def facts(self) -> dict[str, Any]:
-        """For status and metrics."""
+        """Return the facts for status and metrics."""
         with self._news:
-            status, attempt, fencing = self._report.status, self._attempt, self._fencing
+            status, attempt, fencing = self._report.status, self._attempt, self._fencing.last
             return {
                 "nameservice": self._own.nameservice,
                 "namenode": self._own.namenode,
@@ -531,7 +481,7 @@ class Controller:
                 "state": None if status is None else status.state.name.lower(),
                 "expected": self._expected.state.name.lower(),
                 "takesPart": self._joined,
-                "decision": self._told,
+                "decision": self._decision,
                 "outSeconds": max(0.0, self._out[0] - self._clock()),
                 "lastAttempt": None
                 if not attempt.number
@@ -548,5 +498,5 @@ class Controller:
 
     @property
     def data(self) -> bytes:
-        """What it writes into lock and breadcrumb."""
+        """Return the data of our lock and breadcrumb."""
         return self._data

@@ -1,4 +1,4 @@
-"""Whether the NameNode may take part in the election, as tables without I/O (recheckElectability and its kin)."""
+"""Decides without I/O whether the NameNode may be in the election (recheckElectability)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from failover.health import Health, Report
+from failover.health import HealthReport, NameNodeHealth
 from hadoop_rpc.ha_protocol import HAState
 
 BAD_STATE_SECONDS: Final = 1.0
-"""How long a NameNode stays out that has another state than its controller brought about."""
+"""How long a NameNode stays out whose state its controller did not set."""
 
 
-class Step(Enum):
-    """What is done about the election."""
+class ElectionStep(Enum):
+    """The next step in the election."""
 
     JOIN = "takes part in the election"
     QUIT = "leaves the election, no fencing is needed"
@@ -23,43 +23,43 @@ class Step(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """A step, and why."""
+class ElectionDecision:
+    """A step and its reason."""
 
-    step: Step
+    step: ElectionStep
     reason: str
 
 
-def electability(report: Report, *, out: str, observer: bool, changing: bool) -> Decision:
-    """What follows from the NameNode's health.
+def electability(report: HealthReport, *, out: str, observer: bool, changing: bool) -> ElectionDecision:
+    """Return the decision for a NameNode's health.
 
     Args:
-        out: why it stays out for some time, "" where it does not.
-        observer: it was one when it last told its state.
-        changing: a change of its state by us is under way; it may answer nothing else meanwhile.
+        out: why the NameNode stays out for some time, "" if it does not.
+        observer: whether its last reported state was observer.
+        changing: whether we are changing its state, during which it may not answer.
     """
     if out:
-        return Decision(Step.WAIT, out)
+        return ElectionDecision(ElectionStep.WAIT, out)
     match report.health:
-        case Health.INITIALIZING:
-            return Decision(Step.QUIT, "its health is not known yet")
-        case Health.HEALTHY if observer:
-            return Decision(Step.QUIT_TO_BE_FENCED, "it is an observer")
-        case Health.HEALTHY:
-            return Decision(Step.JOIN, "it is healthy")
-        case Health.NOT_RESPONDING if changing:
-            return Decision(Step.WAIT, "it does not respond while it changes its state")
-        case Health.UNHEALTHY:
-            return Decision(Step.QUIT_TO_BE_FENCED, f"it is unhealthy: {report.reason}")
-        case Health.NOT_RESPONDING:
-            return Decision(Step.QUIT_TO_BE_FENCED, f"it does not respond: {report.reason}")
+        case NameNodeHealth.INITIALIZING:
+            return ElectionDecision(ElectionStep.QUIT, "its health is not known yet")
+        case NameNodeHealth.HEALTHY if observer:
+            return ElectionDecision(ElectionStep.QUIT_TO_BE_FENCED, "it is an observer")
+        case NameNodeHealth.HEALTHY:
+            return ElectionDecision(ElectionStep.JOIN, "it is healthy")
+        case NameNodeHealth.NOT_RESPONDING if changing:
+            return ElectionDecision(ElectionStep.WAIT, "it does not respond while it changes its state")
+        case NameNodeHealth.UNHEALTHY:
+            return ElectionDecision(ElectionStep.QUIT_TO_BE_FENCED, f"it is unhealthy: {report.reason}")
+        case NameNodeHealth.NOT_RESPONDING:
+            return ElectionDecision(ElectionStep.QUIT_TO_BE_FENCED, f"it does not respond: {report.reason}")
 
 
 @dataclass(frozen=True, slots=True)
-class Expectation:
-    """The state that the NameNode should have by what its controller did; `differed` counts answers in a row.
+class ExpectedState:
+    """The state that the controller gave the NameNode, and the number of differing answers in a row.
 
-    INITIALIZING expects nothing.
+    INITIALIZING expects no particular state.
     """
 
     state: HAState = HAState.INITIALIZING
@@ -67,13 +67,13 @@ class Expectation:
 
     @property
     def disappointed(self) -> bool:
-        """Whether it has another state for good: a single answer may be older than the last change."""
+        """Return whether the state really differs: a single answer may be older than the last change."""
         return self.differed > 1
 
-    def compared(self, told: HAState) -> Expectation:
-        """What follows from an answer."""
-        if HAState.OBSERVER in (told, self.state):
-            return Expectation()
-        if self.state in (HAState.INITIALIZING, told):
-            return Expectation(self.state)
-        return Expectation(self.state, self.differed + 1)
+    def compared(self, reported: HAState) -> ExpectedState:
+        """Return the expectation after an answer."""
+        if HAState.OBSERVER in (reported, self.state):
+            return ExpectedState()
+        if self.state in (HAState.INITIALIZING, reported):
+            return ExpectedState(self.state)
+        return ExpectedState(self.state, self.differed + 1)

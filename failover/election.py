@@ -1,8 +1,8 @@
-"""Drives the elector by kazoo: one thread that handles events, sends requests and calls the controller.
+"""Runs the elector on kazoo: one thread handles events, sends requests and calls the controller.
 
-kazoo's threads only put events into the queue. A kazoo client is one session: where that is lost, the client is closed
-and another one made, since kazoo would go on with a new session by itself. What callers ask for beside the election,
-such as the data of the lock, has a session of its own, which waits for a lost connection.
+kazoo's threads only put events into the queue. A kazoo client stands for one session: when the session is lost, the
+client is closed and replaced, since kazoo would continue with a new session by itself. Other queries, such as the data
+of the lock, use a session of their own, which waits for a lost connection.
 """
 
 from __future__ import annotations
@@ -28,39 +28,38 @@ from kazoo.exceptions import NodeExistsError as ExistsError
 from kazoo.exceptions import NoNodeError as NoSuchNodeError
 from kazoo.protocol.states import EventType, KazooState
 
-from failover.elector import (
+from failover.election_events import (
     Action,
+    ActivationEnded,
     BecomeActive,
     BecomeStandby,
-    Broken,
+    CheckLock,
     CloseSession,
     Connected,
     CreateBreadcrumb,
     CreateLock,
     DeleteBreadcrumb,
     Disconnected,
-    Elector,
-    ElectorState,
+    ElectionFault,
     EnterNeutral,
     Event,
     Expired,
     Failure,
     Fatal,
-    Fenced,
     FenceOldActive,
+    FencingEnded,
     Join,
     LockChanged,
-    LookAtLock,
-    MadeActive,
     OpenSession,
     Quit,
     ReadBreadcrumb,
-    Refused,
     Reply,
     Request,
+    SessionRefused,
     SetBreadcrumb,
     Tick,
 )
+from failover.elector import Elector, ElectorState
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import explained
 from hadoop_common.zookeeper.address import ZooKeeperAddress
@@ -78,30 +77,30 @@ _FAILURES = {ExistsError: Failure.EXISTS, NoSuchNodeError: Failure.NO_NODE, BadV
 
 
 class ElectionCallbacks(Protocol):
-    """What the election has the controller do; called by one thread of the election's own, one at a time."""
+    """The election's calls to the controller; the election's thread makes one call at a time."""
 
     def become_active(self) -> None:
-        """Make the NameNode active; where that raises, the lock is given up for a second."""
+        """Make the NameNode active; an exception releases the lock for a second."""
 
     def become_standby(self) -> None:
-        """Another one has the lock."""
+        """Make the NameNode a standby, because another node has the lock."""
 
     def enter_neutral(self) -> None:
-        """Nobody knows now who has the lock; nothing is sent to the NameNode."""
+        """Note that the owner of the lock is unknown; the NameNode keeps its state."""
 
     def fence_old_active(self, breadcrumb: bytes) -> None:
-        """Make sure that the node that wrote this is not active; where that raises, ours does not become so."""
+        """Ensure that the node that wrote `breadcrumb` is not active; an exception keeps ours from becoming active."""
 
     def fatal(self, reason: str) -> None:
-        """There is no election now; it is tried again, by and by less often."""
+        """Report that the election failed; it is retried at growing intervals."""
 
 
 class Election:
-    """One participant, for any thread.
+    """One participant of the election, usable from any thread.
 
     Args:
-        parent: the znode of the nameservice.
-        retries: lost requests in a row after which the election is given up for a while.
+        parent: znode of the nameservice.
+        retries: lost requests in a row after which the election fails for a while.
     """
 
     def __init__(
@@ -123,14 +122,14 @@ class Election:
     # ---- the election --------------------------------------------------------------------------------------
 
     def join(self, data: bytes) -> None:
-        """Take part from now on, with `data` in the lock; where it does already, only the data change."""
+        """Enter the election with `data` for the lock; a second call only replaces the data."""
         self._tell(Join(data))
 
     def quit(self, *, need_fence: bool) -> None:
-        """Take no part any more, once the callback that runs has ended.
+        """Leave the election once the running callback has ended.
 
-        `need_fence` False takes our breadcrumb away where we are active: only for a NameNode that is known not to be
-        active any more. True leaves it, and the next active fences our NameNode.
+        If we are active, `need_fence` False removes our breadcrumb, which is only allowed for a NameNode known not to
+        be active any more. True keeps it, so that the next active fences our NameNode.
         """
         if self._thread is None:
             return
@@ -142,7 +141,7 @@ class Election:
                 continue
 
     def close(self) -> None:
-        """End it; no callback begins after this. One that runs goes on, and the lock is given up at once."""
+        """Close the election and release the lock at once. A running callback continues, but no other begins."""
         with self._guard:
             self._closed = True
             session = self._session
@@ -158,7 +157,7 @@ class Election:
         return self._elector.state
 
     def facts(self) -> dict[str, object]:
-        """For status and metrics; `since` is of the state, in seconds since the epoch."""
+        """Return the facts for status and metrics; `since` is when the state began, in seconds since the epoch."""
         elector = self._elector
         heard = elector.heard_at
         return {
@@ -173,48 +172,50 @@ class Election:
             "lock": self._lock,
         }
 
-    # ---- beside it -----------------------------------------------------------------------------------------
+    # ---- queries -------------------------------------------------------------------------------------------
 
     def connect(self) -> None:
         """Wait for ZooKeeper.
 
         Raises:
-            ZooKeeperError: it does not answer within one session timeout, or refuses.
+            ZooKeeperError: ZooKeeper does not answer within one session timeout, or refuses the connection.
         """
         self._znodes.exists("/")
 
     def parent_exists(self) -> bool:
-        """Raises ZooKeeperError where that cannot be told."""
+        """Return whether the nameservice's znode exists; raises ZooKeeperError if it cannot be read."""
         return self._znodes.exists(self._parent)
 
     def format(self) -> None:
-        """Remove the znode of the nameservice with all in it, and make it anew; parents that are there get our ACL.
+        """Recreate the nameservice's znode without its children; existing parents get our ACL.
 
         Raises:
-            ZooKeeperError: what could not be done.
+            ZooKeeperError: a znode cannot be changed.
         """
         self._znodes.delete_tree(self._parent)
         self._znodes.make_parents(self._parent)
 
     def active_data(self) -> bytes | None:
-        """What lies in the lock now; None where there is no lock. Raises ZooKeeperError where that cannot be told."""
+        """Return the data of the lock, None without a lock; raises ZooKeeperError if it cannot be read."""
         self._znodes.sync(self._lock)
         with suppress(NoNodeError):
             return self._znodes.get(self._lock)[0] or b""
         return None
 
     def breadcrumb(self) -> tuple[bytes, int] | None:
-        """Data and version; None where there is none. Raises ZooKeeperError where that cannot be told."""
+        """Return data and version of the breadcrumb, None without one; raises ZooKeeperError if it cannot be read."""
         with suppress(NoNodeError):
             data, version = self._znodes.get(self._breadcrumb)
             return data or b"", version
         return None
 
     def clear_breadcrumb(self, version: int) -> None:
-        """Remove it as it was read.
+        """Remove the breadcrumb at the version that was read.
 
         Raises:
-            BadVersionError: it was changed since; NoNodeError: it is gone; ZooKeeperError: it may be there.
+            BadVersionError: it was changed since.
+            NoNodeError: it does not exist any more.
+            ZooKeeperError: it may still exist.
         """
         self._znodes.delete(self._breadcrumb, version)
 
@@ -248,18 +249,18 @@ class Election:
             waiting.pop().set()
 
     def _take(self, event: Event) -> None:
-        """Handle it; no fault ends the thread, without which a session that lives on would keep the lock for nobody."""
+        """Handle an event. Exceptions must not end the thread: its live session would keep the lock unused."""
         try:
             self._handle(event)
         except Exception as fault:
-            _LOG.exception("a fault of the election itself; its session is closed, and another one begun")
+            _LOG.exception("a fault of the election itself; it continues with a new session")
             try:
-                self._handle(Broken(f"{type(fault).__name__}: {fault}"))
+                self._handle(ElectionFault(f"{type(fault).__name__}: {fault}"))
             except Exception:
-                _LOG.exception("a second fault; the election goes on with another session")
+                _LOG.exception("a second fault; the election continues with a new session")
 
     def _handle(self, event: Event) -> None:
-        """What follows from `event`; what a callback answers is handled before anything else."""
+        """Execute the actions for `event`; the results of callbacks are handled before other events."""
         events = deque([event])
         while events and not self._closed:
             before = self._elector.state
@@ -281,9 +282,9 @@ class Election:
                 if self._session is not None:
                     self._session.send(action)
             case FenceOldActive():
-                return Fenced(self._called("fence_old_active", action.breadcrumb))
+                return FencingEnded(self._called("fence_old_active", action.breadcrumb))
             case BecomeActive():
-                return MadeActive(self._called("become_active"))
+                return ActivationEnded(self._called("become_active"))
             case BecomeStandby():
                 self._called("become_standby")
             case EnterNeutral():
@@ -293,7 +294,7 @@ class Election:
         return None
 
     def _called(self, name: str, *arguments: Any) -> str:
-        """Call back; why it failed, "" where it did not."""
+        """Call the controller; return why the call failed, "" after a success."""
         if self._closed:
             return "the election is closed"
         try:
@@ -303,7 +304,7 @@ class Election:
             if known is None:
                 _LOG.exception("%s failed", name)
                 return f"{name}: {type(fault).__name__}: {fault}"
-            # the controller has told of it
+            # the controller has logged it
             _LOG.debug("%s failed: %s", name, known.message)
             return known.message
         return ""
@@ -312,7 +313,7 @@ class Election:
         try:
             session = _Session(number, self._address, self._parent, self._events)
         except HdfsError as fault:
-            return Refused(number, fault.message)
+            return SessionRefused(number, fault.message)
         with self._guard:
             if not self._closed:
                 self._session = session
@@ -327,10 +328,10 @@ class Election:
 
 
 class _Session:
-    """One session of ZooKeeper, whose events go to `events`; a client of kazoo that is never used for another.
+    """One session of ZooKeeper, whose events go to `events`; its kazoo client is never reused.
 
     Raises:
-        HdfsError: there can be none.
+        HdfsError: the client cannot be set up.
     """
 
     def __init__(
@@ -346,7 +347,7 @@ class _Session:
         on_end(self._client, lambda: events.put(Expired(number)))
         self._closing = threading.Lock()
         self._ended = False
-        # One object: kazoo keeps watches in a set.
+        # always the same object, because kazoo keeps watches in a set
         self._watch = self._fired
 
     def start(self) -> None:
@@ -357,7 +358,7 @@ class _Session:
         match request:
             case CreateLock():
                 sent = client.create_async(self._lock, request.data, ephemeral=True)
-            case LookAtLock():
+            case CheckLock():
                 sent = client.exists_async(self._lock, watch=self._watch)
             case ReadBreadcrumb():
                 sent = client.get_async(self._breadcrumb)
@@ -372,7 +373,7 @@ class _Session:
         sent.rawlink(lambda answer: self._answered(request, answer))
 
     def close(self) -> None:
-        """End the session, and with it the lock; a server that does not answer is not waited for long."""
+        """End the session and release the lock; the wait for a server is short."""
         with self._closing:
             if self._ended:
                 return
@@ -381,7 +382,7 @@ class _Session:
         try:
             closing.start()
         except RuntimeError:
-            # There are no threads left, but the lock has to go.
+            # without a thread, the lock still has to be released
             self._stop()
         else:
             closing.join(_CLOSE_SECONDS)
@@ -391,29 +392,29 @@ class _Session:
             self._client.stop()
             self._client.close()
         except Exception:
-            _LOG.warning("a session with ZooKeeper did not end well", exc_info=True)
+            _LOG.warning("the end of a session with ZooKeeper failed", exc_info=True)
 
     # ---- kazoo's threads -----------------------------------------------------------------------------------
 
     def _changed(self, state: str) -> None:
         if not self._ended:
-            _LOG.info("the session of the election with ZooKeeper at %s is %s", self._address.hosts, state.lower())
+            _LOG.info("the election's session with ZooKeeper at %s is %s", self._address.hosts, state.lower())
         if state == KazooState.CONNECTED:
             self._events.put(Connected(self._number, self._client.client_id[0], given_timeout(self._client)))
         elif state == KazooState.SUSPENDED:
             self._events.put(Disconnected(self._number))
         elif was_refused(self._client):
-            self._events.put(Refused(self._number, refused(self._address, self._parent).message))
+            self._events.put(SessionRefused(self._number, refused(self._address, self._parent).message))
         else:
             self._events.put(Expired(self._number))
 
     def _fired(self, event: Any) -> None:
-        # kazoo calls watches at each lost connection too; who made a lock that was missing is told by our own request
+        # kazoo also fires watches at a lost connection; our own request reports the creator of a missing lock
         if event.type not in (EventType.NONE, EventType.CREATED):
             self._events.put(LockChanged(self._number))
 
     def _answered(self, request: Request, answer: Any) -> None:
-        """Hand the answer on; one that is a refusal with the ACL that it is by, which is asked for first."""
+        """Queue the answer; for a refusal, fetch the ACL first, which explains it."""
         if not isinstance(answer.exception, NoAuthError):
             self._events.put(self._reply(request, answer))
             return
@@ -429,14 +430,14 @@ class _Session:
         self._client.get_acls_async(decides).rawlink(shown)
 
     def _path(self, request: Request) -> str:
-        return self._lock if isinstance(request, CreateLock | LookAtLock) else self._breadcrumb
+        return self._lock if isinstance(request, CreateLock | CheckLock) else self._breadcrumb
 
     def _reply(self, request: Request, answer: Any) -> Reply:
         fault = answer.exception
         absent = isinstance(request, ReadBreadcrumb) and isinstance(fault, NoSuchNodeError)
         if fault is not None and not absent:
             return self._failed(request, fault)
-        if isinstance(request, LookAtLock):
+        if isinstance(request, CheckLock):
             return Reply(request, owner=None if answer.value is None else answer.value.ephemeralOwner)
         if isinstance(request, ReadBreadcrumb) and not absent:
             data, stat = answer.value
@@ -447,7 +448,7 @@ class _Session:
         if isinstance(fault, _LOST):
             return Reply(request, Failure.LOST)
         if isinstance(fault, NoSuchNodeError) and isinstance(request, CreateLock | CreateBreadcrumb):
-            reason = f"{self._parent} is gone from ZooKeeper; make it by `checkpointer zkfc format`"
+            reason = f"{self._parent} is gone from ZooKeeper; create it by `checkpointer zkfc format`"
             return Reply(request, Failure.NO_NODE, reason)
         kind = next((ours for theirs, ours in _FAILURES.items() if isinstance(fault, theirs)), Failure.OTHER)
         if not isinstance(fault, KazooException):

@@ -1,37 +1,68 @@
-"""The elector as a table without I/O: what happened goes in, what is to be done comes out (ActiveStandbyElector).
+"""The elector as a state machine without I/O: events go in, actions come out (ActiveStandbyElector).
 
-States: INIT (takes no part), ACTIVE (has the lock, and the NameNode was made active), STANDBY (another one has the
-lock), NEUTRAL (not known who has it). A session of ZooKeeper is a number here; whatever belongs to an earlier one is
-dropped. At most one request is on its way, and while no server is connected there is none: what is known then is asked
-for anew. A lock is ours only if its owner is our session; that some create answered "exists" says nothing.
+States: INIT (not in the election), ACTIVE (holds the lock, and the NameNode was made active), STANDBY (another node
+holds the lock), NEUTRAL (the holder is unknown). Sessions of ZooKeeper are numbered; events of an earlier session are
+dropped. At most one request is pending, and none while no server is connected: after a reconnection, the state is read
+again. The lock is ours only if its owner is our session; that a create answered "exists" proves nothing.
 
-Whoever has the lock becomes active in steps, and looks at the lock between them, for fencing may last longer than the
-session:
+The owner of the lock becomes active in steps, and checks the lock between them, because fencing may last longer than
+the session:
 
     breadcrumb -> [lock -> fence the node in it -> lock] -> write the breadcrumb -> lock -> make the NameNode active
 
-What the lock's owner is told by an answer holds for one session timeout from when it was asked for, for ZooKeeper ends
-no session earlier; nothing is begun on an answer that is older. A server that is cut off from the leader may answer
-what was, for a while: the write of the breadcrumb, which the leader has to take, stands before the NameNode is made
-active. What can never happen:
+An answer that we own the lock is valid for one session timeout from its request on, because ZooKeeper does not end a
+session earlier. An older answer never starts a step. A server that is cut off from ZooKeeper's leader may answer with
+an old state for a while. So the write of the breadcrumb, which the leader has to accept, precedes the activation of the
+NameNode. What can never happen:
 
-- The NameNode is made active, or another one fenced, without such an answer.
+- The NameNode is made active, or another one fenced, without a valid answer.
 - The breadcrumb of another node is overwritten before that node was fenced.
-- The NameNode is sent anything because a server cannot be reached: that is NEUTRAL, in which nothing is sent.
-- A create goes out in a session that may have the lock already: after a lost connection the lock is looked at first.
+- An unreachable server causes a command to the NameNode: that state is NEUTRAL, which sends no commands.
+- A create is sent in a session that may already own the lock: after a lost connection the lock is checked first.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from failover.election_events import (
+    Action,
+    ActivationEnded,
+    BecomeActive,
+    BecomeStandby,
+    CheckLock,
+    CloseSession,
+    Connected,
+    CreateBreadcrumb,
+    CreateLock,
+    DeleteBreadcrumb,
+    Disconnected,
+    ElectionFault,
+    EnterNeutral,
+    Event,
+    Expired,
+    Failure,
+    Fatal,
+    FenceOldActive,
+    FencingEnded,
+    Join,
+    LockChanged,
+    OpenSession,
+    Quit,
+    ReadBreadcrumb,
+    Reply,
+    Request,
+    SessionEvent,
+    SessionRefused,
+    SetBreadcrumb,
+    Tick,
+)
 from hadoop_common.back_off import BackOff
 
 _QUESTIONS = 3
-"""So many times in a session timeout the lock is looked at, for a watch may have been lost."""
+"""Checks of the lock per session timeout, because a watch may have been lost."""
 _PAUSE = 1.0
-"""Seconds for which the lock is left to others after it could not be used."""
+"""Seconds for which this node leaves the lock to others after it could not use it."""
 _AFTER_FATAL = BackOff(_PAUSE, 30.0)
 
 
@@ -42,230 +73,32 @@ class ElectorState(Enum):
     NEUTRAL = "neutral"
 
 
-# ---- what happens ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Join:
-    """Take part from now on, with this in the lock; a second one only changes that."""
-
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Quit:
-    """Take no part from now on; `need_fence` leaves the breadcrumb, for the next active to fence our NameNode."""
-
-    need_fence: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Connected:
-    """A server answers.
-
-    Attributes:
-        owner: id of the session, as ZooKeeper has it.
-        timeout: of the session, which may be shorter than the one that was asked for.
-    """
-
-    session: int
-    owner: int
-    timeout: float = float("inf")
-
-
-@dataclass(frozen=True, slots=True)
-class Disconnected:
-    session: int
-
-
-@dataclass(frozen=True, slots=True)
-class Expired:
-    session: int
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """There is no session to be had in this way: a login that is not taken, a store that cannot be read."""
-
-    session: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class LockChanged:
-    """A watch fired."""
-
-    session: int
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """The answer to `request`.
-
-    Attributes:
-        owner: session that owns the lock, None where there is no lock; of LookAtLock.
-        data, version: of ReadBreadcrumb; None and 0 where there is none.
-    """
-
-    request: Request
-    failure: Failure | None = None
-    reason: str = ""
-    owner: int | None = None
-    data: bytes | None = None
-    version: int = 0
-
-
-class Failure(Enum):
-    """Why a request was not done; what is none of these is OTHER."""
-
-    EXISTS = "exists"
-    NO_NODE = "no node"
-    BAD_VERSION = "bad version"
-    LOST = "lost"
-    """It may have been done, or not."""
-    OTHER = "other"
-
-
-@dataclass(frozen=True, slots=True)
-class Fenced:
-    """How FenceOldActive ended, "" for well."""
-
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class MadeActive:
-    """How BecomeActive ended, "" for well."""
-
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """What was to be done was not done, by a fault of whoever does it; no session is relied on any more."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """Time has passed."""
-
-
-SessionEvent = Connected | Disconnected | Expired | Refused | LockChanged
-Event = Join | Quit | SessionEvent | Reply | Fenced | MadeActive | Broken | Tick
-
-
-# ---- what is to be done ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class OpenSession:
-    session: int
-
-
-@dataclass(frozen=True, slots=True)
-class CloseSession:
-    session: int
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """Something that is asked of ZooKeeper, and answered by a Reply; no two have the same number."""
-
-    session: int
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class CreateLock(Request):
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class LookAtLock(Request):
-    """With a watch."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadBreadcrumb(Request):
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class CreateBreadcrumb(Request):
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class SetBreadcrumb(Request):
-    data: bytes
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteBreadcrumb(Request):
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
-class FenceOldActive:
-    """Answered by Fenced before anything else is handled."""
-
-    breadcrumb: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class BecomeActive:
-    """Answered by MadeActive before anything else is handled."""
-
-
-@dataclass(frozen=True, slots=True)
-class BecomeStandby:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class EnterNeutral:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class Fatal:
-    """There is no election now; it is tried again after a while."""
-
-    reason: str
-
-
-Action = OpenSession | CloseSession | Request | FenceOldActive | BecomeActive | BecomeStandby | EnterNeutral | Fatal
-
-
 class _Step(Enum):
-    """What whoever has the lock waits for, on its way to being active."""
+    """The step that the owner of the lock waits for on its way to ACTIVE."""
 
     BREADCRUMB = "reads the breadcrumb"
-    LOCK_BEFORE_FENCING = "looks at the lock before fencing"
+    LOCK_BEFORE_FENCING = "checks the lock before fencing"
     FENCING = "fences"
-    LOCK_AFTER_FENCING = "looks at the lock after fencing"
+    LOCK_AFTER_FENCING = "checks the lock after fencing"
     WRITING = "writes the breadcrumb"
-    LOCK_BEFORE_ACTIVE = "looks at the lock before the NameNode is made active"
+    LOCK_BEFORE_ACTIVE = "checks the lock before it makes the NameNode active"
     ACTIVATING = "makes the NameNode active"
-    LOCK_AFTER_ACTIVE = "looks at the lock after that lasted long"
+    LOCK_AFTER_ACTIVE = "checks the lock after a long activation"
 
 
 class Elector:
-    """One participant; `handle` is called by one thread.
+    """One participant of the election; only one thread may call `handle`.
 
     Args:
-        timeout: of a session, seconds, as it is asked for.
-        retries: lost requests in a row after which the election is given up for a while.
+        timeout: requested session timeout, in seconds.
+        retries: lost requests in a row after which the election fails for a while.
 
     Attributes:
-        timeout: of the session, seconds; of one that is still to come what is asked for.
-        problem: why the lock or the election was given up last, "" once that is past.
+        timeout: timeout of the session in seconds; the requested one before there is a session.
+        problem: why the lock was released or the election failed last, "" after a recovery.
         connected: whether a server answers.
-        owner: id of the session, None where there is none.
-        heard_at: when what was answered last was asked for.
+        owner: ZooKeeper's id of the session, None without one.
+        heard_at: when the last answered request was sent.
     """
 
     def __init__(self, timeout: float, retries: int = 3) -> None:
@@ -294,21 +127,21 @@ class Elector:
 
     @property
     def wanted(self) -> bool:
-        """Whether it takes part."""
+        """Return whether this participant is in the election."""
         return self._data is not None
 
     @property
     def doing(self) -> str:
-        """What it does on the way to being active, "" where it has not the lock or is active."""
+        """Return the step on the way to ACTIVE, "" without the lock or when ACTIVE."""
         return "" if self._step is None else self._step.value
 
     @property
     def busy(self) -> bool:
-        """Whether it is on its way out still."""
+        """Return whether this participant is still leaving."""
         return self._leaving
 
     def wake_at(self) -> float:
-        """When a Tick is due."""
+        """Return when the next Tick is due."""
         if self._back_at is not None:
             return self._back_at
         if not (self._data is not None and self._open):
@@ -318,7 +151,7 @@ class Elector:
         return min(overdue, look)
 
     def handle(self, event: Event, now: float) -> list[Action]:
-        """What follows from `event`; `now` is monotonic, seconds."""
+        """Return the actions for `event`; `now` is monotonic, in seconds."""
         self._actions = []
         match event:
             case Join():
@@ -327,11 +160,11 @@ class Elector:
                 self._quit(need_fence=event.need_fence, now=now)
             case Tick():
                 self._tick(now)
-            case Broken():
-                self._give_up(event.reason, now)
-            case Fenced():
+            case ElectionFault():
+                self._fail(event.reason, now)
+            case FencingEnded():
                 self._fenced(event.problem, now)
-            case MadeActive():
+            case ActivationEnded():
                 self._made_active(event.problem, now)
             case Reply():
                 if event.request == self._pending:
@@ -365,7 +198,7 @@ class Elector:
             self._close()
 
     def _left(self, reply: Reply, now: float) -> None:
-        """An answer on the way out: our own breadcrumb goes, at the version that was read, and then the session."""
+        """Handle an answer while leaving: delete our own breadcrumb at the version read, then close the session."""
         ours = isinstance(reply.request, ReadBreadcrumb) and reply.data is not None and reply.data == self._old[0]
         if reply.failure is None and ours:
             self._ask(DeleteBreadcrumb(self._session, self._next(), reply.version), now)
@@ -392,14 +225,14 @@ class Elector:
                 self._step = None
                 self._neutral()
             case Expired() if not self._answered:
-                self._give_up("the session with ZooKeeper ended before anything was answered", now)
+                self._fail("the session with ZooKeeper ended before an answer", now)
             case Expired():
                 self._close()
                 if self._data is not None:
                     self._neutral()
                     self._open_session()
-            case Refused():
-                self._give_up(event.reason, now)
+            case SessionRefused():
+                self._fail(event.reason, now)
             case LockChanged():
                 if self._data is None or not self.connected:
                     return
@@ -407,7 +240,7 @@ class Elector:
                     self._step = None
                     self._look(now)
                 else:
-                    # what is on its way may tell of the time before
+                    # the pending answer may be older than the change
                     self._again = True
 
     def _open_session(self) -> None:
@@ -422,8 +255,8 @@ class Elector:
         self._open = self.connected = self._leaving = self._again = False
         self.owner = self._pending = self._step = None
 
-    def _give_up(self, reason: str, now: float) -> None:
-        """Nothing can be done for now."""
+    def _fail(self, reason: str, now: float) -> None:
+        """Close the session and retry the election after a pause."""
         self._fatals += 1
         self._lost = 0
         self.problem = reason
@@ -434,8 +267,8 @@ class Elector:
         self._actions.append(Fatal(reason))
         self._back_at = now + _AFTER_FATAL.wait(self._fatals)
 
-    def _let_others(self, reason: str, now: float) -> None:
-        """We have the lock, and cannot use it."""
+    def _yield_lock(self, reason: str, now: float) -> None:
+        """Release the lock, which we hold but cannot use, for a while."""
         self.problem = reason
         self._close()
         self._back_at = now + _PAUSE
@@ -449,7 +282,7 @@ class Elector:
         if self._data is None or not self._open:
             return
         if self.state is ElectorState.ACTIVE and now >= self.heard_at + self.timeout:
-            # ZooKeeper may have given the lock to another one; it is looked at again once a server answers.
+            # another node may own the lock by now; it is checked once a server answers
             self._step = None
             self._neutral()
         if self.connected and self._pending is None and now >= self._asked_at + self.timeout / _QUESTIONS:
@@ -474,7 +307,7 @@ class Elector:
 
     def _look(self, now: float) -> None:
         self._fresh = False
-        self._ask(LookAtLock(self._session, self._next()), now)
+        self._ask(CheckLock(self._session, self._next()), now)
 
     def _replied(self, reply: Reply, now: float) -> None:
         if self._leaving:
@@ -486,21 +319,21 @@ class Elector:
             self._lost += 1
             self._step = None
             if self._lost > self._retries:
-                self._give_up(f"ZooKeeper's answers were lost {self._lost} times in a row", now)
-            # else the lock is looked at once a server is connected, or by the next tick
+                self._fail(f"ZooKeeper's answers were lost {self._lost} times in a row", now)
+            # otherwise the lock is checked at the next connection or tick
             return
         self._lost = 0
         self._answered = True
         self.heard_at = self._asked_at
         if self._again:
-            # Something happened to the lock since this was asked.
+            # the lock changed after this request
             self._step = None
             self._look(now)
             return
         match reply.request:
             case CreateLock():
                 self._created(reply, now)
-            case LookAtLock():
+            case CheckLock():
                 self._looked(reply, now)
             case _:
                 self._breadcrumb(reply, now)
@@ -510,14 +343,14 @@ class Elector:
             case None:
                 self._claim(now)
             case Failure.EXISTS:
-                # It may be ours, by a request whose answer was lost: the owner tells.
+                # the lock may be ours, by a request whose answer was lost: its owner decides
                 self._look(now)
             case _:
-                self._give_up(reply.reason, now)
+                self._fail(reply.reason, now)
 
     def _looked(self, reply: Reply, now: float) -> None:
         if reply.failure is not None:
-            self._give_up(reply.reason, now)
+            self._fail(reply.reason, now)
         elif reply.owner is None:
             if self.state is ElectorState.ACTIVE:
                 self._neutral()
@@ -547,14 +380,14 @@ class Elector:
             case _Step.WRITING if reply.failure is None:
                 self._look_before(_Step.LOCK_BEFORE_ACTIVE, now)
             case _:
-                self._let_others(f"the breadcrumb cannot be used: {reply.reason}", now)
+                self._yield_lock(f"the breadcrumb cannot be used: {reply.reason}", now)
 
     def _look_before(self, step: _Step, now: float) -> None:
         self._step = step
         self._look(now)
 
     def _ours_still(self, now: float) -> None:
-        """The lock is ours, as was asked for at `_asked_at`."""
+        """Continue after an answer, requested at `_asked_at`, that the lock is ours."""
         assert self._step is not None
         if now >= self._asked_at + self.timeout:
             self._look_before(self._step, now)
@@ -578,7 +411,7 @@ class Elector:
         if self._step is not _Step.FENCING:
             return
         if problem:
-            self._let_others(problem, now)
+            self._yield_lock(problem, now)
         else:
             self._look_before(_Step.LOCK_AFTER_FENCING, now)
 
@@ -596,8 +429,8 @@ class Elector:
         if self._step is not _Step.ACTIVATING:
             return
         if problem:
-            # It may have become active all the same: once another one has the lock it is to be told.
-            self._let_others(problem, now)
+            # the NameNode may be active after all: it becomes a standby once another node owns the lock
+            self._yield_lock(problem, now)
             self._neutral()
         elif now < self._asked_at + self.timeout:
             self._active()

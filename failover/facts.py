@@ -1,4 +1,4 @@
-"""What a controller tells of itself over HTTP: readiness, and metrics for Prometheus."""
+"""The state of a controller for HTTP: readiness, status and metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from flask import Blueprint
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from failover.health import Health
+from failover.health import NameNodeHealth
 from hadoop_rpc.ha_protocol import HAState
 from servlets.metrics import collector_blueprint, login_families, refused_family, tls_families
-from servlets.status import Health as Probe
+from servlets.status import Health
 
 _PREFIX = "hdfs_zkfc"
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerFacts:
-    """One moment of a controller.
+    """The state of a controller at one moment.
 
     Attributes:
         controller: `Controller.facts`.
-        election: `Election.facts`, and its `state`.
-        transitions, fencings: counts by state or method, and result.
-        started_at: seconds since the epoch.
+        election: `Election.facts` with its `state`.
+        transitions, fencings: counts by state or method, and by result.
+        started_at: in seconds since the epoch.
     """
 
     controller: Mapping[str, Any]
@@ -39,7 +39,7 @@ class ControllerFacts:
     started_at: float
 
     def as_dict(self) -> dict[str, Any]:
-        """For /status."""
+        """Return the content of /status."""
         ready = readiness(self)
         return {
             **self.controller,
@@ -51,30 +51,30 @@ class ControllerFacts:
         }
 
 
-def readiness(facts: ControllerFacts) -> Probe:
-    """Whether there would be a failover if one were needed, and why not."""
-    told, election = facts.controller, str(facts.election.get("state", ""))
-    details = {"state": told["state"], "election": election}
-    if told["fatal"]:
-        return Probe(False, f"the election does not go on: {told['fatal']}", details)
-    if told["health"] != Health.HEALTHY.name.lower():
-        reason = f": {told['healthReason']}" if told["healthReason"] else ""
-        return Probe(False, f"{told['namenode']} is {Health[told['health'].upper()].value}{reason}", details)
-    if told["state"] == HAState.OBSERVER.name.lower():
-        return Probe(True, f"{told['namenode']} is an observer, which takes no part in the election", details)
-    if not told["takesPart"]:
-        return Probe(False, f"{told['namenode']} {told['decision']}", details)
+def readiness(facts: ControllerFacts) -> Health:
+    """Return whether an automatic failover is possible, with the reason."""
+    state, election = facts.controller, str(facts.election.get("state", ""))
+    details = {"state": state["state"], "election": election}
+    if state["fatal"]:
+        return Health(False, f"the election has failed: {state['fatal']}", details)
+    if state["health"] != NameNodeHealth.HEALTHY.name.lower():
+        reason = f": {state['healthReason']}" if state["healthReason"] else ""
+        return Health(False, f"{state['namenode']} is {NameNodeHealth[state['health'].upper()].value}{reason}", details)
+    if state["state"] == HAState.OBSERVER.name.lower():
+        return Health(True, f"{state['namenode']} is an observer, which takes no part in the election", details)
+    if not state["takesPart"]:
+        return Health(False, f"{state['namenode']} {state['decision']}", details)
     doing = str(facts.election.get("doing", ""))
     if doing:
-        return Probe(False, f"{told['namenode']} has the lock, and {doing}", details)
+        return Health(False, f"{state['namenode']} has the lock, and {doing}", details)
     problem = str(facts.election.get("problem", ""))
     if problem or election not in ("active", "standby"):
-        return Probe(False, problem or "ZooKeeper has not said who has the lock", details)
-    return Probe(True, f"{told['namenode']} is {told['state']}, and takes part in the election", details)
+        return Health(False, problem or "the owner of the lock in ZooKeeper is not known yet", details)
+    return Health(True, f"{state['namenode']} is {state['state']}, and takes part in the election", details)
 
 
 def metrics_blueprint(facts: Callable[[], ControllerFacts]) -> Blueprint:
-    """The blueprint of /metrics; `facts` is asked once a scrape, from any thread."""
+    """Return the blueprint of /metrics; each scrape calls `facts` once, from any thread."""
     return collector_blueprint(_ControllerCollector(facts))
 
 
@@ -83,37 +83,38 @@ class _ControllerCollector(Collector):
         self._facts = facts
 
     def describe(self) -> Iterator[Metric]:
-        """Names nothing ahead, so that registering asks for no facts."""
+        """Describe no metrics, so that the registration does not need the facts."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
         now = self._facts()
-        told = now.controller
-        labels = {"version": now.version, "nameservice": told["nameservice"], "namenode": told["namenode"]}
-        yield InfoMetricFamily(_PREFIX, "Version of the controller, and whose it is.", labels)
+        state = now.controller
+        labels = {"version": now.version, "nameservice": state["nameservice"], "namenode": state["namenode"]}
+        yield InfoMetricFamily(_PREFIX, "Version of the controller, and its NameNode.", labels)
         yield _gauge("start_time_seconds", "Start of the process, in seconds since the epoch.", now.started_at)
-        yield _gauge("ready", "1 while there would be a failover if one were needed.", readiness(now).ok)
-        yield _gauge("takes_part", "1 while the NameNode takes part in the election.", told["takesPart"])
-        yield _gauge("out_seconds", "How long it stays out of it, as it was asked to.", told["outSeconds"])
-        yield _gauge("election_failed", "1 while the election does not go on.", bool(told["fatal"]))
-        yield _gauge("has_lock", "1 while it has the lock.", _has_lock(now.election))
-        # until somebody has the lock and is well with it
+        yield _gauge("ready", "1 while an automatic failover is possible.", readiness(now).ok)
+        yield _gauge("takes_part", "1 while the NameNode takes part in the election.", state["takesPart"])
+        yield _gauge("out_seconds", "Seconds until the NameNode returns to the election.", state["outSeconds"])
+        yield _gauge("election_failed", "1 while the election has failed.", bool(state["fatal"]))
+        yield _gauge("has_lock", "1 while the NameNode has the lock.", _has_lock(now.election))
+        # until a node owns the lock and uses it
         unsettled = bool(now.election.get("problem"))
-        failing = unsettled and told["lastAttempt"] is not None and bool(told["lastAttempt"]["problem"])
+        failing = unsettled and state["lastAttempt"] is not None and bool(state["lastAttempt"]["problem"])
         yield _gauge("activation_failing", "1 while the NameNode has the lock and does not become active.", failing)
-        unfenced = unsettled and told["lastFencing"] is not None and not told["lastFencing"]["done"]
-        yield _gauge("fencing_failing", "1 while whoever was active before cannot be fenced.", unfenced)
-        yield _states("health", "1 for how the NameNode is.", [each.name.lower() for each in Health], told["health"])
-        yield _states("state", "1 for the state it tells.", [each.name.lower() for each in HAState], told["state"])
-        yield _counts("transitions", "States that it was given.", "state", now.transitions)
-        yield _counts("fencings", "Tries to fence another one, by each method.", "method", now.fencings)
+        unfenced = unsettled and state["lastFencing"] is not None and not state["lastFencing"]["done"]
+        yield _gauge("fencing_failing", "1 while the last active NameNode cannot be fenced.", unfenced)
+        healths, states = ([each.name.lower() for each in kind] for kind in (NameNodeHealth, HAState))
+        yield _states("health", "1 for the health of the NameNode.", healths, state["health"])
+        yield _states("state", "1 for the state that the NameNode reports.", states, state["state"])
+        yield _counts("transitions", "State changes of the NameNode.", "state", now.transitions)
+        yield _counts("fencings", "Attempts to fence another NameNode, by method.", "method", now.fencings)
         yield refused_family(_PREFIX, now.refused)
         yield from tls_families(_PREFIX, time.time())
         yield from login_families(_PREFIX)
 
 
 def _has_lock(election: Mapping[str, Any]) -> bool:
-    """Also on the way to being active, which may last long."""
+    """Return whether the lock is ours, also during a long activation."""
     return election.get("state") == "active" or bool(election.get("doing"))
 
 

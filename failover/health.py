@@ -1,7 +1,7 @@
-"""How the NameNode is (HealthMonitor): a decision over what it answered, and a thread that asks.
+"""The health of the NameNode (HealthMonitor): a decision on its answers, and a thread that asks.
 
-A NameNode is not known at first, then healthy, unhealthy or not responding; any may follow any. It is unhealthy only
-where it says so itself. Every other fault is silence: what cannot be asked cannot be relied on.
+The health is unknown at first, then healthy, unhealthy or not responding, in any order. Only the NameNode itself can
+report that it is unhealthy. Every other fault counts as not responding, because a silent NameNode is not reliable.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _LOG = logging.getLogger(__name__)
 _CONNECT_SECONDS = 20.0
 
 
-class Health(Enum):
-    """State of a NameNode as its controller sees it."""
+class NameNodeHealth(Enum):
+    """Health of a NameNode as its controller sees it."""
 
     INITIALIZING = "not known yet"
     HEALTHY = "healthy"
@@ -37,40 +37,44 @@ class Health(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What one round of questions gave; `reason` says why it is not healthy, `status` is what it says of its state."""
+class HealthReport:
+    """The result of one health check: health, `reason` if it is not healthy, and the reported HA `status`."""
 
-    health: Health = Health.INITIALIZING
+    health: NameNodeHealth = NameNodeHealth.INITIALIZING
     reason: str = ""
     status: ServiceStatus | None = None
 
 
-def judge(status: ServiceStatus | None, fault: Exception | None) -> Report:
-    """What follows from the answers: those of getServiceStatus, and the fault of it or of monitorHealth."""
+def judge(status: ServiceStatus | None, fault: Exception | None) -> HealthReport:
+    """Judge the answer of getServiceStatus, and the fault of that call or of monitorHealth."""
     if fault is None:
-        return Report(Health.HEALTHY, "", status)
+        return HealthReport(NameNodeHealth.HEALTHY, "", status)
     known = explained(fault)
     if isinstance(fault, HealthCheckFailedError):
-        return Report(Health.UNHEALTHY, fault.text, status)
-    return Report(Health.NOT_RESPONDING, known.message if known is not None else f"{type(fault).__name__}: {fault}")
+        return HealthReport(NameNodeHealth.UNHEALTHY, fault.text, status)
+    return HealthReport(
+        NameNodeHealth.NOT_RESPONDING, known.message if known is not None else f"{type(fault).__name__}: {fault}"
+    )
 
 
-def pause_after(health: Health, before: Health, settings: HealthSettings) -> float:
-    """Seconds to the next question."""
-    if health is not Health.NOT_RESPONDING:
+def pause_after(health: NameNodeHealth, before: NameNodeHealth, settings: HealthSettings) -> float:
+    """Return the seconds until the next check."""
+    if health is not NameNodeHealth.NOT_RESPONDING:
         return settings.check_interval
-    never_reached = before in (Health.INITIALIZING, Health.NOT_RESPONDING)
+    never_reached = before in (NameNodeHealth.INITIALIZING, NameNodeHealth.NOT_RESPONDING)
     return settings.connect_retry_interval if never_reached else settings.sleep_after_disconnect
 
 
 class HealthMonitor:
-    """Asks in a thread of its own.
+    """A thread that checks the health of `target`.
 
     Args:
-        heard: told of every round, in that thread; what it raises ends nothing.
+        heard: receives every report, in that thread; its exceptions do not end the thread.
     """
 
-    def __init__(self, target: Target, settings: HealthSettings, user: str, heard: Callable[[Report], None]) -> None:
+    def __init__(
+        self, target: Target, settings: HealthSettings, user: str, heard: Callable[[HealthReport], None]
+    ) -> None:
         self._target = target
         self._settings = settings
         self._user = user
@@ -83,14 +87,14 @@ class HealthMonitor:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask no more; a question that waits for its answer is given up."""
+        """Stop, and abandon a pending call."""
         self._stopping.set()
         self._close()
         if self._thread.is_alive():
             self._thread.join(self._settings.check_interval)
 
     def _run(self) -> None:
-        before = Health.INITIALIZING
+        before = NameNodeHealth.INITIALIZING
         while not self._stopping.is_set():
             report = self._ask()
             if self._stopping.is_set():
@@ -98,14 +102,14 @@ class HealthMonitor:
             try:
                 self._heard(report)
             except Exception:
-                # Without this thread nobody would look after the NameNode, and nobody would say so.
-                _LOG.exception("a fault of the controller itself; the NameNode's health is asked for again")
-            if report.health not in (Health.HEALTHY, before):
+                # the thread must survive: without it, the NameNode's health would go unwatched and unreported
+                _LOG.exception("a fault of the controller itself; the health checks continue")
+            if report.health not in (NameNodeHealth.HEALTHY, before):
                 self._fetch_stacks()
             self._stopping.wait(pause_after(report.health, before, self._settings))
             before = report.health
 
-    def _ask(self) -> Report:
+    def _ask(self) -> HealthReport:
         status: ServiceStatus | None = None
         try:
             client = self._connected()
@@ -114,8 +118,8 @@ class HealthMonitor:
         except Exception as fault:
             report = judge(status, fault)
             if explained(fault) is None:
-                _LOG.exception("the health of %s cannot be asked for", self._target)
-            if report.health is Health.NOT_RESPONDING:
+                _LOG.exception("the health check of %s failed", self._target)
+            if report.health is NameNodeHealth.NOT_RESPONDING:
                 self._close()
             return report
         return judge(status, None)
@@ -138,14 +142,14 @@ class HealthMonitor:
             client.close()
 
     def _fetch_stacks(self) -> None:
-        """In a thread of its own: a NameNode that hangs lets it wait, and may be well again before."""
+        """Fetch the stacks in another thread: a hanging NameNode may delay the answer beyond its recovery."""
         try:
             threading.Thread(target=self._log_stacks, name="stacks", daemon=True).start()
         except RuntimeError as fault:
-            _LOG.warning("the stacks of %s cannot be had: %s", self._target, fault)
+            _LOG.warning("the stacks of %s cannot be fetched: %s", self._target, fault)
 
     def _log_stacks(self) -> None:
-        """What the NameNode's threads do, for whoever looks for the cause (DFSZKFailoverController)."""
+        """Log the stacks of the NameNode's threads, as evidence of the cause (DFSZKFailoverController)."""
         if not self._settings.stacks_timeout or not self._target.web:
             return
         url = f"{self._target.web}/stacks"
@@ -153,6 +157,6 @@ class HealthMonitor:
             spnego = Spnego(urlsplit(url).hostname or "")
             answer = ask("GET", spnego.named(url), headers=spnego.headers, timeout=self._settings.stacks_timeout)
         except Exception as fault:
-            _LOG.warning("the stacks of %s cannot be had: %s", self._target, network_reason(fault))
+            _LOG.warning("the stacks of %s cannot be fetched: %s", self._target, network_reason(fault))
             return
         _LOG.warning("the stacks of %s:\n%s", self._target, answer.text)

@@ -1,4 +1,4 @@
-"""A failover controller with its servers: ZKFCProtocol, and HTTP for its state."""
+"""A failover controller with its servers: ZKFCProtocol for requests, and HTTP for its state."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _STATUS_SECONDS = 5.0
 
 
 class FailoverServer:
-    """Runs the controller of `settings`; a context manager that starts and stops."""
+    """The controller of `settings` with its servers; a context manager that starts and stops them."""
 
     def __init__(self, settings: FailoverSettings) -> None:
         self._settings = settings
@@ -78,10 +78,10 @@ class FailoverServer:
         self._started_at = time.time()
 
     def start(self) -> None:
-        """Take part. Its port is taken before, so that a NameNode never has two controllers.
+        """Bind the port first, so that a NameNode never has two controllers, then enter the election.
 
         Raises:
-            ControllerError: what keeps it from that, each with the exit code of Hadoop's controller.
+            ControllerError: the start failed; exit codes are those of Hadoop's controller.
             HdfsError: an address cannot be used.
         """
         check_enabled(self._settings)
@@ -91,7 +91,7 @@ class FailoverServer:
         if not self._settings.fencing_configured:
             raise FencingNotConfiguredError
         if not self._settings.methods[self._settings.own.namenode]:
-            _LOG.warning("dfs.ha.fencing.methods is empty: a NameNode that does not answer is never fenced")
+            _LOG.warning("dfs.ha.fencing.methods is empty: a NameNode that does not answer cannot be fenced")
         try:
             self._rpc.start()
         except RpcError as fault:
@@ -102,7 +102,7 @@ class FailoverServer:
         _LOG.info("controller of %s on port %d, state at %s", self._settings.own, self._rpc.address[1], where)
 
     def stop(self) -> None:
-        """Leave the election, and end; the NameNode stays as it is. A second call does nothing."""
+        """Leave the election and stop; the NameNode keeps its state. A second call has no effect."""
         self._monitor.stop()
         self._rpc.stop()
         self.controller.end()
@@ -122,7 +122,7 @@ class FailoverServer:
 
     @property
     def url(self) -> str:
-        """`http://host:port` of the HTTP server."""
+        """Return `http://host:port` of the HTTP server."""
         return self._http.url
 
     def facts(self) -> ControllerFacts:
@@ -144,13 +144,13 @@ class FailoverServer:
 
 
 def check_enabled(settings: FailoverSettings) -> None:
-    """Raises AutomaticFailoverDisabledError where the configuration does not want controllers."""
+    """Raise AutomaticFailoverDisabledError if the configuration disables controllers."""
     if not settings.automatic:
         raise AutomaticFailoverDisabledError
 
 
 def connect(election: Election) -> None:
-    """Raises ZooKeeperAwayError where ZooKeeper does not answer within a session's timeout."""
+    """Connect to ZooKeeper; raise ZooKeeperAwayError if it does not answer within a session timeout."""
     try:
         election.connect()
     except ZooKeeperError as fault:
@@ -160,11 +160,11 @@ def connect(election: Election) -> None:
 def run_controller(
     settings: FailoverSettings, control: Control, *, notifier: Notifier, heartbeat: float | None
 ) -> None:
-    """Run until `control` says stop.
+    """Run until `control` requests a stop.
 
     Args:
-        notifier: the service manager, told when the controller takes part.
-        heartbeat: seconds between two signs of life to it; None where it wants none.
+        notifier: notifies the service manager of readiness and state.
+        heartbeat: seconds between watchdog messages to the service manager; None without a watchdog.
 
     Raises:
         HdfsError: see `FailoverServer.start`.
@@ -175,7 +175,7 @@ def run_controller(
         while not control.stopping():
             if control.wait(seconds) is Command.RELOAD:
                 look_at_files()
-                _LOG.warning("but for its stores of TLS, a controller reads its configuration at the start only")
+                _LOG.warning("a controller reloads only its TLS stores; the rest of the configuration needs a restart")
             notifier.watchdog()
             if notifier.enabled:
                 notifier.status(server.ready().message)

@@ -1,4 +1,4 @@
-"""NameNodes as a failover controller acts on them, and their addresses as Hadoop's controllers write them."""
+"""The NameNodes of a failover controller, and their addresses in the notation of Hadoop's controllers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Target:
     """A NameNode.
 
     Attributes:
-        host, port: its service RPC address, RPC address without one; transitions go there and nowhere else.
-        name: of the host, as Hadoop's controllers write it (`java_host_name`).
-        zkfc_port: of its controller, on the same host.
-        health: where it is asked how it is.
+        host, port: its service RPC address, else its RPC address; the only destination of transitions.
+        name: name of the host in the notation of Hadoop's controllers (`java_host_name`).
+        zkfc_port: port of its controller on the same host.
+        health: host and port for health checks.
         web: `http(s)://host:port` of its web server.
     """
 
@@ -39,7 +39,7 @@ class Target:
 
 
 def java_host_name(host: str) -> str:
-    """What Java's InetSocketAddress.getHostName() makes of a host: the name of an IP address, if that leads back."""
+    """Return what Java's InetSocketAddress.getHostName() returns: for an IP address its name, if that resolves back."""
     try:
         address = ip_address(host)
     except ValueError:
@@ -53,7 +53,7 @@ def java_host_name(host: str) -> str:
 
 
 def addresses_of(host: str) -> frozenset[str]:
-    """Its IP addresses; none where it cannot be looked up."""
+    """Return the IP addresses of a host, empty if it cannot be resolved."""
     try:
         return frozenset(str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM))
     except (OSError, UnicodeError):
@@ -61,12 +61,12 @@ def addresses_of(host: str) -> frozenset[str]:
 
 
 def same_host(one: str, other: str) -> bool:
-    """Whether two names are, as far as can be told, those of one host."""
+    """Return whether two names resolve to a common address or are equal."""
     return one.lower() == other.lower() or bool(addresses_of(one) & addresses_of(other))
 
 
 def java_address(host: str, port: int) -> str:
-    """As Java prints a socket address: `name/ip:port`, `/ip:port`, `name/<unresolved>:port`."""
+    """Format a socket address as Java does: `name/ip:port`, `/ip:port`, `name/<unresolved>:port`."""
     found = sorted(addresses_of(host), key=lambda each: ":" in each)
     if not found:
         return f"{host}/<unresolved>:{port}"

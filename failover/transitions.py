@@ -1,4 +1,4 @@
-"""Changes of a NameNode's state that a controller asks for, and what becomes of them."""
+"""The transitions of a NameNode's HA state that a controller requests, and their results."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _LOG = logging.getLogger(__name__)
 
 
 class TransitionError(HdfsError):
-    """A NameNode did not take a state."""
+    """A failed transition of a NameNode's state."""
 
 
 class Transitions:
-    """Asks as `user`; `clock` gives monotonic seconds."""
+    """Calls NameNodes as `user`; `clock` returns monotonic seconds."""
 
     def __init__(self, settings: TransitionSettings, user: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
@@ -29,13 +29,13 @@ class Transitions:
         self._clock = clock
 
     def to_active(self, target: Target, given_up: Callable[[], str]) -> None:
-        """Make it active; one that is slow is asked how far it is, and told again, until the limit.
+        """Make `target` active. While it is slow, ask for its state and repeat the request, until the limit.
 
         Args:
-            given_up: why the attempt is not to go on, "" where it is; asked after each wait.
+            given_up: returns why the attempt has to stop, "" to continue; called after each wait.
 
         Raises:
-            TransitionError: it did not become active, as far as is known.
+            TransitionError: `target` is not known to have become active.
         """
         timeout = self._settings.new_active_timeout
         until = self._clock() + self._settings.limit
@@ -49,7 +49,9 @@ class Transitions:
                 except RpcConnectionError as fault:
                     if not fault.sent:
                         raise TransitionError(f"{target} cannot be made active: {fault.message}") from fault
-                    _LOG.warning("%s has not said whether it is active (%s); it is asked", target, fault.message)
+                    _LOG.warning(
+                        "%s has not said whether it is active (%s); asking for its state", target, fault.message
+                    )
                     reason = fault.message
                 except RpcError as fault:
                     raise _refused(target, HAState.ACTIVE, fault) from fault
@@ -59,13 +61,13 @@ class Transitions:
                 stop = given_up()
                 if stop or self._clock() >= until:
                     raise TransitionError(f"{target} is not active yet, and gives way: {stop or reason}")
-                _LOG.warning("%s is %s still, and is asked again to become active", target, _word(state))
+                _LOG.warning("%s is still %s; asking it again to become active", target, _word(state))
 
     def to_standby(self, target: Target) -> None:
-        """Make it a standby.
+        """Make `target` a standby.
 
         Raises:
-            TransitionError: it did not say that it is one.
+            TransitionError: `target` did not confirm it.
         """
         timeout = self._settings.graceful_timeout
         try:
@@ -82,12 +84,12 @@ class Transitions:
             raise _refused(target, HAState.STANDBY, fault) from fault
 
     def _state(self, client: HAServiceClient, target: Target) -> HAState | None:
-        """None where it does not answer; where it is gone, that is the end."""
+        """Return the NameNode's state, None without an answer; raises TransitionError if it is unreachable."""
         try:
             return client.service_status().state
         except RpcConnectionError as fault:
             if not fault.sent:
-                raise TransitionError(f"{target} cannot be reached any more: {fault.message}") from fault
+                raise TransitionError(f"{target} has become unreachable: {fault.message}") from fault
             return None
         except RpcError as fault:
             raise _refused(target, HAState.ACTIVE, fault) from fault
@@ -101,14 +103,14 @@ def _refused(target: Target, wanted: HAState, fault: RpcError) -> TransitionErro
     state = wanted.name.lower()
     if isinstance(fault, AccessControlError) and "automatic" in fault.text.lower():
         return TransitionError(
-            f"{target} takes no orders of failover controllers, and does not become {state}: {fault.text}",
-            hint="Set dfs.ha.automatic-failover.enabled in the configuration of that NameNode too; it applies when it "
-            "is started the next time.",
+            f"{target} does not accept failover controllers, and does not become {state}: {fault.text}",
+            hint="Set dfs.ha.automatic-failover.enabled in the configuration of that NameNode too; it applies when the "
+            "NameNode is started the next time.",
         )
     if isinstance(fault, AccessControlError):
-        hint = "Run the controller as the user of the NameNode, its superuser."
+        hint = "Run the controller as the NameNode's user, its superuser."
     elif isinstance(fault, ServiceFailedError):
-        hint = "The log of the NameNode tells the cause."
+        hint = "Check the NameNode's log for the cause."
     else:
         hint = fault.hint
     return TransitionError(f"{target} does not become {state}: {fault.message}", hint=hint)

@@ -1,4 +1,4 @@
-"""The election as an operator sees it, who takes no part in it."""
+"""The view of an operator's commands on the election, without taking part in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hadoop_rpc.retry import NO_RETRY
 
 
 class _Bystander:
-    """Callbacks of an election that is not taken part in."""
+    """Callbacks of an election without participation, which are never called."""
 
     def become_active(self) -> None:
         raise AssertionError("nobody takes part")
@@ -36,7 +36,7 @@ class _Bystander:
 
 @contextmanager
 def watching(settings: FailoverSettings) -> Iterator[Election]:
-    """The election, connected, to look at and to work on its znodes.
+    """Yield the connected election, to read and change its znodes.
 
     Raises:
         ZooKeeperAwayError: ZooKeeper does not answer.
@@ -50,8 +50,8 @@ def watching(settings: FailoverSettings) -> Iterator[Election]:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeState:
-    """What a NameNode says: its state, "" where it says nothing, and why it does not, or could not become active."""
+class NameNodeState:
+    """A NameNode's state, "" without an answer, and why it does not answer or is not ready to become active."""
 
     target: Target
     state: str
@@ -66,19 +66,19 @@ class NodeState:
         }
 
 
-def node_state(settings: FailoverSettings, target: Target) -> NodeState:
+def node_state(settings: FailoverSettings, target: Target) -> NameNodeState:
     """Ask a NameNode."""
     limits = {"timeout": settings.cli_timeout, "connect_timeout": settings.cli_timeout}
     with HAServiceClient(target.host, target.port, user=settings.user, retry=NO_RETRY, **limits) as client:
         try:
             status = client.service_status()
         except RpcError as fault:
-            return NodeState(target, "", fault.message)
-    return NodeState(target, status.state.name.lower(), status.reason)
+            return NameNodeState(target, "", fault.message)
+    return NameNodeState(target, status.state.name.lower(), status.reason)
 
 
 def named(data: bytes | None, settings: FailoverSettings) -> dict[str, Any] | None:
-    """What the data of lock or breadcrumb say; `problem` is what is wrong with it, "" where nothing is."""
+    """Decode the data of lock or breadcrumb; `problem` describes a fault, "" without one."""
     if data is None:
         return None
     try:

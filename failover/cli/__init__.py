@@ -1,4 +1,4 @@
-"""`checkpointer zkfc`: a failover controller beside a NameNode."""
+"""`checkpointer zkfc`: a failover controller next to a NameNode, and the commands for its operators."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _HADOOP = {"-formatZK": "format", "-force": "--force", "-nonInteractive": "--non
 _CONF = "--conf"
 
 
-class _Spellings(LazyGroup):
-    """Takes what scripts say to Hadoop's controller, which finds its configuration by the environment."""
+class _HadoopArguments(LazyGroup):
+    """A group that also accepts the arguments of Hadoop's controller; HADOOP_CONF_DIR names its configuration."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args[:1] == ["-formatZK"]:
@@ -26,19 +26,19 @@ class _Spellings(LazyGroup):
 
 @click.group(
     "zkfc",
-    cls=_Spellings,
+    cls=_HadoopArguments,
     modules="failover.cli.{}_command",
     summaries={
-        "run": "Run as a daemon beside a NameNode, in one election with Hadoop's own.",
-        "format": "Make the znodes of the nameservice.",
-        "check": "Would each way to fence work now? Nothing is fenced.",
-        "status": "Who is active, who has the lock, whom the breadcrumb names.",
-        "failover": "Make another NameNode active, the one that is gives way.",
+        "run": "Run as a daemon next to a NameNode, in one election with Hadoop's own.",
+        "format": "Create the znodes of the nameservice.",
+        "check": "Test every fencing method without fencing.",
+        "status": "Show the active NameNode, the lock and the breadcrumb.",
+        "failover": "Make another NameNode active; the present one gives way.",
         "clear-breadcrumb": "Remove the name of a NameNode that is gone for good.",
     },
 )
 def command() -> None:
-    """Decide by ZooKeeper which NameNode is active, beside or in place of Hadoop's controllers (hdfs zkfc).
+    """Elect the active NameNode by ZooKeeper, next to or instead of Hadoop's controllers (hdfs zkfc).
 
-    `checkpointer zkfc -formatZK [-force] [-nonInteractive]` is taken as `hdfs zkfc` takes it.
+    `checkpointer zkfc -formatZK [-force] [-nonInteractive]` works as in `hdfs zkfc`.
     """

@@ -1,4 +1,4 @@
-"""`checkpointer zkfc failover`: a graceful failover, as `hdfs haadmin -failover` asks for it."""
+"""`checkpointer zkfc failover`: request a graceful failover, as `hdfs haadmin -failover` does."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 def command(conf_dir: Path, namenode: str, as_json: bool) -> None:
     """Ask the failover controller of NAMENODE, an id of dfs.ha.namenodes, to make it active.
 
-    The NameNode that is active now gives way first: its controller makes it a standby, so that nothing is fenced. It
-    may be a controller of Hadoop's too. Nothing changes where NAMENODE is active already.
+    The present active NameNode gives way first: its controller makes it a standby, so fencing is not needed. Both
+    controllers may be Hadoop's. If NAMENODE is already active, its state does not change.
 
     \b
     Example: checkpointer zkfc failover nn2 --conf /etc/hadoop/conf
-    Exit codes: 0 it is active, 2 faulty configuration or no such NameNode, 7 it did not become active, or its
+    Exit codes: 0 it is active, 2 faulty configuration or unknown NameNode, 7 it did not become active, or its
     controller does not answer
     """
-    from failover.cli.logged_in import logged_in_settings
+    from failover.cli.logged_in import load_and_log_in
     from hadoop_rpc.retry import NO_RETRY
     from hadoop_rpc.zkfc_protocol import ZKFCClient
 
-    settings = logged_in_settings(conf_dir, operator=True)
+    settings = load_and_log_in(conf_dir, operator=True)
     target = settings.target_of(namenode)
     if target is None:
         known = ", ".join(each.namenode for each in settings.targets)
-        raise click.UsageError(f"{namenode} is no NameNode of {settings.own.nameservice}, which has {known}")
+        raise click.UsageError(f"{namenode} is not a NameNode of {settings.own.nameservice}, which has {known}")
     with ZKFCClient(
         target.host,
         target.zkfc_port,
         user=settings.user,
-        # the other one gives way before, for as long as 2.7's and ours wait for that too
+        # includes the time in which the other NameNode gives way, as 2.7's and our controllers wait for it
         timeout=2 * settings.transitions.graceful_timeout + settings.transitions.new_active_timeout,
         connect_timeout=settings.cli_timeout,
         retry=NO_RETRY,

@@ -1,4 +1,4 @@
-"""What all commands of the controller begin with."""
+"""The common beginning of the controller's commands: settings, login and confirmation."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hadoop_rpc.kerberos import log_in
 from site_config.kerberos import for_operator
 
 
-def logged_in_settings(conf_dir: Path, *, operator: bool = False) -> FailoverSettings:
-    """The settings of `conf_dir`, by which this process is logged in; an operator may do so by his own tickets.
+def load_and_log_in(conf_dir: Path, *, operator: bool = False) -> FailoverSettings:
+    """Load the settings of `conf_dir` and log in; an operator may use tickets of kinit.
 
     Raises:
-        ConfigurationError: all that is wrong with them.
+        ConfigurationError: names all faulty keys.
     """
     settings = FailoverSettings.from_configuration(load_configuration(conf_dir))
     if settings.kerberos is not None:
@@ -26,5 +26,5 @@ def logged_in_settings(conf_dir: Path, *, operator: bool = False) -> FailoverSet
 
 
 def confirmed(question: str) -> bool:
-    """Whether somebody at a terminal says yes; without one nobody is asked, and the answer is no."""
+    """Ask at the terminal; return False without a terminal."""
     return sys.stdin.isatty() and click.confirm(question, err=True)

@@ -1,4 +1,4 @@
-"""`checkpointer zkfc run`: the daemon."""
+"""`checkpointer zkfc run`: run a failover controller as a daemon."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from hadoop_common.sd_notify import Notifier, watchdog_interval
 @conf_option(required=True)
 @logging_options
 def command(conf_dir: Path, verbose: bool, log_config: Path | None) -> None:
-    """Run beside the NameNode of this host: make it active where no other one is, fence the one that was before.
+    """Run next to the NameNode of this host: make it active if no other one is, after fencing the last active one.
 
-    It takes part in the election of Hadoop's own controllers, with their keys (dfs.ha.*, ha.*), znodes and RPC. Run
-    one beside each NameNode, as the user of the NameNode. SIGTERM ends it: another NameNode then becomes active, if
-    a controller runs beside one.
+    The controller takes part in the election of Hadoop's controllers, with their keys (dfs.ha.*, ha.*), znodes and RPC.
+    Run one next to each NameNode, as the NameNode's user. SIGTERM stops it; another NameNode with a running controller
+    then becomes active.
 
     \b
     Example: checkpointer zkfc run --conf /etc/hadoop/conf
@@ -29,11 +29,11 @@ def command(conf_dir: Path, verbose: bool, log_config: Path | None) -> None:
     """
     os.umask(PRIVATE_UMASK)
     set_up_logging(verbose, log_config)
-    from failover.cli.logged_in import logged_in_settings
+    from failover.cli.logged_in import load_and_log_in
     from failover.server import run_controller
     from hadoop_common.process_control import Control
 
-    settings = logged_in_settings(conf_dir)
+    settings = load_and_log_in(conf_dir)
     log_warnings(settings.configuration)
     with Control(settings.stop_timeout) as control:
         run_controller(

@@ -1,4 +1,4 @@
-"""`checkpointer zkfc status`: the election and the NameNodes as they are now."""
+"""`checkpointer zkfc status`: show the present state of the election and of the NameNodes."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 @conf_option(required=True)
 @json_option
 def command(conf_dir: Path, as_json: bool) -> None:
-    """Show which NameNode is active, which one has the lock in ZooKeeper, and which one the breadcrumb names.
+    """Show the active NameNode, the owner of the lock in ZooKeeper, and the NameNode that the breadcrumb names.
 
-    It asks ZooKeeper and the NameNodes themselves, whatever controllers run beside them; GET /status of a controller
-    tells more of that one.
+    The command asks ZooKeeper and the NameNodes, whatever controllers run next to them. GET /status of a controller
+    shows more about that controller.
 
     \b
     Example: checkpointer zkfc status --conf /etc/hadoop/conf --json
     Exit codes: 0 shown, 2 faulty configuration, 3 not formatted, 6 ZooKeeper does not answer
     """
-    from failover.cli.logged_in import logged_in_settings
+    from failover.cli.logged_in import load_and_log_in
     from failover.errors import NotFormattedError
     from failover.watching import named, node_state, watching
 
-    settings = logged_in_settings(conf_dir, operator=True)
+    settings = load_and_log_in(conf_dir, operator=True)
     with watching(settings) as election:
         if not election.parent_exists():
             raise NotFormattedError(settings.parent)
@@ -50,5 +50,5 @@ def command(conf_dir: Path, as_json: bool) -> None:
 
 def _text(named: dict[str, Any] | None) -> str:
     if named is None:
-        return "of nobody"
-    return f"of {named['namenode']} ({named['address']})" if named["namenode"] else "of somebody unknown"
+        return "of no NameNode"
+    return f"of {named['namenode']} ({named['address']})" if named["namenode"] else "of an unknown NameNode"

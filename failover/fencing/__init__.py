@@ -1,1 +1,1 @@
-"""What keeps a NameNode from doing harm that cannot be asked to become a standby (NodeFencer)."""
+"""Fencing of a NameNode that does not become a standby on request (NodeFencer)."""

@@ -1,4 +1,4 @@
-"""Runs a command that fences: its output goes to the log, and it ends in time with all processes that it began."""
+"""Runs a fencing command: its output goes to the log, and a timeout kills it with all its processes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _LOG = logging.getLogger(__name__)
 
 _LAST_OUTPUT_SECONDS = 1.0
 _KILLED_SECONDS = 5.0
-_MOST_LINE = 4096
-_MOST_LINES = 100
+_MAX_LINE_BYTES = 4096
+_MAX_LOGGED_LINES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How a command ended: its exit code, None where it did not end or begin; `said` is why, or its last line."""
+class CommandResult:
+    """The end of a command: its exit code, None if it did not start or end; `said` is the reason, or its last line."""
 
     code: int | None
     said: str = ""
@@ -30,13 +30,13 @@ class Ended:
 
 def run_command(
     words: Sequence[str], *, name: str, seconds: float, environment: Mapping[str, str] | None = None
-) -> Ended:
-    """Run it without standard input, in a process group of its own, which is killed after `seconds`.
+) -> CommandResult:
+    """Run a command without standard input, in a process group of its own, which is killed after `seconds`.
 
-    What cannot be killed is left behind.
+    Processes that cannot be killed are abandoned.
 
     Args:
-        name: before each line of output in the log.
+        name: prefix of its output in the log.
     """
     try:
         process = subprocess.Popen(
@@ -48,7 +48,7 @@ def run_command(
             start_new_session=True,
         )
     except OSError as fault:
-        return Ended(None, f"it cannot be started: {fault.strerror or fault}")
+        return CommandResult(None, f"it cannot be started: {fault.strerror or fault}")
     assert process.stdout is not None
     last = [""]
     reader = threading.Thread(target=_log_lines, args=(process.stdout, name, last), name="fencing-output", daemon=True)
@@ -57,15 +57,15 @@ def run_command(
     try:
         code: int | None = process.wait(seconds)
     except subprocess.TimeoutExpired:
-        how = "was killed with all its processes" if _killed(process) else "could not be killed: it runs still"
+        how = "was killed with all its processes" if _killed(process) else "could not be killed: it is still running"
         code, problem = None, f"it did not end within {seconds:g} s and {how}"
-    # What it left running may keep the pipe open.
+    # abandoned processes may keep the pipe open
     reader.join(_LAST_OUTPUT_SECONDS)
-    return Ended(code, f"{problem}; it said {last[0]}" if problem and last[0] else problem or last[0])
+    return CommandResult(code, f"{problem}; it said {last[0]}" if problem and last[0] else problem or last[0])
 
 
 def _killed(process: subprocess.Popen[bytes]) -> bool:
-    """Whether it is gone; one that runs as another user may not be killed, and one that waits for a disk cannot."""
+    """Kill the process group; return whether it ended. Another user's process or one that waits for a disk survives."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(subprocess.TimeoutExpired):
@@ -75,8 +75,8 @@ def _killed(process: subprocess.Popen[bytes]) -> bool:
 
 def _log_lines(output: IO[bytes], name: str, last: list[str]) -> None:
     with output:
-        for number, line in enumerate(iter(lambda: output.readline(_MOST_LINE), b"")):
+        for number, line in enumerate(iter(lambda: output.readline(_MAX_LINE_BYTES), b"")):
             text = line.decode("utf-8", "replace").rstrip()
             if text:
                 last[0] = text
-                _LOG.log(logging.INFO if number < _MOST_LINES else logging.DEBUG, "%s: %s", name, text)
+                _LOG.log(logging.INFO if number < _MAX_LOGGED_LINES else logging.DEBUG, "%s: %s", name, text)

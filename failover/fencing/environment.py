@@ -1,4 +1,4 @@
-"""What a fencing command finds in its environment: the configuration as the NameNode to be fenced sees it."""
+"""The environment of a fencing command: the configuration from the view of the NameNode to be fenced."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from site_config.keys import DEFAULT_FS, HA_NAMENODE_ID, NAMESERVICE_ID
 
 
 def fencing_environment(configuration: Configuration, target: Target) -> dict[str, str]:
-    """Every key with `_` for `.`, and what of `target` has a name of its own (ShellCommandFencer).
+    """Return every key with `_` for `.`, and the variables of `target` (ShellCommandFencer).
 
-    A key for this NameNode is there under its plain name too. Other characters stay, so that a key with `-` is in the
-    environment, but is no variable of bash.
+    A key for this NameNode also appears under its plain name. Other characters stay: a key with `-` is in the
+    environment, but bash cannot use it as a variable.
     """
     view = {key.name: key.default for key in CATALOGUE if key.default} | _set(configuration)
     view |= _own(view, target.nameservice) | _own(view, f"{target.nameservice}.{target.namenode}")

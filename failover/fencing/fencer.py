@@ -1,4 +1,4 @@
-"""Fences a NameNode: the configured methods in their order, until one has worked."""
+"""Fences a NameNode by the configured methods in their order, until one has worked."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _LOG = logging.getLogger(__name__)
 _FUSER = "PATH=$PATH:/sbin:/usr/sbin fuser -v -k -n tcp {port}"
 _HAS_FUSER = "PATH=$PATH:/sbin:/usr/sbin command -v fuser"
 _SSH_FAILED = 255
-_NOBODY_SECONDS = 10.0
+_CLOSED_SECONDS = 10.0
 _SHELL_WORDS = frozenset("|&;<>$`*?[]{}!")
 
 
 @dataclass(frozen=True, slots=True)
 class SshSettings:
-    """How sshfence logs in: key files, seconds to wait for a connection, and whom as by default."""
+    """Settings of sshfence: key files, seconds to wait for a connection, and the default user."""
 
     keys: tuple[str, ...]
     connect_timeout: float
@@ -33,8 +33,8 @@ class SshSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one method, or would become of it: `reason` is one sentence."""
+class FencingOutcome:
+    """The result of one method, or of its dry run: `reason` is one sentence."""
 
     method: str
     worked: bool
@@ -42,11 +42,11 @@ class Outcome:
 
 
 class Fencer:
-    """The methods for one NameNode.
+    """The fencing methods of one NameNode.
 
     Args:
-        environment: made when a command runs, for names may resolve to other addresses then.
-        seconds: for each method.
+        environment: called when a command runs, because names may resolve to other addresses by then.
+        seconds: time limit of each method.
     """
 
     def __init__(
@@ -64,23 +64,23 @@ class Fencer:
         self._ssh = ssh
         self._seconds = seconds
 
-    def fence(self) -> Iterator[Outcome]:
-        """What became of each method; after the first that worked none is tried any more."""
+    def fence(self) -> Iterator[FencingOutcome]:
+        """Try the methods until one works; yield the outcome of each."""
         for method in self._methods:
-            _LOG.info("%s is fenced by %s", self._target, method)
+            _LOG.info("fencing %s by %s", self._target, method)
             outcome = self._by_shell(method) if isinstance(method, ShellFencing) else self._by_ssh(method)
             yield outcome
             if outcome.worked:
                 return
 
-    def dry_run(self) -> Iterator[Outcome]:
-        """What each method would need now, and whether it is there; nothing is fenced."""
+    def dry_run(self) -> Iterator[FencingOutcome]:
+        """Check the requirements of each method without fencing; yield the outcome of each."""
         for method in self._methods:
             yield self._try_shell(method) if isinstance(method, ShellFencing) else self._try_ssh(method)
 
     # ---- shell ---------------------------------------------------------------------------------------------
 
-    def _by_shell(self, method: ShellFencing) -> Outcome:
+    def _by_shell(self, method: ShellFencing) -> FencingOutcome:
         ended = run_command(
             ["bash", "-e", "-c", method.command],
             name=str(method),
@@ -89,58 +89,56 @@ class Fencer:
         )
         worked = ended.code == 0
         if worked:
-            return Outcome(str(method), True, "the command ended with exit code 0")
+            return FencingOutcome(str(method), True, "the command ended with exit code 0")
         how = "the command failed" if ended.code is None else f"the command ended with exit code {ended.code}"
-        return Outcome(str(method), False, f"{how}: {ended.said}" if ended.said else how)
+        return FencingOutcome(str(method), False, f"{how}: {ended.said}" if ended.said else how)
 
-    def _try_shell(self, method: ShellFencing) -> Outcome:
+    def _try_shell(self, method: ShellFencing) -> FencingOutcome:
         if shutil.which("bash") is None:
-            return Outcome(str(method), False, "there is no bash on this host")
+            return FencingOutcome(str(method), False, "bash is missing on this host")
         ended = run_command(["bash", "-n", "-c", method.command], name=str(method), seconds=self._seconds)
         if ended.code != 0:
-            return Outcome(str(method), False, f"bash does not understand the command: {ended.said}")
+            return FencingOutcome(str(method), False, f"bash does not understand the command: {ended.said}")
         program = _program(method.command)
         if program and self._unknown(program):
-            return Outcome(str(method), False, f"bash finds no program {program}, or may not run it")
-        comma = "; Hadoop 3 takes a comma for the end of a first command of two" if "," in method.command else ""
-        return Outcome(str(method), True, f"bash understands the command, what it does was not tried{comma}")
+            return FencingOutcome(str(method), False, f"bash finds no program {program}, or may not run it")
+        comma = "; Hadoop 3 takes a comma for the end of the command" if "," in method.command else ""
+        return FencingOutcome(str(method), True, f"bash understands the command, but its effect was not tried{comma}")
 
     def _unknown(self, program: str) -> bool:
         return run_command(["bash", "-c", 'type "$0"', program], name=program, seconds=self._seconds).code != 0
 
     # ---- ssh -----------------------------------------------------------------------------------------------
 
-    def _by_ssh(self, method: SshFencing) -> Outcome:
+    def _by_ssh(self, method: SshFencing) -> FencingOutcome:
         ended = self._on_host(method, _FUSER.format(port=self._target.port))
         if ended[0] == 0:
-            return Outcome(str(method), True, f"what listened on port {self._target.port} was killed")
+            return FencingOutcome(str(method), True, f"the process on port {self._target.port} was killed")
         if ended[0] == 1:
-            return self._nobody(method)
-        return Outcome(str(method), False, self._ssh_failure(*ended))
+            return self._confirm_closed(method)
+        return FencingOutcome(str(method), False, self._ssh_failure(*ended))
 
-    def _nobody(self, method: SshFencing) -> Outcome:
-        """No process there has the port: fenced, if so it looks from here too."""
-        here = f"fuser found nobody on port {self._target.port}"
+    def _confirm_closed(self, method: SshFencing) -> FencingOutcome:
+        """Return the outcome after fuser found no process: fenced, if the port is closed from here too."""
+        found = f"fuser found no process on port {self._target.port}"
         try:
-            with socket.create_connection((self._target.host, self._target.port), _NOBODY_SECONDS):
-                return Outcome(str(method), False, f"{here}, yet somebody takes connections to it")
+            with socket.create_connection((self._target.host, self._target.port), _CLOSED_SECONDS):
+                return FencingOutcome(str(method), False, f"{found}, but the port accepts connections")
         except ConnectionRefusedError:
-            return Outcome(str(method), True, f"{here}, and nobody takes connections to it")
+            return FencingOutcome(str(method), True, f"{found}, and the port refuses connections")
         except OSError as fault:
-            return Outcome(
-                str(method), False, f"{here}, but whether somebody listens cannot be told from here: {fault}"
-            )
+            return FencingOutcome(str(method), False, f"{found}, but this host cannot check the port: {fault}")
 
-    def _try_ssh(self, method: SshFencing) -> Outcome:
+    def _try_ssh(self, method: SshFencing) -> FencingOutcome:
         unreadable = [name for name in self._ssh.keys if not os.access(name, os.R_OK)]
         if unreadable:
-            return Outcome(str(method), False, f"the key {unreadable[0]} cannot be read")
+            return FencingOutcome(str(method), False, f"the key {unreadable[0]} cannot be read")
         ended = self._on_host(method, _HAS_FUSER)
         if ended[0] == 0:
-            return Outcome(str(method), True, f"{self._target.name} lets us in, and has fuser")
+            return FencingOutcome(str(method), True, f"{self._target.name} accepts our login, and has fuser")
         if ended[0] not in (None, _SSH_FAILED):
-            return Outcome(str(method), False, f"{self._target.name} has no fuser; it is in the package psmisc")
-        return Outcome(str(method), False, self._ssh_failure(*ended))
+            return FencingOutcome(str(method), False, f"{self._target.name} has no fuser; it is in the package psmisc")
+        return FencingOutcome(str(method), False, self._ssh_failure(*ended))
 
     def _on_host(self, method: SshFencing, command: str) -> tuple[int | None, str]:
         words = ["ssh", "-n", "-T"]
@@ -171,7 +169,7 @@ class Fencer:
 
 
 def _program(command: str) -> str:
-    """What a command begins with, "" where that cannot be told without running it."""
+    """Return the program of a command, "" if only bash can find it."""
     try:
         words = shlex.split(command)
     except ValueError:

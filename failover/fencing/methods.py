@@ -24,7 +24,7 @@ class ShellFencing:
 
 @dataclass(frozen=True, slots=True)
 class SshFencing:
-    """Kills by ssh whatever listens on the NameNode's port; `user` "" is the controller's own."""
+    """Kills the process on the NameNode's port by ssh; `user` "" is the controller's own user."""
 
     user: str = ""
     port: int = 22
@@ -37,10 +37,10 @@ FencingMethod = ShellFencing | SshFencing
 
 
 def parse_methods(text: str) -> tuple[FencingMethod, ...]:
-    """The methods in their order; none of an empty text, with which nothing can ever be fenced.
+    """Parse the methods in their order; an empty text gives none, so that fencing is impossible.
 
     Raises:
-        ValueError: a line is no method, or one that cannot be used here.
+        ValueError: a line is not a method, or names one that is not supported.
     """
     lines = (_COMMENT.sub("", line).strip() for line in text.splitlines())
     return tuple(_method(line) for line in lines if line)
@@ -49,19 +49,19 @@ def parse_methods(text: str) -> tuple[FencingMethod, ...]:
 def _method(line: str) -> FencingMethod:
     found = _LINE.fullmatch(line)
     if found is None:
-        raise ValueError(f"has the line {line!r}, which is no method: expected NAME or NAME(ARGUMENTS)")
+        raise ValueError(f"has the line {line!r}, which is not a method: expected NAME or NAME(ARGUMENTS)")
     name, arguments = found["name"], (found["arguments"] or "").strip()
     if (found["rest"] or "").strip():
-        raise ValueError(f"has the line {line!r}, of which Hadoop takes all up to the first ')'; put it into a script")
+        raise ValueError(f"has the line {line!r}, which Hadoop reads only up to the first ')'; put it into a script")
     if name in _SHELL:
         if not arguments:
             raise ValueError("has shell without a command: expected shell(COMMAND)")
         return ShellFencing(arguments)
     if name in _SSH:
-        told = _SSH_ARGUMENTS.fullmatch(arguments)
-        if told is None or not 0 < int(told["port"] or 22) < 1 << 16:
+        parsed = _SSH_ARGUMENTS.fullmatch(arguments)
+        if parsed is None or not 0 < int(parsed["port"] or 22) < 1 << 16:
             raise ValueError(f"has sshfence({arguments}): expected sshfence([USER][:PORT])")
-        return SshFencing(told["user"] or "", int(told["port"] or 22))
+        return SshFencing(parsed["user"] or "", int(parsed["port"] or 22))
     if name == "powershell":
         raise ValueError("has powershell, which is for Windows: use shell(COMMAND)")
-    raise ValueError(f"has {name}, a Java class, and those are not loaded: use shell(COMMAND) or sshfence")
+    raise ValueError(f"has {name}, a Java class, which cannot be loaded: use shell(COMMAND) or sshfence")

@@ -262,7 +262,7 @@ def test_no_room_is_not_ready_before_anything_failed(
     role.no_room = ""
     assert service.ready().ok
     service.poll()
-    first, last = (line for line in caplog.messages if "room" in line)
+    first, last = (line for line in caplog.messages if "space" in line)
     assert first.startswith("the next checkpoint will fail: no space for a checkpoint: /name has 0 bytes free")
     assert "; next: Free space" in first
     assert last.startswith("there is room for a checkpoint again after")

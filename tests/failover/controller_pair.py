@@ -10,7 +10,7 @@ from kazoo.exceptions import NoNodeError
 
 from failover.active_node_info import ActiveNodeInfo
 from failover.election import BREADCRUMB, LOCK
-from failover.health import Health
+from failover.health import NameNodeHealth
 from failover.server import FailoverServer
 from failover.settings import FailoverSettings
 from failover.watching import watching
@@ -100,7 +100,7 @@ class Pair:
     def unwell(self, name: str, why: str) -> None:
         """Its controller has heard of it."""
         self.nodes[name].unwell = why
-        health = Health.UNHEALTHY if why else Health.HEALTHY
+        health = NameNodeHealth.UNHEALTHY if why else NameNodeHealth.HEALTHY
         self.until(lambda: self.facts(name)["health"] == health.name.lower(), f"{name} to be {health.value}")
 
     def facts(self, name: str) -> dict[str, object]:

@@ -13,27 +13,25 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from failover.elector import (
+from failover.election_events import (
     Action,
+    ActivationEnded,
     BecomeActive,
     BecomeStandby,
+    CheckLock,
     CloseSession,
     Connected,
     CreateBreadcrumb,
     CreateLock,
     DeleteBreadcrumb,
     Disconnected,
-    Elector,
-    ElectorState,
     Event,
     Expired,
     Failure,
-    Fenced,
     FenceOldActive,
+    FencingEnded,
     Join,
     LockChanged,
-    LookAtLock,
-    MadeActive,
     OpenSession,
     Quit,
     ReadBreadcrumb,
@@ -42,6 +40,7 @@ from failover.elector import (
     SetBreadcrumb,
     Tick,
 )
+from failover.elector import Elector, ElectorState
 from tests.failover.hadoop_elector import HadoopElector
 
 TIMEOUT = 10.0
@@ -295,7 +294,7 @@ class World:
                     if link is not None and link.owner in self.watching and link.up:
                         link.pipe.append(LockChanged(link.number))
                 self.watching.clear()
-            case LookAtLock():
+            case CheckLock():
                 self.watching.add(owner)
                 return Reply(request, owner=None if self.lock is None else self.lock[0])
             case ReadBreadcrumb():
@@ -418,12 +417,12 @@ class World:
                 target = action.breadcrumb.decode()
                 next(each for each in self.nodes if each.name == target).active = False
                 self.fenced[node.name, target] = self.now
-            self._handle(node, Fenced("no" if fails else ""))
+            self._handle(node, FencingEnded("no" if fails else ""))
             return
         if not fails or self.chance(0.5):
             node.active = True
         self.counts["active"] += not fails
-        self._handle(node, MadeActive("no" if fails else ""))
+        self._handle(node, ActivationEnded("no" if fails else ""))
 
     # ---- what holds ----------------------------------------------------------------------------------------
 
@@ -438,13 +437,13 @@ class World:
     def _check_state(self, node: Node, before: ElectorState, event: Event) -> None:
         """Ours is active only once the NameNode was made so, and not beyond what it heard."""
         active = node.elector.state is ElectorState.ACTIVE
-        if isinstance(event, MadeActive) and not event.problem:
+        if isinstance(event, ActivationEnded) and not event.problem:
             node.made_active = True
         if active and before is not ElectorState.ACTIVE:
             assert node.made_active, f"{node.name} is active by {event}, and its NameNode was not told"
         elif not active and before is ElectorState.ACTIVE:
             node.made_active = False
-        if active and node.ours and not self.wild and isinstance(event, MadeActive | Tick):
+        if active and node.ours and not self.wild and isinstance(event, ActivationEnded | Tick):
             assert node.elector.owner in self.sessions, f"{node.name} is active by {event} in a session that ended"
 
     def check(self) -> None:

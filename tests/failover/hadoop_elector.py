@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from failover.elector import (
+from failover.election_events import (
     Action,
+    ActivationEnded,
     BecomeActive,
     BecomeStandby,
+    CheckLock,
     CloseSession,
     Connected,
     CreateBreadcrumb,
     CreateLock,
     DeleteBreadcrumb,
     Disconnected,
-    ElectorState,
     EnterNeutral,
     Event,
     Expired,
     Failure,
     Fatal,
-    Fenced,
     FenceOldActive,
+    FencingEnded,
     Join,
     LockChanged,
-    LookAtLock,
-    MadeActive,
     OpenSession,
     Quit,
     ReadBreadcrumb,
@@ -31,6 +30,7 @@ from failover.elector import (
     Request,
     SetBreadcrumb,
 )
+from failover.elector import ElectorState
 
 _SLEEP = 1.0
 
@@ -84,10 +84,10 @@ class HadoopElector:
             case Reply() if event.request == self._claim:
                 self._claim = None
                 self._claimed(event, now)
-            case Fenced():
+            case FencingEnded():
                 self._calling = False
                 self._rejoin(now) if event.problem else self._write()
-            case MadeActive():
+            case ActivationEnded():
                 self._calling = False
                 if event.problem:
                     self._rejoin(now)
@@ -145,15 +145,15 @@ class HadoopElector:
             case CreateLock(), Failure.LOST:
                 self._creates += 1
                 self._create() if self._creates <= self._retries else self._fatal()
-            case LookAtLock(), None if reply.owner is None:
+            case CheckLock(), None if reply.owner is None:
                 self._neutral()
                 self._creates = 0
                 self._create()
-            case LookAtLock(), None if reply.owner == self.owner:
+            case CheckLock(), None if reply.owner == self.owner:
                 self._become_active()
-            case LookAtLock(), None:
+            case CheckLock(), None:
                 self._standby()
-            case LookAtLock(), Failure.LOST:
+            case CheckLock(), Failure.LOST:
                 self._looks += 1
                 self._look() if self._looks <= self._retries else self._fatal()
             case _:
@@ -233,7 +233,7 @@ class HadoopElector:
             self._actions.append(CreateLock(self._session, self._next(), self._data))
 
     def _look(self) -> None:
-        self._actions.append(LookAtLock(self._session, self._next()))
+        self._actions.append(CheckLock(self._session, self._next()))
 
     def _standby(self) -> None:
         if self.state is not ElectorState.STANDBY:

@@ -173,7 +173,7 @@ def test_status_of_an_election_that_nobody_won(site: Site) -> None:
     told = site.told("status")
     assert told["breadcrumb"]["namenode"] is None
     assert told["breadcrumb"]["problem"]
-    assert "breadcrumb of somebody unknown" in site.run("status")
+    assert "breadcrumb of an unknown NameNode" in site.run("status")
 
 
 def test_check_tries_each_way_to_fence(site: Site, tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_breadcrumb_goes_only_where_nobody_needs_it(site: Site) -> None:
     site.node.state = HAState.ACTIVE
     with namenode(site.node):
         assert "answers that it is active" in site.run("clear-breadcrumb", "--yes", code=1)
-    assert "nobody said" in site.run("clear-breadcrumb", code=1)
+    assert "it was not confirmed" in site.run("clear-breadcrumb", code=1)
     lock = f"{site.znode}/{LOCK}"
     site.zk.create(lock, site.zk.get(f"{site.znode}/{BREADCRUMB}")[0])
     assert "has the lock" in site.run("clear-breadcrumb", "--yes", code=1)

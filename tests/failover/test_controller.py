@@ -15,7 +15,7 @@ import pytest
 from failover.active_node_info import ActiveNodeInfo
 from failover.controller import Controller
 from failover.facts import ControllerFacts, readiness
-from failover.health import Health, Report
+from failover.health import HealthReport, NameNodeHealth
 from failover.settings import FailoverSettings
 from failover.transitions import TransitionError
 from hadoop_common.errors import HdfsError
@@ -68,8 +68,8 @@ class Clock:
         return self.now
 
 
-def healthy(state: HAState = STANDBY) -> Report:
-    return Report(Health.HEALTHY, "", ServiceStatus(state, True))
+def healthy(state: HAState = STANDBY) -> HealthReport:
+    return HealthReport(NameNodeHealth.HEALTHY, "", ServiceStatus(state, True))
 
 
 class Scene:
@@ -82,7 +82,7 @@ class Scene:
         self.controller = Controller(given, self.clock)
         self.controller.begin(self.election)
 
-    def hear(self, report: Report, times: int = 1) -> list[Any]:
+    def hear(self, report: HealthReport, times: int = 1) -> list[Any]:
         """What it asks of the election then."""
         self.election.asked.clear()
         for _ in range(times):
@@ -102,11 +102,13 @@ def scene() -> Iterator[Scene]:
 
 
 def test_it_takes_part_while_its_namenode_is_well(scene: Scene) -> None:
-    assert scene.hear(Report()) == []
+    assert scene.hear(HealthReport()) == []
     assert scene.hear(healthy(), 3) == ["join"]
-    assert scene.hear(Report(Health.UNHEALTHY, "no room", ServiceStatus(STANDBY)), 2) == ["quit to be fenced"]
+    assert scene.hear(HealthReport(NameNodeHealth.UNHEALTHY, "no room", ServiceStatus(STANDBY)), 2) == [
+        "quit to be fenced"
+    ]
     assert scene.hear(healthy()) == ["join"]
-    assert scene.hear(Report(Health.NOT_RESPONDING, "refused"), 2) == ["quit to be fenced"]
+    assert scene.hear(HealthReport(NameNodeHealth.NOT_RESPONDING, "refused"), 2) == ["quit to be fenced"]
     assert scene.node.told == []
 
 
@@ -123,7 +125,7 @@ def test_what_the_election_wants_is_done(scene: Scene) -> None:
 
 
 def test_an_unhealthy_namenode_is_not_made_active(scene: Scene) -> None:
-    scene.hear(Report(Health.UNHEALTHY, "no room", ServiceStatus(STANDBY)))
+    scene.hear(HealthReport(NameNodeHealth.UNHEALTHY, "no room", ServiceStatus(STANDBY)))
     with pytest.raises(TransitionError, match="no room"):
         scene.controller.become_active()
     assert scene.node.told == []
@@ -211,7 +213,7 @@ def test_a_slow_transition_is_asked_about(scene: Scene, caplog: pytest.LogCaptur
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(scene.controller.become_active)
         wait_for(lambda: len(scene.node.told) > 2)
-        assert scene.hear(Report(Health.NOT_RESPONDING, "it is busy"), 2) == []
+        assert scene.hear(HealthReport(NameNodeHealth.NOT_RESPONDING, "it is busy"), 2) == []
         assert not done.done()
         scene.node.pause.set()
         done.result(20)
@@ -237,7 +239,9 @@ def test_a_slow_transition_does_not_go_on_for_ever(scene: Scene, stop: str) -> N
         elif stop == "silence":
             scene.election.away = True
         elif stop == "health":
-            assert scene.hear(Report(Health.UNHEALTHY, "no room", ServiceStatus(STANDBY))) == ["quit to be fenced"]
+            assert scene.hear(HealthReport(NameNodeHealth.UNHEALTHY, "no room", ServiceStatus(STANDBY))) == [
+                "quit to be fenced"
+            ]
         else:
             pool.submit(scene.controller.cede_active, 1000)
         with pytest.raises(TransitionError, match="gives way"):
@@ -257,7 +261,7 @@ def test_a_namenode_without_automatic_failover_is_told(scene: Scene) -> None:
     text = "Request from ZK failover controller at 127.0.0.1 denied since automatic HA is not enabled"
     scene.node.refusals = dict.fromkeys((ACTIVE, STANDBY), AccessControlError(text))
     scene.hear(healthy())
-    with pytest.raises(TransitionError, match="takes no orders") as caught:
+    with pytest.raises(TransitionError, match="does not accept failover controllers") as caught:
         scene.controller.become_active()
     assert "dfs.ha.automatic-failover.enabled" in caught.value.hint
 
@@ -419,7 +423,7 @@ def test_a_graceful_failover_that_fails(scene: Scene) -> None:
     theirs = Theirs(partial(_try_in_vain, scene))
     with serving(scene, theirs), pytest.raises(ServiceFailedError, match="edits are missing"):
         scene.controller.graceful_failover()
-    theirs = Theirs(lambda: scene.controller.heard(Report(Health.NOT_RESPONDING, "it went away")))
+    theirs = Theirs(lambda: scene.controller.heard(HealthReport(NameNodeHealth.NOT_RESPONDING, "it went away")))
     with serving(scene, theirs), pytest.raises(ServiceFailedError, match="it went away"):
         scene.controller.graceful_failover()
     assert theirs.asked == [1000, -1]
@@ -463,7 +467,7 @@ def test_it_is_ready_while_there_would_be_a_failover(scene: Scene) -> None:
     assert readiness(facts(scene, "active")).ok
     scene.hear(healthy(OBSERVER))
     assert readiness(facts(scene, "init")).ok
-    scene.hear(Report(Health.UNHEALTHY, "no room", ServiceStatus(STANDBY)))
+    scene.hear(HealthReport(NameNodeHealth.UNHEALTHY, "no room", ServiceStatus(STANDBY)))
     assert "no room" in readiness(facts(scene, "init")).message
 
 

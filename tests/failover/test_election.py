@@ -15,7 +15,8 @@ from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_digest_acl
 from failover import election
 from failover.active_node_info import ActiveNodeInfo
 from failover.election import BREADCRUMB, LOCK, Election
-from failover.elector import ElectorState, Request
+from failover.election_events import Request
+from failover.elector import ElectorState
 from hadoop_common.zookeeper.address import ZooKeeperAddress
 from hadoop_common.zookeeper.errors import BadVersionError, ZooKeeperError
 from hadoop_common.zookeeper.kazoo_znodes import KazooZNodes

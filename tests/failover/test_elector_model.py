@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from failover.elector import Connected, Elector, Expired, Join, OpenSession, Tick
+from failover.election_events import Connected, Expired, Join, OpenSession, Tick
+from failover.elector import Elector
 from tests.depth import SEED, scaled
 from tests.failover.election_world import World
 

@@ -13,7 +13,7 @@ import pytest
 
 from failover.fencing import command
 from failover.fencing.environment import fencing_environment
-from failover.fencing.fencer import Fencer, Outcome
+from failover.fencing.fencer import Fencer, FencingOutcome
 from failover.fencing.methods import ShellFencing, SshFencing, parse_methods
 from failover.settings import FailoverSettings
 from failover.target import java_address, java_host_name
@@ -45,12 +45,12 @@ def test_lines_of_the_configuration() -> None:
         ("shell", "without a command"),
         ("shell()", "without a command"),
         ("shell(test $(cat x) = 1)", "up to the first"),
-        ("shell(true", "no method"),
+        ("shell(true", "not a method"),
         ("sshfence(a:b:22)", r"\[USER\]"),
         ("sshfence(:99999)", r"\[USER\]"),
         ("powershell(off.ps1)", "Windows"),
         ("org.example.Fencer(x)", "Java class"),
-        ("-", "no method"),
+        ("-", "not a method"),
     ],
 )
 def test_lines_that_are_refused(line: str, problem: str) -> None:
@@ -64,7 +64,7 @@ def fencer(line: str, given: FailoverSettings | None = None) -> Fencer:
     return given.fencer(given.others[0])
 
 
-def only(outcomes: list[Outcome]) -> Outcome:
+def only(outcomes: list[FencingOutcome]) -> FencingOutcome:
     (found,) = outcomes
     return found
 
@@ -73,7 +73,7 @@ def test_a_command_that_fences(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     caplog.set_level(logging.INFO)
     told = tmp_path / "told"
     line = f"shell(env > {told}; cat; echo fenced $target_host; echo by force >&2)"
-    assert only(list(fencer(line).fence())) == Outcome(line, True, "the command ended with exit code 0")
+    assert only(list(fencer(line).fence())) == FencingOutcome(line, True, "the command ended with exit code 0")
     assert "fenced localhost" in caplog.text
     assert "by force" in caplog.text
     found = dict(each.partition("=")[::2] for each in told.read_text().splitlines())
@@ -193,7 +193,7 @@ def test_ssh_kills_whatever_has_the_port(ssh: Ssh, tmp_path: Path) -> None:
     assert [words[at + 1] for at, word in enumerate(words) if word == "-i"] == [str(key), f"{key}2"]
     assert {"ConnectTimeout=7", "StrictHostKeyChecking=no", "BatchMode=yes"} <= set(words)
     found = only(list(fencer("", given).dry_run()))
-    assert found == Outcome("sshfence(fence:2222)", False, f"the key {key}2 cannot be read")
+    assert found == FencingOutcome("sshfence(fence:2222)", False, f"the key {key}2 cannot be read")
 
 
 def test_nobody_has_the_port(ssh: Ssh) -> None:
@@ -202,7 +202,7 @@ def test_nobody_has_the_port(ssh: Ssh) -> None:
         given = settings({"nn1": 1, "nn2": listening.getsockname()[1]}, more={"dfs.ha.fencing.methods": "sshfence"})
         found = only(list(fencer("", given).fence()))
         assert not found.worked
-        assert "somebody takes connections" in found.reason
+        assert "accepts connections" in found.reason
     given = settings({"nn1": 1, "nn2": free_port()}, more={"dfs.ha.fencing.methods": "sshfence"})
     assert only(list(fencer("", given).fence())).worked
 

@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from failover import health as monitoring
-from failover.electability import Expectation, Step, electability
-from failover.health import Health, HealthMonitor, Report, judge, pause_after
+from failover.electability import ElectionStep, ExpectedState, electability
+from failover.health import HealthMonitor, HealthReport, NameNodeHealth, judge, pause_after
 from failover.settings import HealthSettings
 from hadoop_common.errors import HdfsError
 from hadoop_rpc.errors import (
@@ -33,57 +33,57 @@ WRAPPED = remote_error("org.apache.hadoop.ha.HealthCheckFailedException", "no ro
 @pytest.mark.parametrize(
     ("fault", "health"),
     [
-        (None, Health.HEALTHY),
-        (HealthCheckFailedError("no room"), Health.UNHEALTHY),
-        (WRAPPED, Health.UNHEALTHY),
-        (RpcConnectionError("refused"), Health.NOT_RESPONDING),
-        (RpcTimeoutError("45 s"), Health.NOT_RESPONDING),
-        (StandbyError("no"), Health.NOT_RESPONDING),
-        (AccessControlError("no superuser"), Health.NOT_RESPONDING),
-        (ZeroDivisionError("a fault of ours"), Health.NOT_RESPONDING),
+        (None, NameNodeHealth.HEALTHY),
+        (HealthCheckFailedError("no room"), NameNodeHealth.UNHEALTHY),
+        (WRAPPED, NameNodeHealth.UNHEALTHY),
+        (RpcConnectionError("refused"), NameNodeHealth.NOT_RESPONDING),
+        (RpcTimeoutError("45 s"), NameNodeHealth.NOT_RESPONDING),
+        (StandbyError("no"), NameNodeHealth.NOT_RESPONDING),
+        (AccessControlError("no superuser"), NameNodeHealth.NOT_RESPONDING),
+        (ZeroDivisionError("a fault of ours"), NameNodeHealth.NOT_RESPONDING),
     ],
 )
-def test_what_answers_mean(fault: Exception | None, health: Health) -> None:
+def test_what_answers_mean(fault: Exception | None, health: NameNodeHealth) -> None:
     found = judge(STATUS, fault)
     assert found.health is health
-    assert bool(found.reason) is (health is not Health.HEALTHY)
-    assert (found.status is STATUS) is (health is not Health.NOT_RESPONDING)
+    assert bool(found.reason) is (health is not NameNodeHealth.HEALTHY)
+    assert (found.status is STATUS) is (health is not NameNodeHealth.NOT_RESPONDING)
 
 
 def test_how_often_it_is_asked() -> None:
     times = HealthSettings(check_interval=1, connect_retry_interval=2, sleep_after_disconnect=3)
-    assert pause_after(Health.HEALTHY, Health.INITIALIZING, times) == 1
-    assert pause_after(Health.UNHEALTHY, Health.HEALTHY, times) == 1
-    assert pause_after(Health.NOT_RESPONDING, Health.INITIALIZING, times) == 2
-    assert pause_after(Health.NOT_RESPONDING, Health.NOT_RESPONDING, times) == 2
-    assert pause_after(Health.NOT_RESPONDING, Health.HEALTHY, times) == 3
+    assert pause_after(NameNodeHealth.HEALTHY, NameNodeHealth.INITIALIZING, times) == 1
+    assert pause_after(NameNodeHealth.UNHEALTHY, NameNodeHealth.HEALTHY, times) == 1
+    assert pause_after(NameNodeHealth.NOT_RESPONDING, NameNodeHealth.INITIALIZING, times) == 2
+    assert pause_after(NameNodeHealth.NOT_RESPONDING, NameNodeHealth.NOT_RESPONDING, times) == 2
+    assert pause_after(NameNodeHealth.NOT_RESPONDING, NameNodeHealth.HEALTHY, times) == 3
 
 
 @pytest.mark.parametrize(
     ("health", "more", "step"),
     [
-        (Health.INITIALIZING, {}, Step.QUIT),
-        (Health.HEALTHY, {}, Step.JOIN),
-        (Health.HEALTHY, {"observer": True}, Step.QUIT_TO_BE_FENCED),
-        (Health.HEALTHY, {"out": "it was asked to"}, Step.WAIT),
-        (Health.HEALTHY, {"changing": True}, Step.JOIN),
-        (Health.UNHEALTHY, {}, Step.QUIT_TO_BE_FENCED),
-        (Health.UNHEALTHY, {"changing": True}, Step.QUIT_TO_BE_FENCED),
-        (Health.UNHEALTHY, {"out": "it was asked to"}, Step.WAIT),
-        (Health.NOT_RESPONDING, {}, Step.QUIT_TO_BE_FENCED),
-        (Health.NOT_RESPONDING, {"changing": True}, Step.WAIT),
+        (NameNodeHealth.INITIALIZING, {}, ElectionStep.QUIT),
+        (NameNodeHealth.HEALTHY, {}, ElectionStep.JOIN),
+        (NameNodeHealth.HEALTHY, {"observer": True}, ElectionStep.QUIT_TO_BE_FENCED),
+        (NameNodeHealth.HEALTHY, {"out": "it was asked to"}, ElectionStep.WAIT),
+        (NameNodeHealth.HEALTHY, {"changing": True}, ElectionStep.JOIN),
+        (NameNodeHealth.UNHEALTHY, {}, ElectionStep.QUIT_TO_BE_FENCED),
+        (NameNodeHealth.UNHEALTHY, {"changing": True}, ElectionStep.QUIT_TO_BE_FENCED),
+        (NameNodeHealth.UNHEALTHY, {"out": "it was asked to"}, ElectionStep.WAIT),
+        (NameNodeHealth.NOT_RESPONDING, {}, ElectionStep.QUIT_TO_BE_FENCED),
+        (NameNodeHealth.NOT_RESPONDING, {"changing": True}, ElectionStep.WAIT),
     ],
 )
-def test_who_may_be_elected(health: Health, more: dict[str, object], step: Step) -> None:
+def test_who_may_be_elected(health: NameNodeHealth, more: dict[str, object], step: ElectionStep) -> None:
     given: dict[str, object] = {"out": "", "observer": False, "changing": False} | more
-    found = electability(Report(health, "its disk is full"), **given)  # type: ignore[arg-type]
+    found = electability(HealthReport(health, "its disk is full"), **given)  # type: ignore[arg-type]
     assert found.step is step
     assert found.reason
 
 
 def test_a_state_that_somebody_else_changed_shows_at_the_second_answer() -> None:
-    def after(*told: HAState) -> Expectation:
-        found = Expectation(HAState.ACTIVE)
+    def after(*told: HAState) -> ExpectedState:
+        found = ExpectedState(HAState.ACTIVE)
         for each in told:
             found = found.compared(each)
         return found
@@ -93,8 +93,8 @@ def test_a_state_that_somebody_else_changed_shows_at_the_second_answer() -> None
     assert not after(HAState.STANDBY, HAState.ACTIVE, HAState.STANDBY).disappointed
     assert after(HAState.STANDBY, HAState.STANDBY).disappointed
     assert after(HAState.STANDBY, HAState.INITIALIZING).disappointed
-    assert after(HAState.OBSERVER, HAState.STANDBY, HAState.STANDBY) == Expectation()
-    assert Expectation().compared(HAState.ACTIVE) == Expectation()
+    assert after(HAState.OBSERVER, HAState.STANDBY, HAState.STANDBY) == ExpectedState()
+    assert ExpectedState().compared(HAState.ACTIVE) == ExpectedState()
 
 
 class Heard:
@@ -102,16 +102,16 @@ class Heard:
 
     def __init__(self) -> None:
         self._news = threading.Condition()
-        self._reports: list[Report] = []
+        self._reports: list[HealthReport] = []
 
-    def __call__(self, report: Report) -> None:
+    def __call__(self, report: HealthReport) -> None:
         with self._news:
             self._reports.append(report)
             self._news.notify_all()
         if report.reason == "raise":
             raise AssertionError("a fault of whoever hears it")
 
-    def until(self, wanted: Callable[[Report], bool]) -> Report:
+    def until(self, wanted: Callable[[HealthReport], bool]) -> HealthReport:
         with self._news:
             assert self._news.wait_for(lambda: any(map(wanted, self._reports)), 600), self._reports
             found = next(filter(wanted, self._reports))
@@ -125,18 +125,18 @@ def test_a_monitor_sees_a_namenode_fall_ill_and_go(caplog: pytest.LogCaptureFixt
     monitor = HealthMonitor(given.own, given.health, "hdfs", heard)
     monitor.start()
     try:
-        assert "refused" in heard.until(lambda each: each.health is Health.NOT_RESPONDING).reason
+        assert "refused" in heard.until(lambda each: each.health is NameNodeHealth.NOT_RESPONDING).reason
         with namenode(node):
-            assert heard.until(lambda each: each.health is Health.HEALTHY).status == STATUS
+            assert heard.until(lambda each: each.health is NameNodeHealth.HEALTHY).status == STATUS
             node.unwell = "raise"
-            assert heard.until(lambda each: each.health is Health.UNHEALTHY).reason == "raise"
+            assert heard.until(lambda each: each.health is NameNodeHealth.UNHEALTHY).reason == "raise"
             node.unwell, node.state = "", HAState.ACTIVE
-            healthy = heard.until(lambda each: each.health is Health.HEALTHY)
+            healthy = heard.until(lambda each: each.health is NameNodeHealth.HEALTHY)
             assert healthy.status is not None
             assert healthy.status.state is HAState.ACTIVE
-        heard.until(lambda each: each.health is Health.NOT_RESPONDING)
+        heard.until(lambda each: each.health is NameNodeHealth.NOT_RESPONDING)
         with namenode(node):
-            heard.until(lambda each: each.health is Health.HEALTHY)
+            heard.until(lambda each: each.health is NameNodeHealth.HEALTHY)
     finally:
         monitor.stop()
     assert "a fault of the controller itself" in caplog.text
@@ -163,9 +163,9 @@ def test_a_monitor_goes_on_whatever_becomes_of_the_stacks(
     assert "store of certificates" in caplog.text
 
 
-@pytest.mark.parametrize("trouble", [Health.UNHEALTHY, Health.NOT_RESPONDING])
+@pytest.mark.parametrize("trouble", [NameNodeHealth.UNHEALTHY, NameNodeHealth.NOT_RESPONDING])
 def test_what_a_namenode_that_is_not_well_does_goes_to_the_log(
-    trouble: Health, caplog: pytest.LogCaptureFixture
+    trouble: NameNodeHealth, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Above all of one that hangs."""
 
@@ -186,8 +186,8 @@ def test_what_a_namenode_that_is_not_well_does_goes_to_the_log(
         monitor = HealthMonitor(replace(own, web=f"http://{HERE}:{web.server_port}"), times, "hdfs", heard)
         monitor.start()
         try:
-            heard.until(lambda each: each.health is Health.HEALTHY)
-            if trouble is Health.UNHEALTHY:
+            heard.until(lambda each: each.health is NameNodeHealth.HEALTHY)
+            if trouble is NameNodeHealth.UNHEALTHY:
                 node.unwell = "no room"
             else:
                 node.stop()

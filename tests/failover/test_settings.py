@@ -118,7 +118,7 @@ def test_whom_a_breadcrumb_means() -> None:
     assert not last_active(crumb("nn1", "old.invalid", 8020), given, alike).ours
     assert not last_active(crumb("nn1", HERE, 8099), given, alike).ours
     unknown = last_active(crumb("nn7", "old.invalid", 1), given, alike)
-    assert "no such NameNode" in unknown.moved
+    assert "does not name it" in unknown.moved
 
 
 @pytest.mark.parametrize("data", [b"\xff\xff", b"", crumb("nn1", HERE, 1, "ns2")])

@@ -1,0 +1,203 @@
+"""The events and actions of the elector: events report what happened, actions what has to be done (`elector`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+# ---- events ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Enter the election with `data` for the lock; a second Join only replaces the data."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Quit:
+    """Leave the election; `need_fence` keeps the breadcrumb, so that the next active fences our NameNode."""
+
+    need_fence: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """A connection to a server.
+
+    Attributes:
+        owner: ZooKeeper's id of the session.
+        timeout: session timeout, possibly shorter than the requested one.
+    """
+
+    session: int
+    owner: int
+    timeout: float = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRefused:
+    """A failed attempt to get a session: the login was refused, or a key store cannot be read."""
+
+    session: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LockChanged:
+    """A fired watch of the lock."""
+
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to `request`.
+
+    Attributes:
+        owner: session that owns the lock, None without a lock; for CheckLock.
+        data, version: for ReadBreadcrumb; None and 0 without a breadcrumb.
+    """
+
+    request: Request
+    failure: Failure | None = None
+    reason: str = ""
+    owner: int | None = None
+    data: bytes | None = None
+    version: int = 0
+
+
+class Failure(Enum):
+    """Why a request failed."""
+
+    EXISTS = "exists"
+    NO_NODE = "no node"
+    BAD_VERSION = "bad version"
+    LOST = "lost"
+    """The request may have been executed or not."""
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class FencingEnded:
+    """The end of FenceOldActive; `problem` is "" after a success."""
+
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationEnded:
+    """The end of BecomeActive; `problem` is "" after a success."""
+
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionFault:
+    """An internal fault while an action was executed; the session cannot be relied on any more."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """The passing of time."""
+
+
+SessionEvent = Connected | Disconnected | Expired | SessionRefused | LockChanged
+Event = Join | Quit | SessionEvent | Reply | FencingEnded | ActivationEnded | ElectionFault | Tick
+
+
+# ---- actions ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class CloseSession:
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to ZooKeeper, answered by a Reply; numbers are unique."""
+
+    session: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class CreateLock(Request):
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CheckLock(Request):
+    """A read of the lock, with a watch."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBreadcrumb(Request):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class CreateBreadcrumb(Request):
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SetBreadcrumb(Request):
+    data: bytes
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteBreadcrumb(Request):
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class FenceOldActive:
+    """Fence the node in the breadcrumb; answered by FencingEnded before the next event is handled."""
+
+    breadcrumb: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BecomeActive:
+    """Make the NameNode active; answered by ActivationEnded before the next event is handled."""
+
+
+@dataclass(frozen=True, slots=True)
+class BecomeStandby:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class EnterNeutral:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Fatal:
+    """The election failed; it is retried after a pause."""
+
+    reason: str
+
+
+Action = OpenSession | CloseSession | Request | FenceOldActive | BecomeActive | BecomeStandby | EnterNeutral | Fatal
