@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 
 from hadoop_common.durable import fsync_directory, remove_durably, write_atomically
-from hadoop_common.file_faults import told
 from hadoop_common.names import SEEN_TXID, VERSION, parse_segment
 from hadoop_common.storage_info import StorageInfo, format_version, read_version
 from hadoop_common.storage_lock import StorageLock
-from journal.errors import (
-    JournalError,
-    JournalExistsError,
-    JournalInUseError,
-    JournalStorageError,
-    SegmentError,
-    TransactionGapError,
-)
+from journal.errors import JournalError, JournalExistsError, SegmentError
 from journal.file_segments import FileSegment, FolderView
 from journal.journal import RecordBatch
 from journal.journal_directory import WriterLock, check_same_namespace, journal_faults, remove_files
 from journal.recovery import recover_in_progress
-from journal.segment_copies import SegmentCopies, chain_segments, count_transactions
+from journal.segment_copies import SegmentCopies, chain_listed, count_transactions
 from journal.segment_file import list_segments
 from journal.segment_stream import SegmentStream
+from journal.segment_writer import JournalLifecycle, StoreWriter
 
 # Files that recovery, a failover and a rollback moved aside (FileJournalManager, EditLogFile.moveAside…).
 _ASIDE = re.compile(r"edits_(?:inprogress_)?([0-9]{1,19})(?:-[0-9]{1,19})?\.(?:empty|corrupt|stale|trash)")
@@ -48,9 +39,7 @@ class FileJournal:
     def __init__(self, folder: Path, *, lock: StorageLock | None = None) -> None:
         self.folder = folder.absolute()
         self._lock = WriterLock(self.folder.parent, lock)
-        self._guard = threading.RLock()
-        self._recovered = False
-        self._writer: _FileSegmentWriter | None = None
+        self._lifecycle: JournalLifecycle[StorageInfo, StoreWriter[_SegmentFile]] = JournalLifecycle(str(self.folder))
         self._view = FolderView(self.folder, self._written_here)
 
     @property
@@ -63,8 +52,8 @@ class FileJournal:
 
     def format(self, namespace: StorageInfo, *, force: bool = False) -> None:
         """Create an empty journal. VERSION is removed first and written last. Images in the folder stay."""
-        with self._guard, self._failing("cannot be formatted"):
-            self._refuse_while_writing()
+        with self._lifecycle.lock, self._failing("cannot be formatted"):
+            self._lifecycle.refuse_while_writing()
             self.folder.mkdir(parents=True, exist_ok=True)
             with self._lock.held_for_now():
                 if not force and self.is_formatted():
@@ -73,33 +62,26 @@ class FileJournal:
                 write_atomically(self.folder / SEEN_TXID, b"0\n")
                 write_atomically(self.folder / VERSION, format_version(namespace, datetime.now(UTC)))
             fsync_directory(self.folder.parent)
-            self._recovered = False
+            self._lifecycle.recovered = None
 
     def recover(self, namespace: StorageInfo) -> None:
-        with self._guard, self._failing("cannot be recovered"):
-            self._refuse_while_writing()
+        with self._lifecycle.lock, self._failing("cannot be recovered"):
+            self._lifecycle.refuse_while_writing()
             self._lock.take()
             self._check_namespace(namespace)
             recover_in_progress(self.folder)
-            self._recovered = True
+            self._lifecycle.recovered = namespace
 
-    def start_segment(self, first_txid: int, layout_version: int) -> _FileSegmentWriter:
-        with self._guard, self._failing(f"cannot begin segment {first_txid}"):
-            self._refuse_while_writing()
-            if not self._recovered:
-                hint = "Call recover first; it keeps all synced transactions."
-                raise JournalError("the journal was not recovered", file=str(self.folder), txid=first_txid, hint=hint)
+    def start_segment(self, first_txid: int, layout_version: int) -> StoreWriter[_SegmentFile]:
+        with self._lifecycle.lock, self._failing(f"cannot begin segment {first_txid}"):
+            self._lifecycle.require_recovered(first_txid)
             self._check_follows(first_txid)
             stream = SegmentStream.create(self.folder, first_txid, layout_version)
-            self._writer = _FileSegmentWriter(self, stream)
-            return self._writer
+            writer = StoreWriter(self._lifecycle, _SegmentFile(stream), first_txid, str(stream.path))
+            return self._lifecycle.opened(writer)
 
     def segments(self, from_txid: int, *, in_progress: bool = False) -> list[SegmentCopies]:
-        try:
-            return chain_segments(self.files(in_progress=in_progress), from_txid)
-        except TransactionGapError:
-            # A concurrent rename may hide a file from a listing.
-            return chain_segments(self.files(in_progress=in_progress), from_txid)
+        return chain_listed(lambda: self.files(in_progress=in_progress), from_txid)
 
     def files(self, *, in_progress: bool = False) -> list[FileSegment]:
         """Return every segment file, also copies of a segment and files after a gap.
@@ -120,26 +102,13 @@ class FileJournal:
         remove_files(self.folder, paths, "segments")
 
     def close(self) -> None:
-        with self._guard:
-            if self._writer is not None:
-                self._writer.abort()
-            self._recovered = False
+        with self._lifecycle.lock:
+            self._lifecycle.close()
             self._lock.release()
 
     def _written_here(self, first_txid: int) -> int | None:
-        writer = self._writer
+        writer = self._lifecycle.writer
         return writer.last_txid if writer is not None and writer.first_txid == first_txid else None
-
-    def _ended(self, *, recovered: bool) -> None:
-        """Forget the writer; without `recovered` it has left a segment in progress."""
-        with self._guard:
-            self._writer = None
-            self._recovered = recovered
-
-    def _refuse_while_writing(self) -> None:
-        if self._writer is not None:
-            first = self._writer.first_txid
-            raise JournalInUseError(f"segment {first} is being written", file=str(self.folder), txid=first)
 
     def _check_follows(self, first_txid: int) -> None:
         for segment in list_segments(self.folder):
@@ -172,59 +141,20 @@ class FileJournal:
         return journal_faults(self.folder, what)
 
 
-class _FileSegmentWriter:
-    """`edits_inprogress_FIRST` of a journal (`SegmentWriter`); the file is durable whenever a method returns."""
+class _SegmentFile:
+    """`edits_inprogress_FIRST` of a journal (`SegmentStore`)."""
 
-    def __init__(self, journal: FileJournal, stream: SegmentStream) -> None:
-        self._journal = journal
+    def __init__(self, stream: SegmentStream) -> None:
         self._stream = stream
-        self._open = True
-        self.last_txid = stream.first_txid - 1
-
-    @property
-    def first_txid(self) -> int:
-        return self._stream.first_txid
 
     def append(self, batch: RecordBatch) -> None:
-        self._check_open(batch.first)
-        if batch.first != self.last_txid + 1:
-            raise TransactionGapError(self.last_txid + 1, batch.first, file=str(self._stream.path))
-        with self._failing("cannot be written", batch.first):
-            self._stream.append(batch.records)
-        self.last_txid = batch.last
+        self._stream.append(batch.records)
 
     def finalize(self, last_txid: int) -> None:
-        self._check_open(last_txid)
-        if last_txid != self.last_txid:
-            problem = f"the segment cannot end with txid {last_txid}: its last txid is {self.last_txid}"
-            raise SegmentError(problem, file=str(self._stream.path), txid=last_txid)
-        with self._failing("cannot be finalized", last_txid):
-            self._stream.finalize(last_txid)
-        self._open = False
-        self._journal._ended(recovered=True)
+        self._stream.finalize(last_txid)
 
     def abort(self) -> None:
-        if self._open:
-            self._open = False
-            self._stream.abort()
-            self._journal._ended(recovered=False)
-
-    def _check_open(self, txid: int) -> None:
-        if not self._open:
-            hint = "Recover the journal, then begin another segment."
-            raise JournalError("the segment was abandoned", file=str(self._stream.path), txid=txid, hint=hint)
-
-    @contextmanager
-    def _failing(self, what: str, txid: int) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            self.abort()
-            problem = f"the segment {what}: {told(error, self._stream.path)}"
-            raise JournalStorageError(problem, file=str(self._stream.path), txid=txid) from error
-        except BaseException:
-            self.abort()
-            raise
+        self._stream.abort()
 
 
 def _is_of_a_journal(name: str) -> bool:

@@ -18,14 +18,13 @@ from itertools import takewhile
 
 from hadoop_common.storage_info import StorageInfo
 from journal.binary_codec import check_layout
-from journal.errors import JournalError, JournalExistsError, JournalInUseError, JournalStorageError, TransactionGapError
+from journal.errors import JournalError, JournalExistsError, JournalStorageError
 from journal.file_journal import FileJournal
 from journal.journal import ReadableSegment, SegmentWriter
 from journal.missing_segments import copy_missing_segments, is_near, lacks
-from journal.segment_copies import SegmentCopies, chain_segments, count_transactions, group_copies
-from journal.set_listing import bounded, segments_of
-from journal.set_members import JournalMember, MemberState, MemberStates
-from journal.set_writer import SetWriter
+from journal.segment_copies import SegmentCopies, chain_listed, count_transactions, group_copies
+from journal.segment_writer import JournalLifecycle
+from journal.set_members import JournalMember, MemberState, MemberStates, SetWriter, bounded, segments_of
 
 __all__ = ["JournalMember", "JournalSet"]
 
@@ -61,11 +60,9 @@ class JournalSet:
             raise ValueError("a journal set needs a member")
         self._members = MemberStates(members, minimum, on_failure)
         self._restore = restore
-        self._guard = threading.RLock()
+        self._lifecycle: JournalLifecycle[StorageInfo, SetWriter] = JournalLifecycle(self.location)
         # Held by the thread that adds or removes finalized segments.
         self._upkeep = threading.Lock()
-        self._namespace: StorageInfo | None = None
-        self._writer: SetWriter | None = None
         self._lagging = self._incomplete = False
         self._purged_to = 0
 
@@ -114,9 +111,9 @@ class JournalSet:
         use or
         of another namespace stops the recovery, because it may have transactions that the others lack.
         """
-        with self._guard:
-            self._refuse_while_writing()
-            self._namespace = None
+        with self._lifecycle.lock:
+            self._lifecycle.refuse_while_writing()
+            self._lifecycle.recovered = None
             for state in self._members.states:
                 state.fault = None
                 with self._members.dropping(state, JournalStorageError):
@@ -130,15 +127,11 @@ class JournalSet:
                 far = (segment for segment in segments if segment not in near)
                 self._lagging |= any(lacks(journal.folder, segment) for segment in far)
             self._members.require_enough("recovery", self._members.usable)
-            self._namespace = namespace
+            self._lifecycle.recovered = namespace
 
     def start_segment(self, first_txid: int, layout_version: int) -> SegmentWriter:
-        with self._guard:
-            self._refuse_while_writing()
-            namespace = self._namespace
-            if namespace is None:
-                hint = "Call recover first; it keeps all synced transactions."
-                raise JournalError("the journals were not recovered", file=self.location, txid=first_txid, hint=hint)
+        with self._lifecycle.lock:
+            namespace = self._lifecycle.require_recovered(first_txid)
             check_layout(layout_version)
             with self._failing():
                 for state in self._members.states:
@@ -149,8 +142,7 @@ class JournalSet:
                         self._restore_in(state, namespace, first_txid, layout_version)
                 self._members.require_enough(f"start of segment {first_txid}", self._members.written)
             self._lagging |= self._incomplete
-            self._writer = SetWriter(self._members, first_txid, self._ended)
-            return self._writer
+            return self._lifecycle.opened(SetWriter(self._members, first_txid, self._lifecycle))
 
     def _restore_in(self, state: MemberState, namespace: StorageInfo, first_txid: int, layout_version: int) -> None:
         try:
@@ -164,20 +156,14 @@ class JournalSet:
             self._lagging = True
 
     def close(self) -> None:
-        with self._guard:
-            if self._writer is not None:
-                self._writer.abort()
-            self._namespace = None
+        with self._lifecycle.lock:
+            self._lifecycle.close()
             for state in self._members.states:
                 state.journal.close()
 
     def segments(self, from_txid: int, *, in_progress: bool = False) -> list[SegmentCopies]:
         """Return copies of all members; the open segment extends to the transactions that all written members have."""
-        try:
-            return self._chain(from_txid, in_progress=in_progress)
-        except TransactionGapError:
-            # A concurrent rename may hide a file from a listing.
-            return self._chain(from_txid, in_progress=in_progress)
+        return chain_listed(lambda: self._readable(from_txid, in_progress=in_progress), from_txid)
 
     def count(self, from_txid: int, *, in_progress: bool = False) -> int:
         return count_transactions(self.segments(from_txid, in_progress=in_progress), from_txid)
@@ -199,12 +185,12 @@ class JournalSet:
         found = segments_of(member.journal, 0, in_progress=False)
         return max((segment.last for segment in found), default=None)
 
-    def _chain(self, from_txid: int, *, in_progress: bool) -> list[SegmentCopies]:
-        writer = self._writer
+    def _readable(self, from_txid: int, *, in_progress: bool) -> list[ReadableSegment]:
+        writer = self._lifecycle.writer
         listed = self._listed(from_txid, in_progress=in_progress)
         if writer is not None:
             listed = [bounded(each, writer.first_txid, writer.last_txid) for each in listed]
-        return chain_segments([each for each in listed if each.last >= each.first], from_txid)
+        return [each for each in listed if each.last >= each.first]
 
     def _listed(self, from_txid: int, *, in_progress: bool) -> list[ReadableSegment]:
         """Return the segments of all members that can be listed, directories first because they are read fastest.
@@ -249,8 +235,8 @@ class JournalSet:
         Args:
             cancelled: called before each segment; if true, the remaining segments are left to another call.
         """
-        with self._guard:
-            writer, namespace = self._writer, self._namespace
+        with self._lifecycle.lock:
+            writer, namespace = self._lifecycle.writer, self._lifecycle.recovered
         if writer is None or namespace is None:
             return 0
         self._lagging, self._incomplete = False, True
@@ -280,11 +266,6 @@ class JournalSet:
             if isinstance(state.journal, FileJournal):
                 yield state, state.journal, segments
 
-    def _refuse_while_writing(self) -> None:
-        if self._writer is not None:
-            first = self._writer.first_txid
-            raise JournalInUseError(f"segment {first} is being written", file=self.location, txid=first)
-
     @contextmanager
     def _failing(self) -> Iterator[None]:
         """End the writing at any error, until the next recovery."""
@@ -292,11 +273,5 @@ class JournalSet:
             yield
         except BaseException:
             self._members.abort()
-            self._ended(False)
+            self._lifecycle.ended(whole=False)
             raise
-
-    def _ended(self, whole: bool) -> None:
-        with self._guard:
-            self._writer = None
-            if not whole:
-                self._namespace = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -11,15 +11,17 @@ from urllib.parse import quote
 from hadoop_common.durable import fsync_directory
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageLock
-from journal.binary_codec import check_layout
-from journal.errors import JournalError, JournalExistsError, JournalInUseError, SegmentError, TransactionGapError
+from journal.binary_codec import check_layout, decode_op
+from journal.errors import JournalError, JournalExistsError, SegmentError, TransactionGapError
+from journal.journal import RecordBatch
 from journal.journal_directory import WriterLock, check_same_namespace, journal_faults, remove_files
 from journal.json_folder import JsonFolder
 from journal.json_manifest import JsonManifest
 from journal.json_reading import JsonSegment, read_records
 from journal.json_segments import FileRun, JsonFile, group_files
-from journal.json_writer import JsonSegmentWriter
-from journal.segment_copies import SegmentCopies, chain_segments, count_transactions
+from journal.operation import EditOp
+from journal.segment_copies import SegmentCopies, chain_listed, count_transactions
+from journal.segment_writer import JournalLifecycle, StoreWriter
 
 
 class JsonJournal:
@@ -37,9 +39,7 @@ class JsonJournal:
         self.folder = folder.absolute()
         self._files = JsonFolder(self.folder)
         self._lock = WriterLock(self.folder, lock)
-        self._guard = threading.RLock()
-        self._recovered: JsonManifest | None = None
-        self._writer: JsonSegmentWriter | None = None
+        self._lifecycle: JournalLifecycle[JsonManifest, StoreWriter[_BatchFiles]] = JournalLifecycle(str(self.folder))
 
     @property
     def location(self) -> str:
@@ -61,8 +61,8 @@ class JsonJournal:
 
     def format(self, namespace: StorageInfo, *, force: bool = False) -> None:
         """Create an empty journal; `journal.json` is removed first and written last. Other files remain."""
-        with self._guard, self._failing("cannot be formatted"):
-            self._refuse_while_writing()
+        with self._lifecycle.lock, self._failing("cannot be formatted"):
+            self._lifecycle.refuse_while_writing()
             self.folder.mkdir(parents=True, exist_ok=True)
             with self._lock.held_for_now():
                 if not force and self.is_formatted():
@@ -70,12 +70,12 @@ class JsonJournal:
                 self._files.remove_journal()
                 self._files.write_manifest(JsonManifest(namespace))
             fsync_directory(self.folder.parent)
-            self._recovered = None
+            self._lifecycle.recovered = None
 
     def recover(self, namespace: StorageInfo) -> None:
         """Create an empty journal; `journal.json` is removed first and written last. Other files remain."""
-        with self._guard, self._failing("cannot be recovered"):
-            self._refuse_while_writing()
+        with self._lifecycle.lock, self._failing("cannot be recovered"):
+            self._lifecycle.refuse_while_writing()
             self._lock.take()
             manifest = self._checked_manifest(namespace)
             self._files.remove_temporary()
@@ -84,43 +84,35 @@ class JsonJournal:
             if runs and runs[-1].in_progress:
                 _check_whole(runs[-1], runs[-2].last if len(runs) > 1 else None)
                 ends.add(runs[-1].last)
-            self._recovered = self._written(replace(manifest, ends=frozenset(ends)), manifest)
+            self._lifecycle.recovered = self._written(replace(manifest, ends=frozenset(ends)), manifest)
 
-    def start_segment(self, first_txid: int, layout_version: int) -> JsonSegmentWriter:
-        with self._guard, self._failing(f"cannot begin segment {first_txid}"):
-            self._refuse_while_writing()
-            if self._recovered is None:
-                hint = "Call recover first; it keeps all synced transactions."
-                raise JournalError("the journal was not recovered", file=str(self.folder), txid=first_txid, hint=hint)
+    def start_segment(self, first_txid: int, layout_version: int) -> StoreWriter[_BatchFiles]:
+        with self._lifecycle.lock, self._failing(f"cannot begin segment {first_txid}"):
+            self._lifecycle.require_recovered(first_txid)
             check_layout(layout_version)
             for file in self._files.files():
                 if file.last >= first_txid:
                     hint = "Move the file away only if its transactions are not needed."
                     problem = f"segment {first_txid} cannot begin: {file.path.name} exists"
                     raise SegmentError(problem, file=str(file.path), txid=first_txid, hint=hint)
-            self._writer = JsonSegmentWriter(self._files, first_txid, layout_version, self._ended)
-            return self._writer
+            place = f"{self.folder}, segment {first_txid}"
+            store = _BatchFiles(self._files, layout_version, place, self._record_end)
+            return self._lifecycle.opened(StoreWriter(self._lifecycle, store, first_txid, place))
 
     def close(self) -> None:
-        with self._guard:
-            if self._writer is not None:
-                self._writer.abort()
-            self._recovered = None
+        with self._lifecycle.lock:
+            self._lifecycle.close()
             self._lock.release()
 
     def segments(self, from_txid: int, *, in_progress: bool = False) -> list[SegmentCopies]:
-        try:
-            return chain_segments(self._listed(in_progress=in_progress), from_txid)
-        except TransactionGapError:
-            # A concurrent rename may hide a file from a listing.
-            return chain_segments(self._listed(in_progress=in_progress), from_txid)
+        return chain_listed(lambda: self._listed(in_progress=in_progress), from_txid)
 
     def count(self, from_txid: int, *, in_progress: bool = False) -> int:
         return count_transactions(self.segments(from_txid, in_progress=in_progress), from_txid)
 
     def _listed(self, *, in_progress: bool) -> list[JsonSegment]:
         with self._failing("cannot be listed"):
-            writer = self._writer
+            writer = self._lifecycle.writer
             durable = None if writer is None else writer.last_txid
             files = [file for file in self._files.files() if durable is None or file.last <= durable]
             # Read after the files, so that it is not older than they are.
@@ -142,26 +134,16 @@ class JsonJournal:
             ]
         remove_files(self.folder, paths, "files")
 
-    def _ended(self, file: JsonFile | None, whole: bool) -> None:
-        with self._guard:
-            self._writer = None
-            manifest, self._recovered = self._recovered, None
-            if not whole or manifest is None:
-                return
-            new = manifest
-            if file is not None and not file.closes:
-                new = replace(manifest, ends=manifest.ends | {file.last})
-            self._recovered = self._written(new, manifest)
+    def _record_end(self, file: JsonFile) -> None:
+        with self._lifecycle.lock:
+            manifest = self._lifecycle.recovered
+            if manifest is not None and not file.closes:
+                self._lifecycle.recovered = self._written(replace(manifest, ends=manifest.ends | {file.last}), manifest)
 
     def _written(self, manifest: JsonManifest, before: JsonManifest) -> JsonManifest:
         if manifest != before:
             self._files.write_manifest(manifest)
         return manifest
-
-    def _refuse_while_writing(self) -> None:
-        if self._writer is not None:
-            first = self._writer.first_txid
-            raise JournalInUseError(f"segment {first} is being written", file=str(self.folder), txid=first)
 
     def _checked_manifest(self, namespace: StorageInfo) -> JsonManifest:
         manifest = self._files.manifest()
@@ -180,6 +162,34 @@ class JsonJournal:
         return journal_faults(self.folder, what)
 
 
+class _BatchFiles:
+    """`SegmentStore` of a JSON journal: each batch becomes a file.
+
+    Args:
+        record_end: called with the last file of the finalized segment; raises OSError.
+    """
+
+    def __init__(
+        self, files: JsonFolder, layout_version: int, place: str, record_end: Callable[[JsonFile], None]
+    ) -> None:
+        self._files = files
+        self._layout_version = layout_version
+        self._place = place
+        self._record_end = record_end
+        self._last: JsonFile | None = None
+
+    def append(self, batch: RecordBatch) -> None:
+        ops = _decoded(batch, self._layout_version, self._place)
+        self._last = self._files.write_ops(ops, batch.first, batch.last, self._layout_version)
+
+    def finalize(self, last_txid: int) -> None:
+        if self._last is not None:
+            self._record_end(self._last)
+
+    def abort(self) -> None:
+        self._last = None
+
+
 def _check_whole(run: FileRun, before: int | None) -> None:
     """Read the segment in progress, which follows txid `before`.
 
@@ -191,3 +201,22 @@ def _check_whole(run: FileRun, before: int | None) -> None:
     for file in run.files:
         for _ in read_records(file):
             pass
+
+
+def _decoded(batch: RecordBatch, layout_version: int, place: str) -> Iterator[EditOp]:
+    """Yield the operations of a batch, checked against its txids.
+
+    Raises:
+        TransactionGapError, SegmentError: the batch has other operations.
+        CorruptOpError: an operation cannot be decoded.
+    """
+    position = 0
+    expected = batch.first
+    while position < len(batch.records):
+        op, position = decode_op(batch.records, position, layout_version, file=place)
+        if op.txid != expected:
+            raise TransactionGapError(expected, op.txid, file=place)
+        yield op
+        expected += 1
+    if expected != batch.last + 1:
+        raise SegmentError(f"a batch up to txid {batch.last} ends with {expected - 1}", file=place, txid=batch.first)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 from journal.errors import JournalError, SegmentError, TransactionGapError
@@ -92,6 +92,18 @@ def chain_segments(segments: Iterable[ReadableSegment], from_txid: int) -> list[
         chain.append(segment)
         expected = segment.last + 1
     return chain
+
+
+def chain_listed(listed: Callable[[], Iterable[ReadableSegment]], from_txid: int) -> list[SegmentCopies]:
+    """Return the log from `from_txid` on; lists again after a gap, because a concurrent rename may hide a segment.
+
+    Raises:
+        TransactionGapError: transactions are missing between `from_txid` and the newest one.
+    """
+    try:
+        return chain_segments(listed(), from_txid)
+    except TransactionGapError:
+        return chain_segments(listed(), from_txid)
 
 
 def count_transactions(chain: Sequence[ReadableSegment], from_txid: int) -> int:

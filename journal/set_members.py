@@ -17,8 +17,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from journal.errors import JournalError, JournalStorageError
-from journal.journal import Journal, SegmentWriter
+from hadoop_common.storage_info import StorageInfo
+from journal.errors import JournalError, JournalStorageError, TransactionGapError
+from journal.file_journal import FileJournal
+from journal.journal import Journal, ReadableSegment, RecordBatch, SegmentWriter
+from journal.segment_copies import SegmentCopies
+from journal.segment_writer import JournalLifecycle
 
 _LOG = logging.getLogger(__name__)
 
@@ -56,7 +60,7 @@ class MemberState:
 
 
 class MemberStates:
-    """Seats in the order in which they are written; not thread-safe.
+    """Members in the order in which they are written; not thread-safe.
 
     Args:
         minimum: number of members that must work, of those that are not required.
@@ -76,12 +80,12 @@ class MemberStates:
 
     @property
     def usable(self) -> list[MemberState]:
-        """Seats that are not dropped."""
+        """Members that are not dropped."""
         return [state for state in self.states if state.fault is None]
 
     @property
     def written(self) -> list[MemberState]:
-        """Seats with an open segment."""
+        """Members with an open segment."""
         return [state for state in self.states if state.writer is not None]
 
     @contextmanager
@@ -146,3 +150,73 @@ class MemberStates:
         _LOG.error("%s is dropped: %s", state.location, error)
         if self._on_failure is not None:
             self._on_failure(state.member, error)
+
+
+class SetWriter:
+    """`SegmentWriter` of a set; takes each step in all members, and ends the segment when too many fail.
+
+    Args:
+        members: each with its open segment.
+        first_txid: first transaction of these segments.
+
+    Attributes:
+        last_txid: newest transaction that all written members have.
+    """
+
+    def __init__(
+        self, members: MemberStates, first_txid: int, lifecycle: JournalLifecycle[StorageInfo, SetWriter]
+    ) -> None:
+        self._members = members
+        self._lifecycle = lifecycle
+        self._open = True
+        self.first_txid = first_txid
+        self.last_txid = first_txid - 1
+
+    def append(self, batch: RecordBatch) -> None:
+        with self._aborting():
+            self._members.in_each(f"write of txid {batch.first}", lambda writer: writer.append(batch))
+            self.last_txid = batch.last
+
+    def finalize(self, last_txid: int) -> None:
+        with self._aborting():
+            self._members.in_each(f"end of segment {self.first_txid}", lambda writer: writer.finalize(last_txid))
+            self._open = False
+            self._members.forget()
+        self._lifecycle.ended(whole=True)
+
+    def abort(self) -> None:
+        if self._open:
+            self._open = False
+            self._members.abort()
+            self._lifecycle.ended(whole=False)
+
+    @contextmanager
+    def _aborting(self) -> Iterator[None]:
+        if not self._open:
+            hint = "Recover the journals, then begin another segment."
+            raise JournalError(f"segment {self.first_txid} was abandoned", txid=self.last_txid, hint=hint)
+        try:
+            yield
+        except BaseException:
+            self.abort()
+            raise
+
+
+def segments_of(journal: Journal, from_txid: int, *, in_progress: bool) -> Sequence[ReadableSegment]:
+    """Return the segments of a member, also those after a gap: another member may have the missing transactions."""
+    if isinstance(journal, FileJournal):
+        return journal.files(in_progress=in_progress)
+    while True:
+        try:
+            return journal.segments(from_txid, in_progress=in_progress)
+        except TransactionGapError as gap:
+            if gap.found is None or gap.found <= from_txid:
+                raise
+            from_txid = gap.found
+
+
+def bounded(segment: ReadableSegment, open_first: int, open_last: int) -> ReadableSegment:
+    """Limit a copy of the open segment to its durable transactions; recovery may discard later ones."""
+    if segment.in_progress and segment.first == open_first:
+        return SegmentCopies([segment], min(segment.last, open_last))
+    return segment

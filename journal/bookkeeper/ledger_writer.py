@@ -45,7 +45,7 @@ from journal.bookkeeper.messages import AddRequest, ResultCode
 from journal.errors import JournalError
 
 
-class WriterState(Enum):
+class LedgerWriterState(Enum):
     OPEN = "open"
     CLOSING = "closing"
     CLOSED = "closed"
@@ -95,7 +95,7 @@ class LedgerWriter:
         self.metadata = metadata
         self.lac = LAST_ENTRY
         self.fault: JournalError | None = None
-        self.state = WriterState.OPEN
+        self.state = LedgerWriterState.OPEN
         self._version = version
         self._codec = codec
         self._key = master_key
@@ -112,7 +112,7 @@ class LedgerWriter:
     @property
     def broken(self) -> bool:
         """Whether `change_ensemble` has to run."""
-        return bool(self._broken) and self.state is WriterState.OPEN
+        return bool(self._broken) and self.state is LedgerWriterState.OPEN
 
     @property
     def left_out(self) -> list[str]:
@@ -125,7 +125,7 @@ class LedgerWriter:
         Raises:
             JournalError: the writer has failed, or is closed.
         """
-        if self.state is not WriterState.OPEN:
+        if self.state is not LedgerWriterState.OPEN:
             raise self.fault or BookKeeperError(f"ledger {self.ledger_id} is {self.state.value}")
         self._last += 1
         self._length += len(payload)
@@ -157,13 +157,13 @@ class LedgerWriter:
     def broke(self, send: OutgoingEntry) -> None:
         """Process the failure of a bookie to store an entry in time."""
         current = send.turn == self._turns[send.index] and send.index not in self._left_out
-        if current and self.state is WriterState.OPEN:
+        if current and self.state is LedgerWriterState.OPEN:
             self._broken.add(send.index)
             self._failed.add(send.bookie)
 
     def retry(self) -> None:
         """Send the unacknowledged entries to the bookies that were left out, which may answer again."""
-        if self.state is not WriterState.OPEN:
+        if self.state is not LedgerWriterState.OPEN:
             return
         places = frozenset(self._left_out)
         self._left_out.clear()
@@ -204,11 +204,11 @@ class LedgerWriter:
         Raises:
             JournalError: the ledger is unchanged, or another client closed it differently.
         """
-        if self.state is WriterState.CLOSED:
+        if self.state is LedgerWriterState.CLOSED:
             return
         if self.fault is not None:
             raise self.fault
-        self.state = WriterState.CLOSING
+        self.state = LedgerWriterState.CLOSING
         self._pending.clear()
         try:
             while not (yield from self._update(self.metadata.closed_at(self.lac, self._acknowledged_length))):
@@ -216,7 +216,7 @@ class LedgerWriter:
         except JournalError as fault:
             self._fail(fault)
             raise
-        self.state = WriterState.CLOSED
+        self.state = LedgerWriterState.CLOSED
 
     def _update(self, updated: LedgerMetadata) -> Procedure[bool]:
         """Write `updated`; returns False if compatible changes were found instead and loaded.
@@ -266,7 +266,7 @@ class LedgerWriter:
         self._outbox.append(OutgoingEntry(bookie, request, index, self._turns[index]))
 
     def _advance(self) -> None:
-        while not self._broken and self.state is WriterState.OPEN:
+        while not self._broken and self.state is LedgerWriterState.OPEN:
             pending = self._pending.get(self.lac + 1)
             if pending is None or len(pending.acknowledged) < self.metadata.ack_quorum:
                 return
@@ -275,7 +275,7 @@ class LedgerWriter:
             del self._pending[self.lac]
 
     def _fail(self, fault: JournalError) -> None:
-        if self.state is not WriterState.CLOSED:
-            self.state = WriterState.FAILED
+        if self.state is not LedgerWriterState.CLOSED:
+            self.state = LedgerWriterState.FAILED
             self.fault = self.fault or fault
             self._pending.clear()

@@ -22,7 +22,7 @@ from journal.bookkeeper.entry import DigestType, EntryCodec, master_key
 from journal.bookkeeper.errors import BadVersionError, BookKeeperError, LedgerFencedError, NoLedgerError, ZooKeeperError
 from journal.bookkeeper.ledger_metadata import EnsembleSegment, LedgerMetadata, format_metadata, parse_metadata
 from journal.bookkeeper.ledger_options import LedgerLimits
-from journal.bookkeeper.ledger_writer import LedgerWriter, OutgoingEntry, WriterState
+from journal.bookkeeper.ledger_writer import LedgerWriter, LedgerWriterState, OutgoingEntry
 from journal.bookkeeper.messages import AddResponse, BookieRequest, BookieResponse
 from journal.bookkeeper.reading import last_readable, read_entries
 from journal.bookkeeper.recovery import LedgerRecovery
@@ -185,13 +185,13 @@ class Writer(Process):
         self.changing = self.retrying = False
 
     def add(self) -> None:
-        if self.alive and self.machine.state is WriterState.OPEN:
+        if self.alive and self.machine.state is LedgerWriterState.OPEN:
             self.payloads.append(bytes(f"{self.name} {len(self.payloads)}", "ascii") * self.world.random.randint(0, 3))
             self.machine.add(self.payloads[-1])
             self.flush()
 
     def close(self) -> None:
-        if self.alive and self.machine.state is WriterState.OPEN and not self.changing:
+        if self.alive and self.machine.state is LedgerWriterState.OPEN and not self.changing:
             self.run(self.machine.close(), self._closed)
 
     def _closed(self, _: object, fault: JournalError | None) -> None:
@@ -484,7 +484,7 @@ class World:
     def _check_the_old_writer(self) -> None:
         """A writer that lived through all this gets nothing acknowledged any more."""
         before = self.oracle.acknowledged
-        if self.writer.alive and self.writer.machine.state is WriterState.OPEN:
+        if self.writer.alive and self.writer.machine.state is LedgerWriterState.OPEN:
             self.writer.add()
             self.run_until(self.now + 60)
             assert isinstance(self.writer.machine.fault, LedgerFencedError)

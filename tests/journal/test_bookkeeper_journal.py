@@ -388,7 +388,7 @@ def test_too_few_bookies_are_one_clear_error(tmp_path: Path) -> None:
         journal = cluster.journal(BookKeeperSettings(add_timeout=0.1))
         journal.format(INFO)
         journal.recover(INFO)
-        with pytest.raises(NotEnoughBookiesError, match="a ledger needs 3 bookies, 2 "):
+        with pytest.raises(NotEnoughBookiesError, match="a ledger needs 3 bookies, but 2 "):
             journal.start_segment(1, LAYOUT)
         small = cluster.journal(BookKeeperSettings(ensemble_size=2, write_quorum=2))
         write_segments(small, (1, 3))
@@ -489,7 +489,7 @@ def test_a_ledger_that_is_gone_and_damaged_operations_are_named(cluster: Cluster
     writer.abort()
     for ledger in cluster.ledgers():
         cluster.znodes.delete(f"/ledgers/{ledger}")
-    with pytest.raises(SegmentError, match=r"its ledger .* is gone"):
+    with pytest.raises(SegmentError, match=r"ledger .* of the segment is gone"):
         journal.recover(INFO)
 
 

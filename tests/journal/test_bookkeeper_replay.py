@@ -13,7 +13,7 @@ from journal.bookkeeper.entry import master_key
 from journal.bookkeeper.errors import BookKeeperError, LedgerFencedError
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, LedgerState, format_metadata, parse_metadata
 from journal.bookkeeper.ledger_options import LedgerLimits
-from journal.bookkeeper.ledger_writer import LedgerWriter, WriterState
+from journal.bookkeeper.ledger_writer import LedgerWriter, LedgerWriterState
 from journal.bookkeeper.messages import (
     AddRequest,
     AddResponse,
@@ -212,7 +212,7 @@ def test_the_writer_sends_and_closes_as_a_real_client(folder: str) -> None:
         _write(writer, bookies, recorded.payload(number))
     bookies.run(writer.close())
     assert (bookies.asked, parse_metadata(bookies.znode)) == (bookies.recorded, final)
-    assert writer.state is WriterState.CLOSED
+    assert writer.state is LedgerWriterState.CLOSED
 
 
 @pytest.mark.parametrize("folder", CHANGES)

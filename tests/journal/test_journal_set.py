@@ -365,7 +365,7 @@ def test_of_the_open_segment_a_reader_gets_what_all_members_have(
     write(log)
     seen = []
     inner = next(member.journal for member in journals.active if member.journal.location.endswith("/c"))
-    writer = inner._writer  # type: ignore[attr-defined]
+    writer = inner._lifecycle.writer  # type: ignore[attr-defined]
     append = writer.append
 
     def looked_at(batch: object) -> None:

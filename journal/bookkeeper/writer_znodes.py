@@ -1,0 +1,128 @@
+"""The two znodes by which writers of a BookKeeper journal exclude each other, and their errors.
+
+maxtxid             no segment begins at or before it. It rises with every segment (MaxTxId).
+CurrentInprogress   the segment that is written. A writer sets it with the version that it has read, so one of two
+writers fails (CurrentInprogress).
+"""
+
+from __future__ import annotations
+
+import socket
+
+from hadoop_common.zookeeper.znodes import ZNodes
+from journal.bookkeeper.errors import BadVersionError, NodeExistsError, NoNodeError
+from journal.bookkeeper.journal_znodes import format_current, format_max_txid, parse_current, parse_max_txid
+from journal.errors import JournalError, JournalInUseError
+
+
+class MaxTxid:
+    """The znode `maxtxid` at `path`."""
+
+    def __init__(self, path: str, znodes: ZNodes) -> None:
+        self._path = path
+        self._znodes = znodes
+
+    def read(self) -> tuple[int, int]:
+        """Return the value and its version; 0 and -1 without a znode."""
+        try:
+            data, version = self._znodes.get(self._path)
+        except NoNodeError:
+            return 0, -1
+        return parse_max_txid(data, file=self._path), version
+
+    def raise_to(self, txid: int) -> None:
+        """Set the value to `txid`, unless it is larger already."""
+        while True:
+            found, version = self.read()
+            if found >= txid:
+                return
+            try:
+                if version < 0:
+                    self._znodes.create(self._path, format_max_txid(txid))
+                else:
+                    self._znodes.set(self._path, format_max_txid(txid), version)
+            except (NodeExistsError, BadVersionError):
+                continue
+
+    def lower_from(self, txid: int) -> None:
+        """Take back `txid`, whose segment is empty, if it is the value."""
+        newest, version = self.read()
+        if newest == txid:
+            self._znodes.set(self._path, format_max_txid(newest - 1), version)
+
+
+class CurrentInprogress:
+    """The znode `CurrentInprogress` at `path`.
+
+    Args:
+        location: of the journal, for errors.
+    """
+
+    def __init__(self, path: str, znodes: ZNodes, location: str) -> None:
+        self._path = path
+        self._znodes = znodes
+        self._location = location
+
+    def refuse_another(self, first_txid: int) -> int:
+        """Return the version of the znode; raises JournalInUseError if it names an existing segment."""
+        data, version = self._znodes.get(self._path)
+        path = parse_current(data, file=self._path)
+        if path is not None and self._znodes.exists(path):
+            raise another_writer(self._location, path, first_txid)
+        return version
+
+    def set(self, path: str, version: int) -> None:
+        """Name the segment at `path`; raises JournalInUseError if another writer came first."""
+        data = format_current(path, _host_name())
+        try:
+            self._znodes.set(self._path, data, version)
+        except BadVersionError as fault:
+            if znode_value(self._znodes, self._path) != data:
+                raise another_writer(self._location, path, None) from fault
+
+    def clear(self, path: str) -> None:
+        """Set the znode to null if it names `path`; a NameNode considers an empty value damaged."""
+        try:
+            data, version = self._znodes.get(self._path)
+            if data and parse_current(data, file=self._path) == path:
+                self._znodes.set(self._path, None, version)
+        except (NoNodeError, BadVersionError):
+            # The znode names no segment, or another one by now.
+            return
+
+
+def znode_value(znodes: ZNodes, path: str) -> bytes | None:
+    """Return the value of a znode, None if it does not exist."""
+    try:
+        return znodes.get(path)[0] or b""
+    except NoNodeError:
+        return None
+
+
+def remove_znode(znodes: ZNodes, path: str) -> None:
+    """Remove a znode, if it exists."""
+    try:
+        znodes.delete(path)
+    except NoNodeError:
+        return
+
+
+def another_writer(location: str, path: str, first_txid: int | None) -> JournalInUseError:
+    """Return the error of a writer that another one has excluded."""
+    hint = "Recover the journal to take over from the other writer, or leave the journal to it."
+    return JournalInUseError(f"another writer has begun {path}", file=location, txid=first_txid, hint=hint)
+
+
+def not_formatted(location: str) -> JournalError:
+    """Return the error of a missing journal."""
+    hint = "Check the servers and the path in the URI. Format new journals only."
+    return JournalError("the journal is not formatted", file=location, hint=hint)
+
+
+def _host_name() -> str:
+    """Return this host in the form of Java's InetAddress."""
+    name = socket.gethostname()
+    try:
+        return f"{name}/{socket.gethostbyname(name)}"
+    except OSError:
+        return f"{name}/127.0.0.1"
