@@ -15,7 +15,6 @@ import pytest
 from checkpointer.storage.inspector import read_storage_info
 from journal import journal_copy
 from journal.binary_codec import encode_op
-from journal.bookkeeper.bookkeeper_journal import LedgerSegmentWriter
 from journal.cli.edits_argument import opened
 from journal.file_journal import FileJournal
 from journal.journal import Journal, RecordBatch
@@ -23,6 +22,7 @@ from journal.journal_copy import CopiedSegment, CopyRange, copy_journal, select_
 from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp
 from journal.quorum.quorum_journal import QuorumSegmentWriter
+from journal.segment_writer import StoreWriter
 from namenode_stub.config import StubConfig
 from namenode_stub.formatting import format_storage
 from namenode_stub.node import NameNodeStub
@@ -200,7 +200,7 @@ def test_a_copy_that_is_stopped_anywhere_ends_as_if_it_was_not(
         source.format(INFO)
         write_segments(source, (1, 30), (31, 60), (61, 90))
         source_uri = cluster.uri if off else f"file://{tmp_path}/from"
-        kind: type[Any] = QuorumSegmentWriter if off else LedgerSegmentWriter
+        kind: type[Any] = QuorumSegmentWriter if off else StoreWriter
         expected = contents_of(source)
         stops = [("append", number) for number in range(14)] + [("finalize", number) for number in range(6)]
         for number, (call, step) in enumerate(sample(stops, 4, "stops")):
