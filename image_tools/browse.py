@@ -27,7 +27,7 @@ from image_format.varint import parse_message, read_record
 from image_tools.directory_paths import chain_directories, place_inodes
 from image_tools.dump.policies import own_policies
 from image_tools.dump.records import ImageRecords
-from image_tools.dump.values import Names, signed32, signed64
+from image_tools.dump.values import SerialNames, signed32, signed64
 from image_tools.past_tree import PastTree
 
 _BATCH = 1 << 16
@@ -37,7 +37,7 @@ DOT_SNAPSHOT = b".snapshot"
 Numbers = npt.NDArray[np.int64]
 
 
-class Content(NamedTuple):
+class SubtreeTotals(NamedTuple):
     """Sums of a subtree, including its top.
 
     Attributes:
@@ -50,7 +50,7 @@ class Content(NamedTuple):
     space: int
 
 
-class Place(NamedTuple):
+class LocatedInode(NamedTuple):
     """An inode at a path.
 
     Attributes:
@@ -74,8 +74,8 @@ class SnapshotFolder(NamedTuple):
             snapshottable.
     """
 
-    directory: Place | None
-    snapshots: list[Place] | None
+    directory: LocatedInode | None
+    snapshots: list[LocatedInode] | None
 
 
 class ImageBrowser:
@@ -88,7 +88,7 @@ class ImageBrowser:
         erasure_policies: erasure coding policies by id.
 
     Args:
-        allocator: for the index, and for what `content` adds up at its first call.
+        allocator: for the index, and for the sums that `content` computes at its first call.
 
     Raises:
         ImageFormatError: the image is damaged.
@@ -101,10 +101,10 @@ class ImageBrowser:
         self._index = ImageIndex(image, allocator=self._allocator)
         self._guard = threading.Lock()
         self._past = PastTree(image, self._index)
-        self.names = Names(image.string_table())
+        self.names = SerialNames(image.string_table())
         self.erasure_policies = policies_of(ImageRecords(image).erasure_coding())
 
-    def find(self, path: bytes) -> Place | SnapshotFolder | None:
+    def find(self, path: bytes) -> LocatedInode | SnapshotFolder | None:
         """Return the inode at a path such as `/a/b` or `/a/.snapshot/s1/b`; None if missing. Repeated slashes count
         once.
 
@@ -113,12 +113,12 @@ class ImageBrowser:
         """
         return self.below(self.root(), path.split(b"/"))
 
-    def root(self) -> Place | None:
+    def root(self) -> LocatedInode | None:
         """Return the root of the tree."""
         inode = self._inode(ROOT_INODE_ID)
         return None if inode is None else self._place(inode, None, None)
 
-    def with_id(self, inode_id: int, *, parent: bool = False) -> Place | None:
+    def with_id(self, inode_id: int, *, parent: bool = False) -> LocatedInode | None:
         """Return the inode with an id, or with `parent` its parent; None if the current tree does not contain it.
 
         Raises:
@@ -129,7 +129,7 @@ class ImageBrowser:
         with self._guard:
             (chain,) = self._index.history.chains(np.array([inode_id], np.int64))
         ids = chain.tolist()
-        place: Place | None = None
+        place: LocatedInode | None = None
         for each in ids[:-1] if parent and len(ids) > 1 else ids:
             inode = self._inode(each)
             if inode is None:
@@ -137,13 +137,13 @@ class ImageBrowser:
             place = self._place(inode, None, place)
         return place
 
-    def below(self, start: Place | None, names: Iterable[bytes]) -> Place | SnapshotFolder | None:
+    def below(self, start: LocatedInode | None, names: Iterable[bytes]) -> LocatedInode | SnapshotFolder | None:
         """Return the inode at a path relative to `start`; empty names are ignored.
 
         Raises:
             RecordError: a record on the way is damaged.
         """
-        place: Place | SnapshotFolder | None = start
+        place: LocatedInode | SnapshotFolder | None = start
         for name in filter(None, names):
             if isinstance(place, SnapshotFolder):
                 place = next((each for each in place.snapshots or () if each.inode.name == name), None)
@@ -155,14 +155,14 @@ class ImageBrowser:
                 place = self._child_of(place, name)
         return place
 
-    def is_snapshottable(self, place: Place) -> bool:
+    def is_snapshottable(self, place: LocatedInode) -> bool:
         """Return whether a directory of the current tree is snapshottable."""
         if place.snapshot is not None or not place.inode.HasField("directory"):
             return False
         with self._guard:
             return signed64(place.inode.id) in self._past.snapshottable
 
-    def child_count(self, place: Place) -> int:
+    def child_count(self, place: LocatedInode) -> int:
         """Return the number of children of a directory; 0 for other inodes.
 
         Raises:
@@ -180,7 +180,7 @@ class ImageBrowser:
             raise self._image.place("INODE_DIR").error(RecordError, f"damaged entry of directory {inode.id}", offset)
         return int(plain + references)
 
-    def children(self, place: Place, behind: bytes = b"") -> Iterator[Place]:
+    def children(self, place: LocatedInode, behind: bytes = b"") -> Iterator[LocatedInode]:
         """Yield the children of a directory with names after `behind`, in name order.
 
         Raises:
@@ -194,7 +194,7 @@ class ImageBrowser:
         for inode in self._present_children(signed64(place.inode.id), behind):
             yield self._place(inode, None, place)
 
-    def content(self, place: Place) -> Content:
+    def content(self, place: LocatedInode) -> SubtreeTotals:
         """Return the sums of the subtree at an inode; a symlink counts as an empty file.
 
         Raises:
@@ -206,16 +206,16 @@ class ImageBrowser:
             length = sum(block.numBytes for block in inode.file.blocks)
             coding = inode.file.erasureCodingPolicyID if inode.file.HasField("erasureCodingPolicyID") else -1
             columns = np.array([[length], [signed32(inode.file.replication)], [coding]], np.int64)
-            return Content(1, 0, length, int(self._space(*columns)[0]))
+            return SubtreeTotals(1, 0, length, int(self._space(*columns)[0]))
         if place.snapshot is not None:
             below = [self.content(child) for child in self.children(place)]
-            totals = Content(*map(sum, zip(*below, strict=True))) if below else Content(0, 0, 0, 0)
+            totals = SubtreeTotals(*map(sum, zip(*below, strict=True))) if below else SubtreeTotals(0, 0, 0, 0)
             return totals._replace(directories=totals.directories + 1)
         row = self._row(inode)
         counts = [0] * _COUNTS if row < 0 else self._totals[row].tolist()
-        return Content(counts[0], counts[1] + 1, counts[2], counts[3])
+        return SubtreeTotals(counts[0], counts[1] + 1, counts[2], counts[3])
 
-    def _snapshot_folder(self, place: Place | None) -> SnapshotFolder:
+    def _snapshot_folder(self, place: LocatedInode | None) -> SnapshotFolder:
         if place is None or not self.is_snapshottable(place):
             return SnapshotFolder(place, None)
         with self._guard:
@@ -223,7 +223,7 @@ class ImageBrowser:
             roots = [(self._past.root(number), number) for number in numbers]
         return SnapshotFolder(place, [self._place(root, number, place) for root, number in roots])
 
-    def _child_of(self, place: Place, name: bytes) -> Place | None:
+    def _child_of(self, place: LocatedInode, name: bytes) -> LocatedInode | None:
         if not place.inode.HasField("directory"):
             return None
         if place.snapshot is not None:
@@ -233,12 +233,12 @@ class ImageBrowser:
         inode = self._inode(inode_id) if inode_id else None
         return None if inode is None else self._place(inode, None, place)
 
-    def _names_at(self, place: Place) -> dict[bytes, int]:
+    def _names_at(self, place: LocatedInode) -> dict[bytes, int]:
         assert place.snapshot is not None
         with self._guard:
             return self._past.children(signed64(place.inode.id), place.snapshot)
 
-    def _at(self, above: Place, name: bytes, inode_id: int) -> Place | None:
+    def _at(self, above: LocatedInode, name: bytes, inode_id: int) -> LocatedInode | None:
         """Return a child in a snapshot, under its name of that time."""
         assert above.snapshot is not None
         inode = self._inode(inode_id)
@@ -249,7 +249,7 @@ class ImageBrowser:
         seen.name = name
         return self._place(seen, above.snapshot, above)
 
-    def _place(self, inode: pb.INode, snapshot: int | None, above: Place | None) -> Place:
+    def _place(self, inode: pb.INode, snapshot: int | None, above: LocatedInode | None) -> LocatedInode:
         """Return an inode with the policies that it inherits from the directory `above`."""
         policy, coding = inode.file.storagePolicyID, ""
         if inode.HasField("directory"):
@@ -259,7 +259,7 @@ class ImageBrowser:
             number = inode.file.erasureCodingPolicyID
             found = self.erasure_policies.get(number)
             coding = str(number) if found is None else found.name
-        return Place(inode, snapshot, policy or (above.policy if above else UNSPECIFIED_POLICY), coding)
+        return LocatedInode(inode, snapshot, policy or (above.policy if above else UNSPECIFIED_POLICY), coding)
 
     def _present_children(self, directory_id: int, behind: bytes) -> Iterator[pb.INode]:
         plain, referred = self._entry(directory_id)
@@ -274,7 +274,7 @@ class ImageBrowser:
 
     @functools.cached_property
     def _totals(self) -> Numbers:
-        """`Content` of the descendants, by row of a directory with children."""
+        """`SubtreeTotals` of the descendants, by row of a directory with children."""
         arrays, place = self._index.arrays, self._image.place("INODE")
         parents = place_inodes(self._image, arrays, self._allocator)
         totals: Numbers = self._allocator.zeros((arrays.directory_ids.size, _COUNTS), np.int64)

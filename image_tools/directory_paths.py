@@ -23,16 +23,16 @@ Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.signedinteger]
 
-LONGEST_PATH = 128 << 10
+MAX_PATH_BYTES = 128 << 10
 """Maximum bytes of a directory's path. Clients can use at most 8,000; only renames of ancestors make longer paths."""
 
 _INT32_MAX = (1 << 31) - 1
 _PIECE = 1 << 16
 
 
-def too_long(directory_id: int) -> str:
-    """Return the error text for a directory whose path exceeds `LONGEST_PATH` bytes."""
-    return f"the path of directory {directory_id} has more than {LONGEST_PATH} bytes"
+def path_too_long(directory_id: int) -> str:
+    """Return the error text for a directory whose path exceeds `MAX_PATH_BYTES` bytes."""
+    return f"the path of directory {directory_id} has more than {MAX_PATH_BYTES} bytes"
 
 
 def place_inodes(image: ImageFile, arrays: IndexArrays, allocator: ArrayAllocator | None = None) -> Rows:
@@ -103,7 +103,7 @@ def chain_directories(
         allocator: for the result.
 
     Raises:
-        RecordError: directories contain each other, a path has more than `LONGEST_PATH` bytes, or a record is damaged.
+        RecordError: directories contain each other, a path exceeds `MAX_PATH_BYTES`, or a record is damaged.
         ImageStorageError: not enough disk space.
     """
     allocator = ArrayAllocator() if allocator is None else allocator
@@ -119,9 +119,9 @@ def chain_directories(
     if cyclic >= 0:
         what = f"directory {arrays.directory_ids[cyclic]} contains itself"
         raise image.place("INODE_DIR").error(RecordError, what, 0)
-    if count and lengths.max() > LONGEST_PATH:
+    if count and lengths.max() > MAX_PATH_BYTES:
         directory_id = int(arrays.directory_ids[int(lengths.argmax())])
-        raise image.place("INODE_DIR").error(RecordError, too_long(directory_id), 0)
+        raise image.place("INODE_DIR").error(RecordError, path_too_long(directory_id), 0)
     bounds = allocator.zeros(count + 1, np.int64)
     in_tree = allocator.zeros(count, np.bool_)
     np.greater_equal(lengths, 0, out=in_tree)

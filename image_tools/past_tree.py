@@ -8,7 +8,7 @@ from image_format.errors import RecordError
 from image_format.index import ImageIndex
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_tools.dump.records import DirectoryDiffs, FileDiffs, ImageRecords
+from image_tools.dump.records import DirectoryDiffRecords, FileDiffRecords, ImageRecords
 from image_tools.dump.values import signed32, signed64
 
 _Names = dict[bytes, int]
@@ -94,17 +94,17 @@ class PastTree:
     def _directory_diffs(self, inode_id: int, snapshot: int) -> list[_DirectoryDiff]:
         """Return the diffs from a snapshot on, oldest first."""
         found = self._diffs(inode_id)
-        if not isinstance(found, DirectoryDiffs):
+        if not isinstance(found, DirectoryDiffRecords):
             return []
         return [each for each in reversed(found.diffs) if signed32(each[0].snapshotId) >= snapshot]
 
     def _file_diffs(self, inode_id: int, snapshot: int) -> list[pb.FileDiff]:
         found = self._diffs(inode_id)
-        if not isinstance(found, FileDiffs):
+        if not isinstance(found, FileDiffRecords):
             return []
         return [each for each in reversed(found.diffs) if signed32(each.snapshotId) >= snapshot]
 
-    def _diffs(self, inode_id: int) -> DirectoryDiffs | FileDiffs | None:
+    def _diffs(self, inode_id: int) -> DirectoryDiffRecords | FileDiffRecords | None:
         start, _ = self._index.history.diff_span(inode_id)
         if start < 0:
             return None

@@ -18,9 +18,9 @@ def register(spark: SparkSession) -> None:
     from pipeline.sources.edits import EditsDataSource
     from pipeline.sources.fsimage import FsImageDataSource
     from pipeline.staging import serve_staging
-    from pipeline.task_errors import raise_typed
+    from pipeline.task_errors import raise_typed_errors
 
-    raise_typed()
+    raise_typed_errors()
     serve_staging(spark)
     for source in (FsImageDataSource, EditsDataSource):
         spark.dataSource.register(source)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from hadoop_common.durable import fsync_directory, rename_durably, sync_output
 from pipeline.errors import OutputError
 from pipeline.sources.fsimage import FsImageDataSource, ImagePart
-from pipeline.task_errors import legible
+from pipeline.task_errors import mark_typed_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,7 +77,7 @@ def write_parquet(
 def _write_parts(source: FsImageDataSource, folder: str, compression: str, parts: Iterator[ImagePart]) -> Iterator[int]:
     reader = source.reader(source.schema())
     for part in parts:
-        with legible():
+        with mark_typed_errors():
             yield _write(reader.read(part), Path(folder), part.part.number, compression)
 
 

@@ -18,7 +18,7 @@ from image_format.reader import ImageFile
 from image_tools.dump.values import java_text
 from pipeline.errors import SourceFileError
 from pipeline.host_index import UNPACKED, build_host_index, map_section, section_file
-from pipeline.once import made_once
+from pipeline.once import create_once
 
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]
@@ -30,7 +30,7 @@ _CACHED_IMAGES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Directories:
+class DirectoryPaths:
     """Directories with current children, one row each, by ascending id.
 
     Attributes:
@@ -63,7 +63,7 @@ class HostImage:
         arrays: positions of the records.
         parent_rows: by slot, row in `directories` of an inode's parent; -1 for the root and for an inode without a
             parent.
-        directories: see `Directories`.
+        directories: see `DirectoryPaths`.
     """
 
     def __init__(self, image: ImageFile, folder: Path) -> None:
@@ -77,7 +77,7 @@ class HostImage:
         parents, in_tree, bounds, paths = (
             load_array(folder, name) for name in ("parents", "in_tree", "bounds", "paths")
         )
-        self.directories = Directories(self.arrays.directory_ids, parents, in_tree, bounds, paths)
+        self.directories = DirectoryPaths(self.arrays.directory_ids, parents, in_tree, bounds, paths)
 
     @classmethod
     def open(cls, path: Path, scratch: Path) -> HostImage:
@@ -141,5 +141,5 @@ def _identity(path: Path) -> str:
 @functools.lru_cache(_CACHED_IMAGES)
 def _open(path: Path, scratch: Path, identity: str) -> HostImage:
     image = ImageFile.open(path, verify_md5=False, spool_dir=scratch)
-    folder = made_once(scratch, f"image-{identity}", functools.partial(build_host_index, image))
+    folder = create_once(scratch, f"image-{identity}", functools.partial(build_host_index, image))
     return HostImage(image, folder)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from image_format.reader import ImageFile
 from journal.segment import HEADER_SIZE, decode_header
 from pipeline.errors import SourceFileError
-from pipeline.source_files import SourceKind, is_local, local_files, the_only
+from pipeline.source_files import SourceKind, is_local, local_files, only_file
 
 LAKE_COMMITS = "_commits"
 """Folder that identifies a directory as a lake."""
@@ -25,7 +25,7 @@ def check_image(uri: str) -> None:
     """
     if not is_local(uri) or _is_in_lake(uri):
         return
-    file = the_only(local_files(uri, SourceKind.IMAGE), uri)
+    file = only_file(local_files(uri, SourceKind.IMAGE), uri)
     ImageFile.open(file.on_driver(), verify_md5=False).close()
 
 

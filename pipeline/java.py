@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pipeline.errors import PipelineSetupError
 
-MINIMUM_JAVA = 17
+MIN_JAVA = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _MODULE = "jdk.incubator.vector"
 _FOLDER = "hdfs-checkpointer-java-"
@@ -43,7 +43,7 @@ def find_java_home(environment: Mapping[str, str]) -> Path:
     if on_path is not None:
         program = Path(on_path).resolve()
         version = java_version(program)
-        if version is not None and version >= MINIMUM_JAVA and program.parent.name == "bin":
+        if version is not None and version >= MIN_JAVA and program.parent.name == "bin":
             return _without_module(program.parent.parent)
     return _without_module(_bundled())
 
@@ -62,8 +62,8 @@ def _check(program: Path, origin: str) -> None:
     version = java_version(program)
     if version is None:
         raise PipelineSetupError(f"{origin} is {program.parent.parent}, whose bin/java does not run", hint=_HINT)
-    if version < MINIMUM_JAVA:
-        raise PipelineSetupError(f"{origin} is Java {version}, Spark needs {MINIMUM_JAVA} or newer", hint=_HINT)
+    if version < MIN_JAVA:
+        raise PipelineSetupError(f"{origin} is Java {version}, Spark needs {MIN_JAVA} or newer", hint=_HINT)
 
 
 def _bundled() -> Path:

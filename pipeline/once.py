@@ -11,7 +11,7 @@ from pathlib import Path
 from image_format.errors import ImageStorageError
 
 
-def made_once(scratch: Path, name: str, make: Callable[[Path], None]) -> Path:
+def create_once(scratch: Path, name: str, make: Callable[[Path], None]) -> Path:
     """Return the folder `name` in `scratch`; fill it with `make` unless another process of this host already did.
 
     Other processes wait while one fills the folder. The folder appears complete or not at all; the next process removes

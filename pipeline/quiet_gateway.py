@@ -12,7 +12,7 @@ def _is_of_others(record: logging.LogRecord) -> bool:
     return record.module not in _MODULES
 
 
-def quiet_gateway() -> None:
+def suppress_py4j_logs() -> None:
     """Suppress py4j's tracebacks of interrupts and of a JVM that has ended, for the rest of the process.
 
     The suppression stays, because Python frees objects of an ended JVM at any time, and py4j logs each failure.

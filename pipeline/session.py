@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import PipelineSetupError
 from pipeline.java import find_java_home
-from pipeline.task_errors import reason
+from pipeline.task_errors import error_reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,7 +71,7 @@ def build_session(
     except Exception as error:
         where = "" if chosen is None else f" with master {chosen}"
         hint = "Check that the master runs at this address; check Java and memory."
-        raise PipelineSetupError(f"Spark did not start{where}: {reason(error)}", hint=hint) from error
+        raise PipelineSetupError(f"Spark did not start{where}: {error_reason(error)}", hint=hint) from error
     _quiet_query_errors()
     if sources:
         _register(spark)

@@ -71,11 +71,11 @@ def local_files(uri: str, kind: SourceKind) -> list[SourceFile]:
     else:
         raise SourceFileError(f"{uri} does not exist", hint="Check the path: a file or a storage directory is needed.")
     if not found:
-        raise nothing_there(uri, kind)
+        raise not_found(uri, kind)
     return found
 
 
-def the_only(files: Sequence[SourceFile], uri: str) -> SourceFile:
+def only_file(files: Sequence[SourceFile], uri: str) -> SourceFile:
     """Return the only file of a path.
 
     Raises:
@@ -140,7 +140,7 @@ def _names(folder: Path) -> list[str]:
     return [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
 
 
-def nothing_there(uri: str, kind: SourceKind) -> SourceFileError:
+def not_found(uri: str, kind: SourceKind) -> SourceFileError:
     return SourceFileError(f"no {kind.value} in {uri}", hint="Check the path: a file or a storage directory is needed.")
 
 

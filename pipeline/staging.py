@@ -30,7 +30,7 @@ from pipeline.source_files import (
     is_pattern,
     local_files,
     matched,
-    nothing_there,
+    not_found,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ ADDRESS = "HDFS_CHECKPOINTER_STAGING"
 _PREFIX = "checkpointer-staging-"
 _SOCKET = "socket"
 _SHORT_FOLDERS = ("/tmp", "/var/tmp")
-_LONGEST_ADDRESS = 103  # bytes of sockaddr_un.sun_path: 108 on Linux, 104 elsewhere, with a zero at its end
+_MAX_ADDRESS_BYTES = 103  # bytes of sockaddr_un.sun_path: 108 on Linux, 104 elsewhere, with a zero at its end
 _TIMEOUT_SECONDS = 6 * 3600.0  # an image of 100 GB at 5 MB/s
 
 
@@ -124,7 +124,7 @@ class Stager:
     def _hand_on(self, uri: str, path: Path) -> SourceFile:
         origin = f"{uri}/{path.name}"
         if self._origins.setdefault(path.name, origin) != origin:
-            raise _taken(origin, self._origins[path.name])
+            raise _name_in_use(origin, self._origins[path.name])
         self._context.addFile(str(path))
         return SourceFile(str(path), path.name)
 
@@ -140,7 +140,7 @@ class Stager:
             return [uri]
         if found := self._in_folder(uri, kind):
             return found
-        raise nothing_there(uri, kind)
+        raise not_found(uri, kind)
 
     def _in_folder(self, uri: str, kind: SourceKind) -> list[str]:
         for folder in (uri.rstrip("/"), uri.rstrip("/") + "/current"):
@@ -158,7 +158,7 @@ class Stager:
         for at, folder in there:
             found += self._in_folder(at, kind) if folder else [at] if at.rsplit("/", 1)[-1] in wanted else []
         if not found:
-            raise nothing_there(uri, kind)
+            raise not_found(uri, kind)
         return found
 
     def _fetch(self, origin: str, kind: SourceKind) -> SourceFile:
@@ -166,7 +166,7 @@ class Stager:
 
         name = origin.rsplit("/", 1)[-1]
         if self._origins.setdefault(name, origin) != origin:
-            raise _taken(origin, self._origins[name])
+            raise _name_in_use(origin, self._origins[name])
         path, files = self._path(origin)
         status = files.getFileStatus(path)
         version = (status.getLen(), status.getModificationTime())
@@ -189,20 +189,20 @@ class Stager:
         return path, path.getFileSystem(java_context.hadoopConfiguration())
 
 
-def _taken(origin: str, before: str) -> SourceFileError:
+def _name_in_use(origin: str, before: str) -> SourceFileError:
     return SourceFileError(
         f"{origin} has the same name as {before}, which this session already read",
         hint="A Spark session keeps one file of each name; read this file in another session.",
     )
 
 
-class _Server(socketserver.ThreadingUnixStreamServer):
+class _StagingServer(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
     stager: Stager
 
 
-class _Handler(socketserver.StreamRequestHandler):
-    server: _Server
+class _StagingHandler(socketserver.StreamRequestHandler):
+    server: _StagingServer
 
     def handle(self) -> None:
         line = self.rfile.readline()
@@ -225,7 +225,7 @@ def serve_staging(spark: SparkSession) -> None:
         return
     folder = _socket_folder(tempfile.gettempdir(), *_SHORT_FOLDERS)
     address = folder / _SOCKET
-    server = _Server(str(address), _Handler)
+    server = _StagingServer(str(address), _StagingHandler)
     server.stager = Stager(spark)
     threading.Thread(target=server.serve_forever, name="staging", daemon=True).start()
     context.environment[ADDRESS] = str(address)
@@ -240,7 +240,7 @@ def _socket_folder(*parents: str) -> Path:
     """
     for parent in parents:
         room = len(os.fsencode(parent)) + len(f"/{_PREFIX}12345678/{_SOCKET}")
-        if room <= _LONGEST_ADDRESS and os.access(parent, os.W_OK):
+        if room <= _MAX_ADDRESS_BYTES and os.access(parent, os.W_OK):
             return Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
     raise PipelineSetupError(
         f"cannot create a socket in {', '.join(parents)}", hint="Set TMPDIR to a folder with a short path."

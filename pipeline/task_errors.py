@@ -19,8 +19,8 @@ _PACKAGES = {"checkpointer", "hadoop_common", "hadoop_rpc", "image_format", "jou
 
 
 @contextlib.contextmanager
-def legible() -> Iterator[None]:
-    """Add a note to an `HdfsError` from which `unwrap` can rebuild the error in the text of Spark's error.
+def mark_typed_errors() -> Iterator[None]:
+    """Add a note to an `HdfsError` from which `typed_error` can rebuild the error in the text of Spark's error.
 
     In a generator, this context must enclose the whole body.
     """
@@ -43,7 +43,7 @@ def _fields(error: HdfsError) -> dict[str, object]:
     }
 
 
-def unwrap(error: BaseException) -> HdfsError | None:
+def typed_error(error: BaseException) -> HdfsError | None:
     """Return the typed error that made a Spark job fail, None for another cause.
 
     The text of `error` and of its causes is searched for the first mark; later marks are repetitions.
@@ -62,7 +62,7 @@ def unwrap(error: BaseException) -> HdfsError | None:
     return None
 
 
-def raise_typed() -> None:
+def raise_typed_errors() -> None:
     """Make PySpark raise the typed errors of our data sources, with their hint as a note, for the rest of the process.
 
     PySpark's own errors contain the message between stacks of Python and Java. Every call to Java in every session uses
@@ -77,7 +77,7 @@ def raise_typed() -> None:
     @functools.wraps(original)
     def convert(error: Any) -> Any:
         converted = original(error)
-        typed = unwrap(converted)
+        typed = typed_error(converted)
         if typed is None:
             return converted
         if typed.hint:
@@ -88,7 +88,7 @@ def raise_typed() -> None:
     captured.convert_exception = convert  # type: ignore[assignment]
 
 
-def reason(error: BaseException) -> str:
+def error_reason(error: BaseException) -> str:
     """Return the reason of an error of Spark or Java in one line: the first line with more than the failed call."""
     lines = (line.strip().removeprefix(": ") for line in str(error).splitlines())
     return next((line for line in lines if line and not line.startswith(_CALL)), type(error).__name__)

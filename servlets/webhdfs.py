@@ -18,7 +18,7 @@ from hadoop_common.errors import HdfsError
 from hadoop_common.inode_ids import ROOT_INODE_ID
 from hadoop_common.storage_policies import DEFAULT_POLICY, UNSPECIFIED_POLICY, storage_policy
 from image_format.proto import fsimage_pb2 as pb
-from image_tools.browse import ImageBrowser, Place, SnapshotFolder
+from image_tools.browse import ImageBrowser, LocatedInode, SnapshotFolder
 from image_tools.dump.values import Owner, java_text, signed32, signed64
 
 _LOG = logging.getLogger(__name__)
@@ -146,7 +146,7 @@ class _View:
 
     def __init__(self, browser: ImageBrowser) -> None:
         self._browser = browser
-        self._operations: dict[str, Callable[[Place], _Object | Iterator[str]]] = {
+        self._operations: dict[str, Callable[[LocatedInode], _Object | Iterator[str]]] = {
             "GETFILESTATUS": lambda place: {"FileStatus": self._status(place, "")},
             "LISTSTATUS": self._list,
             "LISTSTATUS_BATCH": self._list_batch,
@@ -185,7 +185,7 @@ class _View:
             raise _not_found(_MISSING.get(operation, _NOT_THERE), path)
         return self._operations[operation](place)
 
-    def _find(self, names: list[bytes], path: bytes) -> Place | SnapshotFolder | None:
+    def _find(self, names: list[bytes], path: bytes) -> LocatedInode | SnapshotFolder | None:
         """Resolve a path (FSDirectory.resolvePath, resolveDotInodesPath)."""
         browser = self._browser
         match names:
@@ -219,7 +219,7 @@ class _View:
             return {"AclStatus": {"entries": [], "group": "", "owner": "", "stickyBit": False}}
         raise _not_found(_MISSING.get(operation, _NOT_THERE), path)
 
-    def _list(self, place: Place) -> _Object | Iterator[str]:
+    def _list(self, place: LocatedInode) -> _Object | Iterator[str]:
         if not place.inode.HasField("directory"):
             return _listing([self._status(place, "")])
         children = self._browser.children(place)
@@ -231,7 +231,7 @@ class _View:
             ["\n]}}\n"],
         )
 
-    def _list_batch(self, place: Place) -> _Object:
+    def _list_batch(self, place: LocatedInode) -> _Object:
         behind = request.args.get("startAfter", "").encode("utf-8", "surrogateescape")
         if not place.inode.HasField("directory"):
             return _batch([self._status(place, "")], 0)
@@ -239,10 +239,10 @@ class _View:
         statuses = [self._status(child, java_text(child.inode.name)) for child in itertools.islice(children, _BATCH)]
         return _batch(statuses, sum(1 for _ in children))
 
-    def _text(self, child: Place) -> str:
+    def _text(self, child: LocatedInode) -> str:
         return json.dumps(self._status(child, java_text(child.inode.name)), ensure_ascii=False)
 
-    def _status(self, place: Place, suffix: str) -> _Object:
+    def _status(self, place: LocatedInode, suffix: str) -> _Object:
         inode = place.inode
         file, directory, link = inode.file, inode.directory, inode.symlink
         owner = self._owner(inode)
@@ -274,7 +274,7 @@ class _View:
             status["snapshotEnabled"] = True
         return status
 
-    def _coding(self, place: Place) -> _Object:
+    def _coding(self, place: LocatedInode) -> _Object:
         """Return the erasure coding fields of a status; the policy `replication` counts as none."""
         for number, policy in self._browser.erasure_policies.items():
             if policy.name == place.coding:
@@ -295,7 +295,7 @@ class _View:
             inode.file.permission or inode.directory.permission or inode.symlink.permission
         )
 
-    def _summary(self, place: Place) -> _Object:
+    def _summary(self, place: LocatedInode) -> _Object:
         content = self._browser.content(place)
         replicated = place.inode.HasField("file") and not place.coding
         counts = {
@@ -307,12 +307,12 @@ class _View:
         }
         return {"ContentSummary": counts | _quotas(place.inode.directory)}
 
-    def _quota_usage(self, place: Place) -> _Object:
+    def _quota_usage(self, place: LocatedInode) -> _Object:
         content = self._browser.content(place)
         counts = {"fileAndDirectoryCount": content.files + content.directories, "spaceConsumed": content.space}
         return {"QuotaUsage": counts | _quotas(place.inode.directory)}
 
-    def _storage_policy(self, place: Place) -> _Object:
+    def _storage_policy(self, place: LocatedInode) -> _Object:
         found = storage_policy(place.policy or DEFAULT_POLICY)
         if found is None:
             what = f"Cannot find a block policy with the ID {place.policy}"
@@ -328,7 +328,7 @@ class _View:
             }
         }
 
-    def _acl(self, place: Place) -> _Object:
+    def _acl(self, place: LocatedInode) -> _Object:
         inode = place.inode
         owner = self._owner(inode)
         packed = [*inode.file.acl.entries, *inode.directory.acl.entries]
@@ -349,7 +349,7 @@ class _View:
             found.append(_Attribute(java_text(f"{namespace.lower()}.{name or ''}"), value))
         return found
 
-    def _xattrs(self, place: Place) -> _Object:
+    def _xattrs(self, place: LocatedInode) -> _Object:
         encoding = request.args.get("encoding", "text").lower()
         if encoding not in _ENCODINGS:
             raise _bad_parameter("encoding", f"No enum constant {encoding}")
@@ -362,7 +362,7 @@ class _View:
         shown = [{"name": name, "value": None if value is None else encode(value)} for name, value in found]
         return {"XAttrs": shown}
 
-    def _xattr_names(self, place: Place) -> _Object:
+    def _xattr_names(self, place: LocatedInode) -> _Object:
         names = [attribute.name for attribute in self._attributes(place.inode)]
         # a list as text, as a NameNode returns it
         return {"XAttrNames": json.dumps(names, ensure_ascii=False, separators=(",", ":"))}

@@ -19,7 +19,7 @@ from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.configuration import Configuration
 from hadoop_common.storage_lock import StorageLock
 from image_format.memory_limit import MemoryLimit
-from image_tools.cli.memory_options import held, memory_options, with_options
+from image_tools.cli.memory_options import memory_limited, memory_options, with_options
 from site_config.engine_settings import EngineChoice, EngineSettings, engine_settings
 from site_config.memory_settings import memory_limit
 from site_config.merge_settings import image_codec, max_op_size, replay_rules, sub_section_rule
@@ -244,7 +244,7 @@ def _bounded(memory: MemoryLimit, engine: EngineSettings) -> AbstractContextMana
     """
     if engine.choice is not EngineChoice.LOCAL:
         return nullcontext()
-    return held(None if memory.size is None else memory.size + _BESIDE_TABLES)
+    return memory_limited(None if memory.size is None else memory.size + _BESIDE_TABLES)
 
 
 def _engine(configuration: Configuration | None, name: str | None, master: str | None) -> EngineSettings:

@@ -14,11 +14,11 @@ from hadoop_common.cli.output import echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
 from image_format.reader import ImageFile
 from image_tools.cli.memory_options import memory_bound
-from image_tools.compare.difference import Difference, Kind
+from image_tools.compare.difference import ChangeKind, Difference
 from image_tools.compare.images import ImageComparison
 
 _DIFFERENT = 1
-_LONGEST = 200
+_MAX_VALUE_CHARS = 200
 
 
 @click.command("diff")
@@ -82,7 +82,7 @@ def _line(difference: Difference) -> str:
         parts.append(f"({_text(difference.detail)})")
     if difference.attribute:
         parts.append(f"{difference.attribute}:")
-    if difference.kind in (Kind.CHANGED, Kind.RENAMED):
+    if difference.kind in (ChangeKind.CHANGED, ChangeKind.RENAMED):
         parts.append(f"{_value(difference.old)} -> {_value(difference.new)}")
     elif (value := difference.old or difference.new) is not None:
         parts.append(f"[{_value(value)}]")
@@ -95,7 +95,7 @@ def _value(value: Any) -> str:
     if isinstance(value, list):
         value = f"[{', '.join(map(str, value))}]"
     text = _text(str(value))
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text)} characters)"
+    return text if len(text) <= _MAX_VALUE_CHARS else f"{text[:_MAX_VALUE_CHARS]}... ({len(text)} characters)"
 
 
 def _text(value: str) -> str:

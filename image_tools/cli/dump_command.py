@@ -16,9 +16,9 @@ from hadoop_common.quantities import parse_size
 from image_format.layout import NEWEST_LAYOUT
 from image_format.memory_limit import MemoryLimit
 from image_format.reader import ImageFile
-from image_tools.cli.memory_options import held, memory_options
+from image_tools.cli.memory_options import memory_limited, memory_options
 from image_tools.cli.text_file import check_output, emit
-from image_tools.dump.distribution import MOST_BUCKETS, dump_distribution
+from image_tools.dump.distribution import MAX_BUCKETS, dump_distribution
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.xml_dump import RELEASES_3, XmlForm, dump_xml
 
@@ -104,14 +104,14 @@ def command(
     """
     if not delimiter:
         raise click.BadParameter("must not be empty", param_hint="--delimiter")
-    if max_size // step >= MOST_BUCKETS:
-        raise click.BadParameter(f"gives more than {MOST_BUCKETS} ranges up to --max-size", param_hint="--step")
+    if max_size // step >= MAX_BUCKETS:
+        raise click.BadParameter(f"gives more than {MAX_BUCKETS} ranges up to --max-size", param_hint="--step")
     newer = release is not None and release != XmlForm.RELEASE_2.value
     if (storage_policy or ec_policy) and (form != "delimited" or not newer):
         raise click.UsageError("--storage-policy and --ec-policy need --format delimited --release 3.x.")
     check_output(output, path, force=force)
     with (
-        held(memory),
+        memory_limited(memory),
         ImageFile.open(path, verify_md5=False, allow_unknown_layout=True, spool_dir=spill_dir) as image,
         ProgressObserver(show=output is not None) as observer,
     ):
@@ -125,10 +125,10 @@ def command(
 
                 pieces: Iterator[str | bytes] = dump_json(records)
             case "delimited":
-                from image_tools.dump.delimited import Policies, dump_delimited, header_row
+                from image_tools.dump.delimited import PolicyColumns, dump_delimited, header_row
 
                 room = MemoryLimit(memory and memory // 2, spill_dir).allocator()
-                policies = Policies(storage_policy, ec_policy)
+                policies = PolicyColumns(storage_policy, ec_policy)
                 head = [header_row(delimiter, policies)] if header or newer else []
                 pieces = chain(head, dump_delimited(records, delimiter, room, release_3=newer, policies=policies))
             case "corruption":

@@ -13,7 +13,7 @@ from hadoop_common.file_faults import file_faults
 from hadoop_common.names import parse_image
 
 
-class _Image(click.ParamType[Path]):
+class _ImageParam(click.ParamType[Path]):
     name = "image"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
@@ -37,5 +37,5 @@ def newest_in(directory: Path) -> Path:
     return max(images)[1]
 
 
-IMAGE = _Image()
+IMAGE = _ImageParam()
 """Parameter type: the `Path` of an existing image."""

@@ -61,7 +61,7 @@ def memory_bound(command: F) -> F:
 
     @functools.wraps(command)
     def bounded(*arguments: Any, memory: int | None, **options: Any) -> Any:
-        with held(memory):
+        with memory_limited(memory):
             return command(*arguments, **options)
 
     return click.option(
@@ -73,7 +73,7 @@ def memory_bound(command: F) -> F:
     )(bounded)  # type: ignore[return-value]
 
 
-def held(memory: int | None) -> AbstractContextManager[None]:
+def memory_limited(memory: int | None) -> AbstractContextManager[None]:
     """Abort work inside the context that needs more than `memory` bytes (None: three quarters of the available memory).
 
     Raises:

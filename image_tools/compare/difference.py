@@ -12,7 +12,7 @@ Attributes = Mapping[str, Any]
 _K = TypeVar("_K", int, str)
 
 
-class Kind(Enum):
+class ChangeKind(Enum):
     """Kind of a change between the first and the second image."""
 
     ADDED = "added"
@@ -21,7 +21,7 @@ class Kind(Enum):
     RENAMED = "renamed"
 
 
-class Topic(Enum):
+class ItemKind(Enum):
     """Kind of the differing items."""
 
     COUNTER = "counter"
@@ -53,8 +53,8 @@ class Difference:
         detail: further identification among differences with the same subject, or "".
     """
 
-    topic: Topic
-    kind: Kind
+    topic: ItemKind
+    kind: ChangeKind
     subject: str
     attribute: str = ""
     old: Any = None
@@ -64,15 +64,15 @@ class Difference:
 
 
 def changed_attributes(
-    topic: Topic, subject: str, old: Attributes, new: Attributes, *, inode_id: int | None = None, detail: str = ""
+    topic: ItemKind, subject: str, old: Attributes, new: Attributes, *, inode_id: int | None = None, detail: str = ""
 ) -> Iterator[Difference]:
     """Yield a difference for each attribute with different values; an absent attribute is None."""
     for name in dict.fromkeys((*old, *new)):
         if old.get(name) != new.get(name):
-            yield Difference(topic, Kind.CHANGED, subject, name, old.get(name), new.get(name), inode_id, detail)
+            yield Difference(topic, ChangeKind.CHANGED, subject, name, old.get(name), new.get(name), inode_id, detail)
 
 
-def compare_tables(topic: Topic, old: Mapping[_K, Attributes], new: Mapping[_K, Attributes]) -> Iterator[Difference]:
+def compare_tables(topic: ItemKind, old: Mapping[_K, Attributes], new: Mapping[_K, Attributes]) -> Iterator[Difference]:
     """Yield the differences of two tables of items by key, in the order of keys; the attribute `inode`
     is the inode id.
     """
@@ -80,9 +80,9 @@ def compare_tables(topic: Topic, old: Mapping[_K, Attributes], new: Mapping[_K, 
         before, after = old.get(key), new.get(key)
         inode_id = (after or before or {}).get("inode")
         if before is None:
-            yield Difference(topic, Kind.ADDED, str(key), new=_text(after or {}), inode_id=inode_id)
+            yield Difference(topic, ChangeKind.ADDED, str(key), new=_text(after or {}), inode_id=inode_id)
         elif after is None:
-            yield Difference(topic, Kind.REMOVED, str(key), old=_text(before), inode_id=inode_id)
+            yield Difference(topic, ChangeKind.REMOVED, str(key), old=_text(before), inode_id=inode_id)
         else:
             yield from changed_attributes(topic, str(key), before, after, inode_id=inode_id)
 

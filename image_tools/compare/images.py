@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Callable, Iterator
 
 from image_format.reader import ImageFile
-from image_tools.compare.difference import Difference, Kind, Topic
+from image_tools.compare.difference import ChangeKind, Difference, ItemKind
 from image_tools.compare.inodes import compare_inodes, compare_stray_entries
 from image_tools.compare.managers import compare_counters, compare_managers
-from image_tools.compare.side import Side
+from image_tools.compare.side import ComparedImage
 from image_tools.compare.snapshots import compare_references, compare_snapshot_diffs, compare_snapshots
 
 
@@ -28,7 +28,7 @@ class ImageComparison:
     """
 
     def __init__(self, a: ImageFile, b: ImageFile) -> None:
-        self._a, self._b = Side(a), Side(b)
+        self._a, self._b = ComparedImage(a), ComparedImage(b)
 
     @property
     def inodes(self) -> tuple[int, int]:
@@ -60,9 +60,9 @@ class ImageComparison:
             return difference
         old, new = self._a.path(inode_id), self._b.path(inode_id)
         nowhere = f"id {inode_id}"
-        if difference.topic is Topic.INODE and difference.kind is Kind.RENAMED:
+        if difference.topic is ItemKind.INODE and difference.kind is ChangeKind.RENAMED:
             return dataclasses.replace(difference, subject=new or nowhere, old=old or nowhere, new=new or nowhere)
-        path = (old or new) if difference.kind is Kind.REMOVED else (new or old)
-        if difference.topic is Topic.SNAPSHOT:
+        path = (old or new) if difference.kind is ChangeKind.REMOVED else (new or old)
+        if difference.topic is ItemKind.SNAPSHOT:
             return dataclasses.replace(difference, detail=path or nowhere)
         return dataclasses.replace(difference, subject=path or nowhere)

@@ -11,15 +11,15 @@ import numpy.typing as npt
 from image_format.kernels.compare import same_records
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind
-from image_tools.compare.difference import Difference, Kind, Topic, changed_attributes
+from image_tools.compare.difference import ChangeKind, Difference, ItemKind, changed_attributes
 from image_tools.compare.meaning import inode_meaning
-from image_tools.compare.side import Side
+from image_tools.compare.side import ComparedImage
 
 _STEP = 1 << 16
 _Ids = npt.NDArray[np.int64]
 
 
-def strings_agree(a: Side, b: Side) -> bool:
+def strings_agree(a: ComparedImage, b: ComparedImage) -> bool:
     """Return whether equal serials mean equal names in both images: one table extends the other."""
     return all(
         a.strings[kind].items() <= b.strings[kind].items() or b.strings[kind].items() <= a.strings[kind].items()
@@ -27,7 +27,9 @@ def strings_agree(a: Side, b: Side) -> bool:
     )
 
 
-def compare_inodes(a: Side, b: Side, progress: Callable[[int], None] | None = None) -> Iterator[Difference]:
+def compare_inodes(
+    a: ComparedImage, b: ComparedImage, progress: Callable[[int], None] | None = None
+) -> Iterator[Difference]:
     """Yield added, removed, renamed and changed inodes by id; `subject` stays empty.
 
     A renamed inode has another parent or name; its descendants are unchanged. An inode that moved from the tree into a
@@ -39,11 +41,11 @@ def compare_inodes(a: Side, b: Side, progress: Callable[[int], None] | None = No
     gone = np.setdiff1d(a.tree.ids, b.tree.ids, assume_unique=True)
     new = np.setdiff1d(b.tree.ids, a.tree.ids, assume_unique=True)
     for inode_id in gone.tolist():
-        yield Difference(Topic.INODE, Kind.REMOVED, "", old=_type(a, inode_id), inode_id=inode_id)
+        yield Difference(ItemKind.INODE, ChangeKind.REMOVED, "", old=_type(a, inode_id), inode_id=inode_id)
     for inode_id in new.tolist():
-        yield Difference(Topic.INODE, Kind.ADDED, "", new=_type(b, inode_id), inode_id=inode_id)
+        yield Difference(ItemKind.INODE, ChangeKind.ADDED, "", new=_type(b, inode_id), inode_id=inode_id)
     _, in_a, in_b = np.intersect1d(a.tree.ids, b.tree.ids, assume_unique=True, return_indices=True)
-    same = _Sameness(a, b)
+    same = _RecordMatcher(a, b)
     for start in range(0, in_a.size, _STEP):
         ours, theirs = in_a[start : start + _STEP], in_b[start : start + _STEP]
         alike = same(ours, theirs)
@@ -54,20 +56,20 @@ def compare_inodes(a: Side, b: Side, progress: Callable[[int], None] | None = No
             progress(start + ours.size)
 
 
-def compare_stray_entries(a: Side, b: Side) -> Iterator[Difference]:
+def compare_stray_entries(a: ComparedImage, b: ComparedImage) -> Iterator[Difference]:
     """Yield the directory entries without effect: for a missing inode, or for an inode of another directory."""
     ours = {(int(parent), int(child)) for parent, child in a.tree.strays}
     theirs = {(int(parent), int(child)) for parent, child in b.tree.strays}
-    for kind, entries in ((Kind.REMOVED, ours - theirs), (Kind.ADDED, theirs - ours)):
+    for kind, entries in ((ChangeKind.REMOVED, ours - theirs), (ChangeKind.ADDED, theirs - ours)):
         for parent, child in sorted(entries):
-            yield Difference(Topic.DIRECTORY_ENTRY, kind, "", inode_id=parent, detail=f"child {child}")
+            yield Difference(ItemKind.DIRECTORY_ENTRY, kind, "", inode_id=parent, detail=f"child {child}")
 
 
-def _type(side: Side, inode_id: int) -> str:
+def _type(side: ComparedImage, inode_id: int) -> str:
     return pb.INode.Type.Name(side.tree.inode(side.tree.position(inode_id)).type)
 
 
-def _compare(a: Side, b: Side, ours: int, theirs: int, *, alike: bool) -> Iterator[Difference]:
+def _compare(a: ComparedImage, b: ComparedImage, ours: int, theirs: int, *, alike: bool) -> Iterator[Difference]:
     inode_id = int(a.tree.ids[ours])
     old_parent, new_parent = int(a.tree.parents[ours]), int(b.tree.parents[theirs])
     old: dict[str, Any] = {}
@@ -76,27 +78,29 @@ def _compare(a: Side, b: Side, ours: int, theirs: int, *, alike: bool) -> Iterat
         old, new = inode_meaning(a.tree.inode(ours), a.names), inode_meaning(b.tree.inode(theirs), b.names)
     if (old_parent, old.pop("name", "")) != (new_parent, new.pop("name", "")):
         yield _moved(a, b, inode_id, old_parent, new_parent)
-    yield from changed_attributes(Topic.INODE, "", old, new, inode_id=inode_id)
+    yield from changed_attributes(ItemKind.INODE, "", old, new, inode_id=inode_id)
 
 
-def _moved(a: Side, b: Side, inode_id: int, old_parent: int, new_parent: int) -> Difference:
+def _moved(a: ComparedImage, b: ComparedImage, inode_id: int, old_parent: int, new_parent: int) -> Difference:
     """Return the difference for another parent or name; either parent may exist only in snapshots."""
     was_there = a.tree.directory_path(old_parent) is not None
     is_there = b.tree.directory_path(new_parent) is not None
     if was_there and is_there:
-        return Difference(Topic.INODE, Kind.RENAMED, "", inode_id=inode_id)
+        return Difference(ItemKind.INODE, ChangeKind.RENAMED, "", inode_id=inode_id)
     held = "held by snapshots"
     if was_there:
-        return Difference(Topic.INODE, Kind.REMOVED, "", old=_type(a, inode_id), inode_id=inode_id, detail=held)
+        return Difference(
+            ItemKind.INODE, ChangeKind.REMOVED, "", old=_type(a, inode_id), inode_id=inode_id, detail=held
+        )
     if is_there:
-        return Difference(Topic.INODE, Kind.ADDED, "", new=_type(b, inode_id), inode_id=inode_id, detail=held)
-    return Difference(Topic.INODE, Kind.RENAMED, "", inode_id=inode_id, detail=held)
+        return Difference(ItemKind.INODE, ChangeKind.ADDED, "", new=_type(b, inode_id), inode_id=inode_id, detail=held)
+    return Difference(ItemKind.INODE, ChangeKind.RENAMED, "", inode_id=inode_id, detail=held)
 
 
-class _Sameness:
+class _RecordMatcher:
     """Test of pairs of records for equal meaning; false negatives are possible."""
 
-    def __init__(self, a: Side, b: Side) -> None:
+    def __init__(self, a: ComparedImage, b: ComparedImage) -> None:
         self._a, self._b = a, b
         self._renumbered = not strings_agree(a, b)
         self._a_bounds, self._b_bounds = (np.column_stack(side.tree.record_bounds()) for side in (a, b))
@@ -120,7 +124,7 @@ class _Sameness:
         return same
 
 
-def _numbered(a: Side, b: Side, kind: StringKind) -> tuple[_Ids, _Ids]:
+def _numbered(a: ComparedImage, b: ComparedImage, kind: StringKind) -> tuple[_Ids, _Ids]:
     """Return an array by serial for each image, with equal numbers for equal names; -1 for a missing serial."""
     numbers: dict[str, int] = {}
     arrays = []

@@ -8,7 +8,7 @@ from typing import Any
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from image_tools.compare.difference import Difference, Topic, changed_attributes, compare_tables
+from image_tools.compare.difference import Difference, ItemKind, changed_attributes, compare_tables
 from image_tools.compare.meaning import (
     cache_directive_meaning,
     cache_pool_meaning,
@@ -17,18 +17,18 @@ from image_tools.compare.meaning import (
     plain,
     token_meaning,
 )
-from image_tools.compare.side import Side
+from image_tools.compare.side import ComparedImage
 from image_tools.dump.values import signed32, signed64
 
 _NO_STRIPED_BLOCK = -(1 << 63)
 
 
-def compare_counters(a: Side, b: Side) -> Iterator[Difference]:
+def compare_counters(a: ComparedImage, b: ComparedImage) -> Iterator[Difference]:
     """Compare layout version, NS_INFO and the numbers in the headers of sections."""
-    yield from changed_attributes(Topic.COUNTER, "", _counters(a), _counters(b))
+    yield from changed_attributes(ItemKind.COUNTER, "", _counters(a), _counters(b))
 
 
-def _counters(side: Side) -> dict[str, Any]:
+def _counters(side: ComparedImage) -> dict[str, Any]:
     info, inodes = side.image.ns_info(), side.records.inode_header()
     snapshots, secrets, caches = side.records.snapshot_header(), side.records.secrets().header, side.records.caches()
     striped = info.HasField("lastAllocatedStripedBlockId")
@@ -59,39 +59,39 @@ def _unknown_fields(message: Message) -> dict[str, Any]:
     return {f"unknown field {f.field_number}": f.data if isinstance(f.data, int) else repr(f.data) for f in found}
 
 
-def compare_managers(a: Side, b: Side) -> Iterator[Difference]:
+def compare_managers(a: ComparedImage, b: ComparedImage) -> Iterator[Difference]:
     """Compare erasure coding policies, leases, master keys, tokens, cache pools and directives."""
-    yield from compare_tables(Topic.ERASURE_CODING_POLICY, _policies(a), _policies(b))
-    yield from compare_tables(Topic.LEASE, _leases(a), _leases(b))
+    yield from compare_tables(ItemKind.ERASURE_CODING_POLICY, _policies(a), _policies(b))
+    yield from compare_tables(ItemKind.LEASE, _leases(a), _leases(b))
     ours, theirs = a.records.secrets(), b.records.secrets()
     yield from compare_tables(
-        Topic.MASTER_KEY,
+        ItemKind.MASTER_KEY,
         {signed32(key.id): master_key_meaning(key) for key in ours.keys},
         {signed32(key.id): master_key_meaning(key) for key in theirs.keys},
     )
     yield from compare_tables(
-        Topic.TOKEN,
+        ItemKind.TOKEN,
         {signed32(token.sequenceNumber): token_meaning(token) for token in ours.tokens},
         {signed32(token.sequenceNumber): token_meaning(token) for token in theirs.tokens},
     )
     old, new = a.records.caches(), b.records.caches()
     yield from compare_tables(
-        Topic.CACHE_POOL,
+        ItemKind.CACHE_POOL,
         {plain(pool.poolName): cache_pool_meaning(pool) for pool in old.pools},
         {plain(pool.poolName): cache_pool_meaning(pool) for pool in new.pools},
     )
     yield from compare_tables(
-        Topic.CACHE_DIRECTIVE,
+        ItemKind.CACHE_DIRECTIVE,
         {directive.id: cache_directive_meaning(directive) for directive in old.directives},
         {directive.id: cache_directive_meaning(directive) for directive in new.directives},
     )
 
 
-def _policies(side: Side) -> dict[int, dict[str, Any]]:
+def _policies(side: ComparedImage) -> dict[int, dict[str, Any]]:
     return {policy.id: erasure_coding_meaning(policy) for policy in side.records.erasure_coding().policies}
 
 
-def _leases(side: Side) -> dict[int, dict[str, Any]]:
+def _leases(side: ComparedImage) -> dict[int, dict[str, Any]]:
     leases: dict[int, dict[str, Any]] = {}
     for entry in side.records.files_under_construction():
         inode_id = signed64(entry.inodeId)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from image_format.proto import fsimage_pb2 as pb
-from image_tools.dump.values import Names, signed32, signed64
+from image_tools.dump.values import SerialNames, signed32, signed64
 
 _Meaning = dict[str, Any]
 _NO_ACK = (1 << 63) - 1
@@ -18,7 +18,7 @@ def plain(value: str | bytes) -> str:
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
 
 
-def inode_meaning(inode: pb.INode, names: Names) -> _Meaning:
+def inode_meaning(inode: pb.INode, names: SerialNames) -> _Meaning:
     """Return type, name and all attributes of a file, directory or symlink.
 
     Raises:
@@ -36,7 +36,7 @@ def inode_meaning(inode: pb.INode, names: Names) -> _Meaning:
     return out
 
 
-def file_meaning(file: pb.INodeFile, names: Names) -> _Meaning:
+def file_meaning(file: pb.INodeFile, names: SerialNames) -> _Meaning:
     """Return the attributes of a file or of its copy in a snapshot; raise like `inode_meaning`."""
     striped = file.HasField("erasureCodingPolicyID")
     writer = file.fileUC if file.HasField("fileUC") else None
@@ -56,7 +56,7 @@ def file_meaning(file: pb.INodeFile, names: Names) -> _Meaning:
     }
 
 
-def directory_meaning(directory: pb.INodeDirectory, names: Names) -> _Meaning:
+def directory_meaning(directory: pb.INodeDirectory, names: SerialNames) -> _Meaning:
     """Return the attributes of a directory or of its copy in a snapshot; raise like `inode_meaning`."""
     quotas = directory.typeQuotas.quotas
     return {
@@ -78,12 +78,12 @@ def _length(block: pb.BlockProto) -> str:
     return "NO_ACK" if block.numBytes == _NO_ACK else str(signed64(block.numBytes))
 
 
-def _owner(permission: int, names: Names) -> _Meaning:
+def _owner(permission: int, names: SerialNames) -> _Meaning:
     user, group, mode = names.owner(permission)
     return {"user": user, "group": group, "mode": f"{mode:04o}"}
 
 
-def _features(holder: pb.INodeFile | pb.INodeDirectory, names: Names) -> _Meaning:
+def _features(holder: pb.INodeFile | pb.INodeDirectory, names: SerialNames) -> _Meaning:
     attributes = []
     for attribute in holder.xAttrs.xAttrs:
         namespace, name = names.xattr(attribute.name)

@@ -13,10 +13,10 @@ from image_format.varint import parse_message
 from image_tools.compare.meaning import plain
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.tree import ImageTree
-from image_tools.dump.values import Names, signed32, signed64
+from image_tools.dump.values import SerialNames, signed32, signed64
 
 
-class Reference(NamedTuple):
+class ComparedReference(NamedTuple):
     """An INODE_REFERENCE record; a number is None if the record lacks it."""
 
     inode: int
@@ -35,7 +35,7 @@ class Reference(NamedTuple):
         return ", ".join(parts)
 
 
-class Side:
+class ComparedImage:
     """The data of an image for the comparison.
 
     Args:
@@ -48,11 +48,11 @@ class Side:
     def __init__(self, image: ImageFile, progress: Callable[[int], None] | None = None) -> None:
         self.image = image
         self.records = ImageRecords(image, progress)
-        self.names = Names(image.string_table())
+        self.names = SerialNames(image.string_table())
         self.tree = ImageTree(self.records)
 
     @cached_property
-    def references(self) -> list[Reference]:
+    def references(self) -> list[ComparedReference]:
         """References by record number."""
         return [_reference(record) for record in self.records.references()]
 
@@ -78,8 +78,8 @@ class Side:
         return None if path is None else plain(path)
 
 
-def _reference(record: pb.INodeReference) -> Reference:
-    return Reference(
+def _reference(record: pb.INodeReference) -> ComparedReference:
+    return ComparedReference(
         signed64(record.referredId),
         plain(record.name) if record.HasField("name") else None,
         signed32(record.dstSnapshotId) if record.HasField("dstSnapshotId") else None,

@@ -12,42 +12,42 @@ import numpy.typing as npt
 
 from image_format.errors import RecordError
 from image_format.proto import fsimage_pb2 as pb
-from image_tools.compare.difference import Difference, Kind, Topic, changed_attributes, compare_tables
+from image_tools.compare.difference import ChangeKind, Difference, ItemKind, changed_attributes, compare_tables
 from image_tools.compare.inodes import strings_agree
 from image_tools.compare.meaning import blocks_meaning, directory_meaning, file_meaning, inode_meaning, plain
-from image_tools.compare.side import Side
-from image_tools.dump.records import DirectoryDiffs, FileDiffs
+from image_tools.compare.side import ComparedImage
+from image_tools.dump.records import DirectoryDiffRecords, FileDiffRecords
 from image_tools.dump.values import signed32, signed64
 
 _DiffTable = dict[int, dict[str, Any]]
 _SECTION = "SNAPSHOT_DIFF"
 
 
-def compare_references(a: Side, b: Side) -> Iterator[Difference]:
+def compare_references(a: ComparedImage, b: ComparedImage) -> Iterator[Difference]:
     """Compare references by content, independent of their numbers."""
     ours, theirs = Counter(a.references), Counter(b.references)
-    for kind, extra in ((Kind.REMOVED, ours - theirs), (Kind.ADDED, theirs - ours)):
+    for kind, extra in ((ChangeKind.REMOVED, ours - theirs), (ChangeKind.ADDED, theirs - ours)):
         for reference in sorted(extra.elements(), key=str):
-            yield Difference(Topic.REFERENCE, kind, str(reference), inode_id=reference.inode, detail=str(reference))
+            yield Difference(ItemKind.REFERENCE, kind, str(reference), inode_id=reference.inode, detail=str(reference))
 
 
-def compare_snapshots(a: Side, b: Side) -> Iterator[Difference]:
+def compare_snapshots(a: ComparedImage, b: ComparedImage) -> Iterator[Difference]:
     """Compare snapshottable directories, and snapshots by id with the attributes of their roots."""
     ours, theirs = (set(map(signed64, side.records.snapshot_header().snapshottableDir)) for side in (a, b))
-    for kind, extra in ((Kind.REMOVED, ours - theirs), (Kind.ADDED, theirs - ours)):
+    for kind, extra in ((ChangeKind.REMOVED, ours - theirs), (ChangeKind.ADDED, theirs - ours)):
         for inode_id in sorted(extra):
-            yield Difference(Topic.SNAPSHOTTABLE_DIRECTORY, kind, "", inode_id=inode_id)
-    yield from compare_tables(Topic.SNAPSHOT, _snapshots(a), _snapshots(b))
+            yield Difference(ItemKind.SNAPSHOTTABLE_DIRECTORY, kind, "", inode_id=inode_id)
+    yield from compare_tables(ItemKind.SNAPSHOT, _snapshots(a), _snapshots(b))
 
 
-def _snapshots(side: Side) -> _DiffTable:
+def _snapshots(side: ComparedImage) -> _DiffTable:
     return {
         signed32(snapshot.snapshotId): {"inode": signed64(snapshot.root.id), **inode_meaning(snapshot.root, side.names)}
         for snapshot in side.records.snapshots()
     }
 
 
-def compare_snapshot_diffs(a: Side, b: Side) -> Iterator[Difference]:
+def compare_snapshot_diffs(a: ComparedImage, b: ComparedImage) -> Iterator[Difference]:
     """Compare the diffs of each inode by snapshot id; entries without diffs are ignored."""
     ours, theirs = _DiffIndex(a), _DiffIndex(b)
     # Bytes are comparable only if serials and reference numbers have the same meaning in both images.
@@ -63,23 +63,23 @@ def _compare_diffs(inode_id: int, ours: _DiffTable, theirs: _DiffTable) -> Itera
         old, new = ours.get(snapshot_id), theirs.get(snapshot_id)
         detail = f"snapshot {snapshot_id}"
         if old is None or new is None:
-            kind = Kind.ADDED if old is None else Kind.REMOVED
-            yield Difference(Topic.SNAPSHOT_DIFF, kind, "", inode_id=inode_id, detail=detail)
+            kind = ChangeKind.ADDED if old is None else ChangeKind.REMOVED
+            yield Difference(ItemKind.SNAPSHOT_DIFF, kind, "", inode_id=inode_id, detail=detail)
         else:
-            yield from changed_attributes(Topic.SNAPSHOT_DIFF, "", old, new, inode_id=inode_id, detail=detail)
+            yield from changed_attributes(ItemKind.SNAPSHOT_DIFF, "", old, new, inode_id=inode_id, detail=detail)
 
 
 class _DiffIndex:
     """Positions of the diffs of each inode in SNAPSHOT_DIFF, 24 bytes for each inode with diffs."""
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: ComparedImage) -> None:
         self._side = side
         section = side.image.section(_SECTION)
         self._data = memoryview(b"") if section is None else section.data
         keys, starts, ends = array("q"), array("q"), array("q")
         for start, end, diffs in side.records.located_snapshot_diffs():
             if diffs.diffs:
-                keys.append(signed64(diffs.inode_id) << 1 | isinstance(diffs, DirectoryDiffs))
+                keys.append(signed64(diffs.inode_id) << 1 | isinstance(diffs, DirectoryDiffRecords))
                 starts.append(start)
                 ends.append(end)
         order = np.argsort(np.asarray(keys, np.int64), kind="stable")
@@ -102,7 +102,7 @@ class _DiffIndex:
         for row in self._rows(key):
             start = int(self._starts[row])
             _, _, diffs = next(self._side.records.located_snapshot_diffs(start))
-            if isinstance(diffs, FileDiffs):
+            if isinstance(diffs, FileDiffRecords):
                 meanings = [self._file_diff(diff) for diff in diffs.diffs]
             else:
                 meanings = [self._directory_diff(diff, created) for diff, created in diffs.diffs]

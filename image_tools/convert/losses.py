@@ -16,7 +16,7 @@ Findings = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
+class _LossRule:
     """A rule: layouts without `since` (with `fits_before`: layouts with `since`) cannot represent `row` of the
     findings.
 
@@ -57,21 +57,23 @@ class Loss:
 _EC, _NVDIMM = LayoutVersion.ERASURE_CODING, LayoutVersion.NVDIMM_SUPPORT
 _ALWAYS = OLDEST_LAYOUT
 _RULES = (
-    _Rule(kernels.STRIPED, "erasure-coded files", _EC),
-    _Rule(kernels.EC_XATTRS, "directories or files with an erasure coding policy", _EC, loads_from=_ALWAYS),
-    _Rule(kernels.PROVIDED_POLICIES, "inodes of storage policy PROVIDED", _EC),
-    _Rule(kernels.PROVIDED_QUOTAS, "directories with a quota for PROVIDED storage", _EC),
-    _Rule(kernels.NVDIMM_POLICIES, "inodes of storage policy ALL_NVDIMM", _NVDIMM, loads_from=_EC),
-    _Rule(kernels.NVDIMM_QUOTAS, "directories with a quota for NVDIMM storage", _NVDIMM),
-    _Rule(kernels.MARKED_SNAPSHOTS, "snapshots marked as deleted", _NVDIMM, loads_from=_ALWAYS),
-    _Rule(
+    _LossRule(kernels.STRIPED, "erasure-coded files", _EC),
+    _LossRule(kernels.EC_XATTRS, "directories or files with an erasure coding policy", _EC, loads_from=_ALWAYS),
+    _LossRule(kernels.PROVIDED_POLICIES, "inodes of storage policy PROVIDED", _EC),
+    _LossRule(kernels.PROVIDED_QUOTAS, "directories with a quota for PROVIDED storage", _EC),
+    _LossRule(kernels.NVDIMM_POLICIES, "inodes of storage policy ALL_NVDIMM", _NVDIMM, loads_from=_EC),
+    _LossRule(kernels.NVDIMM_QUOTAS, "directories with a quota for NVDIMM storage", _NVDIMM),
+    _LossRule(kernels.MARKED_SNAPSHOTS, "snapshots marked as deleted", _NVDIMM, loads_from=_ALWAYS),
+    _LossRule(
         kernels.TYPE_QUOTAS,
         "directories with storage type quotas",
         LayoutVersion.QUOTA_BY_STORAGE_TYPE,
         loads_from=_ALWAYS,
     ),
-    _Rule(kernels.DIFF_BLOCKS, "file diffs with a block list of their own", LayoutVersion.TRUNCATE, loads_from=_ALWAYS),
-    _Rule(kernels.WIDE_REPLICATION, "files of a replication above 2047", _EC, fits_before=True),
+    _LossRule(
+        kernels.DIFF_BLOCKS, "file diffs with a block list of their own", LayoutVersion.TRUNCATE, loads_from=_ALWAYS
+    ),
+    _LossRule(kernels.WIDE_REPLICATION, "files of a replication above 2047", _EC, fits_before=True),
 )
 
 

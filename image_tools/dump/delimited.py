@@ -16,9 +16,9 @@ from image_tools.dump.template import (
     CHECKED_FEATURES,
     CHECKED_QUOTAS,
     Escape,
-    Step,
-    Template,
-    WordOf,
+    PrintStep,
+    RecordTemplate,
+    WordFunction,
     always_inside,
     inside,
     literal,
@@ -30,7 +30,7 @@ from image_tools.dump.template import (
     put_word,
     when,
 )
-from image_tools.dump.values import Names, csv_text, java_text, local_minutes, mode_symbols
+from image_tools.dump.values import SerialNames, csv_text, java_text, local_minutes, mode_symbols
 
 COLUMNS = (
     "Path",
@@ -48,7 +48,7 @@ COLUMNS = (
 )
 
 
-class Policies(NamedTuple):
+class PolicyColumns(NamedTuple):
     """Optional columns for policies, after the others (-sp and -ec of Hadoop 3.3 and 3.4)."""
 
     storage: bool = False
@@ -59,10 +59,10 @@ class Policies(NamedTuple):
         return [text for text, wanted in ((storage, self.storage), (coding, self.coding)) if wanted]
 
 
-NO_POLICIES = Policies()
+NO_POLICIES = PolicyColumns()
 
 
-def header_row(delimiter: str, policies: Policies = NO_POLICIES) -> str:
+def header_row(delimiter: str, policies: PolicyColumns = NO_POLICIES) -> str:
     """Return the header row, which Hadoop 3.x prints and 2.7 does not."""
     return delimiter.join([*COLUMNS, *policies.chosen("StoragePolicyId", "ErasureCodingPolicy")]) + "\n"
 
@@ -73,7 +73,7 @@ def dump_delimited(
     allocator: ArrayAllocator | None = None,
     *,
     release_3: bool = False,
-    policies: Policies = NO_POLICIES,
+    policies: PolicyColumns = NO_POLICIES,
 ) -> Iterator[bytes]:
     """Yield one row for each inode like Hadoop 2.7.3, in the order of the INODE section; UTF-8.
 
@@ -90,7 +90,7 @@ def dump_delimited(
         RecordError: a record is damaged.
         ImageStorageError: not enough disk space.
     """
-    names = Names(records.image.string_table())
+    names = SerialNames(records.image.string_table())
 
     escape: Escape = csv_text if release_3 else lambda text: text
 
@@ -98,8 +98,8 @@ def dump_delimited(
         user, group, _ = names.owner(packed)
         return delimiter.join("null" if name is None else escape(java_text(name)) for name in (user, group))
 
-    words: dict[str, WordOf] = {"mode": lambda packed: mode_symbols(names.owner(packed).mode), "owner": owner}
-    template = Template(pb.INode, _row(delimiter, release_3=release_3), escape=escape, words=words)
+    words: dict[str, WordFunction] = {"mode": lambda packed: mode_symbols(names.owner(packed).mode), "owner": owner}
+    template = RecordTemplate(pb.INode, _row(delimiter, release_3=release_3), escape=escape, words=words)
     paths = inode_paths(records.image, ArrayAllocator() if allocator is None else allocator)
     if any(policies):
         return _with_policies(records, template, paths, delimiter, policies)
@@ -107,9 +107,9 @@ def dump_delimited(
 
 
 def _with_policies(
-    records: ImageRecords, template: Template, paths: Paths, delimiter: str, policies: Policies
+    records: ImageRecords, template: RecordTemplate, paths: Paths, delimiter: str, policies: PolicyColumns
 ) -> Iterator[bytes]:
-    names = Names(records.image.string_table())
+    names = SerialNames(records.image.string_table())
     for slot, inode in enumerate(records.inodes()):
         row = paths.parents[slot]
         if slot == paths.root or (row >= 0 and paths.in_tree[row]):
@@ -118,14 +118,14 @@ def _with_policies(
             yield (delimiter.join(columns) + "\n").encode("utf-8", "replace")
 
 
-def _row(delimiter: str, *, release_3: bool) -> tuple[Step, ...]:
-    def columns(*steps: Step) -> tuple[Step, ...]:
+def _row(delimiter: str, *, release_3: bool) -> tuple[PrintStep, ...]:
+    def columns(*steps: PrintStep) -> tuple[PrintStep, ...]:
         return tuple(step for each in steps for step in (literal(delimiter), each))
 
-    def none(count: int) -> tuple[Step, ...]:
+    def none(count: int) -> tuple[PrintStep, ...]:
         return columns(*[literal("0")] * count)
 
-    def owner(kind: str, *acl: Step) -> tuple[Step, ...]:
+    def owner(kind: str, *acl: PrintStep) -> tuple[PrintStep, ...]:
         mode = put_word("mode", "permission")
         marked = (literal(delimiter + kind), mode, *acl) if release_3 else columns(mode)
         return *marked, *columns(put_word("owner", "permission")), literal("\n")

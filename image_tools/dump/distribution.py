@@ -13,21 +13,21 @@ from image_format.kernels.inode_columns import COLUMNS
 from image_tools.dump.kernels.distribution import BLOCKS, DIRECTORIES, FILES, LARGEST, SPACE, TOTALS, tally_sizes
 from image_tools.dump.records import PROGRESS_STEP, ImageRecords
 
-LARGEST_SIZE, STEP = 1 << 37, 1 << 21
+MAX_SIZE, STEP = 1 << 37, 1 << 21
 """Hadoop's defaults, in bytes."""
-MOST_BUCKETS = 1 << 26
-_TOLD = 1 << 20
+MAX_BUCKETS = 1 << 26
+_REPORT_STEP = 1 << 20
 _PREFIXES = "KMGTPE"
 
 
 def dump_distribution(
-    records: ImageRecords, largest: int = LARGEST_SIZE, step: int = STEP, *, readable: bool = False
+    records: ImageRecords, largest: int = MAX_SIZE, step: int = STEP, *, readable: bool = False
 ) -> Iterator[str]:
     """Yield the number of files in each range of sizes, and totals, over all inodes of the image.
 
     Args:
         largest: larger files are in the last range.
-        step: width of a range in bytes; at most `MOST_BUCKETS` ranges.
+        step: width of a range in bytes; at most `MAX_BUCKETS` ranges.
         readable: print ranges such as `(2 MB, 4 MB]`, like -format of Hadoop 3.x, instead of their upper ends.
 
     Raises:
@@ -39,7 +39,7 @@ def dump_distribution(
     row = np.zeros((COLUMNS, 1), np.int64)
     count = 0
     while pos < section.size:
-        if count % _TOLD == 0:
+        if count % _REPORT_STEP == 0:
             yield f"Processed {count} inodes.\n"
         pos, found = tally_sizes(section, pos, PROGRESS_STEP, step, largest, row, buckets, totals)
         count += found

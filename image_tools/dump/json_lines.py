@@ -35,11 +35,11 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message
 from image_tools.dump.kernels.text import BASE64
 from image_tools.dump.record_text import inode_texts, record_texts
-from image_tools.dump.records import FileDiffs, ImageRecords
+from image_tools.dump.records import FileDiffRecords, ImageRecords
 from image_tools.dump.template import (
-    Step,
-    Template,
-    WordOf,
+    PrintStep,
+    RecordTemplate,
+    WordFunction,
     each,
     inside,
     literal,
@@ -50,7 +50,7 @@ from image_tools.dump.template import (
     tell,
     when,
 )
-from image_tools.dump.values import Names, java_text, signed64
+from image_tools.dump.values import SerialNames, java_text, signed64
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _TEXTS = (FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_STRING)
@@ -89,13 +89,13 @@ def _escaped(value: str) -> str:
 # ---- templates of messages: all present fields ----------------------------------------------------------------
 
 
-def _members(message: Any) -> tuple[Step, ...]:
+def _members(message: Any) -> tuple[PrintStep, ...]:
     """Return steps for all fields, separated by commas."""
     fields = sorted(message.fields, key=lambda field: field.number)
     return tuple(step for field in fields for step in _member(field))
 
 
-def _member(field: FieldDescriptor) -> tuple[Step, ...]:
+def _member(field: FieldDescriptor) -> tuple[PrintStep, ...]:
     name = field.name
     if name == "permission":
         return when(separate(), put_word("owner", name), present=[name])
@@ -110,7 +110,7 @@ def _member(field: FieldDescriptor) -> tuple[Step, ...]:
     return when(separate(), literal(f'"{name}":'), *_value(field), present=[name])
 
 
-def _text(field: FieldDescriptor) -> tuple[Step, ...]:
+def _text(field: FieldDescriptor) -> tuple[PrintStep, ...]:
     name = field.name
     in_base64 = literal(f'"{name}Base64":"'), put_data(name, BASE64), literal('"')
     if name == "key" and field.type == FieldDescriptor.TYPE_BYTES:
@@ -122,7 +122,7 @@ def _text(field: FieldDescriptor) -> tuple[Step, ...]:
     return *when(separate(), tell(name), present=[name]), *when(*plain, present=[name, f"{name}?"]), *odd
 
 
-def _value(field: FieldDescriptor) -> tuple[Step, ...]:
+def _value(field: FieldDescriptor) -> tuple[PrintStep, ...]:
     name, inner = field.name, field.message_type
     if field.is_repeated:
         item = (put_number(),) if inner is None else (literal("{"), *_members(inner), literal("}"))
@@ -147,7 +147,7 @@ _XATTR = (
 class _Writer:
     def __init__(self, records: ImageRecords) -> None:
         self._records = records
-        names = Names(records.image.string_table())
+        names = SerialNames(records.image.string_table())
 
         def owner(packed: int) -> str:
             user, group, mode = names.owner(packed)
@@ -157,8 +157,8 @@ class _Writer:
             namespace, name = names.xattr(packed)
             return '"name":' + _encode(java_text(f"{namespace.lower()}.{name or ''}"))
 
-        self._known: dict[tuple[str, type[Message]], Template] = {}
-        self._words: dict[str, WordOf] = {
+        self._known: dict[tuple[str, type[Message]], RecordTemplate] = {}
+        self._words: dict[str, WordFunction] = {
             "owner": owner,
             "acl": lambda packed: _encode(java_text(names.acl_entry(packed))),
             "attribute": attribute,
@@ -212,17 +212,17 @@ class _Writer:
     def _line(self, section: str, kind: str, message: Message) -> str:
         return self._lines(section, kind, type(message)).render(message)
 
-    def _lines(self, section: str, kind: str, message: type[Message]) -> Template:
+    def _lines(self, section: str, kind: str, message: type[Message]) -> RecordTemplate:
         return self._template(message, f'{{"section":"{section}","record":"{kind}"', "}\n")
 
-    def _object(self, message: type[Message]) -> Template:
+    def _object(self, message: type[Message]) -> RecordTemplate:
         return self._template(message, "{", "}")
 
-    def _template(self, message: type[Message], head: str, tail: str) -> Template:
+    def _template(self, message: type[Message], head: str, tail: str) -> RecordTemplate:
         key = head, message
         if key not in self._known:
             steps = literal(head), *_members(message.DESCRIPTOR), literal(tail)
-            self._known[key] = Template(message, steps, escape=_escaped, words=self._words)
+            self._known[key] = RecordTemplate(message, steps, escape=_escaped, words=self._words)
         return self._known[key]
 
     def _strings(self) -> Iterator[str]:
@@ -238,7 +238,7 @@ class _Writer:
         file_diff, directory_diff = self._object(pb.FileDiff), self._object(pb.DirectoryDiff)
         created_entry = self._object(pb.CreatedListEntry)
         for of_inode in self._records.snapshot_diffs():
-            if isinstance(of_inode, FileDiffs):
+            if isinstance(of_inode, FileDiffRecords):
                 kind, diffs = "fileDiffs", [file_diff.render(diff) for diff in of_inode.diffs]
             else:
                 kind, diffs = "directoryDiffs", []

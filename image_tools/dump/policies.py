@@ -8,7 +8,7 @@ from hadoop_common.storage_policies import UNSPECIFIED_POLICY, storage_policy
 from image_format.permission import XAttrNamespace
 from image_format.policies import BUILT_IN
 from image_format.proto import fsimage_pb2 as pb
-from image_tools.dump.values import Names, java_text
+from image_tools.dump.values import SerialNames, java_text
 
 _STORAGE_XATTR = (XAttrNamespace.SYSTEM.name, "hsm.block.storage.policy.id")
 _EC_XATTR = (XAttrNamespace.SYSTEM.name, "hdfs.erasurecoding.policy")
@@ -28,7 +28,7 @@ def ec_policy_name(number: int, policies: Mapping[int, str]) -> str | None:
     return policies.get(number, str(number)) if number >= 0 else None
 
 
-def viewer_policies(inode: pb.INode, names: Names) -> tuple[str, str]:
+def viewer_policies(inode: pb.INode, names: SerialNames) -> tuple[str, str]:
     """Return (storage policy, erasure coding policy) of an inode like Hadoop's viewer: a number, and a name or "-".
 
     Raises:
@@ -41,7 +41,7 @@ def viewer_policies(inode: pb.INode, names: Names) -> tuple[str, str]:
     return str(storage), name or "-"
 
 
-def directory_policies(directory: pb.INodeDirectory, names: Names) -> tuple[str | None, str | None]:
+def directory_policies(directory: pb.INodeDirectory, names: SerialNames) -> tuple[str | None, str | None]:
     """Return (storage policy, erasure coding policy) set on a directory itself.
 
     Raises:
@@ -51,7 +51,7 @@ def directory_policies(directory: pb.INodeDirectory, names: Names) -> tuple[str 
     return storage_policy_name(storage), coding
 
 
-def own_policies(directory: pb.INodeDirectory, names: Names) -> tuple[int, str | None]:
+def own_policies(directory: pb.INodeDirectory, names: SerialNames) -> tuple[int, str | None]:
     """Return the id of the storage policy set on a directory, 0 for none, and the name of its erasure coding policy.
 
     The attributes are encoded by BlockStoragePolicySuite (one byte) and FSDirErasureCodingOp

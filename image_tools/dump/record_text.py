@@ -15,14 +15,14 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message, read_record
 from image_tools.dump.kernels import text as kernel
 from image_tools.dump.records import PROGRESS_STEP, ImageRecords
-from image_tools.dump.template import Template
+from image_tools.dump.template import RecordTemplate
 
 M = TypeVar("M", bound=Message)
 Bytes = npt.NDArray[np.uint8]
 
 _CHUNK = 1 << 20
 _FIRST_WORDS = 1 << 10
-_MOST_WORDS = 1 << 18
+_MAX_WORDS = 1 << 18
 _UINT64 = (1 << 64) - 1
 _NO_NUMBERS = np.zeros(0, np.int64)
 _NO_PATHS = kernel.Paths(
@@ -30,7 +30,7 @@ _NO_PATHS = kernel.Paths(
 )
 
 
-def record_texts(records: ImageRecords, name: str, message: type[M], template: Template) -> Iterator[bytes]:
+def record_texts(records: ImageRecords, name: str, message: type[M], template: RecordTemplate) -> Iterator[bytes]:
     """Yield the text of all records of a section with one kind of record, UTF-8; nothing if the section is missing.
 
     Raises:
@@ -43,7 +43,7 @@ def record_texts(records: ImageRecords, name: str, message: type[M], template: T
 
 def inode_texts(
     records: ImageRecords,
-    template: Template,
+    template: RecordTemplate,
     paths: kernel.Paths = _NO_PATHS,
     path_of: Callable[[int, pb.INode], bytes] = lambda _slot, _inode: b"",
 ) -> Iterator[bytes]:
@@ -75,10 +75,10 @@ def _clean(data: bytes) -> bytes:
     return data
 
 
-class _Dictionary:
+class _WordTable:
     """The words that a kernel has requested; cleared when they become too many."""
 
-    def __init__(self, template: Template) -> None:
+    def __init__(self, template: RecordTemplate) -> None:
         self._kinds = template.kinds
         self._clear()
 
@@ -94,7 +94,7 @@ class _Dictionary:
             word = self._kinds[kind](key & _UINT64)
         except KeyError:
             return False
-        if len(self._known) >= _MOST_WORDS:
+        if len(self._known) >= _MAX_WORDS:
             self._clear()
         self._known.append((kind, key))
         start = len(self._texts)
@@ -128,11 +128,16 @@ class _RecordText(Generic[M]):
     """
 
     def __init__(
-        self, template: Template, message: type[M], section: Bytes, place: BufferOrigin, paths: kernel.Paths = _NO_PATHS
+        self,
+        template: RecordTemplate,
+        message: type[M],
+        section: Bytes,
+        place: BufferOrigin,
+        paths: kernel.Paths = _NO_PATHS,
     ) -> None:
         self._template, self._message = template, message
         self._section, self._place, self._paths = section, place, paths
-        self._dictionary = _Dictionary(template)
+        self._dictionary = _WordTable(template)
         self._scratch = [np.zeros(kernel.SCRATCH, np.int64) for _ in range(4)]
         self._out = np.empty(_CHUNK, np.uint8)
         self.count = 0

@@ -32,21 +32,21 @@ PROGRESS_STEP = 8192
 _M = TypeVar("_M", bound=Message)
 
 
-class FileDiffs(NamedTuple):
+class FileDiffRecords(NamedTuple):
     """The snapshot diffs of one file, newest first."""
 
     inode_id: int
     diffs: list[pb.FileDiff]
 
 
-class DirectoryDiffs(NamedTuple):
+class DirectoryDiffRecords(NamedTuple):
     """The snapshot diffs of one directory, newest first, each with the names of its created list."""
 
     inode_id: int
     diffs: list[tuple[pb.DirectoryDiff, list[bytes]]]
 
 
-class Secrets(NamedTuple):
+class SecretRecords(NamedTuple):
     """The SECRET_MANAGER section."""
 
     header: pb.SecretManagerSection
@@ -54,7 +54,7 @@ class Secrets(NamedTuple):
     tokens: list[pb.PersistToken]
 
 
-class Caches(NamedTuple):
+class CacheRecords(NamedTuple):
     """The CACHE_MANAGER section."""
 
     header: pb.CacheManagerSection
@@ -129,11 +129,13 @@ class ImageRecords:
         for _ in range(header.numSnapshots):
             yield cursor.next(pb.Snapshot)
 
-    def snapshot_diffs(self) -> Iterator[FileDiffs | DirectoryDiffs]:
+    def snapshot_diffs(self) -> Iterator[FileDiffRecords | DirectoryDiffRecords]:
         for _, _, diffs in self.located_snapshot_diffs():
             yield diffs
 
-    def located_snapshot_diffs(self, offset: int = 0) -> Iterator[tuple[int, int, FileDiffs | DirectoryDiffs]]:
+    def located_snapshot_diffs(
+        self, offset: int = 0
+    ) -> Iterator[tuple[int, int, FileDiffRecords | DirectoryDiffRecords]]:
         """Yield (offset, end, diffs) for each inode from `offset` of the section, the start of a DiffEntry."""
         cursor = _Cursor(self.image, "SNAPSHOT_DIFF", offset)
         for entry in cursor.rest(pb.DiffEntry):
@@ -141,22 +143,24 @@ class ImageRecords:
             yield start, cursor.end, diffs
 
     @staticmethod
-    def _diffs(cursor: _Cursor, entry: pb.DiffEntry) -> FileDiffs | DirectoryDiffs:
+    def _diffs(cursor: _Cursor, entry: pb.DiffEntry) -> FileDiffRecords | DirectoryDiffRecords:
         if entry.type == pb.DiffEntry.FILEDIFF:
-            return FileDiffs(entry.inodeId, [cursor.next(pb.FileDiff) for _ in range(entry.numOfDiff)])
-        return DirectoryDiffs(entry.inodeId, [_directory_diff(cursor) for _ in range(entry.numOfDiff)])
+            return FileDiffRecords(entry.inodeId, [cursor.next(pb.FileDiff) for _ in range(entry.numOfDiff)])
+        return DirectoryDiffRecords(entry.inodeId, [_directory_diff(cursor) for _ in range(entry.numOfDiff)])
 
-    def secrets(self) -> Secrets:
+    def secrets(self) -> SecretRecords:
         cursor = _Cursor(self.image, "SECRET_MANAGER")
         header = cursor.head(pb.SecretManagerSection())
         keys = [cursor.next(pb.DelegationKey) for _ in range(header.numKeys)]
-        return Secrets(header, keys, [cursor.next(pb.PersistToken) for _ in range(header.numTokens)])
+        return SecretRecords(header, keys, [cursor.next(pb.PersistToken) for _ in range(header.numTokens)])
 
-    def caches(self) -> Caches:
+    def caches(self) -> CacheRecords:
         cursor = _Cursor(self.image, "CACHE_MANAGER")
         header = cursor.head(pb.CacheManagerSection(nextDirectiveId=1, numPools=0, numDirectives=0))
         pools = [cursor.next(pb.CachePoolInfoProto) for _ in range(header.numPools)]
-        return Caches(header, pools, [cursor.next(pb.CacheDirectiveInfoProto) for _ in range(header.numDirectives)])
+        return CacheRecords(
+            header, pools, [cursor.next(pb.CacheDirectiveInfoProto) for _ in range(header.numDirectives)]
+        )
 
 
 def _directory_diff(cursor: _Cursor) -> tuple[pb.DirectoryDiff, list[bytes]]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from image_format.proto import fsimage_pb2 as pb
-from image_tools.dump.records import Secrets
+from image_tools.dump.records import SecretRecords
 from image_tools.dump.values import signed32, signed64, utc_millis
 from image_tools.dump.xml_text import number, text
 
 
-def secret_manager_section(secrets: Secrets) -> Iterator[str]:
+def secret_manager_section(secrets: SecretRecords) -> Iterator[str]:
     """Yield the section without absent fields of keys and tokens; dates are in UTC."""
     header = secrets.header
     yield (

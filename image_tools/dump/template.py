@@ -27,10 +27,10 @@ __all__ = [
     "CHECKED_FEATURES",
     "CHECKED_QUOTAS",
     "Escape",
+    "PrintStep",
     "Program",
-    "Step",
-    "Template",
-    "WordOf",
+    "RecordTemplate",
+    "WordFunction",
     "always_inside",
     "each",
     "inside",
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 Escape = Callable[[str], str]
-WordOf = Callable[[int], str]
+WordFunction = Callable[[int], str]
 """Returns the text of an unsigned number; raises RecordError for an unknown number."""
 
 _Printer = Callable[[Any, bytes, list[str]], None]
@@ -71,7 +71,7 @@ _TEXTS = (FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_STRING)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PrintStep:
     """A step of a template, created by the functions below.
 
     Attributes:
@@ -88,77 +88,77 @@ class Step:
     inner: str = ""
     text: str = ""
     kind: str = ""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[PrintStep, ...] = ()
     present: frozenset[str] = frozenset()
     absent: frozenset[str] = frozenset()
 
 
-def literal(text: str) -> Step:
+def literal(text: str) -> PrintStep:
     """Print a text."""
-    return Step(kernel.LITERAL, text=text)
+    return PrintStep(kernel.LITERAL, text=text)
 
 
-def put_number(field: str = ELEMENT) -> Step:
+def put_number(field: str = ELEMENT) -> PrintStep:
     """Print a number, or the element itself."""
-    return Step(kernel.NUMBER, field)
+    return PrintStep(kernel.NUMBER, field)
 
 
-def put_data(field: str, form: int = kernel.DATA) -> Step:
+def put_data(field: str, form: int = kernel.DATA) -> PrintStep:
     """Print bytes or a string: escaped, with U+FFFD for invalid UTF-8; or as `HEX` or `BASE64` of `kernels.text`."""
-    return Step(form, field)
+    return PrintStep(form, field)
 
 
-def put_word(kind: str, field: str = ELEMENT) -> Step:
+def put_word(kind: str, field: str = ELEMENT) -> PrintStep:
     """Print the word for a number; for kind "" the name of an enumeration's value."""
-    return Step(kernel.WORD, field, kind=kind)
+    return PrintStep(kernel.WORD, field, kind=kind)
 
 
-def put_date(field: str) -> Step:
+def put_date(field: str) -> PrintStep:
     """Print milliseconds as a time to the minute in the process's time zone; 0 for an absent field."""
-    return Step(kernel.DATE, field)
+    return PrintStep(kernel.DATE, field)
 
 
-def put_count(field: str) -> Step:
+def put_count(field: str) -> PrintStep:
     """Print the number of messages."""
-    return Step(kernel.COUNT, field)
+    return PrintStep(kernel.COUNT, field)
 
 
-def put_total(field: str, inner: str) -> Step:
+def put_total(field: str, inner: str) -> PrintStep:
     """Print the sum of a field over all messages."""
-    return Step(kernel.TOTAL, field, inner)
+    return PrintStep(kernel.TOTAL, field, inner)
 
 
-def put_path(field: str) -> Step:
+def put_path(field: str) -> PrintStep:
     """Print the path of an inode, whose name is in a field."""
-    return Step(kernel.PATH, field)
+    return PrintStep(kernel.PATH, field)
 
 
-def separate() -> Step:
+def separate() -> PrintStep:
     """Print a comma unless an opening bracket precedes."""
-    return Step(kernel.SEPARATE)
+    return PrintStep(kernel.SEPARATE)
 
 
-def tell(field: str) -> Step:
+def tell(field: str) -> PrintStep:
     """Determine whether a field's bytes are UTF-8, for conditions `name?`."""
-    return Step(kernel.TELL, field)
+    return PrintStep(kernel.TELL, field)
 
 
-def inside(field: str, *steps: Step) -> Step:
+def inside(field: str, *steps: PrintStep) -> PrintStep:
     """Print the message in a field, nothing if it is absent."""
-    return replace(Step(kernel.INSIDE, field, steps=steps), present=frozenset([field]))
+    return replace(PrintStep(kernel.INSIDE, field, steps=steps), present=frozenset([field]))
 
 
-def always_inside(field: str, *steps: Step) -> Step:
+def always_inside(field: str, *steps: PrintStep) -> PrintStep:
     """Print the message in a field, with default values if it is absent; only in Python."""
-    return Step(kernel.INSIDE, field, steps=steps)
+    return PrintStep(kernel.INSIDE, field, steps=steps)
 
 
-def each(field: str, *steps: Step, between: str = "") -> Step:
+def each(field: str, *steps: PrintStep, between: str = "") -> PrintStep:
     """Print each element of a repeated field."""
-    return replace(Step(kernel.EACH, field, text=between, steps=steps), present=frozenset([field]))
+    return replace(PrintStep(kernel.EACH, field, text=between, steps=steps), present=frozenset([field]))
 
 
-def when(*steps: Step, present: Iterable[str] = (), absent: Iterable[str] = ()) -> tuple[Step, ...]:
+def when(*steps: PrintStep, present: Iterable[str] = (), absent: Iterable[str] = ()) -> tuple[PrintStep, ...]:
     """Add conditions to steps: fields that must exist, and fields that must not."""
     there, lacking = frozenset(present), frozenset(absent)
     return tuple(replace(step, present=step.present | there, absent=step.absent | lacking) for step in steps)
@@ -170,7 +170,7 @@ CHECKED_QUOTAS = inside("typeQuotas", each("quotas"))
 """Steps for templates without type quotas, which detect damaged records."""
 
 
-class Template:
+class RecordTemplate:
     """A compiled template.
 
     Attributes:
@@ -183,13 +183,13 @@ class Template:
     """
 
     def __init__(
-        self, message: type[Message], steps: Sequence[Step], *, escape: Escape, words: Mapping[str, WordOf]
+        self, message: type[Message], steps: Sequence[PrintStep], *, escape: Escape, words: Mapping[str, WordFunction]
     ) -> None:
         self._steps = tuple(_joined(steps))
         self._escape = escape
         self._words = words
         self._shapes: list[Any] = [message.DESCRIPTOR]
-        self.kinds: list[WordOf] = []
+        self.kinds: list[WordFunction] = []
         self._kind_numbers: dict[str, int] = {}
         self._rows: list[list[int]] = []
         self._literals = bytearray()
@@ -202,7 +202,7 @@ class Template:
         self._add(self._steps, self._shapes[0], 0)
         return self._program()
 
-    def _add(self, steps: Iterable[Step], message: Any, level: int) -> None:
+    def _add(self, steps: Iterable[PrintStep], message: Any, level: int) -> None:
         for step in steps:
             row = [0] * kernel.ARGUMENTS
             self._rows.append(row)
@@ -220,7 +220,7 @@ class Template:
             self._add_field(step, field, row, level)
             row[kernel.BEHIND] = len(self._rows)
 
-    def _add_field(self, step: Step, field: Any, row: list[int], level: int) -> None:
+    def _add_field(self, step: PrintStep, field: Any, row: list[int], level: int) -> None:
         if field is None:
             if step.field:
                 raise KeyError(step.field)
@@ -297,7 +297,7 @@ class Template:
     def _print(self) -> _Printer:
         return self._printer_of(self._steps, self._shapes[0])
 
-    def _printer_of(self, steps: Iterable[Step], message: Any) -> _Printer:
+    def _printer_of(self, steps: Iterable[PrintStep], message: Any) -> _Printer:
         """Return a printer of steps; conditions of adjacent steps are tested once."""
         groups = [
             (
@@ -323,7 +323,7 @@ class Template:
 
         return print_groups
 
-    def _printer(self, step: Step, message: Any) -> _Printer:
+    def _printer(self, step: PrintStep, message: Any) -> _Printer:
         match step.op:
             case kernel.LITERAL:
                 text = step.text
@@ -343,7 +343,7 @@ class Template:
         word = self._word(step, field)
         return lambda value, _path, out: out.append(word(get(value)))
 
-    def _word(self, step: Step, field: Any) -> Callable[[Any], str]:
+    def _word(self, step: PrintStep, field: Any) -> Callable[[Any], str]:
         """Return the function that formats the value of a field for a step."""
         match step.op:
             case kernel.NUMBER if field.type in _SIGNED:
@@ -398,9 +398,9 @@ def _presence(message: Any, name: str) -> Callable[[Any], bool]:
     return lambda value: bool(value.HasField(name))
 
 
-def _joined(steps: Iterable[Step]) -> Iterator[Step]:
+def _joined(steps: Iterable[PrintStep]) -> Iterator[PrintStep]:
     """Combine adjacent texts of steps."""
-    waiting: Step | None = None
+    waiting: PrintStep | None = None
     for step in steps:
         inner = replace(step, steps=tuple(_joined(step.steps)))
         if waiting is not None:
@@ -440,7 +440,7 @@ def _repeats(field: FieldDescriptor) -> int:
     return kernel.PACKED32 if field.type == FieldDescriptor.TYPE_FIXED32 else kernel.PACKED_NUMBERS
 
 
-def _enumeration(field: Any) -> WordOf:
+def _enumeration(field: Any) -> WordFunction:
     values = field.enum_type.values_by_number
     return lambda value: str(values[value].name)
 

@@ -13,7 +13,7 @@ from image_format.kernels.scan import collect_children, count_children, find_id,
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.varint import parse_message, read_record
-from image_tools.directory_paths import LONGEST_PATH, too_long
+from image_tools.directory_paths import MAX_PATH_BYTES, path_too_long
 from image_tools.dump.records import ImageRecords
 
 _CACHED_PATHS = 1 << 16
@@ -107,8 +107,8 @@ class ImageTree:
         path = self._paths[current]
         for inode_id, name in reversed(waiting.items()):
             path = None if path is None else path + b"/" + name
-            if path is not None and len(path) > LONGEST_PATH:
-                raise self._image.place("INODE_DIR").error(RecordError, too_long(inode_id), 0)
+            if path is not None and len(path) > MAX_PATH_BYTES:
+                raise self._image.place("INODE_DIR").error(RecordError, path_too_long(inode_id), 0)
             self._remember(inode_id, path)
         return path
 

@@ -81,7 +81,7 @@ class Owner(NamedTuple):
     mode: int
 
 
-class Names:
+class SerialNames:
     """Decoder of packed fields that refer to the string table.
 
     Methods raise RecordError for a serial that is missing in the table.

@@ -8,7 +8,7 @@ from enum import Enum
 from hadoop_common.hadoop_releases import HADOOP_3, RELEASES, Release
 from image_format.layout import LayoutVersion, supports
 from image_tools.dump.records import ImageRecords
-from image_tools.dump.values import Names
+from image_tools.dump.values import SerialNames
 from image_tools.dump.xml_release2 import Release2Xml
 from image_tools.dump.xml_release3 import Release3Xml
 
@@ -43,7 +43,7 @@ def dump_xml(
         RecordError: a record is damaged, or refers to a string that is missing in the table.
     """
     image = records.image
-    names = Names(image.string_table())
+    names = SerialNames(image.string_table())
     is_newer = (form or form_of(image.layout_version)) is XmlForm.RELEASE_3
     writer = Release3Xml(records, names, release.revision) if is_newer else Release2Xml(records, names)
     yield '<?xml version="1.0"?>\n<fsimage>'

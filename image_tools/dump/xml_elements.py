@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from image_format.proto import fsimage_pb2 as pb
-from image_tools.dump.template import Step, each, inside, literal, put_data, put_number, put_word, when
+from image_tools.dump.template import PrintStep, each, inside, literal, put_data, put_number, put_word, when
 from image_tools.dump.values import signed32, signed64
 from image_tools.dump.xml_text import number, text
 
 
-def number_steps(tag: str, field: str) -> tuple[Step, ...]:
+def number_steps(tag: str, field: str) -> tuple[PrintStep, ...]:
     """Return steps for an element with a number."""
     return literal(f"<{tag}>"), put_number(field), literal(f"</{tag}>")
 
 
-def text_steps(tag: str, field: str) -> tuple[Step, ...]:
+def text_steps(tag: str, field: str) -> tuple[PrintStep, ...]:
     """Return steps for an element with text."""
     return literal(f"<{tag}>"), put_data(field), literal(f"</{tag}>")
 
 
-def word_steps(tag: str, kind: str, field: str = "") -> tuple[Step, ...]:
+def word_steps(tag: str, kind: str, field: str = "") -> tuple[PrintStep, ...]:
     """Return steps for an element with the word for a number."""
     return literal(f"<{tag}>"), put_word(kind, field), literal(f"</{tag}>")
 
@@ -64,7 +64,9 @@ OPEN_FILE = (literal("<inode>"), *number_steps("id", "inodeId"), *text_steps("pa
 """A record of FILES_UNDERCONSTRUCTION."""
 
 
-def inode_steps(file: tuple[Step, ...], directory: tuple[Step, ...], symlink: tuple[Step, ...]) -> tuple[Step, ...]:
+def inode_steps(
+    file: tuple[PrintStep, ...], directory: tuple[PrintStep, ...], symlink: tuple[PrintStep, ...]
+) -> tuple[PrintStep, ...]:
     """Return steps for an inode from the steps of each kind."""
     return (
         *number_steps("id", "id"),
@@ -76,7 +78,7 @@ def inode_steps(file: tuple[Step, ...], directory: tuple[Step, ...], symlink: tu
     )
 
 
-def entry_steps(child: str, reference: str) -> tuple[Step, ...]:
+def entry_steps(child: str, reference: str) -> tuple[PrintStep, ...]:
     """Return steps for a directory with its children, in elements of these names."""
     return (
         literal("<directory>"),

@@ -8,9 +8,9 @@ from google.protobuf.message import Message
 
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.record_text import inode_texts, record_texts
-from image_tools.dump.records import DirectoryDiffs, FileDiffs, ImageRecords
-from image_tools.dump.template import CHECKED_FEATURES, CHECKED_QUOTAS, Step, Template, literal
-from image_tools.dump.values import Names, java_text, mode_symbols, signed32, signed64
+from image_tools.dump.records import DirectoryDiffRecords, FileDiffRecords, ImageRecords
+from image_tools.dump.template import CHECKED_FEATURES, CHECKED_QUOTAS, PrintStep, RecordTemplate, literal
+from image_tools.dump.values import SerialNames, java_text, mode_symbols, signed32, signed64
 from image_tools.dump.xml_elements import (
     BLOCKS,
     OPEN_FILE,
@@ -53,7 +53,7 @@ _INODE = (literal("<inode>"), *inode_steps(_FILE, _DIRECTORY, _SYMLINK), literal
 class Release2Xml:
     """Writer of the document; content of other releases that this form lacks is omitted."""
 
-    def __init__(self, records: ImageRecords, names: Names) -> None:
+    def __init__(self, records: ImageRecords, names: SerialNames) -> None:
         self._records = records
 
         def permission(packed: int) -> str:
@@ -103,10 +103,10 @@ class Release2Xml:
         yield from inode_texts(self._records, self._template(pb.INode, _INODE))
         yield "</INodeSection>\n"
 
-    def _template(self, message: type[Message], steps: tuple[Step, ...]) -> Template:
-        return Template(message, steps, escape=escaped, words=self._words)
+    def _template(self, message: type[Message], steps: tuple[PrintStep, ...]) -> RecordTemplate:
+        return RecordTemplate(message, steps, escape=escaped, words=self._words)
 
-    def _each(self, section: str, message: type[Message], steps: tuple[Step, ...]) -> Iterator[bytes]:
+    def _each(self, section: str, message: type[Message], steps: tuple[PrintStep, ...]) -> Iterator[bytes]:
         return record_texts(self._records, section, message, self._template(message, steps))
 
     def _references(self) -> Iterator[str | bytes]:
@@ -136,7 +136,7 @@ class Release2Xml:
         yield "<SnapshotDiffSection>"
         for of_inode in self._records.snapshot_diffs():
             yield f"<diff>{number('inodeid', signed64(of_inode.inode_id))}"
-            if isinstance(of_inode, FileDiffs):
+            if isinstance(of_inode, FileDiffRecords):
                 yield from map(_file_diff, of_inode.diffs)
             else:
                 yield from _directory_diffs(of_inode)
@@ -171,7 +171,7 @@ def _file_diff(diff: pb.FileDiff) -> str:
     )
 
 
-def _directory_diffs(of_inode: DirectoryDiffs) -> Iterator[str]:
+def _directory_diffs(of_inode: DirectoryDiffRecords) -> Iterator[str]:
     for diff, created in of_inode.diffs:
         yield (
             f"<dirdiff>{number('snapshotId', signed32(diff.snapshotId))}"

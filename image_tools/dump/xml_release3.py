@@ -11,12 +11,12 @@ from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.erasure_xml import erasure_coding_section
 from image_tools.dump.kernels.text import HEX
 from image_tools.dump.record_text import inode_texts, record_texts
-from image_tools.dump.records import FileDiffs, ImageRecords
+from image_tools.dump.records import FileDiffRecords, ImageRecords
 from image_tools.dump.secret_xml import secret_manager_section
 from image_tools.dump.template import (
-    Step,
-    Template,
-    WordOf,
+    PrintStep,
+    RecordTemplate,
+    WordFunction,
     always_inside,
     each,
     inside,
@@ -26,7 +26,7 @@ from image_tools.dump.template import (
     tell,
     when,
 )
-from image_tools.dump.values import Names, java_text, signed32, signed64
+from image_tools.dump.values import SerialNames, java_text, signed32, signed64
 from image_tools.dump.xml_elements import (
     BLOCKS,
     OPEN_FILE,
@@ -154,7 +154,7 @@ class Release3Xml:
         revision: source revision of the viewer's release.
     """
 
-    def __init__(self, records: ImageRecords, names: Names, revision: str = HADOOP_3.revision) -> None:
+    def __init__(self, records: ImageRecords, names: SerialNames, revision: str = HADOOP_3.revision) -> None:
         self._records = records
         self._revision = revision
 
@@ -167,7 +167,7 @@ class Release3Xml:
             namespace, name = names.xattr(packed)
             return text("ns", namespace) + text("name", name or "")
 
-        self._words: dict[str, WordOf] = {
+        self._words: dict[str, WordFunction] = {
             "permission": permission,
             "attribute": attribute,
             "acl": lambda packed: text("acl", names.acl_entry(packed)),
@@ -223,10 +223,10 @@ class Release3Xml:
         yield from inode_texts(self._records, self._template(pb.INode, inode))
         yield "</INodeSection>\n"
 
-    def _template(self, message: type[Message], steps: tuple[Step, ...]) -> Template:
-        return Template(message, steps, escape=escaped, words=self._words)
+    def _template(self, message: type[Message], steps: tuple[PrintStep, ...]) -> RecordTemplate:
+        return RecordTemplate(message, steps, escape=escaped, words=self._words)
 
-    def _each(self, section: str, message: type[Message], steps: tuple[Step, ...]) -> Iterator[bytes]:
+    def _each(self, section: str, message: type[Message], steps: tuple[PrintStep, ...]) -> Iterator[bytes]:
         return record_texts(self._records, section, message, self._template(message, steps))
 
     def _references(self) -> Iterator[str | bytes]:
@@ -257,9 +257,9 @@ class Release3Xml:
         directory_diff = self._template(pb.DirectoryDiff, _DIRECTORY_DIFF)
         yield "<SnapshotDiffSection>"
         for of_inode in self._records.snapshot_diffs():
-            tag = "fileDiffEntry" if isinstance(of_inode, FileDiffs) else "dirDiffEntry"
+            tag = "fileDiffEntry" if isinstance(of_inode, FileDiffRecords) else "dirDiffEntry"
             yield f"<{tag}>{number('inodeId', signed64(of_inode.inode_id))}{number('count', len(of_inode.diffs))}"
-            if isinstance(of_inode, FileDiffs):
+            if isinstance(of_inode, FileDiffRecords):
                 yield from map(file_diff.render, of_inode.diffs)
             else:
                 for diff, created in of_inode.diffs:

@@ -21,7 +21,7 @@ class ImageTextError(ImageFormatError):
     default_hint = "Repeat the dump: `checkpointer image dump --release 3.x`, or `hdfs oiv -p XML` of Hadoop 3."
 
 
-class Fields:
+class ElementFields:
     """The inner elements of an element, by name; an element that was never read is an error.
 
     Attributes:
@@ -37,16 +37,16 @@ class Fields:
     def has(self, tag: str) -> bool:
         return tag in self._left
 
-    def each(self, tag: str) -> Iterator[Fields]:
+    def each(self, tag: str) -> Iterator[ElementFields]:
         """Return the elements with this name."""
-        return map(Fields, self._left.pop(tag, []))
+        return map(ElementFields, self._left.pop(tag, []))
 
-    def inner(self, tag: str) -> Fields | None:
+    def inner(self, tag: str) -> ElementFields | None:
         """Return the only element with this name; None if absent."""
         found = self._left.pop(tag, [])
         if len(found) > 1:
             raise ImageTextError(f"<{self.tag}> has {len(found)} elements <{tag}>")
-        return Fields(found[0]) if found else None
+        return ElementFields(found[0]) if found else None
 
     def texts(self, tag: str) -> list[str]:
         """Return the unescaped texts of the elements with this name."""

@@ -14,8 +14,8 @@ from image_format.string_table import StringTable
 from image_format.varint import encode_delimited
 from image_format.writer import ImageWriter, SectionWriter, Sink
 from image_tools.load import messages
-from image_tools.load.elements import Fields, ImageTextError
-from image_tools.load.messages import Messages
+from image_tools.load.elements import ElementFields, ImageTextError
+from image_tools.load.messages import MessageBuilder
 
 _ROOT = "fsimage"
 _MASK_BITS = 3
@@ -35,14 +35,14 @@ def load_image(source: BinaryIO, sink: Sink, codec: str = "", report: Callable[[
         ImageTextError: the XML is not that of an image of Hadoop 3, or has content that an image cannot represent.
     """
     try:
-        return _Document(source, sink, codec, report).load()
+        return _ImageDocument(source, sink, codec, report).load()
     except ElementTree.ParseError as fault:
         raise ImageTextError(f"the document is not well-formed: {fault}") from fault
     except (LookupError, ValueError) as fault:
         raise ImageTextError(f"a value is invalid: {fault}") from fault
 
 
-class _Unchanged:
+class _CarriageReturnFilter:
     """A stream that keeps carriage returns: Hadoop prints them unescaped, and an XML parser would replace them."""
 
     def __init__(self, source: BinaryIO) -> None:
@@ -52,11 +52,11 @@ class _Unchanged:
         return self._source.read(size).replace(b"\r", b"&#13;")
 
 
-class _Document:
+class _ImageDocument:
     """Reader of the document and writer of the image; sections are written in loading order."""
 
     def __init__(self, source: BinaryIO, sink: Sink, codec: str, report: Callable[[int], None]) -> None:
-        self._events: Iterator[_Event] = ElementTree.iterparse(_Unchanged(source), events=("start", "end"))
+        self._events: Iterator[_Event] = ElementTree.iterparse(_CarriageReturnFilter(source), events=("start", "end"))
         self._sink, self._codec, self._report = sink, codec, report
         self._highest_group = 0
         self._sections: set[str] = set()
@@ -68,7 +68,7 @@ class _Document:
         self._layout = self._version()
         separate = supports(LayoutVersion.EXPANDED_STRING_TABLE, self._layout)
         self._strings = StringTable.empty(_MASK_BITS if separate else 0)
-        self._messages = Messages(self._strings)
+        self._messages = MessageBuilder(self._strings)
         self._image = ImageWriter(self._sink, self._layout, self._codec)
         info: pb.NameSystemSection | None = None
         while (found := self._next())[0] == "start":
@@ -91,14 +91,14 @@ class _Document:
             raise ImageTextError("the document ends before its root element")
         return found
 
-    def _whole(self, element: ElementTree.Element) -> Fields:
+    def _whole(self, element: ElementTree.Element) -> ElementFields:
         """Read an element to its end."""
         while True:
             event, found = self._next()
             if event == "end" and found is element:
-                return Fields(element)
+                return ElementFields(element)
 
-    def _records(self, section: ElementTree.Element) -> Iterator[Fields]:
+    def _records(self, section: ElementTree.Element) -> Iterator[ElementFields]:
         """Yield the inner elements of a section, each at its end, and release them."""
         while (found := self._next())[0] == "start":
             yield self._whole(found[1])
@@ -141,7 +141,7 @@ class _Document:
         with self._image.section(name) as out:
             read(element, out)
 
-    def _name_section(self, fields: Fields) -> pb.NameSystemSection:
+    def _name_section(self, fields: ElementFields) -> pb.NameSystemSection:
         info = pb.NameSystemSection(
             namespaceId=fields.number("namespaceId", 32),
             genstampV1=fields.number("genstampV1"),
@@ -175,7 +175,7 @@ class _Document:
 
     def _with_head(
         self, section: ElementTree.Element, tags: tuple[str, ...]
-    ) -> Iterator[tuple[Fields | None, list[str]]]:
+    ) -> Iterator[tuple[ElementFields | None, list[str]]]:
         """Yield None with the texts of the first elements, which must have these names, then each further element."""
         texts = []
         for tag in tags:

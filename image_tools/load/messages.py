@@ -7,7 +7,7 @@ import re
 from image_format.permission import AclScope, AclType, XAttrNamespace, pack_acl_entry, pack_permission, pack_xattr_name
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind, StringTable
-from image_tools.load.elements import Fields, ImageTextError
+from image_tools.load.elements import ElementFields, ImageTextError
 
 _NO_OWNER = "null:null:0000"
 _ACL = re.compile(r"(default:)?(user|group|mask|other):(.*):([r-])([w-])([x-])", re.DOTALL)
@@ -15,13 +15,13 @@ _NULL = "null"
 _KINDS = ("FILE", "DIRECTORY", "SYMLINK")
 
 
-class Messages:
+class MessageBuilder:
     """Builder of messages with names; it adds users, groups and attribute names to `strings`."""
 
     def __init__(self, strings: StringTable) -> None:
         self.strings = strings
 
-    def inode(self, fields: Fields) -> pb.INode:
+    def inode(self, fields: ElementFields) -> pb.INode:
         """Return an inode of INodeSection, or the root of a snapshot.
 
         Raises:
@@ -42,7 +42,7 @@ class Messages:
         fields.finish()
         return inode
 
-    def file(self, fields: Fields) -> pb.INodeFile:
+    def file(self, fields: ElementFields) -> pb.INodeFile:
         """Return a file from the elements in `fields`."""
         file = pb.INodeFile(
             modificationTime=fields.number("mtime"),
@@ -66,7 +66,7 @@ class Messages:
         self._features(fields, file)
         return file
 
-    def directory(self, fields: Fields) -> pb.INodeDirectory:
+    def directory(self, fields: ElementFields) -> pb.INodeDirectory:
         """Return a directory from the elements in `fields`."""
         directory = pb.INodeDirectory(
             modificationTime=fields.number("mtime"), permission=self._permission(fields.text("permission"))
@@ -81,7 +81,7 @@ class Messages:
         self._features(fields, directory)
         return directory
 
-    def file_diff(self, fields: Fields) -> pb.FileDiff:
+    def file_diff(self, fields: ElementFields) -> pb.FileDiff:
         """Return a diff of a file; a copy without an owner means no copy."""
         diff = pb.FileDiff(
             snapshotId=fields.number("snapshotId", 32), fileSize=fields.number("size"), name=_name_of(fields)
@@ -96,7 +96,7 @@ class Messages:
         fields.finish()
         return diff
 
-    def directory_diff(self, fields: Fields) -> tuple[pb.DirectoryDiff, list[pb.CreatedListEntry]]:
+    def directory_diff(self, fields: ElementFields) -> tuple[pb.DirectoryDiff, list[pb.CreatedListEntry]]:
         """Return a diff of a directory, and its created list."""
         created = []
         for entry in fields.each("created"):
@@ -131,7 +131,7 @@ class Messages:
     def _serial(self, text: str, kind: StringKind) -> int:
         return 0 if text == _NULL else self.strings.serial(text, kind)
 
-    def _features(self, fields: Fields, inode: pb.INodeFile | pb.INodeDirectory) -> None:
+    def _features(self, fields: ElementFields, inode: pb.INodeFile | pb.INodeDirectory) -> None:
         attributes = fields.inner("xattrs")
         if attributes is not None:
             for attribute in attributes.each("xattr"):
@@ -160,12 +160,12 @@ class Messages:
         )
 
 
-def _name_of(diff: Fields) -> bytes | None:
+def _name_of(diff: ElementFields) -> bytes | None:
     """Return the name in a diff, None for an empty one."""
     return diff.name("name") or None
 
 
-def blocks(fields: Fields) -> list[pb.BlockProto]:
+def blocks(fields: ElementFields) -> list[pb.BlockProto]:
     """Return the blocks of a file or of its diff."""
     found = []
     held = fields.inner("blocks")
@@ -181,7 +181,7 @@ def blocks(fields: Fields) -> list[pb.BlockProto]:
     return found
 
 
-def reference(fields: Fields) -> pb.INodeReference:
+def reference(fields: ElementFields) -> pb.INodeReference:
     """Return a reference: with a name it belongs to a deleted list and has the last snapshot, otherwise it is in the
     tree.
 
@@ -198,7 +198,7 @@ def reference(fields: Fields) -> pb.INodeReference:
     return found
 
 
-def policy(fields: Fields) -> pb.ErasureCodingPolicyProto:
+def policy(fields: ElementFields) -> pb.ErasureCodingPolicyProto:
     """Return an erasure coding policy; a built-in one has only id and state in an image."""
     found = pb.ErasureCodingPolicyProto(id=fields.number("policyId", 32), state=fields.text("policyState"))
     name, cell_size, schema = fields.text("policyName"), fields.number("cellSize", 32), fields.inner("ecSchema")
@@ -226,7 +226,7 @@ def policy(fields: Fields) -> pb.ErasureCodingPolicyProto:
 _FIRST_OWN_POLICY = 64
 
 
-def delegation_key(fields: Fields) -> pb.DelegationKey:
+def delegation_key(fields: ElementFields) -> pb.DelegationKey:
     """Return a master key."""
     found = pb.DelegationKey(id=fields.number("id", 32), key=bytes.fromhex(fields.text("key")))
     if fields.has("expiry"):
@@ -235,7 +235,7 @@ def delegation_key(fields: Fields) -> pb.DelegationKey:
     return found
 
 
-def token(fields: Fields) -> pb.PersistToken:
+def token(fields: ElementFields) -> pb.PersistToken:
     """Return a delegation token."""
     found = pb.PersistToken()
     for tag in ("version", "sequenceNumber", "masterKeyId"):
@@ -251,7 +251,7 @@ def token(fields: Fields) -> pb.PersistToken:
     return found
 
 
-def pool(fields: Fields) -> pb.CachePoolInfoProto:
+def pool(fields: ElementFields) -> pb.CachePoolInfoProto:
     """Return a cache pool."""
     found = pb.CachePoolInfoProto(
         poolName=fields.text("poolName"),
@@ -265,7 +265,7 @@ def pool(fields: Fields) -> pb.CachePoolInfoProto:
     return found
 
 
-def directive(fields: Fields) -> pb.CacheDirectiveInfoProto:
+def directive(fields: ElementFields) -> pb.CacheDirectiveInfoProto:
     """Return a cache directive."""
     found = pb.CacheDirectiveInfoProto(
         id=fields.signed("id"),

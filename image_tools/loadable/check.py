@@ -192,7 +192,7 @@ def _header_fault(name: str, data: Section) -> tuple[int, tuple[int, str] | None
         message = parse_message(header, record)
     except RecordError as error:
         return 0, (0, error.detail)
-    what = _said(message, data, record.end)
+    what = _record_fault(message, data, record.end)
     return record.end, (0, what) if what else None
 
 
@@ -254,7 +254,7 @@ def _missing(section: Sections) -> Iterator[LoadFault]:
 # ---- sections of few records -----------------------------------------------------------------------------------------
 
 
-def _said(message: Message, data: Section, start: int) -> str:
+def _record_fault(message: Message, data: Section, start: int) -> str:
     """Return the fault for which a loader refuses a section's header or the records that it counts; "" for none."""
     if isinstance(message, pb.NameSystemSection):
         return _counter_fault(message)

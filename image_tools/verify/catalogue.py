@@ -17,7 +17,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class FindingCode:
     """A kind of finding.
 
     Attributes:
@@ -198,4 +198,4 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("ec-twice", _E, "two erasure coding policies have the same id or name", "the first is kept"),
 )
 
-CODES: dict[str, Code] = {row[0]: Code(*row) for row in _ROWS}
+CODES: dict[str, FindingCode] = {row[0]: FindingCode(*row) for row in _ROWS}

@@ -14,36 +14,36 @@ from image_format.reader import map_image
 from image_tools.loadable import load_faults
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.diff_lists import DiffLists
-from image_tools.verify.diffs import Diffs
-from image_tools.verify.directories import Directories
+from image_tools.verify.diffs import DiffCheck
+from image_tools.verify.directories import DirectoryCheck
 from image_tools.verify.findings import Findings
 from image_tools.verify.fixes import Fixes
-from image_tools.verify.frame import Bytes, Frame, check_digest, read_frame
+from image_tools.verify.frame import Bytes, ImageFrame, check_digest, read_frame
 from image_tools.verify.inodes import InodeArrays
-from image_tools.verify.layout_places import check_places
+from image_tools.verify.layout_places import check_layout_losses
 from image_tools.verify.leases import LeaseCheck
-from image_tools.verify.managers import Policies, check_caches, check_secrets
-from image_tools.verify.maxima import Maxima
-from image_tools.verify.name_ends import NameEnds
+from image_tools.verify.managers import ErasureCodingCheck, check_caches, check_secrets
+from image_tools.verify.maxima import BlockMaxima
+from image_tools.verify.name_ends import NameEndCheck
 from image_tools.verify.namesystem import NamesystemCheck
-from image_tools.verify.reach import Reach
-from image_tools.verify.references import References
-from image_tools.verify.snapshots import Snapshots
-from image_tools.verify.strings import Strings
+from image_tools.verify.reach import Reachability
+from image_tools.verify.references import ReferenceCheck
+from image_tools.verify.snapshots import SnapshotCheck
+from image_tools.verify.strings import StringTableCheck
 from image_tools.verify.view import SectionView
 
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class CheckedTree:
     """The namespace after the checks."""
 
     inodes: InodeArrays
-    references: References
-    directories: Directories
+    references: ReferenceCheck
+    directories: DirectoryCheck
     lists: DiffLists
-    reach: Reach
+    reach: Reachability
 
 
 @dataclass(slots=True)
@@ -52,11 +52,11 @@ class Audit:
 
     findings: Findings
     md5: bytes | None = None
-    frame: Frame | None = None
+    frame: ImageFrame | None = None
     txid: int = 0
-    strings: Strings | None = None
+    strings: StringTableCheck | None = None
     inodes: InodeArrays | None = None
-    tree: Tree | None = None
+    tree: CheckedTree | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,20 +151,20 @@ def audit_image(
 
 
 def _audit_sections(
-    audit: Audit, frame: Frame, findings: Findings, fixes: Fixes | None, step: Progress, *, outer: bool
+    audit: Audit, frame: ImageFrame, findings: Findings, fixes: Fixes | None, step: Progress, *, outer: bool
 ) -> None:
     step("tables")
     namesystem = NamesystemCheck(frame, findings, check_name=outer)
     audit.txid = int(namesystem.info.transactionId)
     check_secrets(frame, findings, fixes)
     check_caches(frame, findings, fixes)
-    policies = Policies(frame, findings, fixes)
-    audit.strings = strings = Strings(SectionView(frame, "STRING_TABLE", findings))
+    policies = ErasureCodingCheck(frame, findings, fixes)
+    audit.strings = strings = StringTableCheck(SectionView(frame, "STRING_TABLE", findings))
     step("inodes")
-    maxima = Maxima(int(namesystem.info.genstampV1Limit))
+    maxima = BlockMaxima(int(namesystem.info.genstampV1Limit))
     audit.inodes = inodes = InodeArrays(frame, findings, strings, policies.known, maxima)
     inodes.check(findings)
-    check_places(frame, findings)
+    check_layout_losses(frame, findings)
     # With lost inodes, every reference to them would be another finding.
     if inodes.view.present and not inodes.view.damaged:
         _audit_tree(audit, frame, findings, fixes, step, maxima)
@@ -172,7 +172,7 @@ def _audit_sections(
     _add_load_faults(frame, findings)
 
 
-def _add_load_faults(frame: Frame, findings: Findings) -> None:
+def _add_load_faults(frame: ImageFrame, findings: Findings) -> None:
     """Report faults for which a NameNode refuses sections, unless a section already has an error."""
     told = {each.section for each in findings.listed if each.severity is Severity.ERROR}
     for fault in load_faults(lambda name: frame.readable(name, Findings()), frame.layout_version):
@@ -181,16 +181,16 @@ def _add_load_faults(frame: Frame, findings: Findings) -> None:
 
 
 def _audit_tree(
-    audit: Audit, frame: Frame, findings: Findings, fixes: Fixes | None, step: Progress, maxima: Maxima
+    audit: Audit, frame: ImageFrame, findings: Findings, fixes: Fixes | None, step: Progress, maxima: BlockMaxima
 ) -> None:
     inodes, strings = audit.inodes, audit.strings
     assert inodes is not None
     assert strings is not None
     step("directories")
-    references = References(frame, findings, inodes)
-    directories = Directories(frame, findings, inodes, references)
-    diffs = Diffs(frame, findings, inodes, references)
-    snapshots = Snapshots(frame, findings, inodes, strings)
+    references = ReferenceCheck(frame, findings, inodes)
+    directories = DirectoryCheck(frame, findings, inodes, references)
+    diffs = DiffCheck(frame, findings, inodes, references)
+    snapshots = SnapshotCheck(frame, findings, inodes, strings)
     broken = (references.view, directories.view, diffs.view, snapshots.view)
     if any(view.damaged for view in broken) or not directories.view.present:
         return
@@ -201,11 +201,11 @@ def _audit_tree(
     step("snapshots")
     snapshots.check(fixes)
     lists = diffs.check(directories, snapshots, strings, maxima, fixes)
-    NameEnds(inodes, lists, diffs).check(fixes)
+    NameEndCheck(inodes, lists, diffs).check(fixes)
     step("reachability")
-    reach = Reach(inodes, lists)
+    reach = Reachability(inodes, lists)
     inodes.report(
         findings, "inode-unreachable", reach.unreachable(), lambda _: "the inode is not reachable from the root"
     )
     LeaseCheck(frame, findings, inodes, directories, references).check(fixes)
-    audit.tree = Tree(inodes, references, directories, lists, reach)
+    audit.tree = CheckedTree(inodes, references, directories, lists, reach)

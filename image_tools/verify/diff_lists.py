@@ -12,12 +12,12 @@ from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.diff_records import DiffBlock
-from image_tools.verify.directories import Directories
+from image_tools.verify.directories import DirectoryCheck
 from image_tools.verify.inodes import SYMLINK, InodeArrays
-from image_tools.verify.maxima import Maxima
-from image_tools.verify.references import References
-from image_tools.verify.snapshots import Snapshots
-from image_tools.verify.strings import Strings
+from image_tools.verify.maxima import BlockMaxima
+from image_tools.verify.references import ReferenceCheck
+from image_tools.verify.snapshots import SnapshotCheck
+from image_tools.verify.strings import StringTableCheck
 from image_tools.verify.view import SectionView
 
 Ids = npt.NDArray[np.int64]
@@ -32,7 +32,7 @@ class DiffLists:
         users: by reference number, slot of the directory with the reference in a deleted list, -1 for none.
     """
 
-    def __init__(self, inodes: InodeArrays, directories: Directories, references: References) -> None:
+    def __init__(self, inodes: InodeArrays, directories: DirectoryCheck, references: ReferenceCheck) -> None:
         self.inodes, self.directories, self.references = inodes, directories, references
         self.deleted = np.zeros(inodes.count, np.bool_)
         self.users: Ids = np.full(references.count, -1, np.int64)
@@ -51,7 +51,7 @@ class DiffLists:
         self.sources, self.targets = sources[order], targets[order]
 
 
-class ListCheck:
+class DiffListCheck:
     """Check of the diffs of one inode after another.
 
     Args:
@@ -62,9 +62,9 @@ class ListCheck:
         self,
         view: SectionView,
         lists: DiffLists,
-        snapshots: Snapshots,
-        strings: Strings,
-        maxima: Maxima,
+        snapshots: SnapshotCheck,
+        strings: StringTableCheck,
+        maxima: BlockMaxima,
         *,
         repair: bool,
     ) -> None:

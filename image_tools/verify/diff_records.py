@@ -32,7 +32,7 @@ class DiffBlock:
     created: list[list[pb.CreatedListEntry]]
 
 
-class _Reader:
+class _DiffReader:
     def __init__(self, data: memoryview, start: int, place: BufferOrigin) -> None:
         self._data, self._place, self.position = data, place, start
 
@@ -48,7 +48,7 @@ def read_block(data: memoryview, start: int, end: int, place: BufferOrigin) -> D
     Raises:
         RecordError: a record is not the expected message.
     """
-    reader = _Reader(data, start, place)
+    reader = _DiffReader(data, start, place)
     block = DiffBlock(start, end, reader.read(pb.DiffEntry), [], [])
     for _ in range(block.header.numOfDiff):
         if block.header.type == pb.DiffEntry.FILEDIFF:

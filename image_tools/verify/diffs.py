@@ -10,30 +10,30 @@ import numpy.typing as npt
 
 from image_format.errors import RecordError
 from image_format.proto import fsimage_pb2 as pb
-from image_tools.verify.diff_lists import DiffLists, ListCheck
+from image_tools.verify.diff_lists import DiffListCheck, DiffLists
 from image_tools.verify.diff_records import DiffBlock, encode_block, read_block
-from image_tools.verify.directories import Directories
+from image_tools.verify.directories import DirectoryCheck
 from image_tools.verify.findings import Findings
 from image_tools.verify.fixes import Fixes
-from image_tools.verify.frame import Frame
+from image_tools.verify.frame import ImageFrame
 from image_tools.verify.inodes import DIRECTORY, FILE, InodeArrays
 from image_tools.verify.kernels.diff_audit import audit_diffs
-from image_tools.verify.maxima import Maxima
-from image_tools.verify.references import References
-from image_tools.verify.snapshots import Snapshots
-from image_tools.verify.strings import Strings
+from image_tools.verify.maxima import BlockMaxima
+from image_tools.verify.references import ReferenceCheck
+from image_tools.verify.snapshots import SnapshotCheck
+from image_tools.verify.strings import StringTableCheck
 from image_tools.verify.view import SectionView
 
 Ids = npt.NDArray[np.int64]
 
 
-class Diffs:
+class DiffCheck:
     """The diffs of an image.
 
     The constructor finds the positions of the lists and the references that they use; `check` decodes the lists.
     """
 
-    def __init__(self, frame: Frame, findings: Findings, inodes: InodeArrays, references: References) -> None:
+    def __init__(self, frame: ImageFrame, findings: Findings, inodes: InodeArrays, references: ReferenceCheck) -> None:
         self.view = SectionView(frame, "SNAPSHOT_DIFF", findings)
         self._inodes, self._references = inodes, references
         buffer = np.frombuffer(self.view.data, np.uint8)
@@ -52,11 +52,16 @@ class Diffs:
         references.listed[uses > 0] = 0
 
     def check(
-        self, directories: Directories, snapshots: Snapshots, strings: Strings, maxima: Maxima, fixes: Fixes | None
+        self,
+        directories: DirectoryCheck,
+        snapshots: SnapshotCheck,
+        strings: StringTableCheck,
+        maxima: BlockMaxima,
+        fixes: Fixes | None,
     ) -> DiffLists:
         """Decode every list and report its faults; with `fixes`, correct the lists."""
         lists = DiffLists(self._inodes, directories, self._references)
-        checker = ListCheck(self.view, lists, snapshots, strings, maxima, repair=fixes is not None)
+        checker = DiffListCheck(self.view, lists, snapshots, strings, maxima, repair=fixes is not None)
         twins = self._twins()
         waiting: dict[int, list[DiffBlock]] = {}
         for block in self._blocks():

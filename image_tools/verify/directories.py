@@ -17,11 +17,11 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited, parse_message, read_record
 from image_tools.verify.findings import Findings
 from image_tools.verify.fixes import Fixes
-from image_tools.verify.frame import Frame
+from image_tools.verify.frame import ImageFrame
 from image_tools.verify.inodes import InodeArrays
 from image_tools.verify.kernels import tree_audit as bits
 from image_tools.verify.kernels.tree_audit import audit_directories
-from image_tools.verify.references import References
+from image_tools.verify.references import ReferenceCheck
 from image_tools.verify.view import SectionView
 
 Ids = npt.NDArray[np.int64]
@@ -29,14 +29,14 @@ _RESERVED = b".reserved"
 _FAULTS = ~bits.HAS_REFERENCES & 0xFFFF
 
 
-class Contents(NamedTuple):
+class DirectoryContents(NamedTuple):
     """A directory's children (inode ids, in name order) and references (numbers)."""
 
     children: list[int]
     references: list[int]
 
 
-class Directories:
+class DirectoryCheck:
     """The entries of INODE_DIR.
 
     Attributes:
@@ -45,7 +45,7 @@ class Directories:
         entry_of: by slot, the directory's first entry, -1 for none.
     """
 
-    def __init__(self, frame: Frame, findings: Findings, inodes: InodeArrays, references: References) -> None:
+    def __init__(self, frame: ImageFrame, findings: Findings, inodes: InodeArrays, references: ReferenceCheck) -> None:
         self.view = SectionView(frame, "INODE_DIR", findings)
         self.buffer = np.frombuffer(self.view.data, np.uint8)
         self._inodes, self._references = inodes, references
@@ -187,7 +187,7 @@ class Directories:
             listing.add(root)
         yield from sorted(listing.union(np.unique(self.parents[wanted]).tolist()))
 
-    def _inspect(self, slot: int) -> tuple[Contents, bool]:
+    def _inspect(self, slot: int) -> tuple[DirectoryContents, bool]:
         """Return the correct contents of a directory, and whether the stored ones are faulty."""
         entries = self.entries(slot)
         listing = {int(self.owner[child]) for child in self._referenced}
@@ -195,7 +195,7 @@ class Directories:
         is_reserving = self._inodes.inode_id(slot) == ROOT_INODE_ID and self.present(slot, [_RESERVED])
         if plain and not is_reserving and not self._name_clash(entries[0]):
             children, numbers = self.arrays(entries[0])
-            return Contents(children.tolist(), numbers.tolist()), False
+            return DirectoryContents(children.tolist(), numbers.tolist()), False
         parent = self._inodes.inode_id(slot)
         if len(entries) > 1:
             offset = int(self.offsets[entries[1]])
@@ -254,7 +254,9 @@ class Directories:
                 used.add(number)
                 named.append((self._references.name(number), number, True))
 
-    def _in_order(self, parent: int, offset: int, named: list[tuple[bytes, int, bool]], *, joined: bool) -> Contents:
+    def _in_order(
+        self, parent: int, offset: int, named: list[tuple[bytes, int, bool]], *, joined: bool
+    ) -> DirectoryContents:
         """Sort children by name, each name once: references take precedence, then earlier children.
 
         Names that the root must not contain are omitted (FSImageFormatPBINode.Loader.addToParent).
@@ -263,7 +265,7 @@ class Directories:
         if not joined and any(a > b for a, b in itertools.pairwise(plain)):
             text = f"the children of directory {parent} are not in name order"
             self.view.add("dir-child-order", text, offset, inode=parent)
-        contents = Contents([], [])
+        contents = DirectoryContents([], [])
         taken: set[bytes] = set()
         for name, number, reference in sorted(named, key=lambda item: (name_key(item[0]), not item[2])):
             # A reference to a lost inode has no name and is dropped.
@@ -289,13 +291,13 @@ class Directories:
         end = int(self.offsets[entry + 1]) if entry + 1 < self.offsets.size else self.end
         return int(self.offsets[entry]), end
 
-    def _fix(self, slot: int, contents: Contents, fixes: Fixes) -> None:
+    def _fix(self, slot: int, contents: DirectoryContents, fixes: Fixes) -> None:
         first, *others = self.entries(slot)
         fixes.replace(self.view.name, *self.span(first), self._encoded(first, contents))
         for entry in others:
             fixes.replace(self.view.name, *self.span(entry), b"")
 
-    def _encoded(self, entry: int, contents: Contents) -> bytes:
+    def _encoded(self, entry: int, contents: DirectoryContents) -> bytes:
         """Encode an entry with other contents and its unknown fields; b"" for an empty directory."""
         numbers = self._references.numbers()
         references = [int(numbers[old]) for old in contents.references if numbers[old] >= 0]

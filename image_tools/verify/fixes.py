@@ -9,7 +9,7 @@ from typing import NamedTuple
 _RUN = 8 << 20
 
 
-class Cut(NamedTuple):
+class Replacement(NamedTuple):
     """The replacement of bytes `start` .. `end` of a section by `data`."""
 
     start: int
@@ -21,17 +21,17 @@ class Cut(NamedTuple):
 class Fixes:
     """Replacements by section; other sections stay unchanged."""
 
-    cuts: dict[str, list[Cut]] = field(default_factory=dict)
+    cuts: dict[str, list[Replacement]] = field(default_factory=dict)
 
     def replace(self, section: str, start: int, end: int, data: bytes) -> None:
         """Add a replacement; replacements of a section must not overlap."""
-        self.cuts.setdefault(section, []).append(Cut(start, end, data))
+        self.cuts.setdefault(section, []).append(Replacement(start, end, data))
 
     def __bool__(self) -> bool:
         return bool(self.cuts)
 
 
-def spliced(section: memoryview, cuts: list[Cut]) -> Iterator[memoryview | bytes]:
+def spliced(section: memoryview, cuts: list[Replacement]) -> Iterator[memoryview | bytes]:
     """Yield the section with its replacements, in pieces of at most 8 MiB.
 
     Raises:

@@ -40,7 +40,7 @@ _KNOWN = {*REQUIRED_SECTIONS, *_ALWAYS_WRITTEN, "SNAPSHOT_DIFF", "ERASURE_CODING
 
 
 @dataclass
-class Frame:
+class ImageFrame:
     """The readable structure of a file.
 
     Attributes:
@@ -135,7 +135,7 @@ def check_digest(path: Path, findings: Findings) -> bytes:
     return actual
 
 
-def read_frame(path: Path, data: Bytes, findings: Findings, spool_dir: Path | None = None) -> Frame | None:
+def read_frame(path: Path, data: Bytes, findings: Findings, spool_dir: Path | None = None) -> ImageFrame | None:
     """Read the FileSummary and the list of sections; None if they are unreadable."""
     place = BufferOrigin(str(path))
     try:
@@ -172,7 +172,7 @@ def _read_summary(data: memoryview) -> tuple[FileSummary, int]:
     return message, base
 
 
-def _frame(path: Path, data: Bytes, message: FileSummary, base: int, findings: Findings) -> Frame | None:
+def _frame(path: Path, data: Bytes, message: FileSummary, base: int, findings: Findings) -> ImageFrame | None:
     place = BufferOrigin(str(path), base=base)
     layout = message.layoutVersion - (1 << 32) if message.layoutVersion >> 31 else message.layoutVersion
     try:
@@ -187,7 +187,7 @@ def _frame(path: Path, data: Bytes, message: FileSummary, base: int, findings: F
             return None
         findings.add("frame-layout-unknown", error.detail, place, 0)
     sections = _sections(path, message, base, findings)
-    return Frame(path, data, message, layout, str(message.codec), sections)
+    return ImageFrame(path, data, message, layout, str(message.codec), sections)
 
 
 def _sections(path: Path, message: FileSummary, limit: int, findings: Findings) -> list[Section]:
@@ -218,7 +218,7 @@ def _sections(path: Path, message: FileSummary, limit: int, findings: Findings) 
     return usable
 
 
-def _check_names(frame: Frame, findings: Findings) -> None:
+def _check_names(frame: ImageFrame, findings: Findings) -> None:
     for name in (*REQUIRED_SECTIONS, *_ALWAYS_WRITTEN):
         if frame.entry(name) is None:
             code = "section-missing" if name in REQUIRED_SECTIONS else "section-absent"
@@ -229,7 +229,7 @@ def _check_names(frame: Frame, findings: Findings) -> None:
             findings.add("section-unknown", text, BufferOrigin(str(frame.path), section.name), section.offset)
 
 
-def _check_sub_sections(frame: Frame, findings: Findings) -> None:
+def _check_sub_sections(frame: ImageFrame, findings: Findings) -> None:
     names = dict.fromkeys(section.name for section in frame.sections if is_sub_section(section.name))
     for name in names:
         parts = sorted((s for s in frame.sections if s.name == name), key=lambda s: (s.offset, s.length))

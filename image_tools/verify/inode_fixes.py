@@ -10,7 +10,7 @@ from image_format.varint import encode_delimited
 from image_tools.verify.fixes import Fixes
 from image_tools.verify.inodes import InodeArrays
 from image_tools.verify.kernels import attribute_audit as bits
-from image_tools.verify.strings import Strings
+from image_tools.verify.strings import StringTableCheck
 
 _NAMES = bits.USER | bits.GROUP | bits.ACL_NAME | bits.XATTR_NAME
 _REWRITTEN = bits.KIND | bits.REPLICATION | bits.BOTH_REDUNDANCIES | bits.LAYOUT | bits.IMPOSSIBLE | bits.NAME
@@ -21,7 +21,7 @@ _BLOCK_SIZE = 134217728
 _NO_QUOTA = (1 << 64) - 1
 
 
-def fix_inodes(inodes: InodeArrays, strings: Strings, fixes: Fixes) -> None:
+def fix_inodes(inodes: InodeArrays, strings: StringTableCheck, fixes: Fixes) -> None:
     """Rewrite flagged records, drop records that a later one replaces, and correct the header.
 
     Raises:

@@ -13,13 +13,13 @@ from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message, read_record
 from image_tools.verify.findings import Findings
-from image_tools.verify.frame import Frame
+from image_tools.verify.frame import ImageFrame
 from image_tools.verify.kernels import attribute_audit as bits
 from image_tools.verify.kernels.inode_audit import audit_inodes
 from image_tools.verify.kernels.tags import record_name
 from image_tools.verify.kernels.tree_audit import find_slot
-from image_tools.verify.maxima import Maxima
-from image_tools.verify.strings import Strings
+from image_tools.verify.maxima import BlockMaxima
+from image_tools.verify.strings import StringTableCheck
 from image_tools.verify.view import SectionView
 
 Ids = npt.NDArray[np.int64]
@@ -59,7 +59,12 @@ class InodeArrays:
     """
 
     def __init__(
-        self, frame: Frame, findings: Findings, strings: Strings, policies: npt.NDArray[np.uint8], maxima: Maxima
+        self,
+        frame: ImageFrame,
+        findings: Findings,
+        strings: StringTableCheck,
+        policies: npt.NDArray[np.uint8],
+        maxima: BlockMaxima,
     ) -> None:
         self.view = SectionView(frame, "INODE", findings)
         self.buffer = np.frombuffer(self.view.data, np.uint8)
@@ -69,7 +74,7 @@ class InodeArrays:
         self._scan(strings, policies, np.array(rules, np.int64))
         self._sort()
 
-    def _scan(self, strings: Strings, policies: npt.NDArray[np.uint8], rules: Ids) -> None:
+    def _scan(self, strings: StringTableCheck, policies: npt.NDArray[np.uint8], rules: Ids) -> None:
         # The header's count is only a hint: a damaged count must not determine the allocated memory.
         capacity = min(self.header.numInodes, self.buffer.size // _SMALLEST_RECORD) + 16
         arrays = (

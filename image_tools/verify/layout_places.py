@@ -11,10 +11,10 @@ from image_tools.convert.losses import empty_findings, losses, may_lose
 from image_tools.convert.records import CONVERTED, convert_records
 from image_tools.convert.strings import NO_CHANGES, special_names
 from image_tools.verify.findings import Findings
-from image_tools.verify.frame import Frame
+from image_tools.verify.frame import ImageFrame
 
 
-def check_places(frame: Frame, findings: Findings) -> None:
+def check_layout_losses(frame: ImageFrame, findings: Findings) -> None:
     """Report content that the layout cannot represent; other checks report damaged sections."""
     if not may_lose(NEWEST_LAYOUT, frame.layout_version):
         return

@@ -8,14 +8,14 @@ from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 from image_tools.verify.catalogue import Severity
-from image_tools.verify.directories import Directories
+from image_tools.verify.directories import DirectoryCheck
 from image_tools.verify.findings import Findings
 from image_tools.verify.fixes import Fixes
-from image_tools.verify.frame import Frame
+from image_tools.verify.frame import ImageFrame
 from image_tools.verify.inodes import InodeArrays
 from image_tools.verify.kernels.attribute_audit import OPEN
 from image_tools.verify.kernels.tree_audit import DST
-from image_tools.verify.references import References
+from image_tools.verify.references import ReferenceCheck
 from image_tools.verify.view import SectionView
 
 
@@ -23,7 +23,12 @@ class LeaseCheck:
     """Comparison of the list of open files with the tree."""
 
     def __init__(
-        self, frame: Frame, findings: Findings, inodes: InodeArrays, directories: Directories, references: References
+        self,
+        frame: ImageFrame,
+        findings: Findings,
+        inodes: InodeArrays,
+        directories: DirectoryCheck,
+        references: ReferenceCheck,
     ) -> None:
         self._view = SectionView(frame, "FILES_UNDERCONSTRUCTION", findings)
         self._findings = findings

@@ -7,7 +7,7 @@ from image_format.name_order import name_key
 from image_format.permission import pack_permission, unpack_permission
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
-from image_tools.verify.checker import Tree
+from image_tools.verify.checker import CheckedTree
 from image_tools.verify.fixes import Fixes
 from image_tools.verify.inode_fixes import fix_header
 from image_tools.verify.inodes import DIRECTORY
@@ -17,7 +17,7 @@ _NO_QUOTA = (1 << 64) - 1
 _MODE = 0o700
 
 
-def drop_unreachable(tree: Tree, fixes: Fixes) -> dict[int, str]:
+def drop_unreachable(tree: CheckedTree, fixes: Fixes) -> dict[int, str]:
     """Remove the records; the next pass removes references to them. Return the changes by inode id."""
     slots = tree.reach.unreachable().tolist()
     for slot in slots:
@@ -26,7 +26,7 @@ def drop_unreachable(tree: Tree, fixes: Fixes) -> dict[int, str]:
     return {tree.inodes.inode_id(slot): "dropped" for slot in slots}
 
 
-def attach_unreachable(tree: Tree, txid: int, fixes: Fixes) -> dict[int, str]:
+def attach_unreachable(tree: CheckedTree, txid: int, fixes: Fixes) -> dict[int, str]:
     """Attach the tops of all unreachable trees to /lost+found. Return the changes by inode id.
 
     A missing directory is created with owner and group of the root and mode 0700. If the name is in use, the directory
@@ -38,7 +38,7 @@ def attach_unreachable(tree: Tree, txid: int, fixes: Fixes) -> dict[int, str]:
 class _Attachment:
     """An attachment with its changed entries and records."""
 
-    def __init__(self, tree: Tree, fixes: Fixes) -> None:
+    def __init__(self, tree: CheckedTree, fixes: Fixes) -> None:
         self._tree, self._fixes = tree, fixes
         self._inodes = tree.inodes
         self._entries: dict[int, list[int]] = {}

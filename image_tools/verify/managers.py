@@ -10,13 +10,13 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import Record, encode_delimited
 from image_tools.verify.findings import Findings
 from image_tools.verify.fixes import Fixes
-from image_tools.verify.frame import Frame
+from image_tools.verify.frame import ImageFrame
 from image_tools.verify.view import SectionView
 
 _SYSTEM_POLICIES = range(1, 6)
 
 
-def check_secrets(frame: Frame, findings: Findings, fixes: Fixes | None) -> None:
+def check_secrets(frame: ImageFrame, findings: Findings, fixes: Fixes | None) -> None:
     """Check SECRET_MANAGER; a record with a number in field 2 is a key, otherwise a token."""
     view = SectionView(frame, "SECRET_MANAGER", findings)
     if not view.present:
@@ -65,7 +65,7 @@ def check_secrets(frame: Frame, findings: Findings, fixes: Fixes | None) -> None
     _rewrite(view, fixes, header, repaired, [*keys.values(), *tokens.values()], key_count + token_count)
 
 
-def check_caches(frame: Frame, findings: Findings, fixes: Fixes | None) -> None:
+def check_caches(frame: ImageFrame, findings: Findings, fixes: Fixes | None) -> None:
     """Check CACHE_MANAGER; a record with a number in field 1 is a directive, otherwise a pool."""
     view = SectionView(frame, "CACHE_MANAGER", findings)
     if not view.present:
@@ -112,14 +112,14 @@ def check_caches(frame: Frame, findings: Findings, fixes: Fixes | None) -> None:
     _rewrite(view, fixes, header, repaired, [*pools.values(), *directives.values()], pool_count + directive_count)
 
 
-class Policies:
+class ErasureCodingCheck:
     """Check and repair of ERASURE_CODING.
 
     Attributes:
         known: by id, 1 for a system policy or a policy in the image.
     """
 
-    def __init__(self, frame: Frame, findings: Findings, fixes: Fixes | None) -> None:
+    def __init__(self, frame: ImageFrame, findings: Findings, fixes: Fixes | None) -> None:
         self.known: npt.NDArray[np.uint8] = np.zeros(256, np.uint8)
         self.known[list(_SYSTEM_POLICIES)] = 1
         view = SectionView(frame, "ERASURE_CODING", findings)

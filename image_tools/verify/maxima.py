@@ -10,7 +10,7 @@ import numpy.typing as npt
 from image_format.proto import fsimage_pb2 as pb
 
 
-class Maxima:
+class BlockMaxima:
     """The highest ids of contiguous and striped blocks, and the highest generation stamps, new and legacy.
 
     Args:

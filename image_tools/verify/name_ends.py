@@ -15,7 +15,7 @@ import numpy.typing as npt
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited, parse_message, read_record
 from image_tools.verify.diff_lists import DiffLists
-from image_tools.verify.diffs import Diffs
+from image_tools.verify.diffs import DiffCheck
 from image_tools.verify.fixes import Fixes
 from image_tools.verify.inodes import DIRECTORY, InodeArrays
 from image_tools.verify.kernels.tree_audit import WITH_NAME
@@ -24,7 +24,7 @@ Ids = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class _Item:
+class _Child:
     """A child of a directory: a plain inode or a reference.
 
     Attributes:
@@ -37,21 +37,21 @@ class _Item:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lists:
+class _DiffNames:
     """A diff of a directory."""
 
     snapshot: int
     created: frozenset[bytes]
-    deleted: dict[bytes, _Item]
+    deleted: dict[bytes, _Child]
 
 
-class NameEnds:
+class NameEndCheck:
     """The check, which runs after all lists have been read."""
 
-    def __init__(self, inodes: InodeArrays, lists: DiffLists, diffs: Diffs) -> None:
+    def __init__(self, inodes: InodeArrays, lists: DiffLists, diffs: DiffCheck) -> None:
         self._inodes, self._lists, self._diffs = inodes, lists, diffs
         self._references = lists.references
-        self._read: dict[int, list[_Lists]] = {}
+        self._read: dict[int, list[_DiffNames]] = {}
 
     def check(self, fixes: Fixes | None) -> None:
         """Report each name that ends too early; with `fixes`, raise its last snapshot."""
@@ -72,15 +72,15 @@ class NameEnds:
             if fixes is not None:
                 self._raise(number, snapshot, fixes)
 
-    def _ways_to(self, names: Ids) -> dict[int, list[_Item]]:
+    def _ways_to(self, names: Ids) -> dict[int, list[_Child]]:
         """Return the current and past children of directories, by slot, that are or lead to one of `names`."""
         references, lists = self._references, self._lists
         by_inode: dict[int, list[int]] = {}
         for number in np.flatnonzero(references.kept & (references.referred >= 0)).tolist():
             by_inode.setdefault(int(references.referred[number]), []).append(number)
         deleters: dict[int, int] = dict(zip(lists.targets.tolist(), lists.sources.tolist(), strict=True))
-        ways: dict[int, list[_Item]] = {}
-        waiting = [_Item(int(references.referred[number]), number) for number in names.tolist()]
+        ways: dict[int, list[_Child]] = {}
+        waiting = [_Child(int(references.referred[number]), number) for number in names.tolist()]
         seen = set(waiting)
         while waiting:
             item = waiting.pop()
@@ -90,12 +90,12 @@ class NameEnds:
             first = holder not in ways
             ways.setdefault(holder, []).append(item)
             if first:
-                above = [_Item(holder, -1), *(_Item(holder, number) for number in by_inode.get(holder, ()))]
+                above = [_Child(holder, -1), *(_Child(holder, number) for number in by_inode.get(holder, ()))]
                 waiting += [each for each in above if each not in seen]
                 seen.update(above)
         return ways
 
-    def _holder(self, item: _Item, deleters: dict[int, int]) -> int:
+    def _holder(self, item: _Child, deleters: dict[int, int]) -> int:
         """Return the slot of an item's directory, -1 for the root and for an unreachable item."""
         if item.number >= 0:
             owner = int(self._references.owner[item.number])
@@ -105,7 +105,7 @@ class NameEnds:
             return -1
         return owner if owner >= 0 else deleters.get(item.slot, -1)
 
-    def _look_below(self, outer: int, ways: dict[int, list[_Item]], needed: dict[int, int]) -> None:
+    def _look_below(self, outer: int, ways: dict[int, list[_Child]], needed: dict[int, int]) -> None:
         """Collect names below the reference `outer` that end before it, with the snapshot that they need."""
         references = self._references
         snapshot = int(references.snapshots[outer])
@@ -123,7 +123,7 @@ class NameEnds:
                     seen.add(item.slot)
                     waiting.append(item.slot)
 
-    def _is_there(self, directory: int, item: _Item, snapshot: int) -> bool:
+    def _is_there(self, directory: int, item: _Child, snapshot: int) -> bool:
         """Return whether a directory contains an item at a snapshot (DirectoryWithSnapshotFeature.getChildrenList)."""
         name = self._name(item)
         for diff in reversed(self._diffs_of(directory)):
@@ -137,10 +137,10 @@ class NameEnds:
             return int(self._references.owner[item.number]) == directory
         return int(self._lists.directories.owner[item.slot]) == directory
 
-    def _name(self, item: _Item) -> bytes:
+    def _name(self, item: _Child) -> bytes:
         return self._references.name(item.number) if item.number >= 0 else self._inodes.name(item.slot)
 
-    def _diffs_of(self, directory: int) -> list[_Lists]:
+    def _diffs_of(self, directory: int) -> list[_DiffNames]:
         """Return a directory's diffs, newest first."""
         if directory not in self._read:
             block = self._diffs.block(self._inodes.inode_id(directory))
@@ -148,12 +148,12 @@ class NameEnds:
             for diff, created in zip(block.diffs, block.created, strict=True) if block is not None else ():
                 if not isinstance(diff, pb.DirectoryDiff):
                     continue
-                items = [_Item(self._inodes.slot(inode_id), -1) for inode_id in diff.deletedINode]
+                items = [_Child(self._inodes.slot(inode_id), -1) for inode_id in diff.deletedINode]
                 for number in diff.deletedINodeRef:
                     if number < self._references.count:
-                        items.append(_Item(int(self._references.referred[number]), number))
+                        items.append(_Child(int(self._references.referred[number]), number))
                 named = {self._name(item): item for item in items if item.slot >= 0}
-                found.append(_Lists(diff.snapshotId, frozenset(entry.name for entry in created), named))
+                found.append(_DiffNames(diff.snapshotId, frozenset(entry.name for entry in created), named))
             self._read[directory] = found
         return self._read[directory]
 

@@ -7,8 +7,8 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 from image_tools.verify.findings import Findings
 from image_tools.verify.fixes import Fixes
-from image_tools.verify.frame import Frame
-from image_tools.verify.maxima import Maxima
+from image_tools.verify.frame import ImageFrame
+from image_tools.verify.maxima import BlockMaxima
 from image_tools.verify.view import SectionView
 
 
@@ -19,7 +19,7 @@ class NamesystemCheck:
         info: the message, empty if it is unreadable.
     """
 
-    def __init__(self, frame: Frame, findings: Findings, *, check_name: bool) -> None:
+    def __init__(self, frame: ImageFrame, findings: Findings, *, check_name: bool) -> None:
         self._view = SectionView(frame, "NS_INFO", findings)
         self.info, end = self._view.header(pb.NameSystemSection)
         if not self._view.damaged and end != len(self._view.data):
@@ -30,7 +30,7 @@ class NamesystemCheck:
             text = f"the file's name has transaction {named.txid}, NS_INFO has {self.info.transactionId}"
             self._view.add("txid-name", text, 0)
 
-    def check_counters(self, maxima: Maxima, fixes: Fixes | None) -> None:
+    def check_counters(self, maxima: BlockMaxima, fixes: Fixes | None) -> None:
         """Compare the counters with the highest block ids and generation stamps in use."""
         if not self._usable:
             return

@@ -13,7 +13,7 @@ from image_tools.verify.kernels.tree_audit import mark_reachable
 Ids = npt.NDArray[np.int64]
 
 
-class Reach:
+class Reachability:
     """The inodes reachable from the root; dropped references are not followed.
 
     Attributes:

@@ -11,7 +11,7 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message, read_record
 from image_tools.verify.findings import Findings
 from image_tools.verify.fixes import Fixes
-from image_tools.verify.frame import Frame
+from image_tools.verify.frame import ImageFrame
 from image_tools.verify.inodes import InodeArrays
 from image_tools.verify.kernels.tree_audit import DST, WITH_NAME, audit_references
 from image_tools.verify.view import SectionView
@@ -20,7 +20,7 @@ Ids = npt.NDArray[np.int64]
 _DROPPED = -1
 
 
-class References:
+class ReferenceCheck:
     """The references by their number.
 
     Attributes:
@@ -31,7 +31,7 @@ class References:
         kept: False for a reference that a repair drops.
     """
 
-    def __init__(self, frame: Frame, findings: Findings, inodes: InodeArrays) -> None:
+    def __init__(self, frame: ImageFrame, findings: Findings, inodes: InodeArrays) -> None:
         self.view = SectionView(frame, "INODE_REFERENCE", findings)
         self._inodes = inodes
         buffer = np.frombuffer(self.view.data, np.uint8)

@@ -151,12 +151,12 @@ def _run_pass(
         UnrepairableError: damage cannot be repaired.
     """
     try:
-        return _look_and_write(source, target, first, drop, spool_dir, progress)
+        return _check_and_write(source, target, first, drop, spool_dir, progress)
     except RecordError as error:
         raise UnrepairableError(f"cannot be repaired: {error.message}", file=str(source), hint=_HINT) from error
 
 
-def _look_and_write(
+def _check_and_write(
     source: Path, target: Path, first: bool, drop: bool, spool_dir: Path | None, progress: Progress | None
 ) -> _Pass:
     findings, fixes = Findings(), Fixes()
@@ -173,7 +173,7 @@ def _look_and_write(
         return _Pass(audit, changes, left, None)
     codes = {finding.code for finding in changes} - _OUTER
     if codes == {_UNREACHABLE}:
-        happened = _settle(audit, fixes, drop=drop)
+        happened = _place_unreachable(audit, fixes, drop=drop)
         changes = [dataclasses.replace(f, change=happened.get(f.inode or 0, f.change)) for f in changes]
     else:
         # Other repairs may change which inodes are reachable, so unreachable ones come last.
@@ -186,7 +186,7 @@ def _look_and_write(
     return _Pass(audit, changes, left, _write(audit, fixes, target))
 
 
-def _settle(audit: Audit, fixes: Fixes, *, drop: bool) -> dict[int, str]:
+def _place_unreachable(audit: Audit, fixes: Fixes, *, drop: bool) -> dict[int, str]:
     assert audit.tree is not None
     if drop:
         return drop_unreachable(audit.tree, fixes)

@@ -6,10 +6,10 @@ from image_format.sub_sections import compressed_streams
 from image_format.summary import is_sub_section
 from image_format.writer import ImageWriter, Sink
 from image_tools.verify.fixes import Fixes, spliced
-from image_tools.verify.frame import Frame
+from image_tools.verify.frame import ImageFrame
 
 
-def write_fixed(frame: Frame, fixes: Fixes, sink: Sink) -> None:
+def write_fixed(frame: ImageFrame, fixes: Fixes, sink: Sink) -> None:
     """Write the image to `sink`: sections in the summary's order, unchanged sections as stored.
 
     Entries of sub-sections are omitted: they describe the old records, and a NameNode does not need them. They are kept

@@ -7,22 +7,22 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 from image_tools.verify.findings import Findings
 from image_tools.verify.fixes import Fixes
-from image_tools.verify.frame import Frame
+from image_tools.verify.frame import ImageFrame
 from image_tools.verify.inodes import InodeArrays
-from image_tools.verify.strings import Strings
+from image_tools.verify.strings import StringTableCheck
 from image_tools.verify.view import SectionView
 
 _Snapshot = tuple[pb.Snapshot, int]
 
 
-class Snapshots:
+class SnapshotCheck:
     """The snapshots of an image.
 
     Attributes:
         roots: inode id of the snapshotted directory, by snapshot id.
     """
 
-    def __init__(self, frame: Frame, findings: Findings, inodes: InodeArrays, strings: Strings) -> None:
+    def __init__(self, frame: ImageFrame, findings: Findings, inodes: InodeArrays, strings: StringTableCheck) -> None:
         self.view = SectionView(frame, "SNAPSHOT", findings)
         self._inodes, self._strings = inodes, strings
         self.roots: dict[int, int] = {}

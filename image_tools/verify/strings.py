@@ -20,7 +20,7 @@ _MAX_MASK_BITS = 3
 _FILL = 256
 
 
-class Strings:
+class StringTableCheck:
     """The serials of a string table, in arrays that the kernels read and mark.
 
     Attributes:

@@ -13,7 +13,7 @@ from image_format.errors import BufferOrigin, RecordError
 from image_format.varint import Record, parse_message, read_record
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.findings import Findings
-from image_tools.verify.frame import Frame
+from image_tools.verify.frame import ImageFrame
 
 M = TypeVar("M", bound=Message)
 
@@ -27,7 +27,7 @@ class SectionView:
         damaged: whether a damaged record was found.
     """
 
-    def __init__(self, frame: Frame, name: str, findings: Findings) -> None:
+    def __init__(self, frame: ImageFrame, name: str, findings: Findings) -> None:
         found = frame.readable(name, findings)
         self.name = name
         self.place: BufferOrigin = frame.place(name)

@@ -18,7 +18,7 @@ from pipeline.cli.report_outputs import FORMATS, plan_outputs, write_outputs
 from pipeline.cli.spark_command import spark_for
 
 if TYPE_CHECKING:
-    from pipeline.reports.model import Report
+    from pipeline.reports.model import NamespaceReport
 
 SECTIONS = ("space", "owners", "files", "small-files", "cold", "growth", "operations", "snapshots", "findings")
 _NEEDS = {"growth": "--before", "operations": "--edits"}
@@ -38,7 +38,7 @@ def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int 
 
 
 @dataclass(frozen=True, slots=True)
-class _Choices:
+class _Options:
     """Options of the command line other than paths."""
 
     depth: int
@@ -50,8 +50,8 @@ class _Choices:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sources:
-    """Inputs of the report, see `pipeline.reports.build.Request`; that module imports Spark."""
+class _Inputs:
+    """Inputs of the report, see `pipeline.reports.build.ReportRequest`; that module imports Spark."""
 
     image: str
     before: str
@@ -60,7 +60,7 @@ class _Sources:
 
 
 @dataclass(frozen=True, slots=True)
-class _Engine:
+class _SparkOptions:
     """Settings with which Spark starts."""
 
     master: str | None
@@ -157,9 +157,9 @@ def command(
     _check_sections(only, {"--before": before, "--edits": edits})
     outputs = plan_outputs(kind, out, force=force)
     small_job = _check_inputs(image, before, edits)
-    chosen = _Choices(depth, top, small, cold_days, only, None if as_of is None else as_of.replace(tzinfo=UTC))
+    chosen = _Options(depth, top, small, cold_days, only, None if as_of is None else as_of.replace(tzinfo=UTC))
     with _progress() as progress:
-        sources, engine = _Sources(image, before, edits, cluster), _Engine(master, driver_memory, small_job)
+        sources, engine = _Inputs(image, before, edits, cluster), _SparkOptions(master, driver_memory, small_job)
         report = _make(sources, chosen, progress, engine)
     write_outputs(report, outputs)
 
@@ -183,10 +183,10 @@ def _check_inputs(image: str, before: str, edits: str) -> bool:
     return is_small(images, edits)
 
 
-def _make(sources: _Sources, chosen: _Choices, progress: Any, engine: _Engine) -> Report:
+def _make(sources: _Inputs, chosen: _Options, progress: Any, engine: _SparkOptions) -> NamespaceReport:
     progress("Spark")
     with spark_for(engine.master, engine.driver_memory, small=engine.small) as spark:
-        from pipeline.reports.build import Request, make_report
+        from pipeline.reports.build import ReportRequest, make_report
         from pipeline.reports.options import ReportOptions
 
         generated = datetime.now(UTC)
@@ -195,7 +195,7 @@ def _make(sources: _Sources, chosen: _Choices, progress: Any, engine: _Engine) -
             as_of = chosen.as_of or image_time or generated
             return ReportOptions(as_of, chosen.depth, chosen.top, chosen.small, chosen.cold_days, chosen.only)
 
-        request = Request(sources.image, sources.before, sources.edits, sources.cluster)
+        request = ReportRequest(sources.image, sources.before, sources.edits, sources.cluster)
         return make_report(spark, request, options, generated=generated, progress=progress)
 
 

@@ -18,7 +18,7 @@ from hadoop_common.durable import write_atomically
 from pipeline.errors import OutputError
 
 if TYPE_CHECKING:
-    from pipeline.reports.model import Report
+    from pipeline.reports.model import NamespaceReport
 
 FORMATS = ("terminal", "summary", "csv", "parquet", "json", "html")
 _FOLDERS = ("csv", "parquet")
@@ -26,14 +26,14 @@ _ENDINGS = {".html": "html", ".json": "json", ".csv": "csv", ".parquet": "parque
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class ReportOutput:
     """A copy of the report; `path` is None for standard output."""
 
     kind: str
     path: Path | None = None
 
 
-def plan_outputs(kind: str, paths: Sequence[Path], *, force: bool) -> tuple[Output, ...]:
+def plan_outputs(kind: str, paths: Sequence[Path], *, force: bool) -> tuple[ReportOutput, ...]:
     """Decide the format of each output.
 
     The ending of a path names its format; without a known ending the format is `kind`. Standard output gets `kind`,
@@ -43,7 +43,7 @@ def plan_outputs(kind: str, paths: Sequence[Path], *, force: bool) -> tuple[Outp
         click.UsageError: a path has no format, already exists, or cannot be written; or a format that needs a folder
             has no path.
     """
-    files = [Output(_ENDINGS.get(path.suffix.lower(), kind), path) for path in paths]
+    files = [ReportOutput(_ENDINGS.get(path.suffix.lower(), kind), path) for path in paths]
     if len({path.absolute() for path in paths}) < len(paths):
         raise click.UsageError("--out names the same path twice")
     for output, path in zip(files, paths, strict=True):
@@ -52,7 +52,7 @@ def plan_outputs(kind: str, paths: Sequence[Path], *, force: bool) -> tuple[Outp
         return tuple(files)
     if kind in _FOLDERS:
         raise click.UsageError(f"--format {kind} needs --out, the folder to write the files to")
-    return (Output(kind), *files)
+    return (ReportOutput(kind), *files)
 
 
 def _check_path(path: Path, kind: str, *, force: bool) -> None:
@@ -70,7 +70,7 @@ def _check_path(path: Path, kind: str, *, force: bool) -> None:
         raise click.UsageError(f"{path} is {'a directory' if path.is_dir() else 'not a directory'}")
 
 
-def write_outputs(report: Report, outputs: Sequence[Output]) -> None:
+def write_outputs(report: NamespaceReport, outputs: Sequence[ReportOutput]) -> None:
     """Write every copy, standard output first.
 
     Raises:
@@ -85,7 +85,7 @@ def write_outputs(report: Report, outputs: Sequence[Output]) -> None:
             echo(f"{output.path}: {written}", err=True)
 
 
-def _print(report: Report, kind: str) -> None:
+def _print(report: NamespaceReport, kind: str) -> None:
     if kind in {"terminal", "summary"}:
         from pipeline.reports.writers.terminal import report_lines, summary_lines
 
@@ -97,7 +97,7 @@ def _print(report: Report, kind: str) -> None:
     click.echo(_as_text(report, kind))
 
 
-def _write(report: Report, kind: str, path: Path) -> str:
+def _write(report: NamespaceReport, kind: str, path: Path) -> str:
     """Write a copy; return how much was written, for people."""
     if kind in _FOLDERS:
         from pipeline.reports.writers.folder import write_folder
@@ -107,7 +107,7 @@ def _write(report: Report, kind: str, path: Path) -> str:
     return f"{len(report.sections)} sections"
 
 
-def _as_text(report: Report, kind: str) -> str:
+def _as_text(report: NamespaceReport, kind: str) -> str:
     if kind == "html":
         from pipeline.reports.html import render
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pipeline.errors import PipelineError
-from pipeline.quiet_gateway import quiet_gateway
+from pipeline.quiet_gateway import suppress_py4j_logs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,18 +29,18 @@ def spark_for(master: str | None, driver_memory: str, *, small: bool = False) ->
         PipelineError: Spark failed for another reason, or its JVM ended.
         KeyboardInterrupt: on SIGINT, after Spark has ended.
     """
-    quiet_gateway()
+    suppress_py4j_logs()
     spark = _started(master, driver_memory, small=small)
     try:
         with _interrupt(signal.default_int_handler):
             yield spark
     except Exception as error:
-        from pipeline.task_errors import reason, unwrap
+        from pipeline.task_errors import error_reason, typed_error
 
-        typed = unwrap(error)
+        typed = typed_error(error)
         if typed is None:
             hint = "Check memory and disk; --driver-memory gives more heap."
-            raise PipelineError(f"Spark failed: {reason(error)}", hint=hint) from error
+            raise PipelineError(f"Spark failed: {error_reason(error)}", hint=hint) from error
         raise typed from None
     finally:
         _stop(spark)

@@ -12,12 +12,12 @@ from pipeline.lake.commits import (
     EDITS,
     INODES,
     STAGING,
-    Plan,
-    carry_out,
+    LakePlan,
     committed_edits,
     committed_images,
     edits_commit,
-    finish_others,
+    execute,
+    finish_killed_runs,
     image_commit,
     unfinished,
 )
@@ -69,14 +69,14 @@ def append_image(spark: SparkSession, image: str, root: str) -> int | None:
     if found.txid in committed_images(files) and not unfinished(files):
         return None
     with files.lock():
-        finish_others(files)
+        finish_killed_runs(files)
         if found.txid in committed_images(files):
             return None
         run = f"image-{found.txid}"
         staged = files.uri(f"{STAGING}/{run}/data")
         read_image(spark, found.path).write.option(*_NO_SUCCESS_FILE).parquet(staged)
         about = {"txid": found.txid, "rows": spark.read.parquet(staged).count(), "bytes": _size(files, run)}
-        carry_out(files, Plan(run, [("data", f"{INODES}/txid={found.txid}")], image_commit(found.txid), about))
+        execute(files, LakePlan(run, [("data", f"{INODES}/txid={found.txid}")], image_commit(found.txid), about))
     return found.txid
 
 
@@ -98,7 +98,7 @@ def append_edits(spark: SparkSession, edits: str, root: str) -> AppendedEdits:
     if not subtract(offered, committed_edits(files)) and not unfinished(files):
         return AppendedEdits((), holes(committed_edits(files)))
     with files.lock():
-        finish_others(files)
+        finish_killed_runs(files)
         batches = in_batches(segments, committed_edits(files))
         for batch in batches:
             _append_batch(spark, files, edits, batch, segments)
@@ -120,7 +120,7 @@ def _append_batch(
             target = f"{EDITS}/{day}/edits_{batch.first}-{batch.last}_{number:03d}.parquet"
             moves.append((f"data/{day}/{name}", target))
     about = {"first": batch.first, "last": batch.last, "files": len(moves), "bytes": _size(files, run)}
-    carry_out(files, Plan(run, moves, edits_commit(batch), about))
+    execute(files, LakePlan(run, moves, edits_commit(batch), about))
 
 
 def _laid_out(rows: DataFrame, batch: TxidRange, segments: Sequence[LakeSegment]) -> DataFrame:
@@ -171,9 +171,9 @@ def retain_images(spark: SparkSession, root: str, keep: int) -> list[int]:
     if len(committed_images(files)) <= keep and not unfinished(files):
         return []
     with files.lock():
-        finish_others(files)
+        finish_killed_runs(files)
         removed = committed_images(files)[:-keep]
         for txid in removed:
             moves = [("data", f"{INODES}/txid={txid}")]
-            carry_out(files, Plan(f"remove-{txid}", moves, uncommit=image_commit(txid), back=True))
+            execute(files, LakePlan(f"remove-{txid}", moves, uncommit=image_commit(txid), back=True))
         return removed

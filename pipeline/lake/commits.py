@@ -30,7 +30,7 @@ _SUFFIX = ".json"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LakePlan:
     """The changes that a run makes once its files are written.
 
     Attributes:
@@ -78,22 +78,22 @@ def unfinished(files: HadoopFiles) -> list[str]:
     return files.names(STAGING)
 
 
-def finish_others(files: HadoopFiles) -> None:
+def finish_killed_runs(files: HadoopFiles) -> None:
     """Execute the plans of killed runs, and remove killed runs without a plan. The caller holds the lock."""
     for run in unfinished(files):
         if _PLAN in files.names(f"{STAGING}/{run}"):
-            _move(files, Plan(**files.read_json(f"{STAGING}/{run}/{_PLAN}")))
+            _move(files, LakePlan(**files.read_json(f"{STAGING}/{run}/{_PLAN}")))
         else:
             files.remove(f"{STAGING}/{run}")
 
 
-def carry_out(files: HadoopFiles, plan: Plan) -> None:
+def execute(files: HadoopFiles, plan: LakePlan) -> None:
     """Write the plan, then execute it. The caller holds the lock."""
     files.write_json(f"{STAGING}/{plan.run}/{_PLAN}", asdict(plan))
     _move(files, plan)
 
 
-def _move(files: HadoopFiles, plan: Plan) -> None:
+def _move(files: HadoopFiles, plan: LakePlan) -> None:
     if plan.uncommit:
         files.remove(plan.uncommit)
     for staged, place in plan.moves:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOCK = "_lock"
-_HELD = ("AlreadyBeingCreatedException", "RecoveryInProgressException", "LeaseExpiredException")
+_LEASE_CONFLICTS = ("AlreadyBeingCreatedException", "RecoveryInProgressException", "LeaseExpiredException")
 
 
 class HadoopFiles:
@@ -174,7 +174,7 @@ class HadoopFiles:
         try:
             self._fs.append(path).close()
         except Py4JJavaError as error:
-            if any(name in str(error.java_exception.toString()) for name in _HELD):
+            if any(name in str(error.java_exception.toString()) for name in _LEASE_CONFLICTS):
                 raise LakeBusyError(self.root) from None
             if "UnsupportedOperationException" not in str(error.java_exception.toString()):
                 raise

@@ -10,7 +10,7 @@ from hadoop_common.names import parse_image, parse_segment
 from pipeline.errors import SourceFileError
 from pipeline.lake.files import HadoopFiles
 from pipeline.lake.txid_ranges import TxidRange, subtract
-from pipeline.source_files import SourceKind, choose, nothing_there
+from pipeline.source_files import SourceKind, choose, not_found
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +55,7 @@ def find_image(spark: SparkSession, path: str) -> LakeImage:
             image = parse_image(name)
             assert image is not None
             return LakeImage(image.txid, found.uri(f"{folder}/{name}" if folder else name))
-    raise nothing_there(path, SourceKind.IMAGE)
+    raise not_found(path, SourceKind.IMAGE)
 
 
 def find_segments(spark: SparkSession, path: str) -> list[LakeSegment]:

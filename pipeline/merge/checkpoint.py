@@ -32,8 +32,8 @@ from image_tools.loadable import check_loadable
 from journal.segment import HEADER_SIZE
 from journal.segment_file import EditLogSegment
 from pipeline.errors import SourceFileError
-from pipeline.merge.closure import Walk, Wanted
-from pipeline.merge.fetched_image import Description, FetchedImage
+from pipeline.merge.closure import ImageRequest, PathLookup
+from pipeline.merge.fetched_image import ClosureImage, ImageFacts
 from pipeline.merge.job import CheckpointJob
 from pipeline.merge.parallel_merger import PART_BYTES, ParallelMerger, work_folder
 from pipeline.source_files import SourceFile
@@ -49,11 +49,11 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Loaded:
+class _LoadedBase:
     """The part of the image that the edits touch, and the namespace on top of it."""
 
-    base: FetchedImage
-    description: Description
+    base: ClosureImage
+    description: ImageFacts
     namespace: Namespace
 
 
@@ -75,7 +75,7 @@ def make_checkpoint(spark: SparkSession, settings: SparkSettings, task: MergeTas
             digest.then = partial(_check_loadable, image)
         digest.start()
         folder = resources.enter_context(work_folder(task.folders[0])) if shared else None
-        image_file = _offered(context, task.image, shared)
+        image_file = _task_file(context, task.image, shared)
         job = resources.enter_context(CheckpointJob(context, image_file, observer.cancelled))
         loaded = _load(job, image, task, settings, context, shared)
         namespace = loaded.namespace
@@ -131,36 +131,36 @@ def _check_loadable(image: ImageFile, before_section: Callable[[], None]) -> Non
 
 def _load(
     job: CheckpointJob, image: ImageFile, task: MergeTask, settings: SparkSettings, context: SparkContext, shared: bool
-) -> _Loaded:
+) -> _LoadedBase:
     """Index the image on every host, decode the edits, and bring the closure of the touched inodes to the driver."""
-    ranges = [_range(_offered(context, each.path, shared), each, task.base_txid + 1) for each in task.segments]
+    ranges = [_range(_task_file(context, each.path, shared), each, task.base_txid + 1) for each in task.segments]
     try:
         runs = share(ranges, settings.partitions or None)
     except OSError as error:
         raise SourceFileError(f"a segment cannot be read: {error}", hint="Check its disk and permissions.") from error
     description = job.describe(settings.partitions or max(1, context.defaultParallelism))
-    base = FetchedImage(image, description, job)
+    base = ClosureImage(image, description, job)
     job.decode(runs, task.settings.max_op_size)
     base.add(job.fetch(_of_small_sections(image, description)))
     for fetched in job.closure(settings.partitions or len(runs)):
         base.add(fetched)
-    return _Loaded(base, description, Namespace(base, image.string_table(), task.settings.rules))
+    return _LoadedBase(base, description, Namespace(base, image.string_table(), task.settings.rules))
 
 
-def _of_small_sections(image: ImageFile, description: Description) -> Wanted:
+def _of_small_sections(image: ImageFile, description: ImageFacts) -> ImageRequest:
     """Return the inodes that every replay needs: the root, open files, snapshottable directories."""
     ids = [ROOT_INODE_ID, *description.type_quota_ids.tolist()]
     if image.has_section("SNAPSHOT") and len(image.section_bytes("SNAPSHOT")):
         header = next(image.records("SNAPSHOT"))
         ids.extend(pb.SnapshotSection.FromString(bytes(header.body)).snapshottableDir)
-    return Wanted(walks=list(_open_files(image)), inode_ids=ids)
+    return ImageRequest(walks=list(_open_files(image)), inode_ids=ids)
 
 
-def _open_files(image: ImageFile) -> Iterator[Walk]:
+def _open_files(image: ImageFile) -> Iterator[PathLookup]:
     if image.has_section("FILES_UNDERCONSTRUCTION"):
         for record in image.records("FILES_UNDERCONSTRUCTION"):
             entry = pb.FileUnderConstructionEntry.FromString(bytes(record.body))
-            yield Walk(ROOT_INODE_ID, encode_name(entry.fullPath))
+            yield PathLookup(ROOT_INODE_ID, encode_name(entry.fullPath))
 
 
 def _range(source: SourceFile, segment: EditLogSegment, from_txid: int) -> PlacedRange:
@@ -169,7 +169,7 @@ def _range(source: SourceFile, segment: EditLogSegment, from_txid: int) -> Place
     return PlacedRange(source, piece, from_txid)
 
 
-def _offered(context: SparkContext, path: Path, shared: bool) -> SourceFile:
+def _task_file(context: SparkContext, path: Path, shared: bool) -> SourceFile:
     """Return how tasks find a file of the driver: by its path, or as a copy that Spark sends to each host once."""
     if shared:
         return SourceFile(str(path.absolute()))
@@ -177,7 +177,7 @@ def _offered(context: SparkContext, path: Path, shared: bool) -> SourceFile:
     return SourceFile(str(path.absolute()), path.name)
 
 
-def _parts(description: Description, settings: SparkSettings, context: SparkContext) -> int:
+def _parts(description: ImageFacts, settings: SparkSettings, context: SparkContext) -> int:
     return settings.partitions or max(context.defaultParallelism, -(-description.inode_bytes // PART_BYTES), 1)
 
 

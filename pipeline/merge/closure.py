@@ -11,7 +11,7 @@ import numpy.typing as npt
 Ids = npt.NDArray[np.int64]
 
 
-class Walk(NamedTuple):
+class PathLookup(NamedTuple):
     """A path to resolve relative to a directory; slashes separate the names.
 
     Attributes:
@@ -24,7 +24,7 @@ class Walk(NamedTuple):
 
 
 @dataclass(slots=True)
-class Wanted:
+class ImageRequest:
     """A request to an image.
 
     Attributes:
@@ -33,13 +33,13 @@ class Wanted:
         below: directories whose descendants are requested, by id only.
     """
 
-    walks: list[Walk] = field(default_factory=list)
+    walks: list[PathLookup] = field(default_factory=list)
     inode_ids: list[int] = field(default_factory=list)
     slots: list[int] = field(default_factory=list)
     below: list[int] = field(default_factory=list)
 
 
-class Entry(NamedTuple):
+class DirectoryEntry(NamedTuple):
     """The INODE_DIR entry of a directory, without its children.
 
     Attributes:
@@ -54,7 +54,7 @@ class Entry(NamedTuple):
     unknown_fields: bool
 
 
-class Subtree(NamedTuple):
+class DirectoryChildren(NamedTuple):
     """The plain children of one directory, in name order."""
 
     directory_id: int
@@ -63,7 +63,7 @@ class Subtree(NamedTuple):
 
 
 @dataclass(slots=True)
-class Fetched:
+class ImageAnswer:
     """The answer to a request.
 
     Attributes:
@@ -83,6 +83,6 @@ class Fetched:
     bounds: Ids
     records: bytes
     absent: list[int]
-    entries: list[Entry]
+    entries: list[DirectoryEntry]
     names: list[tuple[int, bytes, int]]
-    subtrees: list[Subtree]
+    subtrees: list[DirectoryChildren]

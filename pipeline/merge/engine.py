@@ -50,11 +50,11 @@ class SparkEngine:
             PipelineError: Spark does not start, or failed.
         """
         from pipeline.merge.checkpoint import make_checkpoint
-        from pipeline.merge.faults import one_line
+        from pipeline.merge.faults import spark_errors
         from pipeline.merge.spark_session import engine_session
 
         try:
-            with engine_session(self._settings, small=_is_small(task)) as spark, one_line("Spark"):
+            with engine_session(self._settings, small=_is_small(task)) as spark, spark_errors("Spark"):
                 return make_checkpoint(spark, self._settings, task, observer or SilentObserver())
         except InconsistentHistoryError as error:
             _LOG.info("using the local engine, because Spark cannot heal images: %s", error)

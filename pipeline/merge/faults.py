@@ -18,7 +18,7 @@ U = TypeVar("U")
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class TaskFault:
     """A picklable form of a typed error, independent of the signature of its constructor."""
 
     kind: type[HdfsError]
@@ -26,7 +26,7 @@ class Fault:
     attributes: dict[str, Any]
 
     @classmethod
-    def of(cls, error: HdfsError) -> Fault:
+    def of(cls, error: HdfsError) -> TaskFault:
         return cls(type(error), error.args, dict(vars(error)))
 
     def error(self) -> HdfsError:
@@ -37,26 +37,26 @@ class Fault:
         return error
 
 
-def guarded(function: Callable[[T], Iterator[U]]) -> Callable[[Iterable[T]], Iterator[U | Fault]]:
+def returning_faults(function: Callable[[T], Iterator[U]]) -> Callable[[Iterable[T]], Iterator[U | TaskFault]]:
     """Return `function` over the items of a partition; a typed error becomes the last item.
 
     Any other error fails the task, so that Spark retries it, possibly on another host.
     """
 
-    def run(items: Iterable[T]) -> Iterator[U | Fault]:
+    def run(items: Iterable[T]) -> Iterator[U | TaskFault]:
         try:
             for item in items:
                 yield from function(item)
         except HdfsError as error:
-            yield Fault.of(error)
+            yield TaskFault.of(error)
 
     return run
 
 
-def unwrapped(items: Iterable[U | Fault]) -> Iterator[U]:
+def raising_faults(items: Iterable[U | TaskFault]) -> Iterator[U]:
     """Yield the items before the first fault, then raise its error."""
     for item in items:
-        if isinstance(item, Fault):
+        if isinstance(item, TaskFault):
             raise item.error()
         yield item
 
@@ -77,7 +77,7 @@ def job_error(what: str, error: Exception) -> PipelineError:
 
 
 @contextmanager
-def one_line(what: str) -> Iterator[None]:
+def spark_errors(what: str) -> Iterator[None]:
     """Convert errors of Spark, or of a JVM that has ended, to a PipelineError of one line."""
     from py4j.protocol import Py4JError
 

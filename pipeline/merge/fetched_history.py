@@ -13,7 +13,7 @@ from image_format.history_sections import HistorySections, Ids, Marks
 from image_format.reader import ImageFile
 
 
-class HistoryQuestions(Protocol):
+class HistoryQueries(Protocol):
     """Questions to the index of the whole image, see `image_format.history_index.BaseHistory`."""
 
     def holders(self) -> Ids: ...
@@ -26,7 +26,7 @@ class HistoryQuestions(Protocol):
     def deleters(self, inode_ids: Ids) -> Ids: ...
 
 
-class FetchedHistory(HistorySections):
+class ClosureHistory(HistorySections):
     """`BaseHistory` of an image whose inodes are not on the driver.
 
     Args:
@@ -35,7 +35,7 @@ class FetchedHistory(HistorySections):
     """
 
     def __init__(
-        self, image: ImageFile, slot_count: int, questions: HistoryQuestions, load: Callable[[Iterable[int]], None]
+        self, image: ImageFile, slot_count: int, questions: HistoryQueries, load: Callable[[Iterable[int]], None]
     ) -> None:
         def place(name: str) -> BufferOrigin:
             return image.place(name) if image.has_section(name) else BufferOrigin(str(image.path), name)

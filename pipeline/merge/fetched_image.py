@@ -11,18 +11,18 @@ import numpy.typing as npt
 from image_format.errors import BufferOrigin
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from pipeline.merge.closure import Entry, Fetched, Subtree, Walk, Wanted
-from pipeline.merge.fetched_history import FetchedHistory, HistoryQuestions
+from pipeline.merge.closure import DirectoryChildren, DirectoryEntry, ImageAnswer, ImageRequest, PathLookup
+from pipeline.merge.fetched_history import ClosureHistory, HistoryQueries
 from pipeline.merge.known_slots import KnownSlots
 
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int64]
 
 _NO_IDS: Ids = np.zeros(0, np.int64)
-_NO_ENTRY = Entry(0, 0, [], False)
+_NO_ENTRY = DirectoryEntry(0, 0, [], False)
 
 
-class Description(NamedTuple):
+class ImageFacts(NamedTuple):
     """Facts about a whole image.
 
     Attributes:
@@ -41,17 +41,17 @@ class Description(NamedTuple):
     cuts: list[int]
 
 
-class Questions(HistoryQuestions, Protocol):
-    """Requests of `FetchedImage` for inodes outside the fetched closure."""
+class ImageQueries(HistoryQueries, Protocol):
+    """Requests of `ClosureImage` for inodes outside the fetched closure."""
 
-    def fetch(self, wanted: Wanted) -> Fetched:
+    def fetch(self, wanted: ImageRequest) -> ImageAnswer:
         """See `pipeline.merge.resolver`."""
 
     def open_file_ids(self) -> Ids:
         """See `BaseImage.open_file_ids`."""
 
 
-class FetchedImage:
+class ClosureImage:
     """`BaseImage` over records that were fetched in advance or are fetched on demand.
 
     Args:
@@ -62,7 +62,7 @@ class FetchedImage:
         on_demand: number of fetches outside the closure.
     """
 
-    def __init__(self, image: ImageFile, description: Description, questions: Questions) -> None:
+    def __init__(self, image: ImageFile, description: ImageFacts, questions: ImageQueries) -> None:
         self.layout_version = image.layout_version
         self.file = str(image.path)
         self.header = pb.INodeSection.FromString(description.header)
@@ -76,10 +76,10 @@ class FetchedImage:
         self._offset_of: dict[int, int] = {}
         self._buffer: Bytes = np.zeros(1 << 20, np.uint8)
         self._used = 0
-        self._entries: dict[int, Entry] = {}
+        self._entries: dict[int, DirectoryEntry] = {}
         self._names: dict[tuple[int, bytes], int] = {}
-        self._subtrees: dict[int, Subtree] = {}
-        self._history = FetchedHistory(image, self.slot_count, questions, self._load_history)
+        self._subtrees: dict[int, DirectoryChildren] = {}
+        self._history = ClosureHistory(image, self.slot_count, questions, self._load_history)
 
     # ---- what was fetched ------------------------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ class FetchedImage:
         """Number of fetched inode records."""
         return len(self._offset_of)
 
-    def add(self, fetched: Fetched) -> None:
+    def add(self, fetched: ImageAnswer) -> None:
         """Add the answer of a task."""
         start = self._append(fetched.records)
         self._slots.add(fetched.inode_ids, fetched.slots)
@@ -111,7 +111,7 @@ class FetchedImage:
         self._used = end
         return start
 
-    def _fetch(self, wanted: Wanted) -> None:
+    def _fetch(self, wanted: ImageRequest) -> None:
         self.on_demand += 1
         self.add(self._questions.fetch(wanted))
 
@@ -126,28 +126,28 @@ class FetchedImage:
             return -1
         slot = self._slots.get(inode_id)
         if slot is None:
-            self._fetch(Wanted(inode_ids=[inode_id]))
+            self._fetch(ImageRequest(inode_ids=[inode_id]))
             slot = self._slots.get(inode_id)
         return -1 if slot is None else slot
 
     def inode_offset(self, slot: int) -> int:
         offset = self._offset_of.get(slot)
         if offset is None:
-            self._fetch(Wanted(slots=[slot]))
+            self._fetch(ImageRequest(slots=[slot]))
             offset = self._offset_of[slot]
         return offset
 
     def inode_offsets(self, slots: Ids) -> Ids:
         unknown = [slot for slot in slots.tolist() if slot not in self._offset_of]
         if unknown:
-            self._fetch(Wanted(slots=unknown))
+            self._fetch(ImageRequest(slots=unknown))
         return np.array([self._offset_of[slot] for slot in slots.tolist()], np.int64)
 
     def slots_of(self, inode_ids: Ids) -> Ids:
         slots = self._slots.many(inode_ids)
         unknown = slots == KnownSlots.UNKNOWN
         if unknown.any():
-            self._fetch(Wanted(inode_ids=inode_ids[unknown].tolist()))
+            self._fetch(ImageRequest(inode_ids=inode_ids[unknown].tolist()))
             slots = self._slots.many(inode_ids)
         return slots
 
@@ -173,7 +173,7 @@ class FetchedImage:
                 return 0
             child = self._names.get((directory_id, name))
         if child is None:
-            self._fetch(Wanted(walks=[Walk(directory_id, name)]))
+            self._fetch(ImageRequest(walks=[PathLookup(directory_id, name)]))
             child = self._names[(directory_id, name)]
         return child
 
@@ -183,7 +183,7 @@ class FetchedImage:
             return subtree.inode_ids
         if not self._entry(directory_id).children:
             return _NO_IDS
-        self._fetch(Wanted(below=[directory_id]))
+        self._fetch(ImageRequest(below=[directory_id]))
         return self._subtrees[directory_id].inode_ids
 
     def child_count(self, directory_id: int) -> int:
@@ -199,26 +199,26 @@ class FetchedImage:
     def forget_directory(self, directory_id: int) -> None:
         self._subtrees.pop(directory_id, None)
 
-    def _entry(self, directory_id: int) -> Entry:
+    def _entry(self, directory_id: int) -> DirectoryEntry:
         entry = self._entries.get(directory_id)
         if entry is None and self.slot(directory_id) < 0:
             return _NO_ENTRY
         entry = self._entries.get(directory_id)
         if entry is None:
-            self._fetch(Wanted(inode_ids=[directory_id]))
+            self._fetch(ImageRequest(inode_ids=[directory_id]))
             entry = self._entries.get(directory_id, _NO_ENTRY)
         return entry
 
     # ---- sections --------------------------------------------------------------------------------------------------
 
     @property
-    def history(self) -> FetchedHistory:
+    def history(self) -> ClosureHistory:
         return self._history
 
     def _load_history(self, inode_ids: Iterable[int]) -> None:
         unknown = [inode_id for inode_id in inode_ids if inode_id not in self._entries]
         if unknown:
-            self._fetch(Wanted(inode_ids=unknown))
+            self._fetch(ImageRequest(inode_ids=unknown))
 
     def section(self, name: str) -> Bytes | None:
         return self._image.section(name)

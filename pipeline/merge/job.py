@@ -16,9 +16,9 @@ from image_format.history_sections import Ids
 from journal.operation import EditOp
 from pipeline.errors import PipelineError
 from pipeline.merge import tasks
-from pipeline.merge.closure import Fetched, Wanted
-from pipeline.merge.faults import Fault, guarded, one_line, unwrapped
-from pipeline.merge.fetched_image import Description
+from pipeline.merge.closure import ImageAnswer, ImageRequest
+from pipeline.merge.faults import TaskFault, raising_faults, returning_faults, spark_errors
+from pipeline.merge.fetched_image import ImageFacts
 from pipeline.merge.tasks import OpBlock
 from pipeline.source_files import SourceFile
 from pipeline.sources.edit_plan import PlacedRange
@@ -30,7 +30,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 _LOG = logging.getLogger(__name__)
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
 
 class CheckpointJob:
@@ -49,7 +49,7 @@ class CheckpointJob:
         self._cancelled = cancelled
         self._group = f"checkpoint-{uuid.uuid4().hex}"
         self._kept: list[RDD[Any]] = []
-        self._blocks: RDD[OpBlock | Fault] = context.emptyRDD()
+        self._blocks: RDD[OpBlock | TaskFault] = context.emptyRDD()
 
     def __enter__(self) -> CheckpointJob:
         return self
@@ -66,9 +66,11 @@ class CheckpointJob:
         """
         if runs:
             shared = self._context.parallelize([list(run) for run in runs], len(runs))
-            self._blocks = self._keep(shared.mapPartitions(guarded(functools.partial(tasks.decode, max_op_size))))
+            self._blocks = self._keep(
+                shared.mapPartitions(returning_faults(functools.partial(tasks.decode, max_op_size)))
+            )
 
-    def closure(self, buckets: int) -> Iterator[Fetched]:
+    def closure(self, buckets: int) -> Iterator[ImageAnswer]:
         """Yield the part of the image that the edits touch. Keys are distributed by directory; each bucket is joined
         with a host's index level by level.
         """
@@ -77,22 +79,22 @@ class CheckpointJob:
         keys = self._blocks.mapPartitions(lambda blocks: _keys(blocks, known.value, buckets))
         by_bucket = keys.groupByKey(buckets, int).values()
         image = self._image
-        yield from self._stream(by_bucket.mapPartitions(guarded(functools.partial(tasks.answer, image))))
+        yield from self._stream(by_bucket.mapPartitions(returning_faults(functools.partial(tasks.answer, image))))
         known.unpersist()
 
     def ops(self) -> Iterator[EditOp]:
         """Yield the operations in order, one partition at a time."""
         packed = self._blocks.map(_packed)
-        for item in unwrapped(self._iterate(packed)):
+        for item in raising_faults(self._iterate(packed)):
             yield from pickle.loads(item)
 
     # ---- the image -------------------------------------------------------------------------------------------------
 
-    def describe(self, directory_ranges: int) -> Description:
+    def describe(self, directory_ranges: int) -> ImageFacts:
         """Return facts about the whole image."""
         return self._one(tasks.describe, directory_ranges)
 
-    def fetch(self, wanted: Wanted) -> Fetched:
+    def fetch(self, wanted: ImageRequest) -> ImageAnswer:
         """See `pipeline.merge.resolver.resolve`."""
         return self._one(tasks.answer, [wanted])
 
@@ -119,14 +121,16 @@ class CheckpointJob:
     def _one(self, task: Callable[..., Iterator[T]], *arguments: Any) -> T:
         """Return the result of a single task over the image."""
         image = self._image
-        found = self._context.parallelize([arguments], 1).mapPartitions(guarded(lambda each: task(image, *each)))
-        return next(unwrapped(self._run(found.collect)))
+        found = self._context.parallelize([arguments], 1).mapPartitions(
+            returning_faults(lambda each: task(image, *each))
+        )
+        return next(raising_faults(self._run(found.collect)))
 
     def collect(self, task: Callable[..., Iterator[T]], items: Sequence[Any], *arguments: Any) -> list[T]:
         """Return the small results of `task(image, item, *arguments)`, one task for each item, in the order of the
         items.
         """
-        return list(unwrapped(self._run(self._tasks(task, items, *arguments).collect)))
+        return list(raising_faults(self._run(self._tasks(task, items, *arguments).collect)))
 
     def stream(self, task: Callable[..., Iterator[T]], items: Sequence[Any], *arguments: Any) -> Iterator[T]:
         """Yield results of any size, otherwise like `collect`; executors keep them on disk until the
@@ -134,10 +138,10 @@ class CheckpointJob:
         """
         yield from self._stream(self._tasks(task, items, *arguments))
 
-    def _tasks(self, task: Callable[..., Iterator[T]], items: Sequence[Any], *arguments: Any) -> RDD[T | Fault]:
+    def _tasks(self, task: Callable[..., Iterator[T]], items: Sequence[Any], *arguments: Any) -> RDD[T | TaskFault]:
         image = self._image
         shared = self._context.parallelize(items, max(1, len(items)))
-        return shared.mapPartitions(guarded(lambda item: task(image, item, *arguments)))
+        return shared.mapPartitions(returning_faults(lambda item: task(image, item, *arguments)))
 
     # ---- Spark -----------------------------------------------------------------------------------------------------
 
@@ -150,26 +154,26 @@ class CheckpointJob:
     def _forget(self, results: RDD[Any]) -> None:
         self._kept.remove(results)
         try:
-            with one_line("Spark"):
+            with spark_errors("Spark"):
                 results.unpersist()
         except PipelineError as error:
             # A warning only: it must neither fail a finished checkpoint nor hide another error.
             _LOG.warning("results of tasks were not released: %s", error.message)
 
-    def _stream(self, results: RDD[T | Fault]) -> Iterator[T]:
+    def _stream(self, results: RDD[T | TaskFault]) -> Iterator[T]:
         """Run all tasks, then yield their results partition by partition."""
         kept = self._keep(results)
         try:
             self._make(kept)
-            yield from unwrapped(self._iterate(kept))
+            yield from raising_faults(self._iterate(kept))
         finally:
             self._forget(kept)
 
     def _make(self, kept: RDD[Any]) -> None:
-        self._run(lambda: kept.foreachPartition(_pass))
+        self._run(lambda: kept.foreachPartition(_consume))
 
     def _iterate(self, results: RDD[T]) -> Iterator[T]:
-        with one_line("a job of the checkpoint"):
+        with spark_errors("a job of the checkpoint"):
             for item in results.toLocalIterator(prefetchPartitions=True):
                 if self._cancelled():
                     raise CheckpointCancelledError("cancelled between two tasks")
@@ -188,14 +192,14 @@ class CheckpointJob:
         thread = InheritableThread(run)
         thread.start()
         stopped = False
-        while not call.done.wait(_LOOK_SECONDS):
+        while not call.done.wait(_POLL_SECONDS):
             if not stopped and self._cancelled():
                 stopped = True
                 self._context.cancelJobGroup(self._group)
         thread.join()
         if stopped:
             raise CheckpointCancelledError("cancelled while tasks were running")
-        with one_line("a job of the checkpoint"):
+        with spark_errors("a job of the checkpoint"):
             return call.result()
 
 
@@ -222,19 +226,21 @@ class _Call(Generic[T]):
         return self._results[0]
 
 
-def _pass(items: Iterable[Any]) -> None:
+def _consume(items: Iterable[Any]) -> None:
     """Consume all items: Spark discards a Python worker with unread input, and starting a new one takes seconds."""
     deque(items, maxlen=0)
 
 
-def _renames(block: OpBlock | Fault) -> Iterable[Any]:
-    return () if isinstance(block, Fault) else block.renames
+def _renames(block: OpBlock | TaskFault) -> Iterable[Any]:
+    return () if isinstance(block, TaskFault) else block.renames
 
 
-def _packed(block: OpBlock | Fault) -> bytes | Fault:
-    return block if isinstance(block, Fault) else block.ops
+def _packed(block: OpBlock | TaskFault) -> bytes | TaskFault:
+    return block if isinstance(block, TaskFault) else block.ops
 
 
-def _keys(blocks: Iterable[OpBlock | Fault], renamed: list[Any], buckets: int) -> Iterator[tuple[int, Wanted]]:
-    whole = (block for block in blocks if not isinstance(block, Fault))
+def _keys(
+    blocks: Iterable[OpBlock | TaskFault], renamed: list[Any], buckets: int
+) -> Iterator[tuple[int, ImageRequest]]:
+    whole = (block for block in blocks if not isinstance(block, TaskFault))
     return tasks.split_by_bucket(whole, renamed, buckets)

@@ -14,7 +14,7 @@ from hadoop_common.errors import HdfsError
 from image_format.errors import ImageStorageError
 from pipeline.errors import PipelineError
 from pipeline.merge import tasks
-from pipeline.merge.fetched_image import Description
+from pipeline.merge.fetched_image import ImageFacts
 from pipeline.merge.job import CheckpointJob
 from pipeline.merge.tasks import InodeRange, PartFile
 
@@ -33,7 +33,7 @@ class ParallelMerger:
 
     concurrent = False
 
-    def __init__(self, job: CheckpointJob, description: Description, inode_parts: int, folder: Path | None) -> None:
+    def __init__(self, job: CheckpointJob, description: ImageFacts, inode_parts: int, folder: Path | None) -> None:
         self._job = job
         self._description = description
         self._inode_parts = inode_parts
@@ -56,9 +56,9 @@ class ParallelMerger:
 
     def _merged(self, items: Sequence[Any], make: Callable[..., Iterator[Chunk]], *arguments: Any) -> Iterator[Chunk]:
         if not self._folder:
-            yield from self._job.stream(tasks.sent, items, make, *arguments)
+            yield from self._job.stream(tasks.send_part, items, make, *arguments)
             return
-        parts = self._job.collect(tasks.written, items, self._folder, make, *arguments)
+        parts = self._job.collect(tasks.write_part, items, self._folder, make, *arguments)
         if len(parts) != len(items):
             # PySpark mistakes the end of a connection for the end of the results.
             raise PipelineError(f"Spark returned {len(parts)} of {len(items)} merged parts", hint=_AGAIN)

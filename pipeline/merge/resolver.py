@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from image_format.index import ImageIndex
 from pipeline.host_image import HostImage
-from pipeline.merge.closure import Entry, Fetched, Subtree, Walk, Wanted
+from pipeline.merge.closure import DirectoryChildren, DirectoryEntry, ImageAnswer, ImageRequest, PathLookup
 
 Ids = npt.NDArray[np.int64]
 
@@ -23,7 +23,7 @@ class _Node:
         self.names: dict[bytes, _Node] = {}
         self.below = False
 
-    def add(self, walk: Walk) -> None:
+    def add(self, walk: PathLookup) -> None:
         node = self
         for name in walk.path.split(b"/"):
             if name:
@@ -31,7 +31,7 @@ class _Node:
         node.below = node.below or walk.below
 
 
-def resolve(host: HostImage, wanted: Wanted) -> Fetched:
+def resolve(host: HostImage, wanted: ImageRequest) -> ImageAnswer:
     """Answer a request.
 
     Raises:
@@ -47,10 +47,10 @@ class _Resolver:
         self._found: dict[int, int] = {}
         self._absent: list[int] = []
         self._names: list[tuple[int, bytes, int]] = []
-        self._subtrees: list[Subtree] = []
+        self._subtrees: list[DirectoryChildren] = []
         self._opened: set[int] = set()
 
-    def answer(self, wanted: Wanted) -> Fetched:
+    def answer(self, wanted: ImageRequest) -> ImageAnswer:
         self._take(wanted.inode_ids)
         self._take(self._ids_in(wanted.slots))
         below = dict.fromkeys(wanted.below)
@@ -80,7 +80,7 @@ class _Resolver:
 
     # ---- paths -----------------------------------------------------------------------------------------------------
 
-    def _walk(self, walks: list[Walk]) -> list[int]:
+    def _walk(self, walks: list[PathLookup]) -> list[int]:
         """Join names with INODE_DIR, one level of all paths at a time; return the inodes whose descendants are
         requested.
         """
@@ -128,7 +128,7 @@ class _Resolver:
 
     # ---- directories -----------------------------------------------------------------------------------------------
 
-    def _subtree(self, top: int) -> Iterator[Subtree]:
+    def _subtree(self, top: int) -> Iterator[DirectoryChildren]:
         index = self._index
         pending = [top]
         while pending:
@@ -137,24 +137,24 @@ class _Resolver:
             if directory_id not in self._opened:
                 index.forget_directory(directory_id)
             if children.size:
-                yield Subtree(directory_id, children, index.slots_of(children))
+                yield DirectoryChildren(directory_id, children, index.slots_of(children))
             pending.extend(index.with_entries(children).tolist())
 
     def _with_entries(self) -> list[int]:
         ids: list[int] = self._index.with_entries(np.array(list(self._found), np.int64)).tolist()
         return ids
 
-    def _entry(self, directory_id: int) -> Entry:
+    def _entry(self, directory_id: int) -> DirectoryEntry:
         index = self._index
         self._opened.add(directory_id)
         references = index.reference_children(directory_id).tolist()
-        return Entry(
+        return DirectoryEntry(
             directory_id, index.children(directory_id).size, references, index.has_unknown_fields(directory_id)
         )
 
     # ---- records ---------------------------------------------------------------------------------------------------
 
-    def _packed(self, entries: list[Entry]) -> Fetched:
+    def _packed(self, entries: list[DirectoryEntry]) -> ImageAnswer:
         index, host = self._index, self._host
         ids = np.array(list(self._found), np.int64)
         slots = np.array(list(self._found.values()), np.int64)
@@ -166,4 +166,6 @@ class _Resolver:
         bounds = np.concatenate([[0], np.cumsum(ends - starts)]).astype(np.int64)
         records = b"".join(index.inode_buffer[start:end].tobytes() for start, end in spans)
         in_tree = np.array([host.in_tree(range(slot, slot + 1))[0] for slot in slots.tolist()], np.bool_)
-        return Fetched(ids, slots, starts, in_tree, bounds, records, self._absent, entries, self._names, self._subtrees)
+        return ImageAnswer(
+            ids, slots, starts, in_tree, bounds, records, self._absent, entries, self._names, self._subtrees
+        )

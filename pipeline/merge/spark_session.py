@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from pipeline.quiet_gateway import quiet_gateway
+from pipeline.quiet_gateway import suppress_py4j_logs
 from pipeline.session import build_session
 from site_config.engine_settings import SparkSettings
 
@@ -37,7 +37,7 @@ def engine_session(settings: SparkSettings, *, small: bool = False) -> Iterator[
     if before is not None:
         yield before
         return
-    quiet_gateway()
+    suppress_py4j_logs()
     try:
         yield from _session(settings, small=small)
     finally:

@@ -22,8 +22,8 @@ from journal.operation import EditOp
 from journal.segment_file import map_file
 from pipeline.errors import SourceFileError
 from pipeline.host_image import HostImage
-from pipeline.merge.closure import Fetched, Walk, Wanted
-from pipeline.merge.fetched_image import Description
+from pipeline.merge.closure import ImageAnswer, ImageRequest, PathLookup
+from pipeline.merge.fetched_image import ImageFacts
 from pipeline.merge.resolver import resolve
 from pipeline.merge.touched import Rename, RenameLog, TouchedPath, inode_ids, renames, touched_paths
 from pipeline.source_files import SourceFile
@@ -31,7 +31,7 @@ from pipeline.sources.edit_plan import PlacedRange
 from pipeline.sources.edit_ranges import WantedEdits, read_range
 
 _OPS_IN_BLOCK = 4096
-_QUESTIONS = ("chains", "deleters", "holders", "on_the_way_to", "open_file_ids")
+_QUERIES = ("chains", "deleters", "holders", "on_the_way_to", "open_file_ids")
 
 
 class OpBlock(NamedTuple):
@@ -100,20 +100,22 @@ def _blocks(ops: Iterator[EditOp]) -> Iterator[OpBlock]:
     raise fault
 
 
-def split_by_bucket(blocks: Iterable[OpBlock], renamed: Iterable[Rename], buckets: int) -> Iterator[tuple[int, Wanted]]:
+def split_by_bucket(
+    blocks: Iterable[OpBlock], renamed: Iterable[Rename], buckets: int
+) -> Iterator[tuple[int, ImageRequest]]:
     """Yield requests for everything that a partition's edits touch, by bucket; names of one directory
     share a bucket.
     """
     log = RenameLog(renamed)
-    walks: dict[Walk, int] = {}
+    walks: dict[PathLookup, int] = {}
     ids: set[int] = set()
     for block in blocks:
         ids |= block.inode_ids
         for touched in block.paths:
             for path in log.origins(touched.path, touched.txid):
-                walk = Walk(ROOT_INODE_ID, encode_name(path), touched.below)
+                walk = PathLookup(ROOT_INODE_ID, encode_name(path), touched.below)
                 walks.setdefault(walk, crc32(walk.path.rpartition(b"/")[0]) % buckets)
-    wanted = [Wanted() for _ in range(buckets)]
+    wanted = [ImageRequest() for _ in range(buckets)]
     for walk, bucket in walks.items():
         wanted[bucket].walks.append(walk)
     for inode_id in ids:
@@ -132,7 +134,7 @@ def _host_image(source: SourceFile) -> HostImage:
     return HostImage.open(source.in_task(), Path(SparkFiles.getRootDirectory()))
 
 
-def describe(source: SourceFile, directory_ranges: int) -> Iterator[Description]:
+def describe(source: SourceFile, directory_ranges: int) -> Iterator[ImageFacts]:
     """Return facts about the whole image; build the host's index if it is missing.
 
     Raises:
@@ -146,7 +148,7 @@ def describe(source: SourceFile, directory_ranges: int) -> Iterator[Description]
     size = index.directory_buffer.size
     edges = [size * number // directory_ranges for number in range(directory_ranges)]
     cuts = offsets[np.minimum(np.searchsorted(offsets, edges), offsets.size - 1)].tolist() if offsets.size else [0]
-    yield Description(
+    yield ImageFacts(
         header=index.header.SerializeToString(),
         slot_count=host.count,
         largest_id=arrays.ids.item(arrays.ids.size - 1) if arrays.ids.size else 0,
@@ -156,13 +158,13 @@ def describe(source: SourceFile, directory_ranges: int) -> Iterator[Description]
     )
 
 
-def answer(source: SourceFile, asked: Iterable[Wanted]) -> Iterator[Fetched]:
+def answer(source: SourceFile, asked: Iterable[ImageRequest]) -> Iterator[ImageAnswer]:
     """Answer requests with their closure.
 
     Raises:
         ImageFormatError: the image is damaged.
     """
-    together = Wanted()
+    together = ImageRequest()
     for wanted in asked:
         together.walks += wanted.walks
         together.inode_ids += wanted.inode_ids
@@ -173,7 +175,7 @@ def answer(source: SourceFile, asked: Iterable[Wanted]) -> Iterator[Fetched]:
 
 def ask(source: SourceFile, question: str, arguments: tuple[Any, ...]) -> Iterator[Any]:
     """Answer a question that needs the whole image."""
-    assert question in _QUESTIONS
+    assert question in _QUERIES
     index = _host_image(source).index
     if question == "open_file_ids":
         yield index.open_file_ids()
@@ -199,12 +201,12 @@ def directory_part(source: SourceFile, span: tuple[int, int | None], delta: Dire
     return merged_directories(_host_image(source).index, delta, *span)
 
 
-def sent(source: SourceFile, item: Any, make: Callable[..., Iterator[Chunk]], *arguments: Any) -> Iterator[bytes]:
+def send_part(source: SourceFile, item: Any, make: Callable[..., Iterator[Chunk]], *arguments: Any) -> Iterator[bytes]:
     """Yield the results of `make(source, item, *arguments)` as picklable bytes."""
     return map(bytes, make(source, item, *arguments))
 
 
-def written(
+def write_part(
     source: SourceFile, item: Any, folder: str, make: Callable[..., Iterator[Chunk]], *arguments: Any
 ) -> Iterator[PartFile]:
     """Write the results of `make(source, item, *arguments)` to a file in `folder`.

@@ -10,7 +10,7 @@ from journal.operation import EditOp
 from journal.ops import ConcatDeleteOp, DeleteOp, RenameOldOp, RenameOp
 
 _PATH_FIELDS = ("path", "src", "dst", "trg", "snapshot_root")
-_LONGEST_CHAIN = 16
+_MAX_RENAMES = 16
 """Maximum renames through which a path is followed back; inodes beyond are fetched on demand."""
 
 
@@ -85,7 +85,7 @@ class RenameLog:
     def origins(self, path: str, txid: int) -> Iterator[str]:
         """Yield `path`, then its path before each rename of it or of a directory above, newest first."""
         yield path
-        for _ in range(_LONGEST_CHAIN if self._by_target else 0):
+        for _ in range(_MAX_RENAMES if self._by_target else 0):
             step = self._last_before(path, txid)
             if step is None:
                 return

@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pipeline.reports.inputs import ImageInput, open_edits, open_image
-from pipeline.reports.model import Report, Section
+from pipeline.reports.model import NamespaceReport, ReportSection
 from pipeline.reports.options import Progress, ReportOptions
 from pipeline.reports.sections import SECTIONS, findings
-from pipeline.reports.work import Work
+from pipeline.reports.work import ReportData
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +22,7 @@ SECTION_IDS = (*(maker.id for maker in SECTIONS), _FINDINGS)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ReportRequest:
     """The inputs of a report, each a path or URI.
 
     Attributes:
@@ -40,12 +40,12 @@ class Request:
 
 def make_report(
     spark: SparkSession,
-    request: Request,
+    request: ReportRequest,
     choose: Callable[[datetime | None], ReportOptions],
     *,
     generated: datetime,
     progress: Progress,
-) -> Report:
+) -> NamespaceReport:
     """Make every section that `only` selects and whose inputs exist.
 
     Args:
@@ -62,12 +62,12 @@ def make_report(
     options = choose(after.time)
     first, last = (None, None) if before is None else (before.txid + 1, after.txid)
     edits = open_edits(spark, request.edits, first, last) if request.edits else None
-    work = Work(options, after.tables, None if before is None else before.tables, edits)
+    work = ReportData(options, after.tables, None if before is None else before.tables, edits)
     try:
         sections = _sections(spark, work, after, progress)
     finally:
         work.close()
-    return Report(
+    return NamespaceReport(
         title=f"Namespace at transaction {after.txid}",
         image=after.path,
         txid=after.txid,
@@ -80,7 +80,9 @@ def make_report(
     )
 
 
-def _sections(spark: SparkSession, work: Work, image: ImageInput, progress: Progress) -> tuple[Section, ...]:
+def _sections(
+    spark: SparkSession, work: ReportData, image: ImageInput, progress: Progress
+) -> tuple[ReportSection, ...]:
     only = work.options.only
     there = {
         "": True,

@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from pipeline.reports.model import Cell, Kind, Report, ReportTable, Section
+from pipeline.reports.model import Cell, NamespaceReport, ReportSection, ReportTable, ValueKind
 from pipeline.reports.units import cell_text
 
 TOTALS = "totals"
 """The table with the facts; text and page show it only at the top."""
 
-_MANY_SMALL, _MUCH_COLD, _MUCH_HELD, _MUCH_GROWN = 50.0, 25.0, 10.0, 5.0
+_MIN_SMALL, _MIN_COLD, _MIN_IN_SNAPSHOTS, _MIN_GROWTH = 50.0, 25.0, 10.0, 5.0
 """Percentages from which a finding is reported."""
 
-Say: TypeAlias = Callable[[Cell, Kind], str]
+ValueFormatter: TypeAlias = Callable[[Cell, ValueKind], str]
 """Formats a value for people; text and page use different separators."""
 
 
@@ -28,11 +28,11 @@ class Fact:
 
     title: str
     value: Cell
-    kind: Kind
+    kind: ValueKind
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Attention:
     """A finding that needs attention, and the section with the details."""
 
     level: Literal["fault", "warning"]
@@ -46,10 +46,10 @@ class Headline:
     """The part above the sections; faults precede warnings."""
 
     facts: tuple[Fact, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[Attention, ...]
 
 
-def headline(report: Report, say: Say = cell_text) -> Headline:
+def headline(report: NamespaceReport, say: ValueFormatter = cell_text) -> Headline:
     """Return the headline from the tables of totals that the report contains."""
     tables = {table.name: (section, table) for section in report.sections for table in section.tables}
     facts = single_row(tables[TOTALS][1]) if TOTALS in tables else ()
@@ -66,7 +66,7 @@ def single_row(table: ReportTable) -> tuple[Fact, ...]:
     return tuple(Fact(column.title, value, column.kind) for column, value in pairs)
 
 
-_Tables: TypeAlias = Mapping[str, tuple[Section, ReportTable]]
+_Tables: TypeAlias = Mapping[str, tuple[ReportSection, ReportTable]]
 
 
 def _records(tables: _Tables, name: str) -> list[dict[str, Any]]:
@@ -82,11 +82,11 @@ def _records(tables: _Tables, name: str) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in table.rows]
 
 
-def _finding(level: Literal["fault", "warning"], text: str, section: Section) -> Finding:
-    return Finding(level, text, section.id, section.title)
+def _finding(level: Literal["fault", "warning"], text: str, section: ReportSection) -> Attention:
+    return Attention(level, text, section.id, section.title)
 
 
-def _damage(tables: _Tables, say: Say) -> Iterator[Finding]:
+def _damage(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:
     """Yield one finding for all errors, and one for all warnings, of `checkpointer image verify`."""
     levels: tuple[tuple[str, Literal["fault", "warning"]], ...] = (("error", "fault"), ("warning", "warning"))
     for severity, level in levels:
@@ -99,7 +99,7 @@ def _damage(tables: _Tables, say: Say) -> Iterator[Finding]:
             yield _finding(level, text, tables["findings"][0])
 
 
-def _quotas(tables: _Tables, say: Say) -> Iterator[Finding]:
+def _quotas(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:
     """Yield a finding for the quotas at or over their limit, and one for those close to it."""
     for record in _records(tables, "quota_levels"):
         kind = "name" if record["kind"] == "names" else "space"
@@ -109,33 +109,33 @@ def _quotas(tables: _Tables, say: Say) -> Iterator[Finding]:
         yield _finding("fault" if record["level"] == "used up" else "warning", text, tables["quota_levels"][0])
 
 
-def _small(tables: _Tables, say: Say) -> Iterator[Finding]:
+def _small(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:
     for record in _records(tables, "small_files"):
-        if (part := _share(record["small_files"], record["files"])) >= _MANY_SMALL:
+        if (part := _share(record["small_files"], record["files"])) >= _MIN_SMALL:
             text = f"{say(record['small_files'], 'count')} files are small, {say(part, 'percent')} of all"
             text += f"; merging them would free about {say(record['saved_heap'], 'bytes')} of NameNode heap."
             yield _finding("warning", text, tables["small_files"][0])
 
 
-def _cold(tables: _Tables, say: Say) -> Iterator[Finding]:
+def _cold(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:
     for record in _records(tables, "cold"):
-        if (part := _share(record["cold_raw"], record["raw"])) >= _MUCH_COLD:
+        if (part := _share(record["cold_raw"], record["raw"])) >= _MIN_COLD:
             text = f"{say(record['cold_raw'], 'bytes')} are cold, {say(part, 'percent')} of all space."
             yield _finding("warning", text, tables["cold"][0])
 
 
-def _held(tables: _Tables, say: Say) -> Iterator[Finding]:
+def _held(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:
     """Yield a finding if files only in snapshots need much space compared with the current tree."""
     for record in _records(tables, "snapshots"):
-        if (part := _share(record["raw"], record["current_raw"])) >= _MUCH_HELD:
+        if (part := _share(record["raw"], record["current_raw"])) >= _MIN_IN_SNAPSHOTS:
             much = f"{say(part, 'percent')} of the space of the current tree"
             text = f"Files only in snapshots occupy {say(record['raw'], 'bytes')}, {much}."
             yield _finding("warning", text, tables["snapshots"][0])
 
 
-def _growth(tables: _Tables, say: Say) -> Iterator[Finding]:
+def _growth(tables: _Tables, say: ValueFormatter) -> Iterator[Attention]:
     for record in _records(tables, "growth"):
-        if (part := _share(record["raw"], record["raw_before"])) >= _MUCH_GROWN:
+        if (part := _share(record["raw"], record["raw_before"])) >= _MIN_GROWTH:
             text = f"Space grew by {say(record['raw'], 'bytes')}, {say(part, 'percent')} of the earlier space."
             yield _finding("warning", text, tables["growth"][0])
 

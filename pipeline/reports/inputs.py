@@ -20,7 +20,7 @@ from pipeline.lake import images_in_lake, read_lake_edits, read_lake_images
 from pipeline.lake.files import HadoopFiles
 from pipeline.reports.rows import collect
 from pipeline.reports.work import EditTable, ImageTables
-from pipeline.source_files import SourceFile, SourceKind, is_local, the_only
+from pipeline.source_files import SourceFile, SourceKind, is_local, only_file
 from pipeline.staging import Stager, resolve
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def open_image(spark: SparkSession, path: str, *, before: int | None = None) -> 
             )
         return _from_lake(spark, path, txids[-1])
     files = resolve(path, SourceKind.IMAGE) if is_local(path) else Stager(spark).stage(path, SourceKind.IMAGE)
-    file = the_only(files, path)
+    file = only_file(files, path)
     uri = file.path if is_local(path) else path
 
     def tables(table: str, columns: Sequence[str]) -> DataFrame:

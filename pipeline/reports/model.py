@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, TypeAlias
 
-Kind: TypeAlias = Literal["text", "count", "bytes", "time", "percent", "path"]
+ValueKind: TypeAlias = Literal["text", "count", "bytes", "time", "percent", "path"]
 """Kind of a value: `count` and `bytes` are integers, `percent` a float of 0 .. 100 (or more), `time` an aware datetime
 in UTC, `text` and `path` strings. A missing value is None.
 """
@@ -21,7 +21,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ReportColumn:
     """Header of a table's column.
 
     Attributes:
@@ -30,7 +30,7 @@ class Column:
     """
 
     name: str
-    kind: Kind
+    kind: ValueKind
     title: str
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ class ReportTable:
 
     name: str
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[ReportColumn, ...]
     rows: tuple[tuple[Cell, ...], ...]
     text: str = ""
     cut: bool = False
@@ -61,12 +61,12 @@ class ReportTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class TreemapNode:
     """A part of a treemap; `value` includes everything below, so it may exceed the sum of `children`."""
 
     name: str
     value: int
-    children: tuple[Node, ...] = ()
+    children: tuple[TreemapNode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Treemap:
 
     kind: ClassVar[str] = "treemap"
     title: str
-    root: Node
+    root: TreemapNode
     unit: Unit = "bytes"
 
 
@@ -150,7 +150,7 @@ Chart: TypeAlias = Treemap | Histogram | Bars | TimeLine
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ReportSection:
     """A section of a report: one question and its answer.
 
     Attributes:
@@ -168,7 +168,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class NamespaceReport:
     """A complete report.
 
     Attributes:
@@ -186,7 +186,7 @@ class Report:
     txid: int
     image_time: datetime | None
     generated: datetime
-    sections: tuple[Section, ...] = ()
+    sections: tuple[ReportSection, ...] = ()
     before: str = ""
     edits: str = ""
     cluster: str = ""

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import TimestampType
 
-from pipeline.reports.model import Bar, Bars, Cell, Column, ReportTable, Unit
+from pipeline.reports.model import Bar, Bars, Cell, ReportColumn, ReportTable, Unit
 
-MOST_ROWS = 10_000
+MAX_ROWS = 10_000
 """Maximum number of rows that one call transfers to the driver."""
 
 Record = dict[str, Any]
@@ -21,13 +21,13 @@ Record = dict[str, Any]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def collect(frame: DataFrame, *, limit: int = MOST_ROWS) -> list[Record]:
+def collect(frame: DataFrame, *, limit: int = MAX_ROWS) -> list[Record]:
     """Return at most `limit` rows; times are aware and in UTC, independent of the process's time zone."""
     times = {field.name for field in frame.schema.fields if isinstance(field.dataType, TimestampType)}
     plain = frame.select(
         *(sql.unix_micros(sql.col(name)).alias(name) if name in times else sql.col(name) for name in frame.columns)
     )
-    records = [row.asDict() for row in plain.limit(min(limit, MOST_ROWS)).collect()]
+    records = [row.asDict() for row in plain.limit(min(limit, MAX_ROWS)).collect()]
     for record in records:
         for name in times:
             record[name] = _time(record[name])
@@ -43,7 +43,7 @@ def _time(micros: int | None) -> datetime | None:
 
 
 def table(
-    name: str, title: str, columns: tuple[Column, ...], records: Iterable[Mapping[str, Cell]], text: str = ""
+    name: str, title: str, columns: tuple[ReportColumn, ...], records: Iterable[Mapping[str, Cell]], text: str = ""
 ) -> ReportTable:
     """Make a table of the keys of `records` that `columns` name."""
     rows = tuple(tuple(record[column.name] for column in columns) for record in records)
@@ -53,7 +53,7 @@ def table(
 def first_rows(
     name: str,
     title: str,
-    columns: tuple[Column, ...],
+    columns: tuple[ReportColumn, ...],
     records: Sequence[Mapping[str, Cell]],
     *,
     most: int,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pipeline.reports.model import Cell, Kind
+from pipeline.reports.model import Cell, ValueKind
 
-RIGHT: frozenset[Kind] = frozenset({"count", "bytes", "percent"})
+RIGHT: frozenset[ValueKind] = frozenset({"count", "bytes", "percent"})
 """Kinds of right-aligned cells."""
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
-def cell_text(value: Cell, kind: Kind) -> str:
+def cell_text(value: Cell, kind: ValueKind) -> str:
     """Return the text of a cell; "" for None."""
     if value is None:
         return ""

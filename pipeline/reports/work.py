@@ -21,7 +21,7 @@ from pipeline.reports.rows import Record, collect
 
 T = TypeVar("T")
 
-TOTALLED = (
+TOTALED = (
     *MEASURES,
     *("small_files", "small_length", "saved_inodes", "saved_blocks", "saved_heap"),
     *("cold_files", "cold_length", "cold_raw"),
@@ -42,7 +42,7 @@ class EditTable(Protocol):
 
 
 @dataclass
-class _Counted:
+class _ImageCounts:
     """Counts of one image."""
 
     tables: ImageTables
@@ -72,12 +72,12 @@ class _Counted:
 
     @cached_property
     def total(self) -> Record:
-        """Sums of `TOTALLED` over the whole tree."""
-        sums = (sql.coalesce(add_up(name), sql.lit(0)).alias(name) for name in TOTALLED)
+        """Sums of `TOTALED` over the whole tree."""
+        sums = (sql.coalesce(add_up(name), sql.lit(0)).alias(name) for name in TOTALED)
         return collect(self.places.agg(*sums), limit=1)[0]
 
 
-class Work:
+class ReportData:
     """Shared DataFrames of one report.
 
     Args:
@@ -97,8 +97,8 @@ class Work:
         self.tables = after
         self._kept: list[DataFrame] = []
         self._made: dict[str, Any] = {}
-        self.image = _Counted(after, options, self._kept)
-        self.before = None if before is None else _Counted(before, options, self._kept)
+        self.image = _ImageCounts(after, options, self._kept)
+        self.before = None if before is None else _ImageCounts(before, options, self._kept)
         self.edits = edits
 
     @cached_property
@@ -111,7 +111,7 @@ class Work:
         assert self.edits is not None
         return self.image.keep(written_files(self.edits(WRITTEN_COLUMNS)))
 
-    def once(self, name: str, make: Callable[[Work], T]) -> T:
+    def once(self, name: str, make: Callable[[ReportData], T]) -> T:
         """Return the result of `make`, computed at the first call with this name."""
         if name not in self._made:
             self._made[name] = make(self)

@@ -11,7 +11,7 @@ from image_format.reader import ImageFile
 from pipeline.host_image import HostImage
 from pipeline.schema import Table
 from pipeline.sources.inode_batch import InodeBatch, InodeLookups
-from pipeline.sources.table_reader import Part, parts_of_inodes
+from pipeline.sources.table_reader import TablePart, parts_of_inodes
 from pipeline.tables.inodes import INODES
 
 _BATCH_ROWS = 1 << 16
@@ -25,10 +25,10 @@ class InodesReader:
     def table(self) -> Table:
         return INODES
 
-    def parts(self, image: ImageFile, wanted: int | None) -> list[Part]:
+    def parts(self, image: ImageFile, wanted: int | None) -> list[TablePart]:
         return parts_of_inodes(image, wanted)
 
-    def read(self, image: HostImage, part: Part, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def read(self, image: HostImage, part: TablePart, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         lookups = InodeLookups(image)
         for slots in _runs(image, part.cut(image.count)):
             batch = InodeBatch(lookups, slots)

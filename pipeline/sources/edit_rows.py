@@ -15,7 +15,7 @@ from journal.operation import EditOp
 from journal.ops import NO_CALL_ID, OPERATIONS, AddOp, CloseOp, ConcatDeleteOp, UpdateMasterKeyOp, by_name
 from pipeline.schema import Table
 
-_NEWEST_MS = 253402300799999  # last millisecond of the year 9999, the end of SQL's timestamps
+_MAX_MILLIS = 253402300799999  # last millisecond of the year 9999, the end of SQL's timestamps
 
 # Fields with the time at which the NameNode logged an operation. OP_TIMES has a client's time, renewals a future time.
 _CLOCKS = {
@@ -58,7 +58,7 @@ def op_time(op: EditOp) -> int | None:
     if getter is None or (isinstance(op, AddOp) and op.blocks):
         return None
     milliseconds: int = getter(op)
-    return milliseconds if 0 < milliseconds <= _NEWEST_MS else None
+    return milliseconds if 0 < milliseconds <= _MAX_MILLIS else None
 
 
 def opcode_of(name: str) -> int | None:

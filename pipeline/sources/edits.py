@@ -20,7 +20,7 @@ from pipeline.sources.edit_rows import EditRow, record_batch
 from pipeline.sources.options import SourceOptions
 from pipeline.staging import resolve_all
 from pipeline.tables.edits import EDITS
-from pipeline.task_errors import legible
+from pipeline.task_errors import mark_typed_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,8 +49,8 @@ class EditsDataSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        with legible():
-            self._options = _Options.read(options)
+        with mark_typed_errors():
+            self._options = _EditsOptions.read(options)
 
     def schema(self) -> StructType:
         return self._options.table.spark_schema()
@@ -60,7 +60,7 @@ class EditsDataSource(DataSource):
 
 
 @dataclass(frozen=True, slots=True)
-class _Options:
+class _EditsOptions:
     paths: tuple[str, ...]
     table: Table
     from_txid: int | None
@@ -70,7 +70,7 @@ class _Options:
     partitions: int | None
 
     @classmethod
-    def read(cls, options: Mapping[str, str]) -> _Options:
+    def read(cls, options: Mapping[str, str]) -> _EditsOptions:
         given = SourceOptions("hdfs_edits", OPTIONS, options)
         return cls(
             paths=given.paths,
@@ -91,7 +91,7 @@ class _Ranges(InputPartition):
 class EditsReader(DataSourceReader):
     """Reader that plans in a process on the driver's host, where it divides segments, and reads in tasks."""
 
-    def __init__(self, options: _Options) -> None:
+    def __init__(self, options: _EditsOptions) -> None:
         self._options = options
         self._wanted = WantedEdits()
         if options.from_txid is not None:
@@ -106,7 +106,7 @@ class EditsReader(DataSourceReader):
             SourceFileError: no segments were found, or they cannot be read.
             JournalError: segments have a gap, or a segment to divide is damaged.
         """
-        with legible(), _as_source_error():
+        with mark_typed_errors(), _as_source_error():
             return [_Ranges(run) for run in self._runs() if run]
 
     def _runs(self) -> list[list[PlacedRange]]:
@@ -129,7 +129,7 @@ class EditsReader(DataSourceReader):
             SourceFileError: a segment cannot be read.
             JournalError: a segment is damaged; the error names file, offset and txid.
         """
-        with legible(), _as_source_error():
+        with mark_typed_errors(), _as_source_error():
             for item in partition.value:
                 wanted = replace(self._wanted, low=max(self._wanted.low, item.from_txid))
                 with map_file(item.source.in_task()) as content:

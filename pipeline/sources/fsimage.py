@@ -16,10 +16,10 @@ from pipeline.schema import Table
 from pipeline.source_files import SourceFile, SourceKind, is_pattern
 from pipeline.sources.options import SourceOptions
 from pipeline.sources.readers import DEFAULT_TABLE, READERS
-from pipeline.sources.table_reader import MAXIMUM_PARTS, Part
+from pipeline.sources.table_reader import MAX_PARTS, TablePart
 from pipeline.staging import resolve_all
 from pipeline.tables.image_column import IMAGE_COLUMN
-from pipeline.task_errors import legible
+from pipeline.task_errors import mark_typed_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,13 +39,13 @@ would then miss rows.
 
 
 @dataclass(frozen=True, slots=True)
-class _Options:
+class _ImageOptions:
     paths: tuple[str, ...]
     table: Table
     partitions: int | None
 
     @classmethod
-    def read(cls, options: Mapping[str, str]) -> _Options:
+    def read(cls, options: Mapping[str, str]) -> _ImageOptions:
         given = SourceOptions("fsimage", OPTIONS, options)
         table = READERS[given.choice("table", tuple(READERS), DEFAULT_TABLE)].table
         if len(given.paths) > 1 or is_pattern(given.paths[0]):
@@ -62,8 +62,8 @@ class FsImageDataSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        with legible():
-            self._options = _Options.read(options)
+        with mark_typed_errors():
+            self._options = _ImageOptions.read(options)
 
     def schema(self) -> StructType:
         return self._options.table.spark_schema()
@@ -75,7 +75,7 @@ class FsImageDataSource(DataSource):
 class ImagePart(InputPartition):
     """A part of an image file."""
 
-    def __init__(self, file: SourceFile, part: Part) -> None:
+    def __init__(self, file: SourceFile, part: TablePart) -> None:
         self.file = file
         self.part = part
 
@@ -83,22 +83,22 @@ class ImagePart(InputPartition):
 class FsImageReader(DataSourceReader):
     """Reader of one table; the driver reads only the FileSummary of the image."""
 
-    def __init__(self, options: _Options) -> None:
+    def __init__(self, options: _ImageOptions) -> None:
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        with legible():
+        with mark_typed_errors():
             files = resolve_all(self._options.paths, SourceKind.IMAGE)
             return [ImagePart(file, part) for file in files for part in self._parts(file)]
 
-    def _parts(self, file: SourceFile) -> list[Part]:
+    def _parts(self, file: SourceFile) -> list[TablePart]:
         wanted = self._options.partitions
         with ImageFile.open(file.on_driver(), verify_md5=False) as image:
-            return READERS[self._options.table.name].parts(image, wanted and min(wanted, MAXIMUM_PARTS))
+            return READERS[self._options.table.name].parts(image, wanted and min(wanted, MAX_PARTS))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, ImagePart)
-        with legible():
+        with mark_typed_errors():
             image = HostImage.open(partition.file.in_task(), _scratch())
             table = self._options.table
             reader = READERS[table.name]

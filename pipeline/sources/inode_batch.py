@@ -19,7 +19,7 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message, read_record
 from image_tools.dump.policies import directory_policies, ec_policy_name, storage_policy_name
 from image_tools.dump.records import ImageRecords
-from image_tools.dump.values import Names, java_text
+from image_tools.dump.values import SerialNames, java_text
 from pipeline.host_image import HostImage
 from pipeline.schema import TIMESTAMP
 from pipeline.tables.inodes import INODES
@@ -29,7 +29,7 @@ Mask = npt.NDArray[np.bool_]
 
 _KINDS = pa.array([None, "FILE", "DIRECTORY", "SYMLINK"], pa.string())
 _MICROS = 1000
-_LATEST = ((1 << 63) - 1) // _MICROS
+_MAX_MILLIS = ((1 << 63) - 1) // _MICROS
 _MODE = 0o1777  # all bits of FsPermission
 _ASCII = 0x80
 _TYPES = {column.name: column.type for column in INODES.columns}
@@ -44,7 +44,7 @@ class InodeLookups:
 
     def __init__(self, image: HostImage) -> None:
         self.image = image
-        self.names = Names(image.image.string_table())
+        self.names = SerialNames(image.image.string_table())
         section = ImageRecords(image.image).erasure_coding()
         self.ec_policies = {number: policy.name for number, policy in policies_of(section).items()}
 
@@ -225,7 +225,7 @@ def _numbers(values: npt.NDArray[Any], kind: pa.DataType, nulls: Mask | None = N
 
 def _times(millis: Ids, nulls: Mask | None = None) -> pa.Array:
     """Return timestamps; null where marked, and for times that a timestamp cannot represent."""
-    outside = (millis > _LATEST) | (millis < -_LATEST)
+    outside = (millis > _MAX_MILLIS) | (millis < -_MAX_MILLIS)
     if outside.any():
         nulls = outside if nulls is None else nulls | outside
     return _numbers(millis * _MICROS, TIMESTAMP, nulls)

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from pipeline.host_image import HostImage
     from pipeline.schema import Table
 
-MAXIMUM_PARTS = 10_000
+MAX_PARTS = 10_000
 _PART_BYTES = 16 * 1024 * 1024
 _COMPRESSION = 4  # assumed ratio of decompressed to compressed bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TablePart:
     """A task's part of an image: `number` (from 0) of `of` equal parts."""
 
     number: int
@@ -38,14 +38,14 @@ class TableReader(Protocol):
     @property
     def table(self) -> Table: ...
 
-    def parts(self, image: ImageFile, wanted: int | None) -> list[Part]:
+    def parts(self, image: ImageFile, wanted: int | None) -> list[TablePart]:
         """Divide the table among tasks. The driver decides from the FileSummary only.
 
         Args:
             wanted: number of parts that the user requests, None for a default that fits the image.
         """
 
-    def read(self, image: HostImage, part: Part, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def read(self, image: HostImage, part: TablePart, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield batches of at most 65,536 rows with these columns, in this order.
 
         Raises:
@@ -53,16 +53,16 @@ class TableReader(Protocol):
         """
 
 
-def whole() -> list[Part]:
+def single_part() -> list[TablePart]:
     """Return one part, for a table that is small or indivisible."""
-    return [Part(0, 1)]
+    return [TablePart(0, 1)]
 
 
-def parts_of_inodes(image: ImageFile, wanted: int | None) -> list[Part]:
+def parts_of_inodes(image: ImageFile, wanted: int | None) -> list[TablePart]:
     """Divide INODE into parts of about 16 MB of records, or into `wanted` parts."""
     size = next((_unpacked(image, entry) for entry in image.sections if entry.name == "INODE"), 0)
-    count = wanted or max(1, min(MAXIMUM_PARTS, -(-size // _PART_BYTES)))
-    return [Part(number, count) for number in range(count)]
+    count = wanted or max(1, min(MAX_PARTS, -(-size // _PART_BYTES)))
+    return [TablePart(number, count) for number in range(count)]
 
 
 def _unpacked(image: ImageFile, entry: Section) -> int:

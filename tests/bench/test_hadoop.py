@@ -9,7 +9,7 @@ import pytest
 from bench.edits import MIXES
 from bench.hadoop_merge import merge_by_hadoop
 from checkpointer.merging.offline import merge_directory, plan_directory
-from image_tools.compare.difference import Difference, Topic
+from image_tools.compare.difference import Difference, ItemKind
 from tests.bench.differences import differences
 from tests.bench.made import make
 from tests.interop.hadoop import Hadoop
@@ -19,13 +19,13 @@ pytestmark = pytest.mark.interop
 
 def from_the_clock(found: list[Difference]) -> list[Difference]:
     """Times that Hadoop 2.7 takes from the clock: of snapshots, and of the directories that it makes them of."""
-    roots = {each.inode_id for each in found if each.topic is Topic.SNAPSHOT}
+    roots = {each.inode_id for each in found if each.topic is ItemKind.SNAPSHOT}
     return [
         each
         for each in found
         if each.attribute == "modificationTime"
         and each.inode_id in roots
-        and each.topic in (Topic.SNAPSHOT, Topic.INODE)
+        and each.topic in (ItemKind.SNAPSHOT, ItemKind.INODE)
     ]
 
 

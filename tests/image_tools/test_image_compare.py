@@ -22,9 +22,9 @@ from image_format.permission import (
 )
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind, StringTable
-from image_tools.compare.difference import Difference, Kind, Topic
+from image_tools.compare.difference import ChangeKind, Difference, ItemKind
 from image_tools.compare.images import ImageComparison
-from image_tools.dump.records import FileDiffs, ImageRecords
+from image_tools.dump.records import FileDiffRecords, ImageRecords
 from tests.image_format.image_support import RECORDED, build_image, delimited, store
 from tests.image_tools.dump_support import open_image
 from tests.recorded_cases import imgcmp
@@ -104,13 +104,13 @@ class Renumbered:
         return bodies
 
     def _diffs(self, of_inode: Any) -> bytes:
-        kind = pb.DiffEntry.FILEDIFF if isinstance(of_inode, FileDiffs) else pb.DiffEntry.DIRECTORYDIFF
+        kind = pb.DiffEntry.FILEDIFF if isinstance(of_inode, FileDiffRecords) else pb.DiffEntry.DIRECTORYDIFF
         out = [pb.DiffEntry(type=kind, inodeId=of_inode.inode_id, numOfDiff=len(of_inode.diffs))]
         for item in of_inode.diffs:
-            diff, created = (item, []) if isinstance(of_inode, FileDiffs) else item
+            diff, created = (item, []) if isinstance(of_inode, FileDiffRecords) else item
             if diff.HasField("snapshotCopy"):
                 self._renumber_body(diff.snapshotCopy)
-            if created or not isinstance(of_inode, FileDiffs):
+            if created or not isinstance(of_inode, FileDiffRecords):
                 diff.deletedINodeRef[:] = [self.order.index(number) for number in diff.deletedINodeRef]
             out += [diff, *(pb.CreatedListEntry(name=name) for name in created)]
         return delimited(out)
@@ -170,7 +170,7 @@ def test_serials_alike_but_names_not(tmp_path: Path) -> None:
     bodies["STRING_TABLE"] = bodies["STRING_TABLE"].replace(b"supergroup", b"subgroup00")
     other = store(tmp_path, build_image(list(bodies.items()), layout_version=-67), original.name)
     found = compared(original, other)
-    groups = [d for d in found if d.topic is Topic.INODE]
+    groups = [d for d in found if d.topic is ItemKind.INODE]
     assert {(d.attribute, d.old, d.new) for d in groups} == {("group", "supergroup", "subgroup00")}
     with open_image(original) as image:
         assert len(groups) == ImageRecords(image).inode_header().numInodes
@@ -288,54 +288,60 @@ def stray(made: Made) -> None:
     made.root_entry.children.append(99)
 
 
-CHANGES: list[tuple[Callable[[Made], None], tuple[Topic, Kind, str, str, Any, Any]]] = [
-    (setting("", layout_version=-66), (Topic.COUNTER, Kind.CHANGED, "", "layoutVersion", -67, -66)),
-    (setting("info", genstampV2=1001), (Topic.COUNTER, Kind.CHANGED, "", "genstampV2", 1000, 1001)),
+CHANGES: list[tuple[Callable[[Made], None], tuple[ItemKind, ChangeKind, str, str, Any, Any]]] = [
+    (setting("", layout_version=-66), (ItemKind.COUNTER, ChangeKind.CHANGED, "", "layoutVersion", -67, -66)),
+    (setting("info", genstampV2=1001), (ItemKind.COUNTER, ChangeKind.CHANGED, "", "genstampV2", 1000, 1001)),
     (
         setting("info", lastAllocatedStripedBlockId=5),
-        (Topic.COUNTER, Kind.CHANGED, "", "lastAllocatedStripedBlockId", -(1 << 63), 5),
+        (ItemKind.COUNTER, ChangeKind.CHANGED, "", "lastAllocatedStripedBlockId", -(1 << 63), 5),
     ),
-    (setting("caches", nextDirectiveId=10), (Topic.COUNTER, Kind.CHANGED, "", "nextDirectiveId", 9, 10)),
-    (setting("f.file", replication=2), (Topic.INODE, Kind.CHANGED, "/a/f", "replication", 3, 2)),
+    (setting("caches", nextDirectiveId=10), (ItemKind.COUNTER, ChangeKind.CHANGED, "", "nextDirectiveId", 9, 10)),
+    (setting("f.file", replication=2), (ItemKind.INODE, ChangeKind.CHANGED, "/a/f", "replication", 3, 2)),
     (
         setting("f.file", permission=pack_permission(2, 1, 0o755)),
-        (Topic.INODE, Kind.CHANGED, "/a/f", "user", "hdfs", "eve"),
+        (ItemKind.INODE, ChangeKind.CHANGED, "/a/f", "user", "hdfs", "eve"),
     ),
-    (setting("f.file.fileUC", clientName="c"), (Topic.INODE, Kind.CHANGED, "/a/f", "clientName", None, "c")),
-    (setting("f.file", erasureCodingPolicyID=0), (Topic.INODE, Kind.CHANGED, "/a/f", "erasureCodingPolicyID", None, 0)),
-    (add_acl, (Topic.INODE, Kind.CHANGED, "/a/f", "acl", [], ["user:eve:r-x"])),
-    (add_xattr, (Topic.INODE, Kind.CHANGED, "/a", "xAttrs", [], ["user.origin=0xff"])),
-    (add_type_quota, (Topic.INODE, Kind.CHANGED, "/a", "typeQuotas", [], ["SSD=9"])),
-    (setting("root.directory", nsQuota=(1 << 64) - 1), (Topic.INODE, Kind.CHANGED, "/", "nsQuota", 5, -1)),
-    (setting("link.symlink", target=b"/x"), (Topic.INODE, Kind.CHANGED, "/l", "target", "/a/f", "/x")),
-    (setting("a", name=b"b"), (Topic.INODE, Kind.RENAMED, "/b", "", "/a", "/b")),
-    (setting("link", name=b"\xff"), (Topic.INODE, Kind.RENAMED, "/\udcff", "", "/l", "/\udcff")),
-    (setting("kept", name=b"x"), (Topic.INODE, Kind.RENAMED, "id 16389", "", "id 16389", "id 16389")),
-    (move_link, (Topic.INODE, Kind.RENAMED, "/a/l", "", "/l", "/a/l")),
-    (lose_child, (Topic.INODE, Kind.REMOVED, "/l", "", "SYMLINK", None)),
-    (stray, (Topic.DIRECTORY_ENTRY, Kind.ADDED, "/", "", None, None)),
-    (setting("lease", fullPath="/f"), (Topic.LEASE, Kind.CHANGED, "/a/f", "paths", ["/a/f"], ["/f"])),
-    (setting("snapshots", snapshotCounter=2), (Topic.COUNTER, Kind.CHANGED, "", "snapshotCounter", 1, 2)),
-    (setting("snapshot.root", name=b"t"), (Topic.SNAPSHOT, Kind.CHANGED, "4", "name", "s4", "t")),
-    (setting("file_diff", fileSize=4), (Topic.SNAPSHOT_DIFF, Kind.CHANGED, "/a/f", "fileSize", 3, 4)),
+    (setting("f.file.fileUC", clientName="c"), (ItemKind.INODE, ChangeKind.CHANGED, "/a/f", "clientName", None, "c")),
+    (
+        setting("f.file", erasureCodingPolicyID=0),
+        (ItemKind.INODE, ChangeKind.CHANGED, "/a/f", "erasureCodingPolicyID", None, 0),
+    ),
+    (add_acl, (ItemKind.INODE, ChangeKind.CHANGED, "/a/f", "acl", [], ["user:eve:r-x"])),
+    (add_xattr, (ItemKind.INODE, ChangeKind.CHANGED, "/a", "xAttrs", [], ["user.origin=0xff"])),
+    (add_type_quota, (ItemKind.INODE, ChangeKind.CHANGED, "/a", "typeQuotas", [], ["SSD=9"])),
+    (setting("root.directory", nsQuota=(1 << 64) - 1), (ItemKind.INODE, ChangeKind.CHANGED, "/", "nsQuota", 5, -1)),
+    (setting("link.symlink", target=b"/x"), (ItemKind.INODE, ChangeKind.CHANGED, "/l", "target", "/a/f", "/x")),
+    (setting("a", name=b"b"), (ItemKind.INODE, ChangeKind.RENAMED, "/b", "", "/a", "/b")),
+    (setting("link", name=b"\xff"), (ItemKind.INODE, ChangeKind.RENAMED, "/\udcff", "", "/l", "/\udcff")),
+    (setting("kept", name=b"x"), (ItemKind.INODE, ChangeKind.RENAMED, "id 16389", "", "id 16389", "id 16389")),
+    (move_link, (ItemKind.INODE, ChangeKind.RENAMED, "/a/l", "", "/l", "/a/l")),
+    (lose_child, (ItemKind.INODE, ChangeKind.REMOVED, "/l", "", "SYMLINK", None)),
+    (stray, (ItemKind.DIRECTORY_ENTRY, ChangeKind.ADDED, "/", "", None, None)),
+    (setting("lease", fullPath="/f"), (ItemKind.LEASE, ChangeKind.CHANGED, "/a/f", "paths", ["/a/f"], ["/f"])),
+    (setting("snapshots", snapshotCounter=2), (ItemKind.COUNTER, ChangeKind.CHANGED, "", "snapshotCounter", 1, 2)),
+    (setting("snapshot.root", name=b"t"), (ItemKind.SNAPSHOT, ChangeKind.CHANGED, "4", "name", "s4", "t")),
+    (setting("file_diff", fileSize=4), (ItemKind.SNAPSHOT_DIFF, ChangeKind.CHANGED, "/a/f", "fileSize", 3, 4)),
     (
         setting("file_diff.snapshotCopy", replication=4),
-        (Topic.SNAPSHOT_DIFF, Kind.CHANGED, "/a/f", "snapshotCopy.replication", 3, 4),
+        (ItemKind.SNAPSHOT_DIFF, ChangeKind.CHANGED, "/a/f", "snapshotCopy.replication", 3, 4),
     ),
-    (setting("directory_diff", childrenSize=2), (Topic.SNAPSHOT_DIFF, Kind.CHANGED, "/a", "childrenSize", 1, 2)),
-    (rename_created, (Topic.SNAPSHOT_DIFF, Kind.CHANGED, "/a", "created", ["f"], ["g"])),
-    (setting("secrets", currentId=2), (Topic.COUNTER, Kind.CHANGED, "", "currentMasterKeyId", 1, 2)),
-    (setting("key", expiryDate=6), (Topic.MASTER_KEY, Kind.CHANGED, "1", "expiryDate", 5, 6)),
-    (setting("token", renewer="x"), (Topic.TOKEN, Kind.CHANGED, "3", "renewer", "", "x")),
-    (setting("pool", limit=7), (Topic.CACHE_POOL, Kind.CHANGED, "p", "limit", 0, 7)),
-    (setting("directive", path="/b"), (Topic.CACHE_DIRECTIVE, Kind.CHANGED, "8", "path", "/a", "/b")),
+    (
+        setting("directory_diff", childrenSize=2),
+        (ItemKind.SNAPSHOT_DIFF, ChangeKind.CHANGED, "/a", "childrenSize", 1, 2),
+    ),
+    (rename_created, (ItemKind.SNAPSHOT_DIFF, ChangeKind.CHANGED, "/a", "created", ["f"], ["g"])),
+    (setting("secrets", currentId=2), (ItemKind.COUNTER, ChangeKind.CHANGED, "", "currentMasterKeyId", 1, 2)),
+    (setting("key", expiryDate=6), (ItemKind.MASTER_KEY, ChangeKind.CHANGED, "1", "expiryDate", 5, 6)),
+    (setting("token", renewer="x"), (ItemKind.TOKEN, ChangeKind.CHANGED, "3", "renewer", "", "x")),
+    (setting("pool", limit=7), (ItemKind.CACHE_POOL, ChangeKind.CHANGED, "p", "limit", 0, 7)),
+    (setting("directive", path="/b"), (ItemKind.CACHE_DIRECTIVE, ChangeKind.CHANGED, "8", "path", "/a", "/b")),
     (
         setting("directive.expiration", millis=5, isRelative=False),
-        (Topic.CACHE_DIRECTIVE, Kind.CHANGED, "8", "expiration", None, 5),
+        (ItemKind.CACHE_DIRECTIVE, ChangeKind.CHANGED, "8", "expiration", None, 5),
     ),
     (
         setting("policy", state=pb.ENABLED),
-        (Topic.ERASURE_CODING_POLICY, Kind.CHANGED, "1", "state", "DISABLED", "ENABLED"),
+        (ItemKind.ERASURE_CODING_POLICY, ChangeKind.CHANGED, "1", "state", "DISABLED", "ENABLED"),
     ),
 ]
 
@@ -403,7 +409,7 @@ def test_damage_is_named(tmp_path: Path, change: Callable[[Made], None], complai
     before, after = Made().build(tmp_path / "before"), changed.build(tmp_path / "after")
     if "two" in complaint:
         # two entries of one directory are read as one
-        assert [d.kind for d in compared(before, after) if d.topic is Topic.INODE] == [Kind.RENAMED]
+        assert [d.kind for d in compared(before, after) if d.topic is ItemKind.INODE] == [ChangeKind.RENAMED]
         return
     with pytest.raises(RecordError, match=complaint):
         compared(before, after)

@@ -19,7 +19,7 @@ from image_format.array_allocator import ArrayAllocator
 from image_format.errors import RecordError
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
-from image_tools.dump.delimited import COLUMNS, Policies, dump_delimited, header_row
+from image_tools.dump.delimited import COLUMNS, PolicyColumns, dump_delimited, header_row
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.tree import ImageTree
 from image_tools.dump.values import local_minutes
@@ -57,9 +57,9 @@ def test_rows_are_those_of_hadoop(stored: Path, zone: Callable[[str], None]) -> 
 
 
 POLICIES = {
-    "webhdfs": (RECORDED / "webhdfs-3.4.2", Policies(storage=True, coding=True)),
-    "erasure-coding": (RECORDED / "hadoop-3.4.1/erasure-coding/after", Policies(storage=True, coding=True)),
-    "quotas-storage-policy": (RECORDED / "hadoop-3.4.1/quotas-storage-policy/after", Policies(storage=True)),
+    "webhdfs": (RECORDED / "webhdfs-3.4.2", PolicyColumns(storage=True, coding=True)),
+    "erasure-coding": (RECORDED / "hadoop-3.4.1/erasure-coding/after", PolicyColumns(storage=True, coding=True)),
+    "quotas-storage-policy": (RECORDED / "hadoop-3.4.1/quotas-storage-policy/after", PolicyColumns(storage=True)),
 }
 
 

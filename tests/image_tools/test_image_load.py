@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from image_format.errors import ImageFormatError
 from image_tools.dump.xml_dump import XmlForm
 from image_tools.dump.xml_text import escaped
-from image_tools.load.elements import Fields, ImageTextError
+from image_tools.load.elements import ElementFields, ImageTextError
 from image_tools.load.image import load_image
 from tests.cli_runner import run_cli
 from tests.depth import deep
@@ -101,7 +101,7 @@ def test_other_documents_are_refused(before: str, after: str, problem: str, tmp_
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_texts_come_back(text: str) -> None:
     document = f"<a><t>{escaped(text)}</t></a>".encode().replace(b"\r", b"&#13;")
-    assert Fields(ElementTree.fromstring(document)).text("t") == text
+    assert ElementFields(ElementTree.fromstring(document)).text("t") == text
 
 
 @given(st.binary(max_size=300))

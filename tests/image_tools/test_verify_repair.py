@@ -14,7 +14,7 @@ from image_format.varint import encode_delimited
 from image_tools.convert.image import convert_image
 from image_tools.verify.checker import verify_image
 from image_tools.verify.findings import Findings
-from image_tools.verify.fixes import Cut, Fixes, spliced
+from image_tools.verify.fixes import Fixes, Replacement, spliced
 from image_tools.verify.frame import read_frame
 from image_tools.verify.repair import Repair, repair_image
 from image_tools.verify.rewrite import write_fixed
@@ -205,6 +205,6 @@ def test_findings_over_the_limit_are_counted(tmp_path: Path) -> None:
 
 def test_cuts_of_one_section_must_not_overlap() -> None:
     data = memoryview(b"abcdef")
-    assert b"".join(spliced(data, [Cut(4, 4, b"Y"), Cut(1, 3, b"X")])) == b"aXdYef"
+    assert b"".join(spliced(data, [Replacement(4, 4, b"Y"), Replacement(1, 3, b"X")])) == b"aXdYef"
     with pytest.raises(ValueError, match="overlap"):
-        list(spliced(data, [Cut(0, 3, b""), Cut(2, 4, b"")]))
+        list(spliced(data, [Replacement(0, 3, b""), Replacement(2, 4, b"")]))

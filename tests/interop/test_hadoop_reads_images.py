@@ -20,7 +20,7 @@ from image_format.codecs import find_codec
 from image_format.publish import publish_image
 from image_format.reader import ImageFile
 from image_format.writer import ImageWriter, Sink
-from image_tools.compare.difference import Topic
+from image_tools.compare.difference import ItemKind
 from image_tools.compare.images import ImageComparison
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
@@ -227,7 +227,7 @@ def test_sections_of_many_pieces_and_streams_are_read(hadoop: Hadoop, codec: str
         assert plain.section_bytes("INODE").nbytes > 4 << 20
         found = ImageComparison(plain, theirs).differences()
         # the image is one of 2.7; a NameNode of Hadoop 3 gives it its own layout and the policies that it knows
-        upgraded = (Topic.COUNTER, Topic.ERASURE_CODING_POLICY) if SERVER.is_3 else ()
+        upgraded = (ItemKind.COUNTER, ItemKind.ERASURE_CODING_POLICY) if SERVER.is_3 else ()
         assert [each for each in found if each.topic not in upgraded] == []
 
 

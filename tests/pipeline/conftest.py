@@ -41,7 +41,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def loggers() -> Iterator[None]:
-    """What `quiet_gateway` changes for good is as before after the test."""
+    """What `suppress_py4j_logs` changes for good is as before after the test."""
     root, py4j = logging.getLogger(), logging.getLogger("py4j")
     filters, level = list(root.filters), py4j.level
     yield

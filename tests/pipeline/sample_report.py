@@ -11,16 +11,16 @@ from pipeline.reports.model import (
     Bar,
     Bars,
     Bin,
-    Column,
     Histogram,
-    Node,
+    NamespaceReport,
     Point,
-    Report,
+    ReportColumn,
+    ReportSection,
     ReportTable,
-    Section,
     Series,
     TimeLine,
     Treemap,
+    TreemapNode,
 )
 from pipeline.reports.queries.classes import AGE_LABELS, SIZE_LABELS
 
@@ -68,11 +68,11 @@ _TREE: dict[str, dict[str, tuple[float, tuple[str, ...]]]] = {
 }
 
 
-def sample_report() -> Report:
+def sample_report() -> NamespaceReport:
     """The same report every time."""
     chance = random.Random(20260318)
     root = _tree(chance)
-    return Report(
+    return NamespaceReport(
         title="Namespace at transaction 18446130284",
         cluster="prod-fra1",
         image="/srv/checkpointer/name/current/fsimage_0000000018446130284",
@@ -95,7 +95,7 @@ def sample_report() -> Report:
     )
 
 
-def _tree(chance: random.Random) -> Node:
+def _tree(chance: random.Random) -> TreemapNode:
     tops = []
     for top, second in _TREE.items():
         middle = []
@@ -104,7 +104,7 @@ def _tree(chance: random.Random) -> Node:
             shares = sorted((chance.uniform(0.15, 1) ** 2 for _ in leaves), reverse=True)
             scale = total * 0.96 / sum(shares) if shares else 0
             middle.append(
-                Node(
+                TreemapNode(
                     name,
                     total,
                     tuple(_leaf(chance, leaf, int(scale * share)) for leaf, share in zip(leaves, shares, strict=True)),
@@ -114,20 +114,22 @@ def _tree(chance: random.Random) -> Node:
     return _sum("/", tops, 0.001)
 
 
-def _leaf(chance: random.Random, name: str, size: int) -> Node:
+def _leaf(chance: random.Random, name: str, size: int) -> TreemapNode:
     if size < 8 * TIB:
-        return Node(name, size)
+        return TreemapNode(name, size)
     months = [chance.uniform(0.6, 1.3) * 1.04**month for month in range(12)]
-    parts = (Node(f"month=2025-{month + 1:02}", int(size * part / sum(months))) for month, part in enumerate(months))
-    return Node(name, size, tuple(sorted(parts, key=lambda node: -node.value)))
+    parts = (
+        TreemapNode(f"month=2025-{month + 1:02}", int(size * part / sum(months))) for month, part in enumerate(months)
+    )
+    return TreemapNode(name, size, tuple(sorted(parts, key=lambda node: -node.value)))
 
 
-def _sum(name: str, parts: list[Node], rest: float) -> Node:
+def _sum(name: str, parts: list[TreemapNode], rest: float) -> TreemapNode:
     total = sum(part.value for part in parts)
-    return Node(name, int(total * (1 + rest)), tuple(sorted(parts, key=lambda node: -node.value)))
+    return TreemapNode(name, int(total * (1 + rest)), tuple(sorted(parts, key=lambda node: -node.value)))
 
 
-def _space(chance: random.Random, root: Node) -> Section:
+def _space(chance: random.Random, root: TreemapNode) -> ReportSection:
     tree, quotas = [], []
     room = itertools.cycle((1.31, 0.985, 1.9, 1.04, 1.6, 1.12, 2.4))
     for top in root.children:
@@ -143,14 +145,14 @@ def _space(chance: random.Random, root: Node) -> Section:
     tree.sort(key=lambda row: -row[1])
     quotas.sort(key=lambda row: -row[3])
     heads = (
-        Column("raw", "bytes", "Space with replicas"),
-        Column("length", "bytes", "Size of files"),
-        Column("files", "count", "Files"),
-        Column("directories", "count", "Directories"),
+        ReportColumn("raw", "bytes", "Space with replicas"),
+        ReportColumn("length", "bytes", "Size of files"),
+        ReportColumn("files", "count", "Files"),
+        ReportColumn("directories", "count", "Directories"),
     )
     levels = [(level, [row for row in quotas if row[3] >= 90 and (row[3] >= 100) == full]) for level, full in _LEVELS]
     totals = (root.value, root.value * 10 // 28, FILES, 1_203_312, 52_300_444, 14_402 * MIB)
-    return Section(
+    return ReportSection(
         "space",
         "Space by directory",
         "Content of directory trees.",
@@ -158,13 +160,17 @@ def _space(chance: random.Random, root: Node) -> Section:
             ReportTable(
                 "totals",
                 "The whole namespace",
-                (*heads, Column("blocks", "count", "Blocks"), Column("heap", "bytes", "NameNode heap (approx.)")),
+                (
+                    *heads,
+                    ReportColumn("blocks", "count", "Blocks"),
+                    ReportColumn("heap", "bytes", "NameNode heap (approx.)"),
+                ),
                 (totals,),
             ),
             ReportTable(
                 "directories",
                 "Largest directories",
-                (_PATH, *heads, Column("share", "percent", "Share of space")),
+                (_PATH, *heads, ReportColumn("share", "percent", "Share of space")),
                 tuple(tree),
             ),
             ReportTable(
@@ -180,23 +186,23 @@ def _space(chance: random.Random, root: Node) -> Section:
     )
 
 
-_PATH = Column("path", "path", "Directory")
+_PATH = ReportColumn("path", "path", "Directory")
 _LEVELS = (("used up", True), ("nearly used up", False))
 _BY_LEVEL = (
-    Column("level", "text", "Level"),
-    Column("quotas", "count", "Quotas"),
+    ReportColumn("level", "text", "Level"),
+    ReportColumn("quotas", "count", "Quotas"),
     _PATH,
-    Column("kind", "text", "Quota of"),
-    Column("used", "percent", "Used"),
+    ReportColumn("kind", "text", "Quota of"),
+    ReportColumn("used", "percent", "Used"),
 )
 _QUOTAS = (
     _PATH,
-    Column("ds_quota", "bytes", "Space quota"),
-    Column("raw", "bytes", "Space with replicas"),
-    Column("space_used", "percent", "Used"),
-    Column("ns_quota", "count", "Name quota"),
-    Column("names", "count", "Names"),
-    Column("names_used", "percent", "Used"),
+    ReportColumn("ds_quota", "bytes", "Space quota"),
+    ReportColumn("raw", "bytes", "Space with replicas"),
+    ReportColumn("space_used", "percent", "Used"),
+    ReportColumn("ns_quota", "count", "Name quota"),
+    ReportColumn("names", "count", "Names"),
+    ReportColumn("names_used", "percent", "Used"),
 )
 
 
@@ -204,7 +210,7 @@ def _round(value: float) -> int:
     return math.ceil(value / TIB) * TIB
 
 
-def _owners(chance: random.Random, total: int) -> Section:
+def _owners(chance: random.Random, total: int) -> ReportSection:
     names = (
         "etl",
         "hive",
@@ -220,11 +226,11 @@ def _owners(chance: random.Random, total: int) -> Section:
     shares = sorted((chance.uniform(0.1, 1) ** 3 for _ in names), reverse=True)
     sizes = [int(total * share / sum(shares)) for share in shares]
     columns = (
-        Column("owner", "text", "Owner"),
-        Column("space", "bytes", "Space"),
-        Column("share", "percent", "Share"),
-        Column("files", "count", "Files"),
-        Column("last", "time", "Last write"),
+        ReportColumn("owner", "text", "Owner"),
+        ReportColumn("space", "bytes", "Space"),
+        ReportColumn("share", "percent", "Share"),
+        ReportColumn("files", "count", "Files"),
+        ReportColumn("last", "time", "Last write"),
     )
     rows = tuple(
         (
@@ -237,7 +243,7 @@ def _owners(chance: random.Random, total: int) -> Section:
         for name, size in zip(names, sizes, strict=True)
     )
     bars = tuple(Bar(name, size) for name, size in zip(names, sizes, strict=True))
-    return Section(
+    return ReportSection(
         "owners",
         "Owners",
         "Who has the space.",
@@ -255,10 +261,10 @@ _POLICIES = (
 )
 
 
-def _sizes() -> Section:
+def _sizes() -> ReportSection:
     files = (412_331, 18_204_877, 9_118_204, 5_310_442, 3_877_120, 6_204_318, 2_914_772, 288_103, 9_417, 640, 11)
     space = (0, 290 * GIB, 3 * TIB, 21 * TIB, 74 * TIB, 498 * TIB, 561 * TIB, 155 * TIB, 62 * TIB, 18 * TIB, 15 * TIB)
-    return Section(
+    return ReportSection(
         "sizes",
         "File sizes",
         "How many files there are of each size, and the space they take.",
@@ -269,14 +275,14 @@ def _sizes() -> Section:
     )
 
 
-def _ages() -> Section:
+def _ages() -> ReportSection:
     space = tuple(size * TIB for size in (9, 41, 118, 226, 204, 241, 297, 183, 26))
     columns = (
-        Column("path", "path", "Directory"),
-        Column("cold", "bytes", "Cold space"),
-        Column("part", "percent", "Share of space"),
-        Column("files", "count", "Cold files"),
-        Column("read", "time", "Last read"),
+        ReportColumn("path", "path", "Directory"),
+        ReportColumn("cold", "bytes", "Cold space"),
+        ReportColumn("part", "percent", "Share of space"),
+        ReportColumn("files", "count", "Cold files"),
+        ReportColumn("read", "time", "Last read"),
     )
     rows = (
         ("/data/archive/2021", 61 * TIB, 100.0, 1_204_331, datetime(2023, 11, 2, 4, 11, tzinfo=UTC)),
@@ -285,7 +291,7 @@ def _ages() -> Section:
         ("/data/raw/partner_feeds", 13 * TIB, 38.4, 2_110_450, datetime(2024, 12, 24, 18, 0, tzinfo=UTC)),
         ("/user/m.okafor/experiments", 8 * TIB, 74.9, 61_077, None),
     )
-    return Section(
+    return ReportSection(
         "cold",
         "Cold data",
         "Space by the time since it was last used: the later of the last read and the last write.",
@@ -297,14 +303,14 @@ def _ages() -> Section:
     )
 
 
-def _small_files(chance: random.Random) -> Section:
+def _small_files(chance: random.Random) -> ReportSection:
     columns = (
-        Column("path", "path", "Directory"),
-        Column("owner", "text", "Owner"),
-        Column("small", "count", "Small files"),
-        Column("part", "percent", "Of its files"),
-        Column("average", "bytes", "Average size"),
-        Column("heap", "bytes", "Heap to save"),
+        ReportColumn("path", "path", "Directory"),
+        ReportColumn("owner", "text", "Owner"),
+        ReportColumn("small", "count", "Small files"),
+        ReportColumn("part", "percent", "Of its files"),
+        ReportColumn("average", "bytes", "Average size"),
+        ReportColumn("heap", "bytes", "Heap to save"),
     )
     places = [
         ("/data/raw/kafka/topic=web-events/dt=2026-03-17", "kafka-connect"),
@@ -320,7 +326,7 @@ def _small_files(chance: random.Random) -> Section:
         (path, owner, count, chance.uniform(71, 100), int(chance.uniform(4, 900) * 1024), count * 290)
         for (path, owner), count in zip(places, counts, strict=True)
     )
-    return Section(
+    return ReportSection(
         "small-files",
         "Small files",
         "Files below an eighth of their block size, and where they come from.",
@@ -353,19 +359,19 @@ def _small_files(chance: random.Random) -> Section:
 
 
 _SMALL = (
-    Column("small_files", "count", "Small files"),
-    Column("files", "count", "All files"),
-    Column("small_length", "bytes", "Size of small files"),
-    Column("saved_heap", "bytes", "Heap saved by merging, about"),
+    ReportColumn("small_files", "count", "Small files"),
+    ReportColumn("files", "count", "All files"),
+    ReportColumn("small_length", "bytes", "Size of small files"),
+    ReportColumn("saved_heap", "bytes", "Heap saved by merging, about"),
 )
 
 
-def _growth(chance: random.Random) -> Section:
+def _growth(chance: random.Random) -> ReportSection:
     columns = (
-        Column("path", "path", "Directory"),
-        Column("space", "bytes", "Change of space"),
-        Column("files", "count", "Change of files"),
-        Column("owner", "text", "Most by"),
+        ReportColumn("path", "path", "Directory"),
+        ReportColumn("space", "bytes", "Change of space"),
+        ReportColumn("files", "count", "Change of files"),
+        ReportColumn("owner", "text", "Most by"),
     )
     changed = (
         ("/data/warehouse/clickstream_hourly", 6.4, 118_204, "hive"),
@@ -382,7 +388,7 @@ def _growth(chance: random.Random) -> Section:
     for day in range(28):
         level += chance.uniform(-0.6, 2.6) - (6 if day == 19 else 0)
         points.append(Point(start + timedelta(days=day), int(level * TIB)))
-    return Section(
+    return ReportSection(
         "growth",
         "Growth",
         "What changed since the older image, and who changed it.",
@@ -401,7 +407,7 @@ def _growth(chance: random.Random) -> Section:
     )
 
 
-def _operations(chance: random.Random) -> Section:
+def _operations(chance: random.Random) -> ReportSection:
     kinds = (
         ("OP_ADD", 9_400),
         ("OP_CLOSE", 9_200),
@@ -426,12 +432,12 @@ def _operations(chance: random.Random) -> Section:
         ((line.name, sum(point.value for point in line.points)) for line in series), key=lambda pair: -pair[1]
     )
     columns = (
-        Column("op", "text", "Operation"),
-        Column("count", "count", "Transactions"),
-        Column("part", "percent", "Share"),
+        ReportColumn("op", "text", "Operation"),
+        ReportColumn("count", "count", "Transactions"),
+        ReportColumn("part", "percent", "Share"),
     )
     whole = sum(count for _, count in totals)
-    return Section(
+    return ReportSection(
         "operations",
         "Operations",
         "What the edits between the two images say was done.",
@@ -448,26 +454,26 @@ def _operations(chance: random.Random) -> Section:
 
 
 _HELD = (
-    Column("snapshots", "count", "Snapshots"),
-    Column("raw", "bytes", "Space only in snapshots"),
-    Column("current_raw", "bytes", "Space of the current tree"),
-    Column("files", "count", "Files only in snapshots"),
+    ReportColumn("snapshots", "count", "Snapshots"),
+    ReportColumn("raw", "bytes", "Space only in snapshots"),
+    ReportColumn("current_raw", "bytes", "Space of the current tree"),
+    ReportColumn("files", "count", "Files only in snapshots"),
 )
 
 
-def _snapshots() -> Section:
+def _snapshots() -> ReportSection:
     columns = (
-        Column("path", "path", "Snapshottable directory"),
-        Column("snapshots", "count", "Snapshots"),
-        Column("held", "bytes", "Space held"),
-        Column("oldest", "time", "Oldest"),
+        ReportColumn("path", "path", "Snapshottable directory"),
+        ReportColumn("snapshots", "count", "Snapshots"),
+        ReportColumn("held", "bytes", "Space held"),
+        ReportColumn("oldest", "time", "Oldest"),
     )
     rows = (
         ("/data/warehouse", 31, 38 * TIB, datetime(2026, 2, 16, 1, 0, tzinfo=UTC)),
         ("/hbase", 8, 11 * TIB, datetime(2026, 3, 10, 3, 30, tzinfo=UTC)),
         ("/user/m.okafor/experiments", 2, 4 * TIB, datetime(2024, 6, 7, 14, 22, tzinfo=UTC)),
     )
-    return Section(
+    return ReportSection(
         "snapshots",
         "Snapshots",
         "Space that only snapshots hold.",
@@ -478,21 +484,25 @@ def _snapshots() -> Section:
     )
 
 
-def _findings() -> Section:
-    return Section("findings", "Corruption", "The image is valid: 0 errors, 0 warnings, 0 infos.")
+def _findings() -> ReportSection:
+    return ReportSection("findings", "Corruption", "The image is valid: 0 errors, 0 warnings, 0 infos.")
 
 
-def hostile_report() -> Report:
+def hostile_report() -> NamespaceReport:
     """Every text is markup that would run, were it not escaped."""
     evil = "/a/</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;{{ 7 * 7 }}<!--"
-    kinds = (Column("path", "path", evil), Column("owner", "text", evil), Column("size", "bytes", evil))
+    kinds = (
+        ReportColumn("path", "path", evil),
+        ReportColumn("owner", "text", evil),
+        ReportColumn("size", "bytes", evil),
+    )
     charts = (
-        Treemap(evil, Node(evil, 9, (Node(evil, 5, (Node(evil, 3),)), Node("plain", 3)))),
+        Treemap(evil, TreemapNode(evil, 9, (TreemapNode(evil, 5, (TreemapNode(evil, 3),)), TreemapNode("plain", 3)))),
         Histogram(evil, (Bin(evil, 3), Bin("plain", 0))),
         Bars(evil, (Bar(evil, 3), Bar("", -2)), "bytes"),
         TimeLine(evil, (Series(evil, (Point(GENERATED, 4),)), Series("plain", (Point(GENERATED, 2),))), step=3600),
     )
     table = ReportTable("names", evil, kinds, ((evil, evil, 7), (None, None, None)), evil)
-    totals = ReportTable("totals", evil, (Column("raw", "bytes", evil),), ((5,),))
-    sections = (Section("names", evil, evil, (table, totals), charts, (evil, evil)),)
-    return Report(evil, evil, 7, GENERATED, GENERATED, sections, before=evil, edits=evil)
+    totals = ReportTable("totals", evil, (ReportColumn("raw", "bytes", evil),), ((5,),))
+    sections = (ReportSection("names", evil, evil, (table, totals), charts, (evil, evil)),)
+    return NamespaceReport(evil, evil, 7, GENERATED, GENERATED, sections, before=evil, edits=evil)

@@ -9,7 +9,7 @@ import pytest
 from journal.errors import TransactionGapError
 from pipeline import read_edits
 from pipeline.tables.edits import EDITS
-from pipeline.task_errors import unwrap
+from pipeline.task_errors import typed_error
 from tests.pipeline.edits_support import rows
 from tests.recorded_cases import RECORDED
 
@@ -34,7 +34,7 @@ def test_a_dataframe_serves_many_queries(spark: SparkSession) -> None:
 def test_an_error_is_the_one_that_was_raised(spark: SparkSession) -> None:
     with pytest.raises(Exception, match="no segment contains txid") as caught:
         read_edits(spark, str(BASIC), from_txid="1").count()
-    assert isinstance(unwrap(caught.value), TransactionGapError)
+    assert isinstance(typed_error(caught.value), TransactionGapError)
 
 
 def test_lists_and_patterns_of_segments(spark: SparkSession) -> None:

@@ -18,7 +18,7 @@ from image_format.reader import ImageFile
 from image_format.varint import encode_delimited
 from pipeline import read_image
 from pipeline.errors import SourceFileError, SourceOptionError
-from pipeline.task_errors import unwrap
+from pipeline.task_errors import typed_error
 from tests.image_format.image_support import RECORDED, build_image, minimal_sections, store
 from tests.image_tools.dump_support import Viewed
 from tests.pipeline.recorded_inodes import READER, read
@@ -152,7 +152,7 @@ def error_of(frame_or_reader: object, *load: str) -> HdfsError:
     with pytest.raises(Exception) as raised:
         frame = frame_or_reader.load(*load)  # type: ignore[attr-defined]
         frame.collect()
-    typed = unwrap(raised.value)
+    typed = typed_error(raised.value)
     assert typed is not None, str(raised.value)
     assert "\n" not in str(typed)
     assert typed.hint

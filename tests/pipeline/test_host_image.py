@@ -22,7 +22,7 @@ from image_tools.dump.tree import ImageTree
 from image_tools.dump.values import java_text
 from pipeline.errors import SourceFileError
 from pipeline.host_image import HostImage
-from pipeline.once import made_once
+from pipeline.once import create_once
 from tests.image_format.image_support import CODEC_NAMES, RECORDED, build_image, delimited, minimal_sections, store
 from tests.image_tools.dump_support import recorded_views
 
@@ -100,13 +100,13 @@ def _die(folder: Path) -> NoReturn:
 
 
 def test_what_a_killed_builder_left_is_cleared_away(tmp_path: Path) -> None:
-    worker = SPAWN.Process(target=made_once, args=(tmp_path, "thing", _die))
+    worker = SPAWN.Process(target=create_once, args=(tmp_path, "thing", _die))
     worker.start()
     worker.join(DEADLINE)
     assert worker.exitcode == -signal.SIGKILL
     assert [entry.name for entry in tmp_path.glob("thing.making-*")]
 
-    folder = made_once(tmp_path, "thing", lambda folder: (folder / "whole").touch())
+    folder = create_once(tmp_path, "thing", lambda folder: (folder / "whole").touch())
     assert [entry.name for entry in folder.iterdir()] == ["whole"]
     assert not list(tmp_path.glob("thing.making-*"))
 
@@ -117,13 +117,13 @@ def test_a_builder_that_fails_leaves_nothing(tmp_path: Path) -> None:
         raise OSError(28, "No space left on device")
 
     with pytest.raises(ImageStorageError, match="No space left"):
-        made_once(tmp_path, "thing", fail)
+        create_once(tmp_path, "thing", fail)
     assert [entry.name for entry in tmp_path.iterdir()] == ["thing.lock"]
 
 
 def test_a_folder_is_made_once(tmp_path: Path) -> None:
     made: list[Path] = []
-    folders = {made_once(tmp_path, "thing", made.append) for _ in range(3)}
+    folders = {create_once(tmp_path, "thing", made.append) for _ in range(3)}
     assert len(made) == len(folders) == 1
 
 

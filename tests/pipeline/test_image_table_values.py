@@ -14,7 +14,7 @@ from image_format.policies import Policy, policies_of, raw_bytes
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringTable
 from image_format.varint import encode_delimited
-from image_tools.dump.records import Caches
+from image_tools.dump.records import CacheRecords
 from pipeline.schema import TIMESTAMP
 from pipeline.sources.image_tables.batches import rows_to_batches, text, to_micros
 from pipeline.sources.image_tables.blocks import block_batches
@@ -91,7 +91,7 @@ def test_a_directive_that_never_expires_has_no_time_but_the_stored_number() -> N
     never = pb.CacheDirectiveInfoExpirationProto(millis=(1 << 61) + 5, isRelative=False)
     relative = pb.CacheDirectiveInfoExpirationProto(millis=5000, isRelative=True)
     directives = [pb.CacheDirectiveInfoProto(id=i, pool="p", expiration=e) for i, e in enumerate((never, relative), 1)]
-    (batch,) = rows_to_batches(CACHE, CACHE.names, cache_rows(Caches(header, [], directives)))
+    (batch,) = rows_to_batches(CACHE, CACHE.names, cache_rows(CacheRecords(header, [], directives)))
     rows = [(row["expiration"], row["expiration_millis"], row["expiration_is_relative"]) for row in batch.to_pylist()]
     assert rows == [(None, (1 << 61) + 5, False), (None, 5000, True)]
 

@@ -12,7 +12,7 @@ from image_format.proto import fsimage_pb2 as pb
 from pipeline.host_image import HostImage
 from pipeline.sources import current_tree
 from pipeline.sources.readers import READERS
-from pipeline.sources.table_reader import MAXIMUM_PARTS, Part
+from pipeline.sources.table_reader import MAX_PARTS, TablePart
 from tests.image_format.image_support import build_image, delimited, minimal_sections, store
 from tests.pipeline.oiv_tables import Row
 from tests.pipeline.recorded_inodes import read
@@ -90,7 +90,7 @@ def test_batches_are_cut_where_paths_are_long(tmp_path: Path, monkeypatch: pytes
     host = HostImage.open(store(tmp_path, build_image(list(sections.items()))), tmp_path / "scratch")
 
     def batches() -> list[list[str]]:
-        found = READERS["inodes"].read(host, Part(0, 1), ("path",))
+        found = READERS["inodes"].read(host, TablePart(0, 1), ("path",))
         return [batch.column(0).to_pylist() for batch in found]
 
     (whole,) = batches()
@@ -113,6 +113,6 @@ def test_parts_leave_every_row_as_it_is(tmp_path: Path) -> None:
 def test_parts_make_up_the_whole() -> None:
     for count in (0, 1, 7, 100):
         for of in (1, 3, 8):
-            cuts = [Part(number, of).cut(count) for number in range(of)]
+            cuts = [TablePart(number, of).cut(count) for number in range(of)]
             assert [slot for cut in cuts for slot in cut] == list(range(count))
-    assert MAXIMUM_PARTS == 10_000
+    assert MAX_PARTS == 10_000

@@ -18,7 +18,7 @@ from hadoop_common.errors import HdfsError
 from image_format.errors import DigestMismatchError, ImageFormatError
 from image_format.md5_file import md5_of_file
 from journal.errors import CorruptOpError, JournalError
-from pipeline.merge.faults import Fault, guarded, unwrapped
+from pipeline.merge.faults import TaskFault, raising_faults, returning_faults
 from site_config.engine_settings import SparkSettings
 from tests.cli_runner import fingerprint
 from tests.pipeline.merge_child import STEPS
@@ -120,11 +120,11 @@ def test_a_fault_keeps_its_type_and_fields_on_the_way_to_the_driver() -> None:
         if number == 2:
             raise CorruptOpError("broken", file="edits", offset=7, txid=5)
 
-    found = list(guarded(task)([1, 2, 3]))
+    found = list(returning_faults(task)([1, 2, 3]))
     assert found[:2] == [1, 2]
-    assert isinstance(found[2], Fault)
+    assert isinstance(found[2], TaskFault)
     with pytest.raises(CorruptOpError) as caught:
-        list(unwrapped(found))
+        list(raising_faults(found))
     assert (caught.value.offset, caught.value.txid) == (7, 5)
     assert str(caught.value) == str(CorruptOpError("broken", file="edits", offset=7, txid=5))
 

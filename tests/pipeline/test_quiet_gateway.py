@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from pipeline.quiet_gateway import quiet_gateway
+from pipeline.quiet_gateway import suppress_py4j_logs
 
 
 def _record(module: str) -> logging.LogRecord:
@@ -12,7 +12,7 @@ def _record(module: str) -> logging.LogRecord:
 @pytest.mark.usefixtures("loggers")
 def test_modules_of_py4j_do_not_speak_as_the_root_logger_once_asked() -> None:
     for _ in range(2):
-        quiet_gateway()
+        suppress_py4j_logs()
     root = logging.getLogger()
     assert not root.filter(_record("java_gateway"))
     assert not root.filter(_record("clientserver"))

@@ -22,11 +22,11 @@ from pipeline.cli import report_command
 from pipeline.cli.summaries import SUMMARIES
 from pipeline.errors import SourceFileError
 from pipeline.lake import append_edits, append_image
-from pipeline.reports.build import SECTION_IDS, Request, make_report
+from pipeline.reports.build import SECTION_IDS, ReportRequest, make_report
 from pipeline.reports.html import render
-from pipeline.reports.model import Report, ReportTable, as_json
+from pipeline.reports.model import NamespaceReport, ReportTable, as_json
 from pipeline.reports.options import ReportOptions
-from pipeline.reports.rows import MOST_ROWS
+from pipeline.reports.rows import MAX_ROWS
 from pipeline.reports.writers import folder
 from pipeline.reports.writers.terminal import report_lines
 from pipeline.session import settings
@@ -45,22 +45,22 @@ CASE = RECORDED / "hadoop-3.4.1" / "snapshots-basic"
 AS_OF = datetime(2027, 1, 1, tzinfo=UTC)
 
 
-def _report(spark: SparkSession, request: Request, **options: Any) -> Report:
+def _report(spark: SparkSession, request: ReportRequest, **options: Any) -> NamespaceReport:
     chosen = ReportOptions(AS_OF, **options)
     return make_report(spark, request, lambda _: chosen, generated=AS_OF, progress=lambda _: None)
 
 
 @pytest.fixture(scope="module")
-def report(spark: SparkSession) -> Report:
-    return _report(spark, Request(str(CASE / "after"), str(CASE / "before"), str(CASE / "before")), top=50)
+def report(spark: SparkSession) -> NamespaceReport:
+    return _report(spark, ReportRequest(str(CASE / "after"), str(CASE / "before"), str(CASE / "before")), top=50)
 
 
 @pytest.fixture(scope="module")
-def made_once() -> Callable[..., Report]:
+def made_once() -> Callable[..., NamespaceReport]:
     """`make_report`, which in the quick tier makes a report of the same sections of the same sources once."""
-    made: dict[Any, Report] = {}
+    made: dict[Any, NamespaceReport] = {}
 
-    def make(spark: SparkSession, request: Request, options: Any, **others: Any) -> Report:
+    def make(spark: SparkSession, request: ReportRequest, options: Any, **others: Any) -> NamespaceReport:
         key = (request, options(None).only)
         if deep() or key not in made:
             made[key] = make_report(spark, request, options, **others)
@@ -70,7 +70,7 @@ def made_once() -> Callable[..., Report]:
 
 
 @pytest.fixture
-def in_session(spark: SparkSession, made_once: Callable[..., Report]) -> Iterator[None]:
+def in_session(spark: SparkSession, made_once: Callable[..., NamespaceReport]) -> Iterator[None]:
     """The command with the tests' session, which it must not stop; all but the first write a report that is there."""
     with (
         mock.patch("pipeline.session.build_session", return_value=spark),
@@ -80,7 +80,7 @@ def in_session(spark: SparkSession, made_once: Callable[..., Report]) -> Iterato
         yield
 
 
-def _tables(report: Report) -> dict[str, ReportTable]:
+def _tables(report: NamespaceReport) -> dict[str, ReportTable]:
     return {table.name: table for section in report.sections for table in section.tables}
 
 
@@ -90,7 +90,7 @@ def _records(table: ReportTable) -> list[dict[str, Any]]:
 
 
 @pytest.mark.recorded
-def test_every_section_of_a_recorded_case(report: Report) -> None:
+def test_every_section_of_a_recorded_case(report: NamespaceReport) -> None:
     assert report.txid == 292
     assert [section.id for section in report.sections] == list(SECTION_IDS)
     tables = _tables(report)
@@ -110,7 +110,7 @@ def test_every_section_of_a_recorded_case(report: Report) -> None:
 
 
 @pytest.mark.recorded
-def test_a_tree_names_a_directory_before_those_in_it(report: Report) -> None:
+def test_a_tree_names_a_directory_before_those_in_it(report: NamespaceReport) -> None:
     paths = [row["path"] for row in _records(_tables(report)["directories"])]
     assert paths[0] == "/"
     for position, path in enumerate(paths[1:], 1):
@@ -119,7 +119,7 @@ def test_a_tree_names_a_directory_before_those_in_it(report: Report) -> None:
 
 @pytest.mark.recorded
 def test_growth_and_operations_need_their_sources(spark: SparkSession) -> None:
-    found = _report(spark, Request(str(CASE / "after")), only=("growth", "operations", "owners"))
+    found = _report(spark, ReportRequest(str(CASE / "after")), only=("growth", "operations", "owners"))
     assert [section.id for section in found.sections] == ["owners"]
 
 
@@ -147,13 +147,13 @@ def test_only_bounded_results_reach_the_driver(spark: SparkSession, tmp_path: Pa
         for patch in patches:
             patch.start()
         try:
-            found = _report(spark, Request(str(after), str(before), str(before)))
+            found = _report(spark, ReportRequest(str(after), str(before), str(before)))
         finally:
             for patch in patches:
                 patch.stop()
     assert {section.id for section in found.sections} == set(SECTION_IDS)
     assert len(sizes) > 10
-    assert max(sizes) <= most < MOST_ROWS
+    assert max(sizes) <= most < MAX_ROWS
     assert _records(_tables(found)["totals"])[0]["files"] == 50_000
 
 
@@ -292,7 +292,7 @@ def test_no_pyspark_is_one_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.recorded
-def test_a_failed_write_leaves_the_old_folder(report: Report, tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_old_folder(report: NamespaceReport, tmp_path: Path) -> None:
     target = tmp_path / "out"
     folder.write_folder(report, target, "csv")
     before = {path.name: path.read_bytes() for path in target.iterdir()}
@@ -315,7 +315,7 @@ def test_a_failed_write_leaves_the_old_folder(report: Report, tmp_path: Path) ->
 
 
 @pytest.mark.recorded
-def test_a_report_is_json(report: Report) -> None:
+def test_a_report_is_json(report: NamespaceReport) -> None:
     content = json.loads(json.dumps(as_json(report)))
     assert content["generated"] == "2027-01-01T00:00:00Z"
     kinds = {chart["kind"] for section in content["sections"] for chart in section["charts"]}
@@ -323,18 +323,18 @@ def test_a_report_is_json(report: Report) -> None:
 
 
 @pytest.mark.recorded
-def test_a_lake_and_its_older_image(spark: SparkSession, report: Report, tmp_path: Path) -> None:
+def test_a_lake_and_its_older_image(spark: SparkSession, report: NamespaceReport, tmp_path: Path) -> None:
     lake = str(tmp_path / "lake")
     for folder_name in ("before", "after"):
         append_image(spark, str(CASE / folder_name), lake)
     append_edits(spark, str(CASE / "before"), lake)
-    found = _report(spark, Request(lake, lake, lake), only=("growth", "snapshots", "findings"), top=50)
+    found = _report(spark, ReportRequest(lake, lake, lake), only=("growth", "snapshots", "findings"), top=50)
     assert [section.id for section in found.sections] == ["growth"]
     assert (found.image, found.before) == (f"{lake}@292", f"{lake}@92")
     tables, expected = _tables(found), _tables(report)
     assert {name: table.rows for name, table in tables.items()} == {name: expected[name].rows for name in tables}
     with pytest.raises(SourceFileError, match="no image 7"):
-        _report(spark, Request(f"{lake}@7"))
+        _report(spark, ReportRequest(f"{lake}@7"))
 
 
 def test_help_lists_the_command_and_loads_no_spark() -> None:
@@ -351,14 +351,14 @@ def test_help_lists_the_command_and_loads_no_spark() -> None:
 
 
 @pytest.mark.deep
-def test_settings_for_small_jobs_change_no_row(spark: SparkSession, report: Report) -> None:
+def test_settings_for_small_jobs_change_no_row(spark: SparkSession, report: NamespaceReport) -> None:
     small, before = settings("local[2]", "1g", small=True), {}
     changed = {name: value for name, value in small.items() if name.startswith("spark.sql") and "timeZone" not in name}
     for name, value in changed.items():
         before[name] = spark.conf.get(name, None)
         spark.conf.set(name, value)
     try:
-        found = _report(spark, Request(str(CASE / "after"), str(CASE / "before"), str(CASE / "before")), top=50)
+        found = _report(spark, ReportRequest(str(CASE / "after"), str(CASE / "before"), str(CASE / "before")), top=50)
     finally:
         for name, old in before.items():
             spark.conf.unset(name) if old is None else spark.conf.set(name, old)
@@ -366,7 +366,7 @@ def test_settings_for_small_jobs_change_no_row(spark: SparkSession, report: Repo
 
 
 @pytest.mark.recorded
-def test_the_cluster_is_named_at_the_top(report: Report) -> None:
+def test_the_cluster_is_named_at_the_top(report: NamespaceReport) -> None:
     named = replace(report, cluster="CID-7")
     assert next(iter(report_lines(report, None))) == "Namespace at transaction 292"
     assert next(iter(report_lines(named, None))) == "Namespace at transaction 292, cluster CID-7"
@@ -374,7 +374,7 @@ def test_the_cluster_is_named_at_the_top(report: Report) -> None:
 
 
 @pytest.mark.recorded
-def test_no_table_is_wider_than_a_small_screen(report: Report, tmp_path: Path) -> None:
+def test_no_table_is_wider_than_a_small_screen(report: NamespaceReport, tmp_path: Path) -> None:
     page_file = tmp_path / "report.html"
     page_file.write_text(render(report), encoding="utf-8")
     wide = "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.ariaLabel)"

@@ -14,11 +14,11 @@ import pytest
 
 from image_format.proto import fsimage_pb2 as pb
 from journal.ops import PermissionStatus
-from pipeline.reports.build import Request, make_report
-from pipeline.reports.headline import Say, headline
+from pipeline.reports.build import ReportRequest, make_report
+from pipeline.reports.headline import ValueFormatter, headline
 from pipeline.reports.html import render
 from pipeline.reports.html.values import cell_text as page_text
-from pipeline.reports.model import Report, as_json
+from pipeline.reports.model import NamespaceReport, as_json
 from pipeline.reports.options import ReportOptions
 from pipeline.reports.queries.small_files import HEAP_BYTES
 from pipeline.reports.units import cell_text as plain_text
@@ -120,7 +120,7 @@ def _save(made: _Namespace, folder: Path, txid: int) -> Path:
     return builder.save(folder)
 
 
-def _expected(before: _Namespace, after: _Namespace, say: Say) -> list[tuple[str, str]]:
+def _expected(before: _Namespace, after: _Namespace, say: ValueFormatter) -> list[tuple[str, str]]:
     """Section and text of each finding."""
     raw = sum(file.raw for file in after.files)
     found = [*_expected_quotas(after, say)]
@@ -143,7 +143,7 @@ def _expected(before: _Namespace, after: _Namespace, say: Say) -> list[tuple[str
     return found
 
 
-def _expected_quotas(made: _Namespace, say: Say) -> list[tuple[str, str]]:
+def _expected_quotas(made: _Namespace, say: ValueFormatter) -> list[tuple[str, str]]:
     used = []
     for path, quotas in made.directories.items():
         pairs = zip(("name", "space"), made.below(path), quotas, strict=True)
@@ -172,10 +172,10 @@ def _saved_heap(small: list[_File]) -> int:
     return saved * HEAP_BYTES
 
 
-def _made(spark: SparkSession, folder: Path, before: _Namespace, after: _Namespace) -> Report:
+def _made(spark: SparkSession, folder: Path, before: _Namespace, after: _Namespace) -> NamespaceReport:
     images = [_save(made, folder / str(txid), txid) for made, txid in ((before, 100), (after, 200))]
     options = ReportOptions(AS_OF, top=TOP, small=SMALL, cold_days=COLD_DAYS, only=SECTIONS)
-    request = Request(str(images[1]), str(images[0]))
+    request = ReportRequest(str(images[1]), str(images[0]))
     return make_report(spark, request, lambda _: options, generated=AS_OF, progress=lambda _: None)
 
 
@@ -215,7 +215,7 @@ def _expected_facts(made: _Namespace) -> dict[str, Any]:
     }
 
 
-def _check_tables(report: Report, made: _Namespace) -> None:
+def _check_tables(report: NamespaceReport, made: _Namespace) -> None:
     """A table of the first rows says so in every output."""
     content = json.loads(json.dumps(as_json(report)))
     tables = {table["name"]: table for section in content["sections"] for table in section["tables"]}

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from pipeline.reports.html import render
 from pipeline.reports.html.values import bytes_text, count_text
-from pipeline.reports.model import Column, Report, ReportTable, Section
+from pipeline.reports.model import NamespaceReport, ReportColumn, ReportSection, ReportTable
 from tests.browser import MissingBrowserError, browser
 from tests.pipeline.sample_report import GENERATED, hostile_report, sample_report
 from tests.required import skip
@@ -65,7 +65,7 @@ def open_report(chromium: Browser, tmp_path: Path) -> Iterator[Open]:
     """Opens a report from a file; every message and request is kept."""
     contexts = []
 
-    def opens(report: Report, **options: Any) -> Opened:
+    def opens(report: NamespaceReport, **options: Any) -> Opened:
         path = tmp_path / "report.html"
         path.write_text(render(report), encoding="utf-8")
         context = chromium.new_context(**{"viewport": DESKTOP, "reduced_motion": "reduce", **options})
@@ -224,10 +224,10 @@ def test_names_that_are_markup_stay_names(open_report: Open) -> None:
 
 
 def test_twenty_thousand_rows_are_held_and_twelve_shown(open_report: Open) -> None:
-    columns = (Column("path", "path", "Path"), Column("files", "count", "Files"))
+    columns = (ReportColumn("path", "path", "Path"), ReportColumn("files", "count", "Files"))
     rows = tuple((f"/data/{number:05}", number * 7 % 20_000) for number in range(20_000))
-    section = Section("many", "Many", "Rows.", (ReportTable("many", "Many rows", columns, rows),))
-    opened = open_report(Report("Report", "fsimage_7", 7, None, GENERATED, (section,)))
+    section = ReportSection("many", "Many", "Rows.", (ReportTable("many", "Many rows", columns, rows),))
+    opened = open_report(NamespaceReport("Report", "fsimage_7", 7, None, GENERATED, (section,)))
     page = opened.page
     assert page.locator("tbody tr").evaluate_all(SHOWN) == 12
     page.get_by_role("button", name="Files").click()

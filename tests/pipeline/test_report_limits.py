@@ -18,7 +18,7 @@ from pipeline.reports.queries.small_files import made_small, small_by
 from pipeline.reports.queries.snapshots import held_files
 from pipeline.reports.rows import collect
 from pipeline.reports.sections import space
-from pipeline.reports.work import Work
+from pipeline.reports.work import ReportData
 from pipeline.tables.blocks import BLOCKS
 from tests.pipeline.report_frames import AS_OF, ROOT, directory, edits, file, frame, inodes, keyed
 
@@ -31,7 +31,7 @@ HUGE = 1 << 48
 
 
 @pytest.fixture(scope="module")
-def work(spark: SparkSession) -> Work:
+def work(spark: SparkSession) -> ReportData:
     """A directory that no long can count, beside one of a petabyte times a hundred and one of absurd lengths."""
     rows = [
         directory(ROOT, None, "/", ns_quota=MOST),
@@ -50,10 +50,10 @@ def work(spark: SparkSession) -> Work:
         assert table == "inodes"
         return namespace.select(*columns)
 
-    return Work(ReportOptions(AS_OF), tables)
+    return ReportData(ReportOptions(AS_OF), tables)
 
 
-def test_sums_stay_at_the_largest_long(work: Work) -> None:
+def test_sums_stay_at_the_largest_long(work: ReportData) -> None:
     rolled = keyed(collect(work.image.rolled), "path")
     assert {path: row["raw"] for path, row in rolled.items()} == {
         "/": MOST,
@@ -78,7 +78,7 @@ def test_sums_stay_at_the_largest_long(work: Work) -> None:
     assert [row["raw"] for row in collect(changes(by_owner.limit(0), by_owner, "owner", limit=9))] == [MOST]
 
 
-def test_quotas_of_more_than_a_hundredth_of_a_long(work: Work) -> None:
+def test_quotas_of_more_than_a_hundredth_of_a_long(work: ReportData) -> None:
     section = space.section(work)
     quotas = next(table for table in section.tables if table.name == "quotas")
     used = {row[0]: row[-1] for row in quotas.rows}

@@ -20,22 +20,22 @@ from pipeline.reports.model import (
     Bar,
     Bars,
     Bin,
-    Column,
     Histogram,
-    Node,
+    NamespaceReport,
     Point,
-    Report,
+    ReportColumn,
+    ReportSection,
     ReportTable,
-    Section,
     Series,
     TimeLine,
     Treemap,
+    TreemapNode,
 )
 from tests.pipeline.sample_report import hostile_report, sample_report
 
 VOID = {"meta", "link", "input", "br", "wbr", "img", "hr"}
 NOON = datetime(2026, 3, 18, 12, tzinfo=UTC)
-EMPTY = Report("Report", "fsimage_7", 7, None, NOON)
+EMPTY = NamespaceReport("Report", "fsimage_7", 7, None, NOON)
 
 
 class Page(HTMLParser):
@@ -74,7 +74,7 @@ class Page(HTMLParser):
 
 
 @pytest.mark.parametrize("report", [sample_report(), hostile_report(), EMPTY], ids=["sample", "hostile", "empty"])
-def test_the_page_is_well_formed_and_every_id_is_unique(report: Report) -> None:
+def test_the_page_is_well_formed_and_every_id_is_unique(report: NamespaceReport) -> None:
     page = Page(render(report))
     assert page.faults == []
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
@@ -120,7 +120,7 @@ def test_names_cannot_become_markup() -> None:
     assert html.escape("</script><script>alert(1)</script>") in render(hostile_report()).replace("<wbr>", "")
 
 
-def _without_names(report: Report) -> Report:
+def _without_names(report: NamespaceReport) -> NamespaceReport:
     """The same report with harmless texts."""
 
     def calm(cell: object) -> object:
@@ -171,10 +171,10 @@ def test_cells_say_what_they_are_and_sort_by_value() -> None:
 
 
 def test_charts_are_tables_too() -> None:
-    tree = Treemap("Space", Node("/", 9, (Node("a", 5, (Node("b", 2),)),)))
+    tree = Treemap("Space", TreemapNode("/", 9, (TreemapNode("a", 5, (TreemapNode("b", 2),)),)))
     assert chart_table(tree).rows == (("/", 9), ("/a", 5), ("/a/b", 2))
     assert chart_table(Histogram("Sizes", (Bin("empty", 0), Bin("rest", 4)))).rows == (("empty", 0), ("rest", 4))
-    assert chart_table(Bars("Growth", (Bar("/a", -3),), "bytes")).columns[1] == Column("value", "bytes", "Space")
+    assert chart_table(Bars("Growth", (Bar("/a", -3),), "bytes")).columns[1] == ReportColumn("value", "bytes", "Space")
     later = NOON.replace(hour=13)
     series = (Series("adds", (Point(NOON, 1), Point(later, 2))), Series("deletes", (Point(later, 3),)))
     assert chart_table(TimeLine("Hours", series, step=3600)).rows == ((NOON, 1, 0), (later, 2, 3))
@@ -197,22 +197,22 @@ def test_the_headline_of_a_report_without_those_tables_is_empty() -> None:
 
 
 def test_cold_held_grown_and_damaged_are_named() -> None:
-    whole = ReportTable("totals", "Totals", (Column("raw", "bytes", "Space"),), ((1000,),))
-    space = Column("raw", "bytes", "All")
-    cold = ReportTable("cold", "Cold", (Column("cold_raw", "bytes", "Cold"), space), ((300, 1000),))
-    held = ReportTable("snapshots", "Held", (space, Column("current_raw", "bytes", "Current")), ((100, 1000),))
-    growth = (Column("raw", "bytes", "Change"), Column("raw_before", "bytes", "Before"))
+    whole = ReportTable("totals", "Totals", (ReportColumn("raw", "bytes", "Space"),), ((1000,),))
+    space = ReportColumn("raw", "bytes", "All")
+    cold = ReportTable("cold", "Cold", (ReportColumn("cold_raw", "bytes", "Cold"), space), ((300, 1000),))
+    held = ReportTable("snapshots", "Held", (space, ReportColumn("current_raw", "bytes", "Current")), ((100, 1000),))
+    growth = (ReportColumn("raw", "bytes", "Change"), ReportColumn("raw_before", "bytes", "Before"))
     grown = ReportTable("growth", "Grown", growth, ((60, 940),))
     heads = (
-        Column("severity", "text", "Severity"),
-        Column("code", "text", "Code"),
-        Column("count", "count", "Count"),
-        Column("meaning", "text", "Meaning"),
+        ReportColumn("severity", "text", "Severity"),
+        ReportColumn("code", "text", "Code"),
+        ReportColumn("count", "count", "Count"),
+        ReportColumn("meaning", "text", "Meaning"),
     )
     kinds = (("error", "NO_PARENT", 2, "An inode is in no directory."), ("warning", "ODD", 1, "It is odd."))
     wrong = ReportTable("findings", "Findings", heads, kinds)
     names = {"space": whole, "cold": cold, "snapshots": held, "growth": grown, "findings": wrong}
-    report = replace(EMPTY, sections=tuple(Section(name, name, "", (table,)) for name, table in names.items()))
+    report = replace(EMPTY, sections=tuple(ReportSection(name, name, "", (table,)) for name, table in names.items()))
     findings = headline(report).findings
     assert [finding.section for finding in findings] == ["findings", "findings", "cold", "snapshots", "growth"]
     assert findings[0].text == "The image has 2 errors, most often NO_PARENT: An inode is in no directory."

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JNetworkError
 from pipeline.cli.spark_command import spark_for
 from pipeline.errors import PipelineError, PipelineSetupError, SourceFileError
 from pipeline.session import build_session
-from pipeline.task_errors import legible
+from pipeline.task_errors import mark_typed_errors
 
 
 def test_a_java_that_has_ended_is_one_line() -> None:
@@ -33,7 +33,7 @@ def test_a_typed_error_stays_what_it_is() -> None:
         mock.patch("pipeline.session.build_session", return_value=spark),
         pytest.raises(SourceFileError, match=r"^no such file") as caught,
         spark_for("local[1]", "1g"),
-        legible(),
+        mark_typed_errors(),
     ):
         raise SourceFileError("no such file", hint="Look.")
     assert caught.value.hint == "Look."

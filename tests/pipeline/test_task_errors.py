@@ -9,12 +9,12 @@ import pytest
 from hadoop_common.errors import HdfsError
 from image_format.errors import RecordError
 from pipeline.errors import SourceOptionError
-from pipeline.task_errors import legible, reason, unwrap
+from pipeline.task_errors import error_reason, mark_typed_errors, typed_error
 
 
 def text_of(error: HdfsError) -> str:
     """What a task that raises it prints."""
-    with pytest.raises(type(error)) as raised, legible(), legible():
+    with pytest.raises(type(error)) as raised, mark_typed_errors(), mark_typed_errors():
         raise error
     return "".join(traceback.format_exception(raised.value))
 
@@ -22,14 +22,14 @@ def text_of(error: HdfsError) -> str:
 def test_an_error_is_rebuilt_with_all_it_said() -> None:
     error = RecordError("no inode record", file="fsimage_1", section="INODE", offset=77, hint="Take another.")
     said = dict(vars(error))
-    found = unwrap(RuntimeError("Job aborted:\n" + text_of(error) + "\tat java.lang.Thread.run"))
+    found = typed_error(RuntimeError("Job aborted:\n" + text_of(error) + "\tat java.lang.Thread.run"))
     assert type(found) is RecordError
     assert (str(found), found.exit_code, vars(found)) == (str(error), error.exit_code, said)
 
 
 def test_the_mark_may_stand_in_the_middle_of_a_line() -> None:
     text = text_of(SourceOptionError("no such table", hint='"quoted" {x}')).replace("\n", " ")
-    found = unwrap(RuntimeError(text))
+    found = typed_error(RuntimeError(text))
     assert isinstance(found, SourceOptionError)
     assert (found.message, found.hint) == ("no such table", '"quoted" {x}')
 
@@ -37,20 +37,20 @@ def test_the_mark_may_stand_in_the_middle_of_a_line() -> None:
 def test_causes_are_looked_at() -> None:
     outer = RuntimeError("Job aborted")
     outer.__cause__ = RuntimeError(text_of(HdfsError("that")))
-    assert str(unwrap(outer)) == "that"
+    assert str(typed_error(outer)) == "that"
 
 
 def test_other_errors_are_none_of_ours() -> None:
-    assert unwrap(RuntimeError("out of memory")) is None
-    with pytest.raises(RuntimeError), legible():
+    assert typed_error(RuntimeError("out of memory")) is None
+    with pytest.raises(RuntimeError), mark_typed_errors():
         raise RuntimeError
     error = HdfsError("mine")
-    assert unwrap(error) is error
+    assert typed_error(error) is error
 
 
 @pytest.mark.parametrize("text", ["{", '{"module": "os", "type": "system", "fields": {"message": ""}}', "{}", "7"])
 def test_a_mark_that_is_not_ours_is_not_trusted(text: str) -> None:
-    assert unwrap(RuntimeError("hdfs-checkpointer error: " + text)) is None
+    assert typed_error(RuntimeError("hdfs-checkpointer error: " + text)) is None
 
 
 @pytest.mark.parametrize(
@@ -65,4 +65,4 @@ def test_a_mark_that_is_not_ours_is_not_trusted(text: str) -> None:
     ],
 )
 def test_the_reason_is_the_line_that_says_why(text: str, line: str) -> None:
-    assert reason(ValueError(text)).startswith(line)
+    assert error_reason(ValueError(text)).startswith(line)

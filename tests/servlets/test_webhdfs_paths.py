@@ -14,7 +14,7 @@ from flask.testing import FlaskClient
 
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_tools.browse import ImageBrowser, Place, SnapshotFolder
+from image_tools.browse import ImageBrowser, LocatedInode, SnapshotFolder
 from servlets.application import create_application
 from servlets.webhdfs import webhdfs_blueprint
 from tests.engine.image_builder import Saved
@@ -108,7 +108,7 @@ def test_trees_at_snapshots_are_those_of_another_reader(case: Case) -> None:
     assert count > 0
 
 
-def walk(browser: ImageBrowser, path: str, place: Place) -> Iterator[tuple[str, Place]]:
+def walk(browser: ImageBrowser, path: str, place: LocatedInode) -> Iterator[tuple[str, LocatedInode]]:
     yield path or "/", place
     if place.inode.HasField("directory"):
         children = list(browser.children(place))
@@ -155,6 +155,6 @@ def test_striped_files_take_space_for_their_parity(tmp_path: Path) -> None:
         spaces = [
             browser.content(place).space
             for path in (b"/s", b"/p", b"/")
-            if isinstance(place := browser.find(path), Place)
+            if isinstance(place := browser.find(path), LocatedInode)
         ]
         assert spaces == [(6 << 20) + 5 + 3 * ((1 << 20) + 5), 200, (9 << 20) + 20 + 200]

@@ -14,13 +14,13 @@ from markupsafe import Markup, escape
 from pipeline.reports.headline import TOTALS, headline, single_row
 from pipeline.reports.html.chart_tables import chart_table
 from pipeline.reports.html.values import NUMERIC, cell_text, sort_value, time_text
-from pipeline.reports.model import Bars, Chart, Column, Histogram, Report, as_json
+from pipeline.reports.model import Bars, Chart, Histogram, NamespaceReport, ReportColumn, as_json
 
 _SCRIPTS = ("format", "squarify", "draw", "treemap", "bars", "timeline", "tables", "main")
 """Scripts of the page, in the order of their dependencies."""
 
 
-def render(report: Report) -> str:
+def render(report: NamespaceReport) -> str:
     """Return the page; equal reports give equal pages."""
     script, style = _script(), _style()
     policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'"
@@ -91,7 +91,7 @@ def _laid_out(charts: tuple[Chart, ...]) -> list[tuple[Chart, bool]]:
     return placed
 
 
-def _meter_level(column: Column, percent: float) -> str:
+def _meter_level(column: ReportColumn, percent: float) -> str:
     """Return the colour class of a meter; only used parts of a limit are highlighted, near the limit."""
     limited = column.name.endswith("_used")
     return "over" if limited and percent >= 100 else "high" if limited and percent >= 90 else "level"

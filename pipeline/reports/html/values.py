@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
 
-from pipeline.reports.model import Cell, Kind
+from pipeline.reports.model import Cell, ValueKind
 
-NUMERIC: frozenset[Kind] = frozenset({"count", "bytes", "time", "percent"})
+NUMERIC: frozenset[ValueKind] = frozenset({"count", "bytes", "time", "percent"})
 """Kinds that are sorted by number and right-aligned."""
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -38,7 +38,7 @@ def time_text(value: datetime) -> str:
     return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
 
 
-def cell_text(value: Cell, kind: Kind) -> str:
+def cell_text(value: Cell, kind: ValueKind) -> str:
     """Return the text of a cell; a dash for a missing value."""
     if value is None:
         return "\N{EN DASH}"

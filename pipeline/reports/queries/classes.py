@@ -41,26 +41,26 @@ AGE_LABELS = (
     "≥ 5 years",
 )
 
-_MOST_BYTES = 1 << 48  # above any real file; 2^15 - 1 replicas still fit a long
-_LARGEST = (1 << 63) - 1
+_MAX_BYTES = 1 << 48  # above any real file; 2^15 - 1 replicas still fit a long
+_MAX_LONG = (1 << 63) - 1
 _STRIPE = r"-(\d+)-(\d+)-(\d+)k$"
 
 
 def known_size(length: Column) -> Column:
     """Replace impossible lengths by 0: deleted blocks have the size NO_ACK (BlockCommand), 2^63 - 1."""
-    return sql.when(length.between(0, _MOST_BYTES), length).when(length.isNotNull(), 0)
+    return sql.when(length.between(0, _MAX_BYTES), length).when(length.isNotNull(), 0)
 
 
 def add_up(value: Column | str) -> Column:
     """Sum longs with nulls as 0; the result saturates at the largest long, where Spark's `sum` would fail the job."""
     found = sql.try_sum(sql.coalesce(value, sql.lit(0)))
-    return sql.coalesce(found, sql.when(sql.count(sql.lit(1)) > 0, sql.lit(_LARGEST)))
+    return sql.coalesce(found, sql.when(sql.count(sql.lit(1)) > 0, sql.lit(_MAX_LONG)))
 
 
 def add_up_signed(value: Column | str) -> Column:
     """Sum differences like `add_up`, saturating at the smallest or largest long."""
     about = sql.sum(sql.coalesce(sql.col(value) if isinstance(value, str) else value, sql.lit(0)).cast("double"))
-    return sql.when(about < -_LARGEST, -_LARGEST).otherwise(add_up(value))
+    return sql.when(about < -_MAX_LONG, -_MAX_LONG).otherwise(add_up(value))
 
 
 def size_class(length: Column) -> Column:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pipeline.reports.model import Section
+from pipeline.reports.model import ReportSection
 from pipeline.reports.sections import cold, files, growth, operations, owners, small_files, snapshots, space
-from pipeline.reports.work import Work
+from pipeline.reports.work import ReportData
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class SectionMaker:
     """
 
     id: str
-    make: Callable[[Work], Section]
+    make: Callable[[ReportData], ReportSection]
     needs: str = ""
 
 

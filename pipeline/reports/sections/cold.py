@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pipeline.reports.model import Bin, Chart, Histogram, Section
+from pipeline.reports.model import Bin, Chart, Histogram, ReportSection
 from pipeline.reports.queries.classes import AGE_LABELS
 from pipeline.reports.queries.cold import cold_by
 from pipeline.reports.rows import collect, first_bars, first_rows, share, table
 from pipeline.reports.sections.dimensions import classes, of_dimension
 from pipeline.reports.sections.heads import bytes_, count, path, percent, text
-from pipeline.reports.work import Work
+from pipeline.reports.work import ReportData
 
 _COLD = (
     bytes_("cold_raw", "Cold space with replicas"),
@@ -20,7 +20,7 @@ _COLD = (
 _ATIME_KEY = "dfs.namenode.accesstime.precision"
 
 
-def section(work: Work) -> Section:
+def section(work: ReportData) -> ReportSection:
     """Make tables of the directories and owners with most space of files unused for `cold_days`."""
     days, top = work.options.cold_days, work.options.top
     by_path = collect(cold_by(work.image.places, "path", limit=top + 1))
@@ -34,7 +34,7 @@ def section(work: Work) -> Section:
         *first_bars("Cold space by directory", "path", "cold_raw", by_path, unit="bytes", most=top),
     ]
     owner = text("owner", "Owner")
-    return Section(
+    return ReportSection(
         "cold",
         "Cold data",
         f"Files that were neither read nor written in the {days} days before {work.options.as_of:%Y-%m-%d}.",
@@ -48,7 +48,7 @@ def section(work: Work) -> Section:
     )
 
 
-def _about_access_times(work: Work) -> str:
+def _about_access_times(work: ReportData) -> str:
     read = sum(record["read_files"] for record in of_dimension(work, "use_class"))
     if read:
         return (

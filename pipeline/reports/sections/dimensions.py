@@ -6,12 +6,12 @@ from typing import Any
 
 from pipeline.reports.queries.breakdown import DIMENSIONS, breakdown, effective_policies
 from pipeline.reports.rows import Record, collect
-from pipeline.reports.work import Work
+from pipeline.reports.work import ReportData
 
 _LIMIT = 500
 
 
-def of_dimension(work: Work, dimension: str) -> list[Record]:
+def of_dimension(work: ReportData, dimension: str) -> list[Record]:
     """Return the rows of one dimension, the largest first; the first call computes all dimensions.
 
     Only owner and group include directories and symlinks.
@@ -19,7 +19,7 @@ def of_dimension(work: Work, dimension: str) -> list[Record]:
     return [dict(record) for record in work.once("breakdown", _all)[dimension]]
 
 
-def _all(work: Work) -> dict[str, list[Record]]:
+def _all(work: ReportData) -> dict[str, list[Record]]:
     policies = effective_policies(work.image.directories)
     limit = max(work.options.top + 1, _LIMIT)
     found: dict[str, list[Record]] = {dimension: [] for dimension in DIMENSIONS}
@@ -30,7 +30,7 @@ def _all(work: Work) -> dict[str, list[Record]]:
     return found
 
 
-def classes(work: Work, dimension: str, labels: tuple[str, ...]) -> list[dict[str, Any]]:
+def classes(work: ReportData, dimension: str, labels: tuple[str, ...]) -> list[dict[str, Any]]:
     """Return the rows of a dimension of classes, one for each label in order; classes without files have zeros."""
     found = {int(record["value"]): record for record in of_dimension(work, dimension) if record["value"] is not None}
     zeros = {"files": 0, "length": 0, "raw": 0, "blocks": 0}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pipeline.reports.model import Bin, Histogram, ReportTable, Section
+from pipeline.reports.model import Bin, Histogram, ReportSection, ReportTable
 from pipeline.reports.queries.classes import AGE_LABELS, SIZE_LABELS
 from pipeline.reports.rows import Record, first_rows, share
 from pipeline.reports.sections.dimensions import classes, of_dimension
 from pipeline.reports.sections.heads import bytes_, count, percent, text
-from pipeline.reports.work import Work
+from pipeline.reports.work import ReportData
 
 _FILES = (
     count("files", "Files"),
@@ -24,7 +24,7 @@ _PLAIN = (
 )
 
 
-def section(work: Work) -> Section:
+def section(work: ReportData) -> ReportSection:
     """Make tables of files by size class, age, replication factor, storage policy and erasure coding policy."""
     sizes = classes(work, "size_class", SIZE_LABELS)
     ages = classes(work, "mtime_class", AGE_LABELS)
@@ -37,7 +37,7 @@ def section(work: Work) -> Section:
         for record in records:
             record["value"] = record["value"] or _UNSET[dimension]
         tables.append(_table(work, name, title, first, records))
-    return Section(
+    return ReportSection(
         "files",
         "File statistics",
         f"Files by size, by age on {work.options.as_of:%Y-%m-%d}, and by storage settings.",
@@ -56,7 +56,7 @@ def section(work: Work) -> Section:
     )
 
 
-def _table(work: Work, name: str, title: str, first: str, records: list[Record]) -> ReportTable:
+def _table(work: ReportData, name: str, title: str, first: str, records: list[Record]) -> ReportTable:
     for record in records:
         record["share"] = share(record["files"], work.image.total["files"])
     heads = (text("value", first), *_FILES)

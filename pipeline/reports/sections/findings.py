@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from image_tools.verify.catalogue import CODES
 from image_tools.verify.checker import verify_image
-from pipeline.reports.model import Section
+from pipeline.reports.model import ReportSection
 from pipeline.reports.rows import table
 from pipeline.reports.sections.heads import count, text
 from pipeline.source_files import SourceFile
-from pipeline.task_errors import legible
+from pipeline.task_errors import mark_typed_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +32,7 @@ _LISTED = (
 _SEVERITIES = ("error", "warning", "info")
 
 
-def section(spark: SparkSession, file: SourceFile, *, limit: int) -> Section:
+def section(spark: SparkSession, file: SourceFile, *, limit: int) -> ReportSection:
     """Verify an image in one task, which uses the memory of its Python process and not the JVM's heap.
 
     Args:
@@ -40,14 +40,14 @@ def section(spark: SparkSession, file: SourceFile, *, limit: int) -> Section:
     """
 
     def check(number: int) -> dict[str, Any]:
-        with legible():
+        with mark_typed_errors():
             return verify_image(file.in_task(), limit=number).as_dict()
 
     found = spark.sparkContext.parallelize([limit], 1).map(check).collect()[0]
     return describe(found, limit=limit)
 
 
-def describe(found: dict[str, Any], *, limit: int) -> Section:
+def describe(found: dict[str, Any], *, limit: int) -> ReportSection:
     """Make the section from a `Verification.as_dict`."""
     counts: dict[str, int] = found["counts"]
     codes = [
@@ -70,7 +70,7 @@ def describe(found: dict[str, Any], *, limit: int) -> Section:
         table("findings", "Findings by kind", _CODES, codes),
         table("findings_listed", f"The first {limit} of each kind", _LISTED, listed),
     )
-    return Section(
+    return ReportSection(
         "findings",
         "Corruption",
         f"{verdict}: {found['errors']} errors, {found['warnings']} warnings, {found['infos']} infos.",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pipeline.reports.model import Bars, Column, ReportTable, Section
+from pipeline.reports.model import Bars, ReportColumn, ReportSection, ReportTable
 from pipeline.reports.queries.classes import add_up_signed
 from pipeline.reports.queries.growth import CHANGES, changes
 from pipeline.reports.queries.operations import causes, writers
 from pipeline.reports.rows import Record, collect, first_bars, first_rows, table
 from pipeline.reports.sections.heads import bytes_, count, path, text
-from pipeline.reports.work import Work
+from pipeline.reports.work import ReportData
 
 _CHANGED = (
     bytes_("raw", "Space with replicas, change"),
@@ -35,7 +35,7 @@ _WRITERS = (
 )
 
 
-def section(work: Work) -> Section:
+def section(work: ReportData) -> ReportSection:
     """Make tables of changes by directory and by owner, and of the operations that made them."""
     assert work.before is not None
     top = work.options.top
@@ -43,7 +43,7 @@ def section(work: Work) -> Section:
     owners = [image.places.groupBy("owner").agg(*sums) for image in (work.before, work.image)]
     by_path = collect(changes(work.before.rolled, work.image.rolled, "path", limit=top + 1))
     by_owner = collect(changes(owners[0], owners[1], "owner", limit=top + 1))
-    owner: Column = text("owner", "Owner")
+    owner: ReportColumn = text("owner", "Owner")
     tables = [
         table("growth", "The whole namespace", _CHANGED, [_whole(work.before.total, work.image.total)]),
         first_rows("growth_by_directory", "Directories that changed most", (path(), *_CHANGED), by_path, most=top),
@@ -55,7 +55,7 @@ def section(work: Work) -> Section:
     for records, key, by in ((by_path, "path", "directory"), (by_owner, "owner", "owner")):
         title = f"Change of space with replicas by {by}"
         charts += first_bars(title, key, "raw", records, unit="bytes", most=top)
-    return Section(
+    return ReportSection(
         "growth",
         "Growth",
         "Changes from the older image to this image, by directory tree and by owner.",
@@ -78,7 +78,7 @@ def _whole(before: Record, after: Record) -> Record:
     return {**changed, "raw_before": before["raw"], "raw_after": after["raw"]}
 
 
-def _made_by(work: Work) -> list[ReportTable]:
+def _made_by(work: ReportData) -> list[ReportTable]:
     top = work.options.top
     where = collect(causes(work.activity, depth=work.options.depth, limit=top + 1))
     who = collect(writers(work.written, limit=top + 1))

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from pipeline.reports.model import Column
+from pipeline.reports.model import ReportColumn
 
 
-def path(name: str = "path", title: str = "Directory") -> Column:
-    return Column(name, "path", title)
+def path(name: str = "path", title: str = "Directory") -> ReportColumn:
+    return ReportColumn(name, "path", title)
 
 
-def text(name: str, title: str) -> Column:
-    return Column(name, "text", title)
+def text(name: str, title: str) -> ReportColumn:
+    return ReportColumn(name, "text", title)
 
 
-def count(name: str, title: str) -> Column:
-    return Column(name, "count", title)
+def count(name: str, title: str) -> ReportColumn:
+    return ReportColumn(name, "count", title)
 
 
-def bytes_(name: str, title: str) -> Column:
-    return Column(name, "bytes", title)
+def bytes_(name: str, title: str) -> ReportColumn:
+    return ReportColumn(name, "bytes", title)
 
 
-def percent(name: str, title: str) -> Column:
-    return Column(name, "percent", title)
+def percent(name: str, title: str) -> ReportColumn:
+    return ReportColumn(name, "percent", title)
 
 
-def time(name: str, title: str) -> Column:
-    return Column(name, "time", title)
+def time(name: str, title: str) -> ReportColumn:
+    return ReportColumn(name, "time", title)
 
 
 CONTENT = (

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pipeline.reports.model import Column, Point, ReportTable, Section, Series, TimeLine
+from pipeline.reports.model import Point, ReportColumn, ReportSection, ReportTable, Series, TimeLine
 from pipeline.reports.queries.operations import KINDS, busiest, by_hour, by_type
 from pipeline.reports.rows import Record, collect, first_bars, first_rows, share, table
 from pipeline.reports.sections.heads import count, path, percent, text, time
-from pipeline.reports.work import Work
+from pipeline.reports.work import ReportData
 
 _HOURS = 24 * 62
-_KINDS: tuple[Column, ...] = tuple(count(name, name.capitalize()) for name in KINDS)
+_KINDS: tuple[ReportColumn, ...] = tuple(count(name, name.capitalize()) for name in KINDS)
 _TYPES = (
     text("op", "Operation"),
     count("count", "Transactions"),
@@ -20,7 +20,7 @@ _TYPES = (
 )
 
 
-def section(work: Work) -> Section:
+def section(work: ReportData) -> ReportSection:
     """Make tables of transactions by type and by hour, and of the directories with most operations."""
     types = collect(by_type(work.activity))
     whole = sum(record["count"] for record in types)
@@ -36,7 +36,7 @@ def section(work: Work) -> Section:
         for name in (*KINDS, "other")
         if any(record[name] for record in hours[-_HOURS:])
     ]
-    return Section(
+    return ReportSection(
         "operations",
         "Operations",
         f"The {whole} transactions of the edits.",
@@ -58,7 +58,7 @@ def section(work: Work) -> Section:
     )
 
 
-def _by_hour(heads: tuple[Column, ...], hours: list[Record]) -> ReportTable:
+def _by_hour(heads: tuple[ReportColumn, ...], hours: list[Record]) -> ReportTable:
     """Make the table of the newest hours; more than `_HOURS` records mean that older hours exist."""
     text = f"The newest {_HOURS} hours with operations." if len(hours) > _HOURS else ""
     return replace(table("operations_by_hour", "By hour", heads, hours[-_HOURS:], text), cut=len(hours) > _HOURS)

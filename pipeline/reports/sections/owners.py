@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pipeline.reports.model import Bars, Section
+from pipeline.reports.model import Bars, ReportSection
 from pipeline.reports.rows import first_bars, first_rows, share
 from pipeline.reports.sections.dimensions import of_dimension
 from pipeline.reports.sections.heads import CONTENT, bytes_, count, percent, text
-from pipeline.reports.work import Work
+from pipeline.reports.work import ReportData
 
 _MORE = (percent("share", "Share of space"), count("small_files", "Small files"), bytes_("cold_raw", "Cold space"))
 
 
-def section(work: Work) -> Section:
+def section(work: ReportData) -> ReportSection:
     """Make tables of space and counts by owner and by group."""
     tables = []
     charts: list[Bars] = []
@@ -24,4 +24,6 @@ def section(work: Work) -> Section:
         tables.append(first_rows(f"by_{dimension}", f"By {dimension}", heads, records, most=most))
         chart = f"Space with replicas by {dimension}"
         charts += first_bars(chart, "value", "raw", records, unit="bytes", most=most)
-    return Section("owners", "Owners and groups", "Ownership of files and directories.", tuple(tables), tuple(charts))
+    return ReportSection(
+        "owners", "Owners and groups", "Ownership of files and directories.", tuple(tables), tuple(charts)
+    )

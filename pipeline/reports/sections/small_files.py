@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pipeline.reports.model import Column, ReportTable, Section
+from pipeline.reports.model import ReportColumn, ReportSection, ReportTable
 from pipeline.reports.queries.facts import SMALL_PART
 from pipeline.reports.queries.small_files import HEAP_BYTES, made_small, small_by
 from pipeline.reports.rows import collect, first_bars, first_rows, share, table
 from pipeline.reports.sections.heads import bytes_, count, path, percent, text
 from pipeline.reports.units import cell_text
-from pipeline.reports.work import Work
+from pipeline.reports.work import ReportData
 
 _DEFAULT_BLOCK = 128 << 20
 _SMALL = (
@@ -27,7 +27,7 @@ _MADE = (
 )
 
 
-def section(work: Work) -> Section:
+def section(work: ReportData) -> ReportSection:
     """Make tables of directories and owners with most small files, and of the clients that create small files."""
     top = work.options.top
     places = work.image.places
@@ -43,7 +43,7 @@ def section(work: Work) -> Section:
     ]
     if work.edits is not None:
         tables += _makers(work)
-    return Section(
+    return ReportSection(
         "small-files",
         "Small files",
         f"Files smaller than {_limit_text(work)}: location, owners and origin.",
@@ -58,9 +58,9 @@ def section(work: Work) -> Section:
     )
 
 
-def _makers(work: Work) -> list[ReportTable]:
+def _makers(work: ReportData) -> list[ReportTable]:
     small = work.options.small or _DEFAULT_BLOCK // SMALL_PART
-    heads: dict[str, Column] = {
+    heads: dict[str, ReportColumn] = {
         "directory": path("directory"),
         "owner": text("owner", "Owner"),
         "machine": text("machine", "Client machine"),
@@ -80,6 +80,6 @@ def _makers(work: Work) -> list[ReportTable]:
     return tables
 
 
-def _limit_text(work: Work) -> str:
+def _limit_text(work: ReportData) -> str:
     small = work.options.small
     return f"1/{SMALL_PART} of their block size" if small is None else cell_text(small, "bytes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import functions as sql
 
-from pipeline.reports.model import Section
+from pipeline.reports.model import ReportSection
 from pipeline.reports.queries.classes import add_up
 from pipeline.reports.queries.snapshots import (
     DIFF_COLUMNS,
@@ -15,7 +15,7 @@ from pipeline.reports.queries.snapshots import (
 )
 from pipeline.reports.rows import collect, first_bars, first_rows, table
 from pipeline.reports.sections.heads import bytes_, count, path, time
-from pipeline.reports.work import Work
+from pipeline.reports.work import ReportData
 
 _TOTAL = (
     count("snapshots", "Snapshots"),
@@ -37,13 +37,13 @@ _BY_DIRECTORY = (
 )
 
 
-def section(work: Work) -> Section:
+def section(work: ReportData) -> ReportSection:
     """Make tables of the cost of snapshots, in total and by snapshottable directory."""
     snapshots = work.image.keep(work.tables("snapshots", SNAPSHOT_COLUMNS))
     number = snapshots.count()
     title, words = "Snapshots", "Files and directories that exist only in snapshots."
     if number == 0:
-        return Section("snapshots", title, words, notes=("The image has no snapshots.",))
+        return ReportSection("snapshots", title, words, notes=("The image has no snapshots.",))
     blocks = work.tables("blocks", ("inode_id", "bytes", "raw_bytes"))
     held = work.image.keep(held_files(blocks, work.tables("inodes", ("id",))))
     sums = (sql.coalesce(add_up(name), sql.lit(0)).alias(name) for name in ("raw", "length"))
@@ -55,7 +55,7 @@ def section(work: Work) -> Section:
     records = collect(costs, limit=work.options.top + 1)
     most = work.options.top
     chart = "Space of files deleted since, by snapshottable directory"
-    return Section(
+    return ReportSection(
         "snapshots",
         title,
         words,

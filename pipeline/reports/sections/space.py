@@ -6,12 +6,12 @@ from collections import defaultdict
 
 from pyspark.sql import functions as sql
 
-from pipeline.reports.model import Node, ReportTable, Section, Treemap
+from pipeline.reports.model import ReportSection, ReportTable, Treemap, TreemapNode
 from pipeline.reports.queries.small_files import HEAP_BYTES
 from pipeline.reports.queries.tree import FULL, quota_levels, quota_use, with_quotas
 from pipeline.reports.rows import Record, collect, first_rows, share, table
 from pipeline.reports.sections.heads import CONTENT, bytes_, count, path, percent, text
-from pipeline.reports.work import Work
+from pipeline.reports.work import ReportData
 
 _NODES = 300
 _TREE = (path(), *CONTENT, percent("share", "Share of space"), text("owner", "Owner"))
@@ -28,7 +28,7 @@ _QUOTAS = (
 _LEVELS = (text("level", "Level"), count("quotas", "Quotas"), path(), text("kind", "Quota of"), percent("used", "Used"))
 
 
-def section(work: Work) -> Section:
+def section(work: ReportData) -> ReportSection:
     """Make tables of totals, the largest directories as a tree, the directories with most names, and quotas."""
     options = work.options
     rolled = with_quotas(work.image.rolled, work.image.directories)
@@ -49,7 +49,7 @@ def section(work: Work) -> Section:
         first_rows("names", "Directories with most names", _TREE, fullest, most=most),
         *_quotas(work),
     ]
-    return Section(
+    return ReportSection(
         "space",
         "Space by directory",
         f"Content of directory trees, down to {options.depth} levels below the root.",
@@ -64,7 +64,7 @@ def section(work: Work) -> Section:
     )
 
 
-def _quotas(work: Work) -> list[ReportTable]:
+def _quotas(work: ReportData) -> list[ReportTable]:
     """Make tables of the quotas at their limits and of the fullest quotas; no tables without quotas."""
     used = work.image.keep(quota_use(work.image.places, work.image.directories))
     names = sql.try_divide(sql.col("names") * 100.0, sql.col("ns_quota"))
@@ -102,11 +102,13 @@ def _children(records: list[Record]) -> dict[str, list[Record]]:
     return children
 
 
-def _treemap(records: list[Record]) -> Node:
+def _treemap(records: list[Record]) -> TreemapNode:
     children = _children(records)
 
-    def node(record: Record) -> Node:
+    def node(record: Record) -> TreemapNode:
         name = record["path"].rpartition("/")[2] or "/"
-        return Node(name, record["raw"], tuple(node(child) for child in children[record["path"]] if child["raw"]))
+        return TreemapNode(
+            name, record["raw"], tuple(node(child) for child in children[record["path"]] if child["raw"])
+        )
 
     return node(next(record for record in records if record["depth"] == 0))

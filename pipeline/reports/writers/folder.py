@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hadoop_common.durable import TEMPORARY_SUFFIX, rename_durably, write_atomically
-from pipeline.reports.model import Kind, Report, ReportTable, as_json
+from pipeline.reports.model import NamespaceReport, ReportTable, ValueKind, as_json
 
-_TYPES: dict[Kind, pa.DataType] = {
+_TYPES: dict[ValueKind, pa.DataType] = {
     "text": pa.string(),
     "path": pa.string(),
     "count": pa.int64(),
@@ -50,7 +50,7 @@ FOLDER_FORMATS: dict[str, Callable[[ReportTable], bytes]] = {"csv": _csv, "parqu
 """Encoders of tables by file extension."""
 
 
-def write_folder(report: Report, folder: Path, extension: str) -> list[Path]:
+def write_folder(report: NamespaceReport, folder: Path, extension: str) -> list[Path]:
     """Write `TABLE.extension` for each table; replace an existing folder.
 
     Raises:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from hadoop_common.text_layout import table_lines, wrapped
 from pipeline.reports.headline import TOTALS, headline
-from pipeline.reports.model import Report, ReportTable
+from pipeline.reports.model import NamespaceReport, ReportTable
 from pipeline.reports.units import RIGHT, cell_text
 
 
-def report_lines(report: Report, width: int | None) -> Iterator[str]:
+def report_lines(report: NamespaceReport, width: int | None) -> Iterator[str]:
     """Yield every section with its tables, numbers with units; only the page has charts.
 
     Args:
@@ -29,7 +29,7 @@ def report_lines(report: Report, width: int | None) -> Iterator[str]:
             yield from wrapped("", note, width)
 
 
-def summary_lines(report: Report, width: int | None) -> Iterator[str]:
+def summary_lines(report: NamespaceReport, width: int | None) -> Iterator[str]:
     """Yield the top of the report: its origin, the totals, and the findings that need attention."""
     yield f"{report.title}, cluster {report.cluster}" if report.cluster else report.title
     yield from wrapped("", f"{report.image}; {_written(report)}report of {report.generated:%Y-%m-%d %H:%M} UTC", width)
@@ -42,7 +42,7 @@ def summary_lines(report: Report, width: int | None) -> Iterator[str]:
         yield from wrapped(f"  {finding.level:<8} ", f"{finding.text} ({finding.section})", width)
 
 
-def _written(report: Report) -> str:
+def _written(report: NamespaceReport) -> str:
     return f"written {report.image_time:%Y-%m-%d %H:%M} UTC; " if report.image_time else ""
 
 

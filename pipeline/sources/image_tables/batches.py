@@ -15,10 +15,10 @@ from pipeline.schema import Table
 
 BATCH_ROWS = 8192
 _MICROS = 1000
-_MOST = (1 << 63) - 1
-NO_ACK = _MOST
+_MAX_LONG = (1 << 63) - 1
+NO_ACK = _MAX_LONG
 """Size of a deleted block, which a NameNode may save in an image (BlockCommand.NO_ACK)."""
-_LATEST = _MOST // _MICROS
+_MAX_MILLIS = _MAX_LONG // _MICROS
 
 Row = Mapping[str, object]
 
@@ -53,13 +53,13 @@ def numbers(values: npt.NDArray[np.generic], kind: pa.DataType, nulls: npt.NDArr
 def to_micros(millis: int) -> int | None:
     """Convert a protobuf uint64 of milliseconds since 1970 to a timestamp; None if a timestamp cannot represent it."""
     signed = signed64(millis)
-    return signed * _MICROS if -_LATEST <= signed <= _LATEST else None
+    return signed * _MICROS if -_MAX_MILLIS <= signed <= _MAX_MILLIS else None
 
 
 def total_bytes(blocks: Iterable[pb.BlockProto]) -> int | None:
     """Sum the sizes of blocks that are not deleted; None if the sum does not fit a long."""
     total = sum(block.numBytes for block in blocks if block.numBytes != NO_ACK)
-    return total if total <= _MOST else None
+    return total if total <= _MAX_LONG else None
 
 
 def text(value: str | bytes | None) -> str | None:

@@ -17,7 +17,7 @@ from pipeline.sources.image_tables.batches import numbers, to_batch
 from pipeline.tables.blocks import BLOCKS
 
 _BATCH = 1 << 16
-_MOST_BYTES = 1 << 46  # above any real block; 2^16 replicas still fit a long
+_MAX_BYTES = 1 << 46  # above any real block; 2^16 replicas still fit a long
 _NUMBERS = {
     "inode_id": kernel.INODE_ID,
     "index": kernel.INDEX,
@@ -92,7 +92,7 @@ def _raw_bytes(rows: npt.NDArray[np.int64], policies: dict[int, Policy]) -> pa.A
     data, ids = rows[kernel.BYTES], rows[kernel.POLICY]
     striped = rows[kernel.STRIPED] != 0
     # Deleted blocks have the size NO_ACK; negative and huge sizes are invalid too.
-    absurd = (data < 0) | (data > _MOST_BYTES)
+    absurd = (data < 0) | (data > _MAX_BYTES)
     data = np.where(absurd, 0, data)
     raw = data * rows[kernel.REPLICATION]
     unknown = striped | absurd

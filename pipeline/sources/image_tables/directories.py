@@ -22,7 +22,7 @@ Arrays = dict[str, pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshotting:
+class SnapshotCounts:
     """Information on directories in SNAPSHOT and SNAPSHOT_DIFF.
 
     Attributes:
@@ -36,7 +36,7 @@ class Snapshotting:
     with_diffs: Ids
 
     @classmethod
-    def of(cls, records: ImageRecords, with_diffs: Ids) -> Snapshotting:
+    def of(cls, records: ImageRecords, with_diffs: Ids) -> SnapshotCounts:
         """Read SNAPSHOT; raise RecordError if it is damaged."""
         counts = Counter(signed64(snapshot.root.id) for snapshot in records.snapshots())
         allowed = np.unique(np.array([signed64(i) for i in records.snapshot_header().snapshottableDir], np.int64))
@@ -98,7 +98,7 @@ def children_columns(buf: Bytes, ids: Ids, spans_of: Callable[[Ids], Ids], place
     }
 
 
-def snapshotting_columns(ids: Ids, found: Snapshotting) -> Arrays:
+def snapshotting_columns(ids: Ids, found: SnapshotCounts) -> Arrays:
     """Return the columns `snapshottable`, `snapshots` and `with_snapshot`."""
     allowed = np.isin(ids, found.snapshottable)
     counts = np.zeros(ids.size, np.int32)

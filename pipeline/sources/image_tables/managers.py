@@ -8,7 +8,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from image_format.proto import fsimage_pb2 as pb
-from image_tools.dump.records import Caches, Secrets
+from image_tools.dump.records import CacheRecords, SecretRecords
 from image_tools.dump.values import signed32
 from pipeline.sources.image_tables.batches import text, to_micros
 
@@ -19,7 +19,7 @@ expire.
 """
 
 
-def cache_rows(caches: Caches) -> Iterator[_Row]:
+def cache_rows(caches: CacheRecords) -> Iterator[_Row]:
     """Yield a row for each pool, then a row for each directive."""
     for pool in caches.pools:
         yield {
@@ -57,7 +57,7 @@ def _present(message: Message, field: str) -> Any:
     return getattr(message, field) if message.HasField(field) else None
 
 
-def token_rows(secrets: Secrets) -> Iterator[_Row]:
+def token_rows(secrets: SecretRecords) -> Iterator[_Row]:
     """Yield a row for each master key, then a row for each token; `DelegationKey.key` is never read."""
     for key in secrets.keys:
         yield {

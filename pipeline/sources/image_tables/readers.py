@@ -10,7 +10,7 @@ from image_format.reader import ImageFile
 from pipeline.schema import Table
 from pipeline.sources.image_tables import sections
 from pipeline.sources.image_tables.batches import rows_to_batches
-from pipeline.sources.table_reader import Part, TableReader, parts_of_inodes, whole
+from pipeline.sources.table_reader import TablePart, TableReader, parts_of_inodes, single_part
 from pipeline.tables.blocks import BLOCKS
 from pipeline.tables.directories import DIRECTORIES
 from pipeline.tables.features import ACLS, XATTRS
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     from pipeline.host_image import HostImage
 
-_PartsOf = Callable[[ImageFile, int | None], list[Part]]
+_PartsOf = Callable[[ImageFile, int | None], list[TablePart]]
 
 
-def _one_part(_image: ImageFile, _wanted: int | None) -> list[Part]:
-    return whole()
+def _one_part(_image: ImageFile, _wanted: int | None) -> list[TablePart]:
+    return single_part()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,13 @@ class BatchReader:
     """A `TableReader` that gets its batches from a function of (image, part, columns)."""
 
     table: Table
-    batches: Callable[[HostImage, Part, Sequence[str]], Iterator[pa.RecordBatch]]
+    batches: Callable[[HostImage, TablePart, Sequence[str]], Iterator[pa.RecordBatch]]
     parts_of: _PartsOf
 
-    def parts(self, image: ImageFile, wanted: int | None) -> list[Part]:
+    def parts(self, image: ImageFile, wanted: int | None) -> list[TablePart]:
         return self.parts_of(image, wanted)
 
-    def read(self, image: HostImage, part: Part, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def read(self, image: HostImage, part: TablePart, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return self.batches(image, part, columns)
 
 
@@ -51,13 +51,13 @@ class RowReader:
     """A `TableReader` that gets its rows from a function of (image, part); a row maps column names to values."""
 
     table: Table
-    rows: Callable[[HostImage, Part], Iterator[Mapping[str, Any]]]
+    rows: Callable[[HostImage, TablePart], Iterator[Mapping[str, Any]]]
     parts_of: _PartsOf = _one_part
 
-    def parts(self, image: ImageFile, wanted: int | None) -> list[Part]:
+    def parts(self, image: ImageFile, wanted: int | None) -> list[TablePart]:
         return self.parts_of(image, wanted)
 
-    def read(self, image: HostImage, part: Part, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def read(self, image: HostImage, part: TablePart, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return rows_to_batches(self.table, columns, self.rows(image, part))
 
 

@@ -14,12 +14,12 @@ from image_format.inode_columns import read_inode_columns
 from image_format.policies import policies_of
 from image_format.reader import ImageFile
 from image_tools.dump.records import ImageRecords
-from image_tools.dump.values import Names, signed64
+from image_tools.dump.values import SerialNames, signed64
 from pipeline.kernels import features as kernel
 from pipeline.sources.image_tables.batches import BATCH_ROWS, numbers, to_batch
 from pipeline.sources.image_tables.blocks import block_batches
 from pipeline.sources.image_tables.directories import (
-    Snapshotting,
+    SnapshotCounts,
     children_columns,
     directory_slots,
     quota_columns,
@@ -29,7 +29,7 @@ from pipeline.sources.image_tables.inodes import FoundInode, acl_rows, inodes_wi
 from pipeline.sources.image_tables.managers import cache_rows, token_rows
 from pipeline.sources.image_tables.snapshots import diff_cuts, diff_rows, reference_rows, snapshot_rows
 from pipeline.sources.image_tables.summary import summary_rows
-from pipeline.sources.table_reader import MAXIMUM_PARTS, Part
+from pipeline.sources.table_reader import MAX_PARTS, TablePart
 from pipeline.tables.directories import DIRECTORIES
 
 if TYPE_CHECKING:
@@ -40,14 +40,14 @@ _DIFF_BYTES = 8 * 1024 * 1024
 _SECTION_DIFFS = "SNAPSHOT_DIFF"
 
 
-def parts_of_diffs(image: ImageFile, wanted: int | None) -> list[Part]:
+def parts_of_diffs(image: ImageFile, wanted: int | None) -> list[TablePart]:
     """Divide SNAPSHOT_DIFF into parts of about 8 MB as stored, or into `wanted` parts."""
     size = next((entry.length for entry in image.sections if entry.name == _SECTION_DIFFS), 0)
-    count = wanted or max(1, min(MAXIMUM_PARTS, -(-size // _DIFF_BYTES)))
-    return [Part(number, count) for number in range(count)]
+    count = wanted or max(1, min(MAX_PARTS, -(-size // _DIFF_BYTES)))
+    return [TablePart(number, count) for number in range(count)]
 
 
-def blocks(host: HostImage, part: Part, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def blocks(host: HostImage, part: TablePart, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Read the table `blocks`; a kernel fills its columns."""
     image, buffer = host.image, host.index.inode_buffer
     policies = policies_of(ImageRecords(image).erasure_coding()) if _needs_policies(columns) else {}
@@ -59,10 +59,10 @@ def _needs_policies(columns: Sequence[str]) -> bool:
     return "ec_policy" in columns or "raw_bytes" in columns
 
 
-def directories(host: HostImage, part: Part, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def directories(host: HostImage, part: TablePart, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Read the table `directories`; kernels fill its columns except the paths."""
     index, place, offsets = host.index, host.image.place("INODE"), host.arrays.offsets
-    found = Snapshotting.of(ImageRecords(host.image), index.history.owners)
+    found = SnapshotCounts.of(ImageRecords(host.image), index.history.owners)
     every = directory_slots(index.inode_buffer, offsets, part.cut(host.count), place)
     for start in range(0, every.size, BATCH_ROWS):
         slots = every[start : start + BATCH_ROWS]
@@ -93,7 +93,7 @@ def _paths(host: HostImage, slots: Ids) -> list[str | None]:
     return [host.path(slot, buffer[start : start + size].tobytes()) for slot, start, size in spans]
 
 
-def snapshots(host: HostImage, _part: Part) -> _Rows:
+def snapshots(host: HostImage, _part: TablePart) -> _Rows:
     """Read the table `snapshots`."""
     records = ImageRecords(host.image)
 
@@ -101,10 +101,10 @@ def snapshots(host: HostImage, _part: Part) -> _Rows:
         slot = host.slot(directory_id)
         return None if slot < 0 else host.path(slot, host.index.name(directory_id))
 
-    return snapshot_rows(records, Names(host.image.string_table()), path)
+    return snapshot_rows(records, SerialNames(host.image.string_table()), path)
 
 
-def snapshot_diffs(host: HostImage, part: Part) -> _Rows:
+def snapshot_diffs(host: HostImage, part: TablePart) -> _Rows:
     """Read the table `snapshot_diffs`: the lists of diffs of a part."""
     section = host.image.section(_SECTION_DIFFS)
     lists = host.index.history.owners.size
@@ -112,32 +112,32 @@ def snapshot_diffs(host: HostImage, part: Part) -> _Rows:
         return iter(())
     cuts = diff_cuts(section, part.of, lists)
     start, end = cuts[part.number] if part.number < len(cuts) else (0, 0)
-    return diff_rows(ImageRecords(host.image), Names(host.image.string_table()), start, end)
+    return diff_rows(ImageRecords(host.image), SerialNames(host.image.string_table()), start, end)
 
 
-def references(host: HostImage, _part: Part) -> _Rows:
+def references(host: HostImage, _part: TablePart) -> _Rows:
     """Read the table `references`."""
     return reference_rows(ImageRecords(host.image).references(), host.index.history.holders())
 
 
-def _inodes(host: HostImage, part: Part, mark: int, also: Sequence[int] = ()) -> Iterator[FoundInode]:
+def _inodes(host: HostImage, part: TablePart, mark: int, also: Sequence[int] = ()) -> Iterator[FoundInode]:
     place = host.image.place("INODE")
     return inodes_with(mark, host.index.inode_buffer, host.arrays.offsets, part.cut(host.count), place, also)
 
 
-def acls(host: HostImage, part: Part) -> _Rows:
+def acls(host: HostImage, part: TablePart) -> _Rows:
     """Read the table `acls`."""
     found = _inodes(host, part, kernel.ACL)
     return acl_rows(found, host.image.string_table(), host.path, host.image.place("INODE"))
 
 
-def xattrs(host: HostImage, part: Part) -> _Rows:
+def xattrs(host: HostImage, part: TablePart) -> _Rows:
     """Read the table `xattrs`."""
     found = _inodes(host, part, kernel.XATTRS)
     return xattr_rows(found, host.image.string_table(), host.path, host.image.place("INODE"))
 
 
-def under_construction(host: HostImage, part: Part) -> _Rows:
+def under_construction(host: HostImage, part: TablePart) -> _Rows:
     """Read the table `under_construction`; raise RecordError for a lease of a missing inode."""
     entries = ImageRecords(host.image).files_under_construction()
     leases = {signed64(entry.inodeId): entry.fullPath for entry in entries}
@@ -149,17 +149,17 @@ def under_construction(host: HostImage, part: Part) -> _Rows:
     return open_file_rows(_inodes(host, part, kernel.OPEN, slots.tolist()), leases)
 
 
-def cache(host: HostImage, _part: Part) -> _Rows:
+def cache(host: HostImage, _part: TablePart) -> _Rows:
     """Read the table `cache`."""
     return cache_rows(ImageRecords(host.image).caches())
 
 
-def tokens(host: HostImage, _part: Part) -> _Rows:
+def tokens(host: HostImage, _part: TablePart) -> _Rows:
     """Read the table `tokens`."""
     return token_rows(ImageRecords(host.image).secrets())
 
 
-def summary(host: HostImage, _part: Part) -> _Rows:
+def summary(host: HostImage, _part: TablePart) -> _Rows:
     """Read the table `summary`."""
     records = ImageRecords(host.image)
     scanned = {

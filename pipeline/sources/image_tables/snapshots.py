@@ -12,8 +12,8 @@ from image_format.index import Ids
 from image_format.kernels.records import BY_DIFF_LIST, DIFF_STATE, cut_records
 from image_format.permission import XAttrNamespace
 from image_format.proto import fsimage_pb2 as pb
-from image_tools.dump.records import DirectoryDiffs, FileDiffs, ImageRecords
-from image_tools.dump.values import Names, signed32, signed64
+from image_tools.dump.records import DirectoryDiffRecords, FileDiffRecords, ImageRecords
+from image_tools.dump.values import SerialNames, signed32, signed64
 from pipeline.sources.image_tables.batches import text, to_micros, total_bytes
 
 _Row = dict[str, Any]
@@ -21,7 +21,9 @@ _DELETED = "hdfs.snapshot.deleted"
 _OWN_MODE = 0o1777
 
 
-def snapshot_rows(records: ImageRecords, names: Names, directory_path: Callable[[int], str | None]) -> Iterator[_Row]:
+def snapshot_rows(
+    records: ImageRecords, names: SerialNames, directory_path: Callable[[int], str | None]
+) -> Iterator[_Row]:
     """Yield a row for each snapshot.
 
     Args:
@@ -50,7 +52,7 @@ def snapshot_rows(records: ImageRecords, names: Names, directory_path: Callable[
 _MARK = (XAttrNamespace.SYSTEM.name, _DELETED)
 
 
-def _owner(names: Names, packed: int) -> _Row:
+def _owner(names: SerialNames, packed: int) -> _Row:
     owner = names.owner(packed)
     return {"owner": text(owner.user), "group": text(owner.group), "permission": owner.mode & _OWN_MODE}
 
@@ -74,7 +76,7 @@ def diff_cuts(section: Any, partitions: int, owners: int) -> list[tuple[int, int
     return list(itertools.pairwise(bounds))
 
 
-def diff_rows(records: ImageRecords, names: Names, start: int, end: int) -> Iterator[_Row]:
+def diff_rows(records: ImageRecords, names: SerialNames, start: int, end: int) -> Iterator[_Row]:
     """Yield a row for each diff of the lists between `start` and `end` of SNAPSHOT_DIFF.
 
     Raises:
@@ -90,8 +92,8 @@ def diff_rows(records: ImageRecords, names: Names, start: int, end: int) -> Iter
             return
 
 
-def _list_rows(of_inode: FileDiffs | DirectoryDiffs, names: Names) -> Iterator[_Row]:
-    if isinstance(of_inode, FileDiffs):
+def _list_rows(of_inode: FileDiffRecords | DirectoryDiffRecords, names: SerialNames) -> Iterator[_Row]:
+    if isinstance(of_inode, FileDiffRecords):
         for diff in of_inode.diffs:
             yield _file_diff(diff, names)
     else:
@@ -99,7 +101,7 @@ def _list_rows(of_inode: FileDiffs | DirectoryDiffs, names: Names) -> Iterator[_
             yield _directory_diff(directory_diff, created, names)
 
 
-def _file_diff(diff: pb.FileDiff, names: Names) -> _Row:
+def _file_diff(diff: pb.FileDiff, names: SerialNames) -> _Row:
     row: _Row = {
         "kind": "FILEDIFF",
         "snapshot_id": signed32(diff.snapshotId),
@@ -118,7 +120,7 @@ def _file_diff(diff: pb.FileDiff, names: Names) -> _Row:
     return row
 
 
-def _directory_diff(diff: pb.DirectoryDiff, created: list[bytes], names: Names) -> _Row:
+def _directory_diff(diff: pb.DirectoryDiff, created: list[bytes], names: SerialNames) -> _Row:
     row: _Row = {
         "kind": "DIRECTORYDIFF",
         "snapshot_id": signed32(diff.snapshotId),
