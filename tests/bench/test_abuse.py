@@ -1,4 +1,4 @@
-"""Hostile clients of every port of a working cluster: everybody else is served, and nothing of them stays."""
+"""Hostile clients of every port of a working cluster: the cluster serves everybody else and keeps nothing of them."""
 
 from __future__ import annotations
 

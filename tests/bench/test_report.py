@@ -1,4 +1,4 @@
-"""The table and the charts say what was measured."""
+"""The table and the charts show the measured values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated namespaces of all shapes: sound images, and edits that fit them, by our merge and by Hadoop's."""
+"""Generated namespaces of all shapes: our merge and Hadoop's accept the images and the edits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs an operation in a child process whose system calls fail as they are told to."""
+"""Runs an operation in a child process, with errors injected into its system calls."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _T = TypeVar("_T")
 
 @dataclass
 class Outcome:
-    """What an operation came to.
+    """The result of an operation.
 
     Attributes:
         code: exit status of a command, or what stands for it.
-        text: what an operator is told: standard error, results, alarms, warnings.
+        text: what an operator reads: standard error, results, alarms, warnings.
         tracebacks: exceptions that nobody caught, or that were logged as faults of the program.
-        facts: what else the operation has to say.
+        facts: further results of the operation.
     """
 
     code: int
@@ -44,9 +44,9 @@ class Outcome:
 def run_in_child(
     body: Callable[..., Outcome], *arguments: object, watched: Callable[[int], AbstractContextManager[_T]]
 ) -> tuple[Outcome, _T]:
-    """Run `body` in a child, within the context that `watched` gives for its process id."""
+    """Run `body` in a child process, inside the context that `watched` returns for its process id."""
     context = multiprocessing.get_context("forkserver")
-    # Holds for the first child only, after which the server runs.
+    # True for the first child only: the server runs afterwards.
     context.set_forkserver_preload(["__main__", WARM_MODULE])
     ours, theirs = multiprocessing.Pipe()
     child = context.Process(target=_child, args=(body, arguments, theirs))
@@ -68,7 +68,7 @@ def run_in_child(
 
 
 class _Faults(logging.Handler):
-    """Collects tracebacks, wherever they would be printed."""
+    """A collector of tracebacks, wherever the program would print them."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -87,14 +87,14 @@ class _Faults(logging.Handler):
 
 
 def _make_names_repeatable() -> None:
-    """Files that are named by chance or by the clock are called the same in each run."""
+    """Give files with random names, or names of the clock, the same name in each run."""
     numbers = itertools.count(1)
     secrets.token_hex = lambda size=8: f"{next(numbers):0{2 * size}x}"  # type: ignore[misc,assignment]
     time.time_ns = lambda: next(numbers) * 1_000_000
 
 
 def _child(body: Callable[..., Outcome], arguments: tuple[object, ...], parent: Any) -> None:
-    # Where only descendants may be traced, which the tracer is not.
+    # for systems where a process may trace its descendants only
     ctypes.CDLL(None).prctl(_PR_SET_PTRACER, _ANYONE, 0, 0, 0)
     _make_names_repeatable()
     faults = _Faults()

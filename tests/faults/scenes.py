@@ -1,4 +1,4 @@
-"""What the product does with files, an operation a class: what it works on, the work, and what has to hold after it."""
+"""File operations of the product, a class each: what it works on, the work, and the checks after it."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ from tests.recorded_cases import RECORDED
 from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, make_store, serve
 
 _MORE_ATTEMPTS = 3
-# A directory that was dropped, the last one too, comes back.
+# A dropped directory is restored, also the last one.
 RESTORING = {"dfs__namenode__num__checkpoints__retained": "1", "dfs__namenode__name__dir__restore": "true"}
 _READING = frozenset({EXIT_BAD_IMAGE, EXIT_BAD_EDITS})
 
 
 class Scene(ABC):
-    """One operation below `root`, which is traced; `folder` is for what belongs to others.
+    """One operation below `root`, where calls are traced; `folder` is for files of other processes.
 
     Attributes:
         codes: exit codes that an error of the system may lead to, beside 0 for one that does not matter.
@@ -73,7 +73,7 @@ class Scene(ABC):
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        """Whoever the operation talks to."""
+        """Start the servers that the operation talks to."""
         yield
 
     def arguments(self) -> tuple[object, ...]:
@@ -81,11 +81,11 @@ class Scene(ABC):
 
     @abstractmethod
     def remains(self, outcome: Outcome) -> None:
-        """Check what there is after the operation, whether it failed or not."""
+        """Check the files after the operation, whether it failed or not."""
 
     @abstractmethod
     def go_on(self) -> None:
-        """Do it again without a fault, and check the result."""
+        """Repeat the operation without a fault, and check the result."""
 
 
 def of_command(*arguments: str | Path) -> Outcome:
@@ -94,7 +94,7 @@ def of_command(*arguments: str | Path) -> Outcome:
 
 
 def of_result(result: TriggerResult) -> Outcome:
-    """What a daemon says of an attempt; targets that failed count."""
+    """Return what a daemon reports of an attempt, with the targets that failed."""
     if result.state in (TriggerState.DONE, TriggerState.SKIPPED):
         errors = "; ".join(result.details.get("uploadErrors", {}).values())
         return Outcome(EXIT_TRANSFER if errors else 0, f"{errors}\n  next: it is offered again" if errors else "")
@@ -102,12 +102,12 @@ def of_result(result: TriggerResult) -> Outcome:
 
 
 def of_alarms(alarms: list[str]) -> Outcome:
-    """Alarms have no hint of their own: the runbook of docs/operations.md is theirs."""
+    """Alarms carry no hint: the runbook in docs/operations.md is their next step."""
     return Outcome(EXIT_STORAGE if alarms else 0, "; ".join([*alarms, ""]) + "\n  next: see the runbook")
 
 
 def survived(attempt: Callable[[], Outcome], service: CheckpointService) -> Outcome:
-    """What a daemon told of the fault; without that it goes on by itself."""
+    """Return what a daemon reported of the fault; a daemon without a report continues by itself."""
     try:
         outcome = last = attempt()
         for _ in range(_MORE_ATTEMPTS):
@@ -124,7 +124,7 @@ def survived(attempt: Callable[[], Outcome], service: CheckpointService) -> Outc
 
 
 def guarded(body: Callable[[], Outcome]) -> Outcome:
-    """As the main programs tell an error."""
+    """Word an error as the main programs do."""
     try:
         return body()
     except Exception as fault:
@@ -135,7 +135,7 @@ def guarded(body: Callable[[], Outcome]) -> Outcome:
 
 
 def whole_images(current: Path) -> dict[int, Path]:
-    """The images in a folder, each of which has to be what its digest file says."""
+    """Return the images of a folder after comparing each with its digest file."""
     found = {}
     for image in list_images(current) if current.is_dir() else []:
         if image.has_md5:
@@ -145,7 +145,7 @@ def whole_images(current: Path) -> dict[int, Path]:
 
 
 def kept(before: dict[str, str], folder: Path) -> None:
-    """The files that were there are there, as they were."""
+    """Assert that the earlier files exist unchanged."""
     after = fingerprint(folder)
     assert {name: after.get(name) for name in before} == before
 
@@ -209,7 +209,7 @@ class _OneImage(Scene):
 
     @abstractmethod
     def check(self) -> None:
-        """The new image is right."""
+        """Assert that the new image is right."""
 
     def remains(self, outcome: Outcome) -> None:
         assert self.source.read_bytes() == NEW_IMAGE.read_bytes()
@@ -239,7 +239,7 @@ class Convert(_OneImage):
 
 
 class Repair(_OneImage):
-    """Of an image whose digest file is lost."""
+    """A repair of an image whose digest file is lost."""
 
     @staticmethod
     def run(root: str) -> Outcome:
@@ -373,7 +373,7 @@ class EditLog(Scene):
 
 
 class JournalNodeCalls(Scene):
-    """A JournalNode with its servers, and a writer: what it answers, and that it answers at all."""
+    """A JournalNode with its servers, and a writer that checks its answers."""
 
     codes = frozenset({EXIT_STORAGE, EXIT_TRANSFER})
 
@@ -396,7 +396,7 @@ class JournalNodeCalls(Scene):
             with JournalNodeServer(config_of(properties(place, [place]))):
                 outcome = guarded(lambda: write_in(place, epoch))
                 if outcome.code and (again := guarded(lambda: write_in(place, epoch + 1))).code:
-                    # the node has to live, and the next writer to recover what there is
+                    # the node must survive, and the next writer must recover the segments
                     outcome.facts["lasting"] = again.text
                 return outcome
 
@@ -485,7 +485,7 @@ class Upload(Scene):
 
     def go_on(self) -> None:
         def taken() -> bool:
-            # Until the server has seen that the upload before broke off, it answers 409.
+            # The server answers 409 until it notices that the previous upload broke off.
             told = self.run(*self.arguments())
             assert told.code == 0, told
             return all((folder / NEW_IMAGE.name).exists() for folder in self.store.directories)
@@ -514,7 +514,7 @@ class Retention(Scene):
         assert told.code == 0, told
         newest = self.root / "current" / image_name(183)
         names = {path.name for path in (self.root / "current").iterdir()}
-        # what was cut between an image and its digest file goes at the next start
+        # the next start removes an image without a digest file
         assert names - set(leftover_names(names)) == {newest.name, md5_path(newest).name, "VERSION", "seen_txid"}
 
 
@@ -522,7 +522,7 @@ class Retention(Scene):
 
 
 class _DaemonScene(Scene):
-    """The fault may end the start of the daemon; what comes later it survives."""
+    """The fault may end the start of the daemon; the daemon survives later ones."""
 
     codes = frozenset({EXIT_STORAGE, EXIT_TRANSFER}) | _READING
 

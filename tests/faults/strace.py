@@ -18,19 +18,19 @@ from typing import IO
 _ATTACH_SECONDS = 600.0
 _LINE = re.compile(r"(\d+) +(\w+)\((.*)")
 _SETUP = "run `make interop-setup`"
-# Part of every call that is listed, and never a path of a test.
+# part of every listed call, and never a path of a test
 _PID = "{pid}"
 
 
 class MissingStraceError(Exception):
-    """System calls cannot be tampered with here; the message is one sentence that says why."""
+    """strace cannot inject errors on this system; the message gives the reason in one sentence."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A system call of a process: the `number`th (from 1) of its name that has to do with `path` in its thread.
+    """A system call of a process: number `number` (from 1) of its name that uses `path` in its thread.
 
-    strace counts for each thread, so that another thread that does the same has its fault too.
+    strace counts per thread: another thread that makes the same call gets the fault too.
 
     `path` may hold "{pid}" for the id of the process.
     """
@@ -48,7 +48,7 @@ def strace_program() -> str:
     """strace, where it is installed and may trace a child of ours.
 
     Raises:
-        MissingStraceError: it is not there, or the system does not let it.
+        MissingStraceError: strace is missing, or the system does not allow tracing.
     """
     program = shutil.which("strace")
     if program is None:
@@ -61,14 +61,14 @@ def strace_program() -> str:
 
 @contextmanager
 def traced(pid: int, root: Path, log: Path) -> Iterator[Callable[[], list[Call]]]:
-    """While it is open the process is traced; afterwards the function gives its calls on what lies below `root`."""
+    """Trace the process while the context is open; afterwards the function returns its calls on files below `root`."""
     with _attached(pid, log, "-y", "-s", "1000", "-e", "trace=%file,%desc"):
         yield lambda: list(_calls(log.read_text(errors="replace"), str(root), pid))
 
 
 @contextmanager
 def injected(pid: int, call: Call, error: str, log: Path) -> Iterator[Callable[[], int]]:
-    """While it is open `call` of the process fails with `error`; the function tells how many times that was."""
+    """Let `call` of the process fail with `error` while the context is open; the function counts the failures."""
     path = call.path.replace(_PID, str(pid))
     tamper = f"inject={call.name}:error={error}:when={call.number}"
     with _attached(pid, log, "-P", path, "-e", f"trace={call.name}", "-e", tamper):
@@ -77,7 +77,7 @@ def injected(pid: int, call: Call, error: str, log: Path) -> Iterator[Callable[[
 
 @contextmanager
 def _attached(pid: int, log: Path, *options: str) -> Iterator[None]:
-    """strace beside the process until that ends, which the body of the context has to wait for."""
+    """Run strace next to the process until that ends; the body of the context must wait for its end."""
     command = [strace_program(), "-f", "-o", str(log), *options, "-p", str(pid)]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None

@@ -17,10 +17,10 @@ from tests.faults.strace import Call, MissingStraceError, injected, strace_progr
 from tests.required import skip
 
 ERRORS = ("EIO", "ENOSPC")
-# What a run did not come to is tried in vain: threads do not always do the same in the same order.
+# Threads do not always make the same calls in the same order, so a run may not reach a call.
 MISSED = 0.1
 PARTS = 8 if deep() else 1
-"""The calls of a daemon are a thousand: in parts they run on all cores, and a part can be run again."""
+"""Parts of a daemon's thousand calls, which run on all cores and can be repeated one by one."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -35,7 +35,7 @@ def strace() -> None:
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("name", SCENES)
 def test_an_error_of_the_system_is_one_sentence(name: str, part: int, tmp_path: Path) -> None:
-    # Calls are told by their paths, so all runs are at the same place.
+    # Paths identify calls, so all runs use the same folder.
     folder = tmp_path / "run"
     calls = good_run(SCENES[name], folder)
     missed, wrong, chosen = [], [], sample([(call, error) for call in calls for error in ERRORS], 2, name)
@@ -53,7 +53,7 @@ def test_an_error_of_the_system_is_one_sentence(name: str, part: int, tmp_path: 
 
 
 def good_run(kind: type[Scene], folder: Path) -> list[Call]:
-    """The calls of an operation that nothing disturbs."""
+    """Return the calls of an undisturbed operation."""
     scene = kind(folder)
     with scene.serving():
         outcome, calls = run_in_child(
@@ -67,7 +67,7 @@ def good_run(kind: type[Scene], folder: Path) -> list[Call]:
 
 
 def faulty_run(kind: type[Scene], folder: Path, call: Call, error: str) -> bool:
-    """Whether the call came; then what it led to is checked."""
+    """Return whether the process made the call; check the consequences if it did."""
     scene = kind(folder)
     with scene.serving():
         outcome, hits = run_in_child(
@@ -83,7 +83,7 @@ def faulty_run(kind: type[Scene], folder: Path, call: Call, error: str) -> bool:
 
 
 def told_well(kind: type[Scene], call: Call, outcome: Outcome, label: str) -> None:
-    """One sentence that names the file, and one that says what to do; a documented code."""
+    """Assert one sentence that names the file, one with the next step, and a documented exit code."""
     assert outcome.tracebacks == [], label
     assert outcome.code in kind.codes | {0}, label
     if outcome.code == 0:

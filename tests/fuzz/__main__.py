@@ -32,7 +32,7 @@ _LIBFUZZER = ("-max_len=16384", "-timeout=10", "-rss_limit_mb=3072", "-print_fin
 
 
 def main() -> None:
-    """Run libFuzzer on one target; ends with a traceback and the input's file at the first finding."""
+    """Run libFuzzer on one target; the first finding ends it with a traceback and the input's file."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.fuzz", description=__doc__, epilog="Further options go to libFuzzer, as -max_len=4096."
     )
@@ -62,7 +62,7 @@ def main() -> None:
         what = [f"-max_total_time={args.seconds}", "-use_value_profile=1", str(found), str(corpus)]
     command = f"{sys.executable} -m tests.fuzz {args.target}"
     options = [command, *_LIBFUZZER, f"-artifact_prefix={findings}/", *more, *what]
-    # What is refused is told there, thousands of times a second.
+    # targets log thousands of refusals a second
     logging.disable(logging.CRITICAL)
     with target.opened() as check:
         atheris.Setup(options, lambda data: check(data) and None, custom_mutator=_mutator(target))

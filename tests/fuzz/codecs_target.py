@@ -1,4 +1,4 @@
-"""What must hold for any bytes taken for a compressed section, a varint, records or a digest file."""
+"""Invariants for any bytes read as a compressed section, a varint, records or a digest file."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from image_format.md5_file import format_md5, parse_md5
 from image_format.varint import decode_varint, encode_varint, iter_records
 from tests.fuzz.verdict import check_error
 
-# A small stream may stand for much; only that it comes in pieces is of interest.
+# A small stream may unpack to much data; the test only needs its pieces.
 _ENOUGH = 8 << 20
 
 
 def check_codecs(data: bytes) -> bool:
-    """Decode what follows the first byte, which chooses the decoder; False where it was refused.
+    """Decode the bytes after the first, which chooses the decoder; return False for a refusal.
 
     Raises:
         AssertionError: something was read wrong.

@@ -1,4 +1,4 @@
-"""What must hold for any bytes taken for a segment: a typed error, or operations that encode to the same again."""
+"""Invariants for any bytes read as a segment: a typed error, or operations that encode to the same bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIRST = 1
 
 
 def check_edits(data: bytes, scratch: Scratch) -> bool:
-    """Read, scan and recover `data` as a segment; False where it was refused with a typed error.
+    """Read, scan and recover `data` as a segment; return False for a typed error.
 
     Raises:
         AssertionError: something was read wrong.
@@ -33,7 +33,7 @@ def check_edits(data: bytes, scratch: Scratch) -> bool:
 
 
 def _check_ops(data: bytes) -> list[EditOp] | None:
-    """The operations of the segment as a finalized one, each checked."""
+    """Return the operations of the segment, read as a finalized one, after checking each."""
     ops = []
     try:
         layout_version = decode_header(data)
@@ -55,7 +55,7 @@ def _check_op(op: EditOp, layout_version: int) -> None:
 
 
 def _check_in_progress(data: bytes) -> list[EditOp] | None:
-    """The operations of the segment as one in progress, which a scan must end at the same place."""
+    """Return the operations of the segment, read as one in progress; a scan must end at the same place."""
     try:
         ops = list(iter_ops(data, in_progress=True))
     except HdfsError as error:

@@ -1,4 +1,4 @@
-"""What must hold for any bytes that come over a connection of HTTP: whatever they ask for, no answer is our fault."""
+"""Invariants for any bytes on an HTTP connection: no request makes the server answer with a fault of ours."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SERVER_FAULT = 500
 
 
 class _Faults(logging.Handler):
-    """Keeps what is logged with a traceback."""
+    """A handler that keeps records with a traceback."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -40,7 +40,7 @@ class _Faults(logging.Handler):
 
 
 class _Socket(socket.socket):
-    """Of a pair, with an address."""
+    """Return the configuration of one NameNode of a pair."""
 
     def getsockname(self) -> tuple[str, int]:
         return "127.0.0.1", 80
@@ -64,7 +64,7 @@ _kept: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def check_http(data: bytes) -> bool:
-    """Send `data` to the routes of a daemon, and close; False where none of it was answered with success.
+    """Send `data` to the routes of a daemon and close; return False if no request succeeded.
 
     Raises:
         AssertionError: an answer is a fault of the server, or malformed, or a fault was logged.
@@ -86,7 +86,7 @@ def check_http(data: bytes) -> bool:
 
 
 def _exchange(data: bytes) -> tuple[bytes, list[str]]:
-    """What a client gets that sends `data` and no more, and why its connection was refused."""
+    """Return the answers to a client that sends only `data`, and why the server refused its connection."""
     application = _application(_folder())
     refused: list[str] = []
     gone: list[object] = []

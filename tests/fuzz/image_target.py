@@ -1,4 +1,4 @@
-"""What must hold for any bytes taken for an fsimage: a typed error, or records that protobuf reads the same."""
+"""Invariants for any bytes read as an fsimage: a typed error, or the records that protobuf reads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MESSAGES: dict[str, list[type[Message]]] = {
 
 
 def check_image(data: bytes, scratch: Scratch) -> bool:
-    """Read `data` as an image, all of it; False where it was refused with a typed error.
+    """Read all of `data` as an image; return False for a typed error.
 
     Raises:
         AssertionError: something was read wrong.
@@ -68,7 +68,7 @@ def _check_index(index: ImageIndex) -> None:
 
 
 def _check_inodes(index: ImageIndex) -> dict[int, bytes]:
-    """Names by id of the records that are whole."""
+    """Return the names of the intact records by id."""
     table = InodeTable(index.layout_version, index.place("INODE"))
     names = {}
     for slot, offset in enumerate(index.offsets.all().tolist()):
@@ -106,7 +106,7 @@ def _normalize(inode: pb.INode, layout_version: int) -> None:
 
 
 def _assert_same(expected: Message, actual: Message) -> None:
-    """Equal, where an absent field and its default are the same, as they are in a NameNode."""
+    """Compare messages as a NameNode does: an absent field equals its default."""
     for field in expected.DESCRIPTOR.fields:
         left, right = getattr(expected, field.name), getattr(actual, field.name)
         if field.is_repeated:

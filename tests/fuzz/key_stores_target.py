@@ -1,4 +1,4 @@
-"""What must hold for any bytes in place of a key store or a credential provider: a store, or an error of ours."""
+"""Invariants for any bytes in place of a key store or a credential provider: a store, or an error of ours."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _known: set[PbeParameters] = set()
 
 
 def _quickly(parameters: PbeParameters, password: str) -> bytes:
-    """As many digests as a seed asks for; of what was changed nothing but garbage comes, after few as after many."""
+    """The digests that a seed asks for; a changed key decrypts to garbage after few digests as after many."""
     return _derived(parameters if parameters in _known else parameters._replace(iterations=2), password)
 
 
 def _sealed(data: bytes, password: str) -> bytes:
-    """A changed store under a right digest, behind which all the rest of the reader lies."""
+    """Return a changed store with a right digest, so that the reader gets past its check."""
     if data[:4] not in (JKS_MAGIC, JCEKS_MAGIC):
         return data
     body = data[:-_DIGEST]
@@ -56,7 +56,7 @@ _READERS: tuple[Callable[[bytes], Any], ...] = (
 
 
 def check_key_stores(data: bytes) -> bool:
-    """Read `data`, by what its first byte says; False where it was refused with an error of ours.
+    """Read `data` with the reader that its first byte chooses; return False for an error of ours.
 
     Raises:
         Exception: any other.
@@ -72,7 +72,7 @@ def check_key_stores(data: bytes) -> bool:
 
 
 def key_store_seeds() -> Iterator[bytes]:
-    """The recorded stores, for every reader that takes them, and what lies inside."""
+    """Return the recorded stores, for every reader that accepts them, and their contents."""
     for path in sorted(STORES.iterdir()):
         content = path.read_bytes()
         _remember(content, path.name)
@@ -97,7 +97,7 @@ def _remember(content: bytes, name: str) -> None:
 
 
 def mutate_key_store(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
-    """Mostly a few bytes in place, so that lengths around them stay right."""
+    """Change mostly a few bytes in place, so that the lengths around them stay right."""
     if len(data) < 2 or rng.random() < 0.3:
         return data[:1] + mutate(data[1:])
     changed = bytearray(data)

@@ -1,4 +1,4 @@
-"""What must hold for a merge onto any bytes taken for an fsimage: a typed error, or an image as good as they were.
+"""Invariants for a merge onto any bytes read as an fsimage: a typed error, or an image as good as the old one.
 
 Kernels and plain functions agree on every image that verification finds sound.
 """
@@ -32,7 +32,7 @@ _TOUCHED = 4
 
 
 def check_merge(data: bytes, scratch: Scratch) -> bool:
-    """Merge a few edits onto `data`, which touch its root, some children and every section that is decoded whole.
+    """Merge a few edits onto `data`. They touch its root, some children and every section that is decoded completely.
 
     Raises:
         AssertionError: a good image became a damaged one, or kernels made something else than the plain functions.
@@ -50,7 +50,7 @@ def check_merge(data: bytes, scratch: Scratch) -> bool:
 
 
 def _outcome(path: Path, *, by_kernels: bool) -> bytes | str:
-    """The merged image, or the kind of the error: of several reasons either way may meet another one first."""
+    """Return the merged image, or the kind of the error: of several faults, each way may find another one first."""
     try:
         with mock.patch.dict(os.environ, {PLAIN: "" if by_kernels else "1"}):
             return _merge(path, edited=True, by_kernels=by_kernels)
@@ -97,7 +97,7 @@ def _edits(loaded: LoadedImage) -> list[EditOp]:
 
 
 def _below(loaded: LoadedImage, inode_id: int) -> Iterator[EditOp]:
-    """Operations on a few children of the root and on theirs: whatever the image says they are."""
+    """Return operations on a few children of the root, of any type, and on their children."""
     tree = loaded.namespace.tree
     for path, row in _children(tree, "", ROOT_ROW)[:_TOUCHED]:
         yield times(path, mtime=6)
@@ -113,9 +113,9 @@ def _below(loaded: LoadedImage, inode_id: int) -> Iterator[EditOp]:
 
 
 def _children(tree: Tree, path: str, row: int) -> list[tuple[str, int]]:
-    """Path and row of the children of a directory, by name; none where they cannot be read."""
+    """Return path and row of a directory's children, by name; none where they cannot be read."""
     try:
         return [(f"{path}/{name.decode('utf-8', 'replace')}", child) for name, child in sorted(tree.children(row))]
     except HdfsError:
-        # whoever merges it is to meet the damage by himself
+        # the merge itself must find the damage
         return []

@@ -18,7 +18,7 @@ _KEEP_CHECKSUM = 0.05
 
 
 class Op:
-    """An operation without the parts that follow from the others."""
+    """An operation without its derived parts."""
 
     def __init__(self, opcode: int, txid: int, body: bytes) -> None:
         self.opcode = opcode
@@ -32,7 +32,7 @@ class Op:
 
 
 def mutate_edits(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
-    """`data` with a change in one operation, or in their order; any bytes where it is no segment."""
+    """Return `data` with one operation changed or moved; any changed bytes if `data` is not a segment."""
     if len(data) < HEADER_SIZE or rng.random() < _RAW:
         return mutate(data)
     layout_version = int.from_bytes(data[:4], "big", signed=True)
@@ -61,7 +61,7 @@ def mutate_edits(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
 
 
 def _split(data: bytes, layout_version: int) -> tuple[list[Op], bytes]:
-    """The operations up to the first that is not whole, and what follows."""
+    """Return the operations before the first incomplete one, and the remaining bytes."""
     ops, position = [], HEADER_SIZE
     head = 13 if layout_version <= _FRAMED_SINCE else 9
     try:
@@ -76,7 +76,7 @@ def _split(data: bytes, layout_version: int) -> tuple[list[Op], bytes]:
             ops.append(Op(data[position], txid, data[position + head : end - 4]))
             position = end
     except Exception:
-        pass  # whatever an earlier mutation left
+        pass  # left by an earlier mutation
     return ops, data[position:]
 
 

@@ -1,4 +1,4 @@
-"""Changes what goes over a connection of HTTP so that its lines mostly stay lines."""
+"""Mutations of the bytes of an HTTP connection that mostly keep its lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LINES = (
 
 
 def mutate_http(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
-    """Change, drop, repeat, move or add a line, or change a parameter; seldom anything at all."""
+    """Change, drop, repeat, move or add a line, or change a parameter; rarely, change any bytes."""
     lines = data.split(b"\r\n")
     number, choice = rng.randrange(len(lines)), rng.random()
     if choice < 0.1:

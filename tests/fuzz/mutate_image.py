@@ -14,7 +14,7 @@ _LIMIT = 1 << 20
 
 
 def mutate_image(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
-    """`data` with a change in one section or in its frame; any bytes where it is no image."""
+    """Return `data` with a change in one section or in its frame; any changed bytes if `data` is not an image."""
     try:
         summary = parse_file(memoryview(data))
         sections = [
@@ -22,7 +22,7 @@ def mutate_image(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
             for section in summary.sections
             if not is_sub_section(section.name)
         ]
-    except Exception:  # no image, or one whose frame an earlier mutation broke
+    except Exception:  # not an image, or an earlier mutation broke its frame
         return mutate(data)
     if not sections or rng.random() < _RAW:
         return mutate(data)

@@ -1,4 +1,4 @@
-"""Changes what goes over a connection of Hadoop RPC so that its frames mostly stay whole."""
+"""Mutations of the bytes of a Hadoop RPC connection that mostly keep its frames."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _CONNECTION_HEADER = 7
 
 
 def mutate_rpc(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
-    """Change, drop, repeat or move a frame behind the byte that chooses the side; seldom anything at all."""
-    # A server hears a header before the frames, a client does not.
+    """Change, drop, repeat or move a frame after the byte that chooses the side; rarely, change any bytes."""
+    # only a server receives a header before the frames
     start = 1 if data[:1] and data[0] & 1 else 1 + _CONNECTION_HEADER
     frames = _split(data[start:])
     if not frames or rng.random() < 0.1:
@@ -33,7 +33,7 @@ def mutate_rpc(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
 
 
 def _split(data: bytes) -> list[bytes]:
-    """Bodies of the frames in `data`; an end that is cut off is a frame more."""
+    """Return the bodies of the frames in `data`; an incomplete last frame counts as one."""
     frames, position = [], 0
     while position + _LENGTH.size <= len(data):
         (length,) = _LENGTH.unpack_from(data, position)

@@ -1,4 +1,4 @@
-"""What must hold for any bytes that come over a connection of Hadoop RPC, on either side, and for what they call."""
+"""Invariants for any bytes on a Hadoop RPC connection, on either side, and for the calls in them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _OWN_FAULT = "a reason of this server's own"
 
 
 class _Node:
-    """Answers everything with the same."""
+    """A service that gives every call the same answer."""
 
     def transaction_id(self, _: CallContext) -> int:
         return 9
@@ -94,7 +94,7 @@ class _Node:
         return CheckpointCommand(CheckpointSignature(registration.storage_info, 1, 2), need_to_return_image=True)
 
     def nothing(self, *_: Any) -> None:
-        """Nothing happens."""
+        """Do nothing."""
 
     end_checkpoint = error_report = monitor_health = journal = start_log_segment = nothing
     transition_to_active = transition_to_standby = transition_to_observer = nothing
@@ -108,7 +108,7 @@ class _Node:
 
 
 class _JournalNode:
-    """Answers everything with the same; what a call changes is no matter of the connection."""
+    """A service that gives every call the same answer; the effect of calls is not tested here."""
 
     def is_formatted(self, *_: Any) -> bool:
         return True
@@ -116,7 +116,7 @@ class _JournalNode:
     can_roll_back = is_formatted
 
     def nothing(self, *_: Any, **__: Any) -> None:
-        """Nothing happens."""
+        """Do nothing."""
 
     format = start_log_segment = journal = heartbeat = finalize_log_segment = purge_logs = accept_recovery = nothing
     do_pre_upgrade = do_upgrade = do_finalize = do_rollback = discard_segments = nothing
@@ -155,7 +155,7 @@ _DISPATCHER = Dispatcher(SERVICES)
 
 
 class _Values(NamedTuple):
-    """How the message of an answer becomes a value, and the value a message."""
+    """Conversions of an answer's message to a value and back."""
 
     message: type[Message]
     value: Callable[[Any], Any]
@@ -175,10 +175,10 @@ _ANSWERS = (
 
 
 def check_rpc(data: bytes) -> bool:
-    """Take what follows the first byte for what a server (even) or a client hears; False where it is refused.
+    """Give the bytes after the first to a server (even) or a client; return False for a refusal.
 
     Raises:
-        AssertionError: something was understood wrong, or it matters in which pieces it came.
+        AssertionError: something was misread, or the result depends on how the bytes were split.
     """
     if not data:
         return False
@@ -201,12 +201,12 @@ def _check_server(body: bytes) -> bool:
 
 
 def _seen(event: Call | Reply | Closing) -> object:
-    # A connection of something else may be refused after fewer bytes, which its reason quotes.
+    # The server may refuse another protocol after fewer bytes, which the reason quotes.
     return event if isinstance(event, Call) else (type(event), event.data)
 
 
 def _check_call(server: ServerConnection, call: Call) -> bool:
-    """Perform a call and let a client read the answer."""
+    """Perform a call, and let a client read the answer."""
     context = CallContext(
         server.user, server.real_user, "127.0.0.1", call.protocol, call.client_id, call.call_id, call.retry
     )
@@ -244,7 +244,7 @@ def _check_client(number: int, body: bytes) -> bool:
     events, fault = _hear(_client(auth), [body])
     pieces, slow_fault = _hear(_client(auth), [body[at : at + 1] for at in range(len(body))])
     assert str(fault) == str(slow_fault)
-    # What comes together with something that is no answer is lost with it.
+    # An answer that arrives together with invalid bytes is lost with them.
     assert fault is not None or [_told(event) for event in pieces] == [_told(event) for event in events]
     for event in pieces:
         if isinstance(event, Response):

@@ -1,4 +1,4 @@
-"""Files that targets hand to code that maps them, in memory where the system has a place for that."""
+"""Files for code that maps files, in memory where the system has a file system for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _IN_MEMORY = Path("/dev/shm")
 
 
 class Scratch:
-    """A folder that goes with the `with` block."""
+    """Make a folder that the end of the `with` block removes."""
 
     def __init__(self) -> None:
         parent = _IN_MEMORY if _IN_MEMORY.is_dir() else None
@@ -27,7 +27,7 @@ class Scratch:
         shutil.rmtree(self.folder)
 
     def file(self, name: str, data: bytes) -> Path:
-        """A new file of that name and content, alone in the folder."""
+        """Make a file of that name and content, alone in the folder."""
         self.clear()
         path = self.folder / name
         path.write_bytes(data)

@@ -1,4 +1,4 @@
-"""What must hold for any bytes that come before a login, and for all that one is made of: refusals, typed errors."""
+"""Invariants for any bytes before a login and for the parts of a login: refusals, typed errors."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _ANSWERS = (200, 400, 401, 403, 404, 405)
 
 
 def check_security(data: bytes) -> bool:
-    """Have a part of a login take `data` behind its first byte, which chooses the part.
+    """Give the bytes after the first to the part of a login that the first byte chooses.
 
     Returns:
-        Whether it was taken: a login, a cookie, a name.
+        Whether the part accepted them: a login, a cookie, a name.
     """
     if not data:
         return False
@@ -90,7 +90,7 @@ def _application() -> Flask:
 
 
 def _check_entrance(body: bytes) -> bool:
-    """A method, and headers a line each."""
+    """Return a request with a method and headers, one per line."""
     method, *lines = body.decode("latin-1").split("\n")
     pairs = (line.partition(":") for line in lines)
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
@@ -108,7 +108,7 @@ def _check_cookie(body: bytes) -> bool:
     login = read_cookie(header, SECRET, NOW)
     if login is None:
         return False
-    # nobody but us can have made it
+    # only our server can have made it
     assert signed_cookie(login, SECRET) in header
     assert login.until > NOW * 1000
     return True

@@ -1,4 +1,4 @@
-"""What fuzzing starts from: small recorded images, segments cut out of recorded ones, and connections as ours."""
+"""Seeds of fuzzing: small recorded images, segments cut out of recorded ones, and connections like ours."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ from tests.servlets.support import INFO as STORED
 
 RECORDED = Path(__file__).resolve().parent.parent / "recorded"
 _LARGEST_IMAGE = 8 << 10
-# of the image that the server of the target has
+# of the image of the target's server
 _STORAGE = STORED.colon_string().encode()
 
 
 def image_seeds() -> Iterator[bytes]:
-    """Whole images, damaged ones among them."""
+    """Return whole images, intact and damaged."""
     for path in sorted(RECORDED.glob("hadoop-*/**/fsimage_*[0-9]")):
         if path.stat().st_size <= _LARGEST_IMAGE:
             yield path.read_bytes()
 
 
 def edits_seeds() -> Iterator[bytes]:
-    """For each layout and opcode a segment of the first recorded operation of that kind and its neighbours."""
+    """Return for each layout and opcode a segment with the first recorded operation of that kind and its neighbours."""
     seen: set[tuple[bytes, int]] = set()
     for path in sorted(RECORDED.glob("hadoop-*/*/before/edits_*-*")):
         data = path.read_bytes()
@@ -67,7 +67,7 @@ def edits_seeds() -> Iterator[bytes]:
 
 
 def codec_seeds() -> Iterator[bytes]:
-    """A small stream of every codec behind its number, and records and a digest behind theirs."""
+    """Return a small stream of every codec after its number, and records and a digest after theirs."""
     content = b"0123456789abcdef" * 20 + bytes(300)
     for number, codec in enumerate(CODECS.values()):
         for size in (0, 1, len(content)):
@@ -106,7 +106,7 @@ def http_seeds() -> Iterator[bytes]:
 
 
 def rpc_seeds() -> Iterator[bytes]:
-    """Every call as a server hears it, and its answers as a client does; with and without a negotiation."""
+    """Return every call as a server receives it, and its answers as a client does, with and without a negotiation."""
     for auth in AuthProtocol:
         for service in SERVICES:
             for method, details in service.methods.items():
@@ -145,7 +145,7 @@ _ANSWERS = (
 
 
 def _request(kind: type[Message]) -> Message:
-    """A request in which the required fields are set, the known messages among them as the answers have them."""
+    """Return a request whose required fields are set; known messages are those of the answers."""
     for known in _ANSWERS:
         if isinstance(known, kind):
             return known
@@ -169,7 +169,7 @@ def _set(message: Message, name: str) -> None:
 
 
 def security_seeds() -> Iterator[bytes]:
-    """Logins of each protection as both sides hear them, requests with tokens and cookies, names, keytabs and lists."""
+    """Return logins of each protection as both sides receive them, requests with tokens, names, keytabs and lists."""
     for protection in Protection:
         client = ClientConnection(PROTOCOL, "", bytes(16), security=FakeSecurity((protection,)))
         server = ServerConnection(security=FakeDoor())

@@ -1,4 +1,4 @@
-"""The targets by name: what to check, what to start from and how to change it."""
+"""The targets by name, with their check, seeds and mutation."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Check = Callable[[bytes], bool]
 
 @dataclass(frozen=True)
 class Target:
-    """One thing to fuzz.
+    """A target of fuzzing.
 
     Attributes:
-        check: False for input that was refused as it should be; raises where something is wrong.
+        check: returns False for input that the product refuses correctly; raises if something is wrong.
         seeds: inputs to start from.
         mutate: changes an input.
         corpus: folder in tests/fuzz/corpus with further inputs.
@@ -44,18 +44,18 @@ class Target:
 
     @contextmanager
     def opened(self) -> Iterator[Check]:
-        """`check` with a folder for its files."""
+        """Wrap `check`, which needs a folder for its files."""
         with Scratch() as scratch:
             yield lambda data: self.check(data, scratch)
 
 
 def _mutate_stream(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
-    """Any change behind the byte that chooses the decoder, and seldom of that."""
+    """Change any bytes after the byte that chooses the decoder; rarely, change that byte."""
     return mutate(data) if rng.random() < 0.05 else data[:1] + mutate(data[1:])
 
 
 def _mutate_security(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
-    """What is in frames mostly stays whole."""
+    """Mutate mostly inside frames."""
     return mutate_rpc(data, rng, mutate) if data[:1] in (b"\0", b"\1") else _mutate_stream(data, rng, mutate)
 
 

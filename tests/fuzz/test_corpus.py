@@ -1,4 +1,4 @@
-"""Inputs that fuzzing kept, and those it broke something with, through the same checks, with compiled kernels."""
+"""Inputs that fuzzing kept and inputs that once broke something, through the same checks, with compiled kernels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.fuzz.targets import TARGETS
 CORPUS = Path(__file__).parent / "corpus"
 SMALL = 300 * 1024
 _SEEDS = 60
-"""In the quick tier: most seeds are recorded images, which other tests read and merge."""
+"""The quick tier tries fewer: most seeds are recorded images, which other tests read and merge."""
 
 
 @pytest.mark.parametrize("name", sorted(TARGETS))

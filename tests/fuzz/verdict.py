@@ -1,4 +1,4 @@
-"""What a refusal must be like."""
+"""The form of a refusal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hadoop_common.errors import EXIT_FAILURE, HdfsError
 
 
 def check_error(error: HdfsError) -> None:
-    """A typed error says what is wrong and what to do, and has an exit status of its own."""
+    """Assert that a typed error has a reason, a next step and an exit status."""
     assert error.message
     assert error.hint
     assert error.exit_code > EXIT_FAILURE

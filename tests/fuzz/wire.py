@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 from image_format.varint import decode_varint, encode_varint
 
 Mutate = Callable[[bytes], bytes]
-"""Changes some bytes, as the fuzzer knows to."""
+"""A function of the fuzzer that changes some bytes."""
 
 INTERESTING = (
     0,
@@ -33,7 +33,7 @@ _Item = TypeVar("_Item")
 
 
 class Field(NamedTuple):
-    """A field as it lies in a message; `value` without its tag, and without its length where it has one."""
+    """A field of a message; `value` excludes the tag and the length."""
 
     tag: int
     value: bytes
@@ -44,12 +44,12 @@ class Field(NamedTuple):
 
 
 def split_records(body: bytes) -> list[bytes]:
-    """Delimited messages, without their lengths; what is no such message is one record more."""
+    """Return the delimited messages without their lengths; remaining bytes count as one record."""
     records, position = [], 0
     while position < len(body):
         try:
             size, start = decode_varint(body, position)
-        except Exception:  # whatever is left over
+        except Exception:  # the remaining bytes
             size, start = len(body), position
         records.append(body[start : start + size])
         position = start + size
@@ -111,7 +111,7 @@ def _rearrange(items: list[_Item], number: int, choice: float, rng: random.Rando
 
 
 def _split_message(body: bytes) -> list[Field]:
-    """The fields of a message, none where `body` is not one."""
+    """Return the fields of a message; none if `body` is not a message."""
     fields, position = [], 0
     try:
         while position < len(body):
@@ -127,6 +127,6 @@ def _split_message(body: bytes) -> list[Field]:
             if position > len(body):
                 return []
             fields.append(Field(tag, body[start:position]))
-    except Exception:  # no message
+    except Exception:  # not a message
         return []
     return fields

@@ -1,4 +1,4 @@
-"""A host for docs/install.md in a folder of a test: its commands are run with their paths below that folder."""
+"""A host for docs/install.md in a test's folder: the page's commands run with their paths below that folder."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _NOT_COPIED = shutil.ignore_patterns("__pycache__", ".*", "dist", "build", "test
 
 
 def blocks() -> list[tuple[str, str]]:
-    """The commands of the page in order, each with what its mark says: "", upgrade or downgrade."""
+    """Return the commands of the page in order, each with its mark: "", upgrade or downgrade."""
     return [(match[1] or "", match[2]) for match in _BLOCK.finditer(PAGE.read_text())]
 
 
 def build_wheel(folder: Path) -> Path:
-    """`make wheel` in a copy of the source; returns its `dist`."""
+    """Run `make wheel` in a copy of the source; return its `dist`."""
     source = folder / "source"
     shutil.copytree(REPOSITORY, source, ignore=_NOT_COPIED)
     (source / ".venv").symlink_to(REPOSITORY / ".venv")
@@ -39,7 +39,7 @@ def build_wheel(folder: Path) -> Path:
 
 
 def build_wheelhouse(dist: Path) -> Path:
-    """`make wheelhouse` for this Python beside the wheel that is in `dist`; returns its folder."""
+    """Run `make wheelhouse` for this Python next to the wheel in `dist`; return its folder."""
     target = f"TARGET_PYTHON={sys.executable}"
     subprocess.run(
         ["make", "-C", dist.parent, "-o", "setup", "-o", "wheel", "wheelhouse", target], check=True, capture_output=True
@@ -48,7 +48,7 @@ def build_wheelhouse(dist: Path) -> Path:
 
 
 def with_version(wheel: Path, version: str, folder: Path) -> Path:
-    """The same wheel as another version."""
+    """Change the version of a wheel."""
     name, old, *tags = wheel.name.split("-")
     new = folder / "-".join([name, version, *tags])
     with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(new, "w") as target:
@@ -58,14 +58,14 @@ def with_version(wheel: Path, version: str, folder: Path) -> Path:
                 content = content.replace(f"\nVersion: {old}\n".encode(), f"\nVersion: {version}\n".encode(), 1)
             if member.filename.endswith(".dist-info/RECORD"):
                 content = content.replace(f"{name}-{old}.".encode(), f"{name}-{version}.".encode())
-                # the digest of what was changed
+                # the digest of the changed file
                 content = re.sub(rb"(?m)^(.*METADATA),sha256=.*$", rb"\1,,", content)
             target.writestr(member.filename.replace(f"{name}-{old}.", f"{name}-{version}."), content)
     return new
 
 
 class Host:
-    """The folder, and what its commands find; a context manager that ends services which still run.
+    """A folder that stands for a host; a context manager that stops services which still run.
 
     Libraries are those of the tests' environment in the quick tier; at full depth pip installs them from the
     wheelhouse. Compiled kernels are those of the tests.
@@ -94,7 +94,7 @@ class Host:
             os.kill(int(file.read_text()), signal.SIGKILL)
 
     def run(self, commands: str) -> str:
-        """Run commands as a shell does that stops at the first error; what they print.
+        """Run commands in a shell that stops at the first error; return their output.
 
         Raises:
             AssertionError: one failed.
@@ -111,8 +111,8 @@ class Host:
         return done.stdout
 
     def keep_kernels(self) -> None:
-        """Give the services the kernels that the tests have compiled."""
-        # not when tests are collected
+        """Give the services the compiled kernels of the tests."""
+        # not while pytest collects tests
         from numba.core.caching import _CacheLocator
 
         cache = self.root / "var/cache/hdfs-checkpointer"
@@ -126,7 +126,7 @@ class Host:
                     (place / file.name).symlink_to(file)
 
     def _quick_python(self) -> str:
-        """Makes environments that have the libraries of this one, but not its checkpointer."""
+        """A builder of environments with the libraries of this one, but without its checkpointer."""
         libraries = self.root / "libraries"
         libraries.mkdir()
         for path in _SITE.iterdir():

@@ -1,7 +1,7 @@
-"""As much of systemctl as docs/install.md needs, for units below a directory of a test: `systemctl.py ROOT WORDS`.
+"""The part of systemctl that docs/install.md needs, for units below a test's directory: `systemctl.py ROOT WORDS`.
 
-Paths in a unit are taken below ROOT; users, sandboxing and boot are not looked at. What a service tells with sd_notify
-is waited for.
+Paths in a unit are relative to ROOT; users, sandboxing and boot are ignored. It waits for the sd_notify messages of a
+service.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SECONDS = 300.0
 
 
 class Service:
-    """A unit of ROOT/etc/systemd/system, with what follows the @ of its name."""
+    """A unit of ROOT/etc/systemd/system, with its instance name."""
 
     def __init__(self, root: Path, name: str) -> None:
         self.root, self.name = root, name
@@ -34,12 +34,12 @@ class Service:
         self.pid_file = root / "run" / f"{name}.pid"
 
     def start(self) -> None:
-        """Run ExecStart until it says that it is ready."""
+        """Run ExecStart until it reports READY."""
         for key, above in (("StateDirectory", "var/lib"), ("CacheDirectory", "var/cache")):
             for name in self.settings.get(key, "").split():
                 (self.root / above / name).mkdir(parents=True, exist_ok=True)
         self.pid_file.parent.mkdir(exist_ok=True)
-        # not below ROOT, whose path may be longer than a socket's may
+        # not below ROOT: the path of a socket must be short
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
             told.bind("\0" + f"notify-{os.getpid()}")
             told.settimeout(SECONDS)
@@ -58,7 +58,7 @@ class Service:
                 pass
 
     def stop(self) -> None:
-        """SIGTERM, and wait for its end; nothing where it does not run."""
+        """Send SIGTERM and wait for the end; do nothing if the unit does not run."""
         if not self.pid_file.exists():
             return
         pid = int(self.pid_file.read_text())
@@ -80,7 +80,7 @@ class Service:
 
 
 def main(root: Path, words: list[str]) -> None:
-    """One command."""
+    """Run one command."""
     verb, *rest = words
     units = [Service(root, word) for word in rest if not word.startswith("-")]
     if verb not in ("daemon-reload", "enable", "disable", "restart"):

@@ -1,4 +1,4 @@
-"""The installed documents: each of their links leads to one of them."""
+"""The links of the installed documents lead to installed documents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
 def _anchors(text: str) -> set[str]:
-    """Anchors of the headings, as GitHub makes them; a second one of the same words gets a number."""
+    """Return the anchors of the headings as GitHub makes them; a repeated heading gets a number."""
     found: set[str] = set()
     for heading in _HEADING.findall(_CODE.sub("", text)):
         words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)

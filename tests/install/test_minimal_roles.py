@@ -1,4 +1,4 @@
-"""The minimal configuration of each role in config/ runs it; hosts, ports and directories are those of a test."""
+"""The minimal configuration of each role in config/ runs that role, with a test's hosts, ports and directories."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ DEFAULT_PORTS = {
 
 
 class Site:
-    """Copies of the minimal configurations below `root`, in which host:port of each name is one of 127.0.0.1."""
+    """Copies of the minimal configurations below `root`, with addresses of 127.0.0.1."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._ports: dict[str, int] = {}
 
     def conf(self, role: str, name: str, **own: str) -> Path:
-        """The folder `name` with the configuration of `role`, and with other values or further keys in `own`."""
+        """Write the configuration of `role` into the folder `name`, with other values or more keys from `own`."""
         folder = self.root / name
         folder.mkdir()
         for source in (REPOSITORY / "config" / role).glob("*.xml"):
@@ -56,13 +56,13 @@ class Site:
         return folder
 
     def address(self, name: str) -> str:
-        """What stands for host:port of the documents, the same each time."""
+        """Return the local address for a host:port of the documents, the same each time."""
         return f"{HOST}:{self._ports.setdefault(name, free_port())}"
 
 
 @contextmanager
 def running(site: Site, conf: Path, *words: str) -> Iterator[None]:
-    """A command of the program as a process; ended with SIGTERM, which is no failure."""
+    """Run a command of the program as a process; end it with SIGTERM, which must succeed."""
     command = [sys.executable, "-m", "checkpointer", *words, "--conf", str(conf)]
     with (site.root / f"{conf.name}.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -75,7 +75,7 @@ def running(site: Site, conf: Path, *words: str) -> Iterator[None]:
 
 
 def stub_of(conf: Path, resources: ExitStack) -> NameNodeStub:
-    """A formatted and active NameNode of a configuration, with one change in its namespace."""
+    """Format a NameNode, activate it and change its namespace once."""
     config = stub_config(Configuration.load(conf, environment={}))
     with ExitStack() as closing:
         journals = open_other_journals(config)
@@ -89,7 +89,7 @@ def stub_of(conf: Path, resources: ExitStack) -> NameNodeStub:
 
 
 def check_checkpoint(conf: Path, role: str, current: Path, ours: Path) -> None:
-    """A checkpoint on demand is on the NameNode, and the daemon is as it should be."""
+    """Assert that a requested checkpoint reaches the NameNode, and that the daemon is healthy."""
     wait_until(lambda: run_cli("status", "--conf", conf, "--role", role).code == 0, f"the {role} daemon")
     done = run_cli("checkpoint", "--conf", conf, "--role", role, "--force")
     assert done.code == 0, done.err

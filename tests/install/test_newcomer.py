@@ -26,7 +26,7 @@ NEWER = "99.0"
 
 @pytest.fixture(scope="module")
 def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As `make wheelhouse` makes it; libraries are in it at full depth only."""
+    """The folder of `make wheelhouse`; it has the libraries at full depth only."""
     dist = build_wheel(tmp_path_factory.mktemp("build"))
     return build_wheelhouse(dist) if deep() else dist
 
@@ -66,7 +66,7 @@ def test_the_page_from_nothing_to_a_service_and_back(
 
 
 def follow_the_page(host: Host, conf: HadoopConf, current: Path) -> None:
-    """Every marked block in order; what a NameNode has in `current` and the state of the host are looked at between."""
+    """Run every marked block in order, and check the NameNode's `current` and the state of the host in between."""
     host.words["NAMENODE"] = "127.0.0.1"
     seen = []
     for mark, commands in blocks():
@@ -93,19 +93,19 @@ def follow_the_page(host: Host, conf: HadoopConf, current: Path) -> None:
             host.run("checkpointer check --conf /etc/hadoop/conf --role secondary")
     assert {"", "upgrade"} <= set(seen)
     assert not installed(host)
-    # what it made is not the program's to remove
+    # removing the program must not remove its data
     assert list((host.root / "var/lib/hdfs-checkpointer").glob("secondary/current/fsimage_*"))
 
 
 def installed(host: Host) -> list[str]:
-    """Files of ours that are on the host, but for what it made and the cluster's configuration."""
+    """Return our installed files on the host, without data and the cluster's configuration."""
     places = ("opt", "etc/systemd", "etc/hdfs-checkpointer", "etc/sysusers.d", "usr", "var/cache")
     found = (path for place in places for path in (host.root / place).rglob("*"))
     return [str(path) for path in found if path.is_symlink() or path.is_file()]
 
 
 def adapt(host: Host, conf: HadoopConf) -> None:
-    """The minimal configuration with the ports of this test, and its directory below the host's."""
+    """Give the minimal configuration this test's ports and a directory below the host's root."""
     folder = host.root / "etc/hadoop/conf"
     for path in folder.glob("*.xml"):
         text = path.read_text()
@@ -129,7 +129,7 @@ def check_first_checkpoint(host: Host, current: Path, said: str) -> None:
 
 
 def test_every_command_block_of_the_page_is_tried_or_is_for_another_way() -> None:
-    """What is not marked is for Debian's package manager, containers, or a network."""
+    """Unmarked blocks are for Debian's package manager, containers, or a network."""
     page = (REPOSITORY / "docs" / "install.md").read_text()
     fences = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert len([1 for language, _ in fences if language == "sh"]) == len(blocks())

@@ -1,4 +1,4 @@
-"""What is installed beside the program: man pages, completion, units, configurations; the Debian package."""
+"""Installed files next to the program: man pages, completion, units, configurations; the Debian package."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
     names |= {name: name for name in ("checkpointer-journalnode.service", "checkpointer-zkfc.service")}
     for source, name in names.items():
         text = (CONFIG / source).read_text().replace("/opt/hdfs-checkpointer/bin", str(BIN))
-        # users of this machine; that there are hdfs and hadoop is the matter of sysusers.conf
+        # users of this machine; sysusers.conf creates hdfs and hadoop
         (tmp_path / name).write_text(text.replace("User=hdfs", "User=root").replace("Group=hadoop", "Group=root"))
         command = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", tmp_path / name]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -77,7 +77,7 @@ def test_the_minimal_configuration_of_a_role_can_start_it(role: str) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg-deb is not installed")
 def test_the_debian_package(tmp_path: Path) -> None:
-    """What is in it; `apt-get install` of it is for a machine of its own."""
+    """Check the contents of the package; `apt-get install` needs a machine of its own."""
     wheelhouse = build_wheelhouse(build_wheel(tmp_path))
     subprocess.run([sys.executable, "-m", "install.deb", wheelhouse, tmp_path], check=True, cwd=REPOSITORY)
     (package,) = tmp_path.glob("*.deb")
@@ -98,7 +98,7 @@ def test_the_debian_package(tmp_path: Path) -> None:
     site = next(home.glob("lib/*/site-packages"))
 
     def told(program: str, *words: str) -> str:
-        """What the Python of the package prints, and nobody else's libraries."""
+        """Return the output of the package's Python, without libraries from elsewhere."""
         command = [sys.executable, "-S", "-c", program, *words]
         environment = {"PYTHONPATH": str(site), "KRB5_CONFIG": str(krb5_conf)}
         return subprocess.run(
@@ -108,7 +108,7 @@ def test_the_debian_package(tmp_path: Path) -> None:
     krb5_conf = tmp_path / "krb5.conf"
     krb5_conf.write_text("[libdefaults]\n  default_realm = TEST.REALM\n")
     assert told("from checkpointer.cli import main; main()", "--version").startswith("checkpointer, version ")
-    # what Kerberos and key stores need
+    # for Kerberos and key stores
     assert told("from hadoop_rpc.kerberos import default_realm; print(default_realm())") == "TEST.REALM"
     read = "from hadoop_common.tls.key_store import decode_key_store as read; import sys"
     store = REPOSITORY / "tests" / "tls" / "stores" / "chain.p12"

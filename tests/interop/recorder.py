@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from hadoop_common.names import image_name, parse_image
+from journal.segment_file import list_segments, select_segments
 from tests.interop.hadoop_conf import write_web_applications
 from tests.interop.hadoop_home import SERVER, HadoopRelease
 from tests.interop.hadoop_process import java_command
@@ -31,6 +34,28 @@ class Recording:
     current: Path
     checkpoint: Path
     refusal: str
+
+
+def images(folder: Path) -> list[int]:
+    """Return the txids of a folder's images, ascending; none where the folder is missing."""
+    found = map(parse_image, (path.name for path in folder.iterdir())) if folder.is_dir() else ()
+    return sorted(image.txid for image in found if image is not None)
+
+
+def storage_before(recording: Recording, folder: Path) -> tuple[Path, int]:
+    """Make a storage directory as it was before Hadoop's checkpoint; return it and the txid of that checkpoint."""
+    # the format wrote the image of txid 0
+    base = images(recording.current)[1]
+    # the SecondaryNameNode rolled after the first segment
+    first = select_segments(list_segments(recording.current), base + 1)[0]
+    assert first.last is not None
+    current = folder / "current"
+    current.mkdir(parents=True)
+    for path in (first.path, *(recording.current / f"{image_name(base)}{end}" for end in ("", ".md5"))):
+        shutil.copy(path, current)
+    shutil.copy(recording.current / "VERSION", current)
+    (current / "seen_txid").write_text(f"{base + 1}\n")
+    return folder, first.last
 
 
 class Recorder:

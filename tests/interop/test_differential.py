@@ -27,18 +27,18 @@ import pytest
 
 from checkpointer.merging.offline import merge_directory, plan_directory
 from hadoop_common.errors import EXIT_BAD_EDITS, EXIT_BAD_IMAGE, HdfsError
-from hadoop_common.names import image_name, parse_image
+from hadoop_common.names import image_name
 from image_format.md5_file import format_md5, md5_of_file, md5_path
 from image_format.reader import ImageFile
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
 from image_tools.verify.history_repair import repair_history
-from journal.segment_file import list_segments, select_segments
+from journal.segment_file import list_segments
 from tests.cli_runner import run_cli
 from tests.depth import SEED, scaled
 from tests.interop.hadoop import Hadoop, HadoopRefusedError
 from tests.interop.hadoop_home import SERVER
-from tests.interop.recorder import Recorder, Recording
+from tests.interop.recorder import Recorder, Recording, images, storage_before
 from tests.recorded_cases import imgcmp
 
 pytestmark = [pytest.mark.interop]
@@ -53,27 +53,6 @@ MODES = [mode for mode in os.environ.get("MODES", "snapshot mixed").split() if m
 def recorder(hadoop: Hadoop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
     with Recorder(tmp_path_factory.mktemp("recorder")) as running:
         yield running
-
-
-def images(folder: Path) -> list[int]:
-    found = map(parse_image, (path.name for path in folder.iterdir())) if folder.is_dir() else ()
-    return sorted(image.txid for image in found if image is not None)
-
-
-def storage_before(recording: Recording, folder: Path) -> tuple[Path, int]:
-    """A storage directory as it was before Hadoop's checkpoint, and the txid that this was to be of."""
-    # the one of txid 0 is there from the format on
-    base = images(recording.current)[1]
-    # what comes after the first was written when the SecondaryNameNode had rolled
-    first = select_segments(list_segments(recording.current), base + 1)[0]
-    assert first.last is not None
-    current = folder / "current"
-    current.mkdir(parents=True)
-    for path in (first.path, *(recording.current / f"{image_name(base)}{end}" for end in ("", ".md5"))):
-        shutil.copy(path, current)
-    shutil.copy(recording.current / "VERSION", current)
-    (current / "seen_txid").write_text(f"{base + 1}\n")
-    return folder, first.last
 
 
 def merged(storage: Path) -> Path | HdfsError:

@@ -33,7 +33,6 @@ def config_of(conf: HadoopConf) -> StubConfig:
     return stub_config(Configuration.load(conf.folder, environment={}))
 
 
-@pytest.mark.both_generations
 def test_a_namenode_goes_on_where_the_stub_was_shut_down_and_the_other_way_round(
     conf: HadoopConf, client_jvm: ClientJvm
 ) -> None:

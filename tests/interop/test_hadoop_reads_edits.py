@@ -50,7 +50,6 @@ def viewed(hadoop: Hadoop, paths: list[Path]) -> list[str]:
     return [line for path in paths for line in records(hadoop.view_edits(path).decode(errors="surrogateescape"))]
 
 
-@pytest.mark.both_generations
 @every_case
 def test_what_our_writer_wrote(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
     segments = segments_of(case)

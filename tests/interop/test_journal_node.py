@@ -206,7 +206,6 @@ CHAPTERS = [before_the_format, epochs, segments, commits, purges, upgrades]
 SMALL_FILES = ("last-promised-epoch", "last-writer-epoch")
 
 
-@pytest.mark.both_generations
 def test_the_same_calls_have_the_same_answers_and_leave_the_same_folder(conf: HadoopConf, tmp_path: Path) -> None:
     with hadoops(conf) as theirs, ours(tmp_path / "ours") as mine:
         for chapter in CHAPTERS:

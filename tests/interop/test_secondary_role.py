@@ -16,6 +16,7 @@ from image_tools.verify.checker import verify_image
 from servlets.status import TriggerState
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer.secondary_support import Secondary, image_txids, leftovers, segment_names, sound
+from tests.depth import scaled
 from tests.interop.clients import ClientJvm, HdfsClient, without_clock_times
 from tests.interop.cluster import NameNode, SecondaryNameNode
 from tests.interop.hadoop_conf import HadoopConf, free_port
@@ -138,7 +139,7 @@ def test_a_namenode_that_is_killed_and_comes_back(namenode: NameNode, client: Hd
 def test_both_in_turn(namenode: NameNode, client: HdfsClient, first: str, shared: bool) -> None:
     conf = namenode.conf
     turns = ["ours", "theirs"] if first == "ours" else ["theirs", "ours"]
-    for number, who in enumerate(turns * 2):
+    for number, who in enumerate(turns * scaled(2, quick=1)):
         client.load(60, seed=number, path=f"/turn{number}")
         if not shared:
             conf.update({"dfs.namenode.checkpoint.dir": (conf.root / f"checkpoint-{who}").as_uri()})

@@ -61,7 +61,6 @@ NAMENODE = ("dfs.namenode.rpc-address", "dfs.namenode.https-address")
 SECONDARY = "dfs.namenode.secondary.https-address"
 
 
-@pytest.mark.both_generations
 def test_our_secondary_and_commands(hadoop_here: None, kdc: Kdc, tmp_path: Path) -> None:
     """The daemon comes to the NameNode by taps, and the command that asks for a checkpoint to the daemon."""
     with ExitStack() as stack:
