@@ -303,7 +303,7 @@ class Compaction:
         section = self._base.section("SNAPSHOT_DIFF")
         if section is not None:
             yield from spliced(section, 0, SectionCuts(places, section[:0], np.zeros_like(places)))
-        yield from _gathered(diffs.encode_patched(self._patched_diffs, self._numbering))
+        yield from _gathered(diffs.encoder.encode_patched(self._patched_diffs, self._numbering))
         yield from _gathered(diffs.encode_changed(self._numbering))
 
     @cached_property

@@ -67,7 +67,7 @@ def write_verified(
 
 def image_warnings(namespace: Namespace) -> Iterator[str]:
     """Yield warnings for the operator about the image of a namespace."""
-    lost = sorted(namespace.history.diffs.lost)
+    lost = sorted(namespace.history.diffs.encoder.lost)
     if lost:
         yield (
             f"snapshots lead to {len(lost)} deleted symlink(s) whose records are gone, as Hadoop itself leaves them "

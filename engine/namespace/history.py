@@ -78,7 +78,7 @@ class History(CreatedLists):
             self.make_stray(directory, name, row)
             diff.create(name)
             diff.deleted[name] = LinkCopy(row, name)
-            self.diffs.has_links = True
+            self.diffs.note_link()
 
     def directory_diff(self, row: int, latest: int) -> DirectoryDiff:
         """Return the diff of a directory for changes since a snapshot; make it if necessary."""

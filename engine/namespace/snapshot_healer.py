@@ -289,7 +289,7 @@ class SnapshotHealer:
             for directory in self._directories()
             for diff in self._diffs_of(directory).items
             for name, node in diff.deleted.items()
-            if (held := self._diffs.reference(node)) is not None
+            if (held := self._diffs.encoder.reference(node)) is not None
         ]
         for reference, use in sorted(uses, key=lambda each: not self._is_home(*each)):
             if reference in seen:
@@ -318,7 +318,7 @@ class SnapshotHealer:
         for diff in diffs.items:
             taken: set[bytes] = set()
             for name, node in list(diff.deleted.items()):
-                written = self._diffs.written_name(node)
+                written = self._diffs.encoder.written_name(node)
                 if written in taken:
                     use = _DeletedEntry(directory, diff, name, node)
                     self._drop(use, "diff-deleted-name", "a second deleted inode of one name was dropped")
@@ -332,12 +332,13 @@ class SnapshotHealer:
             for name in diff.created:
                 if name not in known and self._history.current_child(directory, name) is None:
                     found.append((diff, name))
-            known.update(map(self._diffs.written_name, diff.deleted.values()))
+            known.update(map(self._diffs.encoder.written_name, diff.deleted.values()))
         return found
 
     def _has_twins(self, diffs: DirectoryDiffs) -> bool:
         return any(
-            len(set(map(self._diffs.written_name, diff.deleted.values()))) < len(diff.deleted) for diff in diffs.items
+            len(set(map(self._diffs.encoder.written_name, diff.deleted.values()))) < len(diff.deleted)
+            for diff in diffs.items
         )
 
     def _name_copies(self, directory: int, diffs: DirectoryDiffs) -> None:
