@@ -36,7 +36,7 @@ _Numbers = npt.NDArray[np.int64]
 _MEBI = 1024 * 1024
 
 
-class Policy(NamedTuple):
+class ErasurePolicy(NamedTuple):
     """An erasure coding policy; `cell_size` in bytes, `options` are pairs of name and value."""
 
     name: str
@@ -48,16 +48,16 @@ class Policy(NamedTuple):
 
 
 BUILT_IN: Final = {
-    1: Policy("RS-6-3-1024k", "rs", 6, 3, _MEBI),
-    2: Policy("RS-3-2-1024k", "rs", 3, 2, _MEBI),
-    3: Policy("RS-LEGACY-6-3-1024k", "rs-legacy", 6, 3, _MEBI),
-    4: Policy("XOR-2-1-1024k", "xor", 2, 1, _MEBI),
-    5: Policy("RS-10-4-1024k", "rs", 10, 4, _MEBI),
+    1: ErasurePolicy("RS-6-3-1024k", "rs", 6, 3, _MEBI),
+    2: ErasurePolicy("RS-3-2-1024k", "rs", 3, 2, _MEBI),
+    3: ErasurePolicy("RS-LEGACY-6-3-1024k", "rs-legacy", 6, 3, _MEBI),
+    4: ErasurePolicy("XOR-2-1-1024k", "xor", 2, 1, _MEBI),
+    5: ErasurePolicy("RS-10-4-1024k", "rs", 10, 4, _MEBI),
 }
 """Policies of SystemErasureCodingPolicies by id; an image has only their ids and states."""
 
 
-def policies_of(section: pb.ErasureCodingSection) -> dict[int, Policy]:
+def policies_of(section: pb.ErasureCodingSection) -> dict[int, ErasurePolicy]:
     """Return all policies by id: the built-in ones, and those that the image describes."""
     found = dict(BUILT_IN)
     for policy in section.policies:
@@ -65,11 +65,11 @@ def policies_of(section: pb.ErasureCodingSection) -> dict[int, Policy]:
             schema = policy.schema
             units = schema.dataUnits, schema.parityUnits
             options = tuple((option.key, option.value) for option in schema.options)
-            found[policy.id] = Policy(policy.name, schema.codecName, *units, policy.cellSize, options)
+            found[policy.id] = ErasurePolicy(policy.name, schema.codecName, *units, policy.cellSize, options)
     return found
 
 
-def raw_bytes(data: _Numbers, policy: Policy) -> _Numbers:
+def raw_bytes(data: _Numbers, policy: ErasurePolicy) -> _Numbers:
     """Return the bytes of block groups of `data` bytes with their parity
     (StripedBlockUtil.spaceConsumedByStripedBlock).
     """

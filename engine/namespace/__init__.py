@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from engine.namespace.namespace import Namespace
-from engine.namespace.tree import ROOT_ROW
+from engine.namespace.path_resolver import ROOT_ROW
 
 __all__ = ["ROOT_ROW", "Namespace"]

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from engine.errors import InconsistentNamespaceError
 from engine.healing import HealedFault, HealingMode
 from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff, LinkCopy, Node
-from engine.namespace.lineage import Lineage
+from engine.namespace.path_resolver import ROOT_ROW
 from engine.namespace.references import WithName
-from engine.namespace.snapshots import SnapshotManager
-from engine.namespace.tree import ROOT_ROW, Tree
+from engine.namespace.snapshot_lookup import SnapshotLookup
+from engine.namespace.tree import Tree
 from image_format.inode_table import NO_ROW, SYMLINK
 from image_format.kernels.inode import DROPPED, SPECIAL
 
@@ -19,15 +19,16 @@ def _look_on(node: Node) -> None:
     """Do nothing: the diffs are combined only to be read."""
 
 
-class CreatedLists(Lineage):
+class CreatedLists:
     """Created lists whose entries no longer match the tree: a NameNode's lists hold inodes, an image only names.
 
     A *stray* left its directory without an entry in the diff that created it. A NameNode keeps it in the created list,
     under each later name, until it fails on it; so does this class. A stray that was removed is a *ghost*.
     """
 
-    def __init__(self, tree: Tree, snapshots: SnapshotManager) -> None:
-        super().__init__(tree, snapshots)
+    def __init__(self, tree: Tree, lookup: SnapshotLookup) -> None:
+        self._tree, self._lookup = tree, lookup
+        self._table, self._references, self._diffs = tree.table, tree.references, lookup.diffs
         # By the row of a stray: the directories that it left, and the diffs whose created list has it.
         self._strays: dict[int, list[tuple[int, DirectoryDiff]]] = {}
         # By the row of an inode that moved: the directories that it left without a reference.
@@ -36,20 +37,20 @@ class CreatedLists(Lineage):
     @property
     def may_be_inconsistent(self) -> bool:
         """Whether `changes_since` may raise for any directory."""
-        return bool(self._strays) or bool(self._shared) or self.diffs.has_links
+        return bool(self._strays) or bool(self._shared) or self._diffs.has_links
 
     def created_node(self, directory: int, diff: DirectoryDiff, name: bytes) -> Node | None:
         """Return the node behind a created name of a diff, None if there is none."""
-        diffs = self.diffs.of_directory(directory)
+        diffs = self._diffs.of_directory(directory)
         assert diffs is not None
         found = diffs.created_node(diff, name)
-        return self.current_child(directory, name) if found is None else found
+        return self._lookup.current_child(directory, name) if found is None else found
 
     def make_stray(self, directory: int, name: bytes, row: int) -> None:
         """Mark a child as a stray: it leaves its directory unrecorded, and the diff that created it keeps it under any
         name.
         """
-        diffs = self.diffs.of_directory(directory)
+        diffs = self._diffs.of_directory(directory)
         for diff in [] if diffs is None else diffs.newest_first(name):
             if name in diff.created:
                 if diff.created[name] is None:
@@ -70,7 +71,7 @@ class CreatedLists(Lineage):
 
         This happens below a directory that was renamed out of a snapshot to a place with only older snapshots.
         """
-        diffs = self.diffs.of_directory(directory)
+        diffs = self._diffs.of_directory(directory)
         last = None if diffs is None else diffs.last
         if last is not None and last.deleted.get(name) == row:
             self._shared.setdefault(row, []).append(directory)
@@ -85,7 +86,7 @@ class CreatedLists(Lineage):
     def _sharing(self, row: int, name: bytes) -> list[tuple[int, DirectoryDiff]]:
         found = []
         for directory in self._shared.get(row, ()):
-            diffs = self.diffs.of_directory(directory)
+            diffs = self._diffs.of_directory(directory)
             found += [
                 (directory, diff) for diff in ([] if diffs is None else diffs.items) if diff.deleted.get(name) == row
             ]
@@ -102,7 +103,7 @@ class CreatedLists(Lineage):
         if self._table.kind[row] == SYMLINK and self._references.hub(row) is not None:
             self.stops_at(directory, name)
             return
-        diffs = self.diffs.of_directory(directory)
+        diffs = self._diffs.of_directory(directory)
         for diff in [] if diffs is None else diffs.newest_first(name):
             node = self.created_node(directory, diff, name) if name in diff.created else None
             if node is not None and (node if isinstance(node, int) else node.row) == row:
@@ -117,17 +118,17 @@ class CreatedLists(Lineage):
             if diff.created.get(old) == row:
                 del diff.created[old]
                 diff.created.setdefault(name, row)
-                self.diffs.touch(directory)
+                self._diffs.touch(directory)
         for directory, diff in self._sharing(row, old):
             if name not in diff.deleted:
                 self._rename_deleted(directory, diff, old, name)
-        if self.active and self.link_holder(row) != NO_ROW:
-            self._rename_loaded_copies(self.link_holder(row), row, old, name)
+        if self._lookup.active and self._lookup.link_holder(row) != NO_ROW:
+            self._rename_loaded_copies(self._lookup.link_holder(row), row, old, name)
         self._tree.rename(row, name)
 
     def _rename_loaded_copies(self, directory: int, row: int, old: bytes, name: bytes) -> None:
         """Rename the copies of a link that are the link itself."""
-        diffs = self.diffs.of_directory(directory)
+        diffs = self._diffs.of_directory(directory)
         for diff in [] if diffs is None else diffs.items:
             copy = diff.deleted.get(old)
             if isinstance(copy, LinkCopy) and copy.loaded and copy.row == row:
@@ -136,10 +137,10 @@ class CreatedLists(Lineage):
 
     def _rename_deleted(self, directory: int, diff: DirectoryDiff, old: bytes, name: bytes) -> None:
         """Rename a deleted entry, and the created entry that it resolves."""
-        diffs = self.diffs.of_directory(directory)
+        diffs = self._diffs.of_directory(directory)
         assert diffs is not None
         diff.deleted[name] = diff.deleted.pop(old)
-        self.diffs.touch(directory)
+        self._diffs.touch(directory)
         for earlier in reversed(diffs.items[: diffs.items.index(diff)]):
             if old in earlier.created:
                 earlier.created[name] = earlier.created.pop(old)
@@ -149,8 +150,8 @@ class CreatedLists(Lineage):
     def forget_strays(self, row: int) -> None:
         """Mark the diffs that created a removed inode as changed: they are written without it."""
         for directory, _ in self._strays.get(row, ()):
-            if self.diffs.get(directory) is not None:
-                self.diffs.touch(directory)
+            if self._diffs.get(directory) is not None:
+                self._diffs.touch(directory)
 
     def changes_since(self, directory: int, snapshot_id: int) -> DirectoryDiff:
         """Combine all changes since a snapshot into one diff.
@@ -161,15 +162,15 @@ class CreatedLists(Lineage):
             InconsistentNamespaceError: a created child is missing, or a deleted one exists; as `stops_at`.
         """
         since = DirectoryDiff(snapshot_id, 0)
-        diffs = self.diffs.of_directory(directory)
+        diffs = self._diffs.of_directory(directory)
         for diff in [] if diffs is None else diffs.since(snapshot_id):
             since.combine(diff, _look_on)
         for name, stray in since.created.items():
-            if stray is not None and self.current_child(directory, name) is None:
+            if stray is not None and self._lookup.current_child(directory, name) is None:
                 self.stops_at(directory, name)
         for name, node in since.deleted.items():
             copied = isinstance(node, LinkCopy) and name not in since.created
-            if copied and self.current_child(directory, name) is not None:
+            if copied and self._lookup.current_child(directory, name) is not None:
                 self.stops_at(directory, name)
         return since
 
@@ -179,7 +180,7 @@ class CreatedLists(Lineage):
         Raises:
             InconsistentNamespaceError: the healing mode is not `HEAL`.
         """
-        path = self.full_path(directory)
+        path = self._lookup.full_path(directory)
         what = f"the snapshot diffs of {path} are inconsistent with its children at {name!r}"
         hint = "A NameNode that replays these edits also stops here: do not restart a running NameNode."
         text = f"{what}; a NameNode stops when it replays these edits"
@@ -219,7 +220,7 @@ class CreatedLists(Lineage):
 
     def _left_by_strays(self) -> list[int]:
         left = {directory for places in self._strays.values() for directory, _ in places}
-        return [directory for directory in left if self.diffs.get(directory) is not None]
+        return [directory for directory in left if self._diffs.get(directory) is not None]
 
     def counted_at(self, row: int, known: dict[int, set[int]]) -> set[int]:
         """Return the ids of the snapshots at which an inode's quota usage is counted; `CURRENT_STATE` for now.
@@ -229,16 +230,18 @@ class CreatedLists(Lineage):
         """
         if row not in known:
             known[row] = {CURRENT_STATE} if row == ROOT_ROW else set()
-            directory, hub = self.parent(row), self._references.hub(row)
+            directory, hub = self._lookup.parent(row), self._references.hub(row)
             if directory != NO_ROW:
                 name = self._table.name(row)
                 for snapshot_id in self.counted_at(directory, known):
-                    if snapshot_id == CURRENT_STATE or self.same_node(self.child_at(directory, name, snapshot_id), row):
+                    if snapshot_id == CURRENT_STATE or self._lookup.same_node(
+                        self._lookup.child_at(directory, name, snapshot_id), row
+                    ):
                         known[row].add(snapshot_id)
             for named in [] if hub is None else hub.with_names:
                 for snapshot_id in self.counted_at(named.parent, known) if named.parent != NO_ROW else ():
                     if snapshot_id == CURRENT_STATE:
                         known[row].add(named.last_snapshot)
-                    elif self.child_at(named.parent, named.name, snapshot_id) is named:
+                    elif self._lookup.child_at(named.parent, named.name, snapshot_id) is named:
                         known[row].add(snapshot_id)
         return known[row]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from engine.errors import NamespaceError, UnsupportedNamespaceError
 from image_format.index import BaseImage
 from image_format.messages import MessageReader
+from image_format.policies import BUILT_IN, ErasurePolicy
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 from journal.ops import AddErasureCodingPolicyOp
@@ -14,11 +15,7 @@ from journal.ops import AddErasureCodingPolicyOp
 _SECTION = "ERASURE_CODING"
 _LAST_SYSTEM_ID = 63
 _KIBI = 1024
-_SYSTEM_CELL_SIZE = 1024 * _KIBI
 REPLICATION_POLICY_ID = 0
-
-# (codec, data units, parity units) by id (SystemErasureCodingPolicies); the image has only id and state of these.
-_SYSTEM_SCHEMAS = {1: ("rs", 6, 3), 2: ("rs", 3, 2), 3: ("rs-legacy", 6, 3), 4: ("xor", 2, 1), 5: ("rs", 10, 4)}
 
 
 class ErasureCodingPolicy(NamedTuple):
@@ -72,40 +69,37 @@ class ErasureCodingPolicies:
         return None if found is None else self._whole(found)
 
     def _whole(self, policy: pb.ErasureCodingPolicyProto) -> ErasureCodingPolicy:
-        if policy.HasField("schema"):
-            codec, units = policy.schema.codecName, (policy.schema.dataUnits, policy.schema.parityUnits)
-            options = tuple((option.key, option.value) for option in policy.schema.options)
-            cell_size = policy.cellSize
-        else:
-            codec, *numbers = self._system_schema(policy)
-            units, options, cell_size = (numbers[0], numbers[1]), (), _SYSTEM_CELL_SIZE
-        return ErasureCodingPolicy(policy.id, self._name(policy), codec, *units, options, cell_size, policy.state)
+        codec, data_units, parity_units, options, cell_size = self._shape(policy)
+        return ErasureCodingPolicy(
+            policy.id, self._name(policy), codec, data_units, parity_units, options, cell_size, policy.state
+        )
 
-    def _system_schema(self, policy: pb.ErasureCodingPolicyProto) -> tuple[str, int, int]:
-        schema = _SYSTEM_SCHEMAS.get(policy.id)
-        if schema is None:
+    @staticmethod
+    def _built_in(policy: pb.ErasureCodingPolicyProto) -> ErasurePolicy:
+        found = BUILT_IN.get(policy.id)
+        if found is None:
             raise UnsupportedNamespaceError(f"erasure coding policy {policy.id} has no schema and is not a known one")
-        return schema
+        return found
 
     def _name(self, policy: pb.ErasureCodingPolicyProto) -> str:
-        if policy.HasField("name"):
-            return policy.name
-        return policy_name(*self._system_schema(policy), _SYSTEM_CELL_SIZE)
+        return policy.name if policy.HasField("name") else self._built_in(policy).name
 
-    def _shape(self, policy: pb.ErasureCodingPolicyProto) -> tuple[object, ...]:
+    def _shape(self, policy: pb.ErasureCodingPolicyProto) -> tuple[str, int, int, tuple[tuple[str, str], ...], int]:
+        """Return (codec, data units, parity units, options, cell size)."""
         if not policy.HasField("schema"):
-            return (*self._system_schema(policy), (), _SYSTEM_CELL_SIZE)
+            known = self._built_in(policy)
+            return known.codec, known.data_units, known.parity_units, known.options, known.cell_size
         schema = policy.schema
-        options = tuple(sorted((option.key, option.value) for option in schema.options))
-        return (schema.codecName, schema.dataUnits, schema.parityUnits, options, policy.cellSize)
+        options = tuple((option.key, option.value) for option in schema.options)
+        return schema.codecName, schema.dataUnits, schema.parityUnits, options, policy.cellSize
 
     def add(self, op: AddErasureCodingPolicyOp) -> bool:
         """Add a policy; return False if its name, or its schema and cell size, are known."""
         name = policy_name(op.codec_name, op.data_units, op.parity_units, op.cell_size)
-        options = tuple(sorted(op.extra_options))
-        shape = (op.codec_name, op.data_units, op.parity_units, options, op.cell_size)
+        shape = (op.codec_name, op.data_units, op.parity_units, sorted(op.extra_options), op.cell_size)
         for policy in self._section.policies:
-            if self._name(policy) == name or self._shape(policy) == shape:
+            codec, data_units, parity_units, options, cell_size = self._shape(policy)
+            if self._name(policy) == name or (codec, data_units, parity_units, sorted(options), cell_size) == shape:
                 return False
         policy = self._section.policies.add(
             id=max([_LAST_SYSTEM_ID, *self._by_id]) + 1, name=name, cellSize=op.cell_size, state=pb.DISABLED

@@ -7,26 +7,49 @@ import numpy as np
 from engine.namespace.created_lists import CreatedLists
 from engine.namespace.diffs import CURRENT_STATE, NO_SNAPSHOT, DirectoryDiff, FileDiff, FileDiffs, LinkCopy
 from engine.namespace.references import WithName
+from engine.namespace.snapshot_lookup import SnapshotLookup
+from engine.namespace.snapshots import SnapshotManager
+from engine.namespace.tree import Tree
 from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK, to_signed
 from image_format.kernels.inode import COPIED, LAST_COMPLETE
 
 _UINT64 = (1 << 64) - 1
 
 
-class History(CreatedLists):
-    """Snapshot diffs over a tree, and the changes to the tree that have to go through them; see `Lineage`."""
+class History:
+    """Snapshot diffs over a tree, and the changes to the tree that have to go through them.
+
+    In all methods, `latest` is the id of the newest snapshot that a path is in, see `SnapshotLookup`.
+
+    Args:
+        tree: the present tree.
+        snapshots: the existing snapshots.
+
+    Attributes:
+        lookup: queries about snapshots.
+        created: created lists that no longer match the tree.
+        diffs: the snapshot diffs of all inodes.
+        has_early_names: whether a diff got a name whose last snapshot is older than the diff.
+    """
+
+    def __init__(self, tree: Tree, snapshots: SnapshotManager) -> None:
+        self._tree, self._table, self._references = tree, tree.table, tree.references
+        self.lookup = SnapshotLookup(tree, snapshots)
+        self.created = CreatedLists(tree, self.lookup)
+        self.diffs = self.lookup.diffs
+        self.has_early_names = False
 
     # ---- recording -----------------------------------------------------------------------------------------
 
     def record(self, row: int, *, with_blocks: bool = False) -> None:
         """Before the inode at the end of a path changes, keep what the latest snapshot needs of it."""
-        if self.active:
-            self.record_in(row, self.latest(row), with_blocks=with_blocks)
+        if self.lookup.active:
+            self.record_in(row, self.lookup.latest(row), with_blocks=with_blocks)
         self._tree.touch(row)
 
     def record_in(self, row: int, latest: int, *, with_blocks: bool = False) -> None:
         """Record a change of an inode (INode.recordModification)."""
-        if not self.in_latest(row, latest):
+        if not self.lookup.in_latest(row, latest):
             return
         if self._table.kind[row] == SYMLINK:
             self._record_link(row, latest)
@@ -70,12 +93,12 @@ class History(CreatedLists):
             last.copy = self._table.copy_row(row, entry)
 
     def _record_link(self, row: int, latest: int) -> None:
-        holder = self.link_holder(row)
-        directory, name = self.parent(row) if holder == NO_ROW else holder, self._table.name(row)
+        holder = self.lookup.link_holder(row)
+        directory, name = self.lookup.parent(row) if holder == NO_ROW else holder, self._table.name(row)
         diff = self.directory_diff(directory, latest)
         if name not in diff.created and name not in diff.deleted:
             # An older diff that created the link keeps the link itself, not the copy.
-            self.make_stray(directory, name, row)
+            self.created.make_stray(directory, name, row)
             diff.create(name)
             diff.deleted[name] = LinkCopy(row, name)
             self.diffs.note_link()
@@ -105,7 +128,7 @@ class History(CreatedLists):
     def raise_mtime(self, directory: int, mtime: int, latest: int) -> None:
         """Raise the modification time of a directory, which never decreases (INode.updateModificationTime)."""
         if mtime > self._table.mtime[directory]:
-            if self.active:
+            if self.lookup.active:
                 self.record_in(directory, latest)
             self._tree.touch(directory)
             self._table.mtime[directory] = mtime
@@ -116,10 +139,10 @@ class History(CreatedLists):
         Raises:
             InconsistentNamespaceError: a ghost has that name in the created list; as `stops_at`.
         """
-        if self.in_latest(directory, latest):
+        if self.lookup.in_latest(directory, latest):
             diff = self.directory_diff(directory, latest)
-            if self.has_ghost(diff, name):
-                self.stops_at(directory, name)
+            if self.created.has_ghost(diff, name):
+                self.created.stops_at(directory, name)
             diff.create(name)
             self._table.born[row] = latest + 1
             latest = CURRENT_STATE
@@ -130,12 +153,12 @@ class History(CreatedLists):
 
     def remove_child(self, directory: int, name: bytes, node: int | WithName, latest: int) -> None:
         """Remove `node`, the child `name`, from a directory (INodeDirectory.removeChild)."""
-        if self.in_latest(directory, latest):
+        if self.lookup.in_latest(directory, latest):
             diff = self.directory_diff(directory, latest)
             diff.delete(name, node)
             self.has_early_names |= isinstance(node, WithName) and node.last_snapshot < diff.snapshot_id
-        elif self.active and isinstance(node, int):
-            self.make_stray(directory, name, node)
+        elif self.lookup.active and isinstance(node, int):
+            self.created.make_stray(directory, name, node)
         self._tree.unlink(directory, name)
 
     def unlink_last(self, row: int, node: int | WithName, latest: int) -> bool:
@@ -148,7 +171,7 @@ class History(CreatedLists):
         name = node.name if isinstance(node, WithName) else self._table.name(row)
         self.remove_child(directory, name, node, latest)
         hub = self._references.hub(row)
-        if hub is not None and not self.node_in_latest(node, latest):
+        if hub is not None and not self.lookup.node_in_latest(node, latest):
             if isinstance(node, WithName):
                 self._references.remove_name(hub, node)
             else:
@@ -177,7 +200,7 @@ class History(CreatedLists):
     def set_block(self, row: int, index: int, num_bytes: int, genstamp: int) -> None:
         """Set length and generation stamp of a block, also in the diffs that share it."""
         self._table.set_block(row, index, num_bytes, genstamp)
-        diffs = self.diffs.of_file(row) if self.active else None
+        diffs = self.diffs.of_file(row) if self.lookup.active else None
         if diffs is not None and diffs.any:
             self.diffs.touch(row)
             diffs.follow(self._table.file_blocks(row)[index])
@@ -191,7 +214,7 @@ class History(CreatedLists):
 
     def convert_block(self, row: int, index: int) -> None:
         """Convert a block to one under construction, or to a complete one: in Hadoop 2.7, it becomes another object."""
-        if not self.active or self._tree.hadoop3 or self._table.marks[row] & LAST_COMPLETE:
+        if not self.lookup.active or self._tree.hadoop3 or self._table.marks[row] & LAST_COMPLETE:
             return
         self.detach_block(row, index)
 

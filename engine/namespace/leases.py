@@ -163,7 +163,7 @@ class Leases:
                 self.changed = True
             else:
                 self._unresolved[entry.inodeId] = entry
-        if tree.hadoop3 and (self.changed or self._history.active):
+        if tree.hadoop3 and (self.changed or self._history.lookup.active):
             leased = np.concatenate([tree.table.id[self._leased()], tree.leased_ids])
             self._detached = set(np.setdiff1d(base.open_file_ids(), leased).tolist())
             self.changed = self.changed or bool(self._detached)
@@ -258,7 +258,7 @@ class Leases:
                 yield row
             return
         self.read_files()
-        detached = [self._history.load_detached(each) for each in self._detached if not self._tree.is_gone(each)]
+        detached = [self._history.lookup.load_detached(each) for each in self._detached if not self._tree.is_gone(each)]
         for leased in [*self._leased().tolist(), *map(self._tree.row, self._unresolved), *detached]:
             if leased != NO_ROW and not table.flags[leased] & DROPPED and self._tree.is_ancestor(row, leased):
                 yield leased
@@ -328,10 +328,10 @@ class Leases:
     @property
     def _in_snapshots(self) -> bool:
         """Whether only the history can build the paths of files."""
-        return self._all_read and self._history.active
+        return self._all_read and self._history.lookup.active
 
     def _encode_row(self, row: int) -> bytes:
-        path = self._history.full_path if self._in_snapshots else self._tree.path
+        path = self._history.lookup.full_path if self._in_snapshots else self._tree.path
         return self._encode(int(self._tree.table.id[row]), path(row))
 
     def _encode_unread(self, file: np.void) -> bytes:
@@ -353,7 +353,7 @@ class Leases:
     def _leads_to(self, path: str) -> int:
         """Return the row of the file at a path, `NO_ROW` if it does not exist."""
         try:
-            row = self._tree.find(path)
+            row = self._tree.paths.find(path)
         except NamespaceError:
             return NO_ROW
         return row if row == NO_ROW or self._tree.table.kind[row] == FILE else NO_ROW
@@ -361,5 +361,5 @@ class Leases:
     def _encode_detached(self, inode_id: int) -> bytes:
         if self._tree.is_gone(inode_id):
             return b""
-        path = self._history.full_path(self._history.load_detached(inode_id))
+        path = self._history.lookup.full_path(self._history.lookup.load_detached(inode_id))
         return self._encode(inode_id, path)

@@ -102,7 +102,7 @@ class Namespace:
         self._permissions: dict[PermissionStatus, int] = {}
         self.leases.read(base, None if finder is None else finder(self))
         self.tree.watch(self.leases.unresolved())
-        if self.history.may_have_files:
+        if self.history.lookup.may_have_files:
             self.leases.read_files()
 
     @property
@@ -146,7 +146,7 @@ class Namespace:
             NamespaceError: it is a symbolic link, which only renames, DELETE, MKDIR and SYMLINK accept; and as
                 `Tree.resolve`.
         """
-        row = self.tree.find(path)
+        row = self.tree.paths.find(path)
         if row != NO_ROW and self.table.kind[row] == SYMLINK:
             raise NamespaceError(f"{path} is a symbolic link")
         return row
@@ -167,7 +167,7 @@ class Namespace:
         if not supports(LayoutVersion.EXPANDED_STRING_TABLE, self.base.layout_version):
             return self.directory(path)
         names = resolve_reserved(split_path(path, hadoop3=True), self.tree.names)
-        row = self.tree.follow(names).row
+        row = self.tree.paths.follow(names).row
         if row == NO_ROW:
             raise NamespaceError(f"{path} does not exist")
         return self._checked_directory(path, row)
@@ -239,9 +239,9 @@ class Namespace:
         """
         if self.healing_log.mode is HealingMode.AS_HADOOP:
             return
-        suspicious = suspicious or self.history.may_be_inconsistent or bool(self.healing_log)
-        suspicious = suspicious or bool(self.history.lost_roots())
-        if suspicious or (self.history.active and self.tree.links.lost()):
+        suspicious = suspicious or self.history.created.may_be_inconsistent or bool(self.healing_log)
+        suspicious = suspicious or bool(self.history.lookup.lost_roots())
+        if suspicious or (self.history.lookup.active and self.tree.links.lost()):
             SnapshotHealer(self.tree, self.history).run()
 
     @property
@@ -268,11 +268,11 @@ class Namespace:
         inode_id = int(self.table.id[row])
         self.leases.remove(row)
         self.snapshots.forget(inode_id)
-        self.history.forget_strays(row)
+        self.history.created.forget_strays(row)
 
     def open_below(self, row: int) -> list[int]:
         """Return the rows of leased files below an inode; empty for Hadoop 3, which does not keep leases by path."""
-        return [] if self.hadoop3 or not self.history.active else list(self.leases.rows_below(row))
+        return [] if self.hadoop3 or not self.history.lookup.active else list(self.leases.rows_below(row))
 
     def close(self, row: int) -> None:
         """Remove the lease of an open file."""
@@ -286,7 +286,7 @@ class Namespace:
             was_dst: whether its directory had it by a reference.
         """
         reclaim = Reclaimer(self.tree, self.history, gone=self.forget, closed=self.close if self.hadoop3 else _leave)
-        if self.history.node_in_latest(row, latest):
+        if self.history.lookup.node_in_latest(row, latest):
             reclaim.clean(row, CURRENT_STATE, latest)
         elif was_dst:
             reclaim.destroy_dst(row)
@@ -305,7 +305,7 @@ class Namespace:
     def remove_snapshot(self, row: int, snapshot_id: int) -> None:
         """Drop what only this snapshot of a directory needs."""
         reclaim = Reclaimer(self.tree, self.history, gone=self.forget, closed=_leave, deleted_snapshot=snapshot_id)
-        reclaim.remove_snapshot(row, self.history.prior_of_directory(row, snapshot_id))
+        reclaim.remove_snapshot(row, self.history.lookup.prior_of_directory(row, snapshot_id))
 
     def snapshottable_below(self, row: int) -> list[int]:
         """Return the rows of snapshottable directories at or below `row`."""

@@ -17,9 +17,10 @@ from engine.namespace.diffs import (
     Node,
     row_of,
 )
+from engine.namespace.path_resolver import ROOT_ROW
 from engine.namespace.reclaim_files import FileReclaimer
 from engine.namespace.references import Hub, WithName
-from engine.namespace.tree import ROOT_ROW, Tree
+from engine.namespace.tree import Tree
 from image_format.inode_table import DIRECTORY, FILE, NO_ROW, SYMLINK
 from image_format.kernels.inode import DROPPED
 from image_format.name_order import name_key
@@ -72,9 +73,13 @@ class Reclaimer(FileReclaimer):
         """Drop what only the deleted snapshot of a directory needs."""
         self._wanted_in = {}
         # A NameNode may stop at something off the paths.
-        if not self._history.may_be_inconsistent:
+        if not self._history.created.may_be_inconsistent:
             flags = self._table.flags
-            rows = [at for at in self._history.rows_with_diffs(self._deleted_snapshot) if not flags.item(at) & DROPPED]
+            rows = [
+                at
+                for at in self._history.lookup.rows_with_diffs(self._deleted_snapshot)
+                if not flags.item(at) & DROPPED
+            ]
             self._ways = find_ways(self._tree, row, rows)
         self.clean_inode(row, self._deleted_snapshot, prior)
 
@@ -95,7 +100,7 @@ class Reclaimer(FileReclaimer):
         names.update(self._tree.misplaced(directory))
         diffs = self._diffs.of_directory(directory)
         if diffs is not None:
-            since = self._history.changes_since(directory, snapshot_id)
+            since = self._history.created.changes_since(directory, snapshot_id)
             for name in since.created:
                 names.pop(name, None)
             names.update(since.deleted)
@@ -127,14 +132,16 @@ class Reclaimer(FileReclaimer):
     def _destroy_link_copy(self, copy: LinkCopy) -> None:
         """Destroy a copy of a link: a NameNode forgets the inode of the link, even if other entries lead to it."""
         row = copy.row
-        if not self._references.is_dst(row) and not self._history.in_current_state(row):
+        if not self._references.is_dst(row) and not self._history.lookup.in_current_state(row):
             self.destroy_inode(row)
         elif self._tree.healing_log.mode is HealingMode.AS_HADOOP:
             self._tree.unmap(row)
         elif not self._table.flags[row] & DROPPED:
             text = "a symlink that a NameNode forgets with its copy in a snapshot was kept"
             self._tree.healing_log.add(
-                HealedFault("reference-inode", "INODE_REFERENCE", self._id(row), self._history.full_path(row), text)
+                HealedFault(
+                    "reference-inode", "INODE_REFERENCE", self._id(row), self._history.lookup.full_path(row), text
+                )
             )
 
     def destroy_inode(self, row: int) -> None:
@@ -163,7 +170,7 @@ class Reclaimer(FileReclaimer):
     def _destroy_created(self, directory: int, diff: DirectoryDiff) -> None:
         """Destroy what was created after a diff's snapshot (ChildrenDiff.destroyCreatedList)."""
         for name in sorted(diff.created, key=name_key):
-            node = self._history.created_node(directory, diff, name)
+            node = self._history.created.created_node(directory, diff, name)
             if node is None:
                 continue
             if node is self._tree.misplaced(directory).get(name):
@@ -242,7 +249,7 @@ class Reclaimer(FileReclaimer):
             InconsistentNamespaceError: the healing mode is not `HEAL`.
         """
         text = f"the inode {what}; a NameNode stops when it replays these edits"
-        healed = HealedFault("diff-deleted", "SNAPSHOT_DIFF", self._id(row), self._history.full_path(row), text)
+        healed = HealedFault("diff-deleted", "SNAPSHOT_DIFF", self._id(row), self._history.lookup.full_path(row), text)
         error = InconsistentNamespaceError(f"inode {self._id(row)} {what}")
         self._tree.healing_log.continue_past(healed, error)
 
@@ -293,15 +300,15 @@ class Reclaimer(FileReclaimer):
         if earlier is None:
             self._destroy_deleted(removed)
         else:
-            for name in removed.created.keys() - removed.deleted if self._history.may_be_inconsistent else ():
-                if self._history.has_ghost(earlier, name):
-                    self._history.stops_at(row, name)
-            earlier.combine(removed, self.destroy, lambda name: self._history.stops_at(row, name))
+            for name in removed.created.keys() - removed.deleted if self._history.created.may_be_inconsistent else ():
+                if self._history.created.has_ghost(earlier, name):
+                    self._history.created.stops_at(row, name)
+            earlier.combine(removed, self.destroy, lambda name: self._history.created.stops_at(row, name))
         return removed
 
     def _clean_directory(self, row: int, snapshot: int, prior: int) -> None:
         diffs = self._diffs.of_directory(row)
-        if diffs is None and self._history.is_snapshottable(row):
+        if diffs is None and self._history.lookup.is_snapshottable(row):
             diffs = self._diffs.directory(row)
             self._diffs.note(row, NO_SNAPSHOT)
         if diffs is None:
@@ -317,7 +324,7 @@ class Reclaimer(FileReclaimer):
             self._clean_children(row, snapshot, prior, set())
         else:
             self._clean_snapshot(row, diffs, snapshot, diffs.update_prior(snapshot, prior))
-        if self._tree.hadoop3 and not diffs.any and not self._history.is_snapshottable(row):
+        if self._tree.hadoop3 and not diffs.any and not self._history.lookup.is_snapshottable(row):
             self._diffs.remove(row)
 
     def _clean_children(self, row: int, snapshot: int, prior: int, excluded: set[int]) -> None:
@@ -327,7 +334,7 @@ class Reclaimer(FileReclaimer):
             children = self._children_at(row, at)
         else:
             history = self._history
-            children = [node for name, node in wanted if history.has_child_at(row, name, node, at)]
+            children = [node for name, node in wanted if history.lookup.has_child_at(row, name, node, at)]
         kinds, flags, references = self._table.kind, self._table.flags, self._references
         for child in children:
             if row_of(child) in excluded:
@@ -418,7 +425,7 @@ class Reclaimer(FileReclaimer):
 
     def _created_among(self, row: int, diff: DirectoryDiff, names: list[bytes]) -> list[Node]:
         found = [name for name in dict.fromkeys(names) if name in diff.created]
-        nodes = [self._history.created_node(row, diff, name) for name in found]
+        nodes = [self._history.created.created_node(row, diff, name) for name in found]
         return [node for node in nodes if node is not None]
 
     def _other_names(self, diff: DirectoryDiff | None) -> list[bytes]:
@@ -435,7 +442,7 @@ class Reclaimer(FileReclaimer):
         return self._table.name(node) if isinstance(node, int) else node.name
 
     def _created_nodes(self, row: int, diff: DirectoryDiff) -> list[Node]:
-        nodes = (self._history.created_node(row, diff, name) for name in sorted(diff.created, key=name_key))
+        nodes = (self._history.created.created_node(row, diff, name) for name in sorted(diff.created, key=name_key))
         return [node for node in nodes if node is not None]
 
     def _is_forsaken(self, row: int, diffs: DirectoryDiffs, prior: int) -> bool:
@@ -446,7 +453,7 @@ class Reclaimer(FileReclaimer):
             and hub is not None
             and hub.count == 1
             and diffs.last_id == prior
-            and not self._history.in_current_state(row)
+            and not self._history.lookup.in_current_state(row)
         )
 
     def _clean_deleted(self, start: Node, after: int, prior: int) -> None:

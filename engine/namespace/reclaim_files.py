@@ -58,7 +58,7 @@ class FileReclaimer(ABC):
             return
         if snapshot == CURRENT_STATE:
             deletes_path = not self._tree.hadoop3 or self._deleted_snapshot == CURRENT_STATE
-            if deletes_path and not self._history.is_current_deleted(row):
+            if deletes_path and not self._history.lookup.is_current_deleted(row):
                 self._history.record_in(row, prior)
                 diffs.current_deleted = True
             self._keep_needed_blocks(row, diffs)
@@ -92,7 +92,7 @@ class FileReclaimer(ABC):
 
     def _keep_needed_blocks(self, row: int, diffs: FileDiffs) -> None:
         """Follow FileWithSnapshotFeature.collectBlocksAndClear."""
-        deleted = self._history.is_current_deleted(row)
+        deleted = self._history.lookup.is_current_deleted(row)
         last = diffs.last
         if deleted and last is None:
             self.destroy_inode(row)
@@ -125,7 +125,7 @@ class FileReclaimer(ABC):
         if removed is None:
             return
         if removed.blocks is None:
-            if self._history.is_current_deleted(row):
+            if self._history.lookup.is_current_deleted(row):
                 self._keep_needed_blocks(row, diffs)
             return
         earlier = diffs.prior(removed.snapshot_id, exclusive=True)

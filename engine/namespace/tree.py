@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -11,34 +10,19 @@ import numpy.typing as npt
 from engine.errors import NamespaceError, UnsupportedNamespaceError
 from engine.healing import HealingLog
 from engine.namespace.links import ChildLinks
-from engine.namespace.paths import SNAPSHOT_NAME, check_new_name, encode_name, is_plain, join_names, split_path
+from engine.namespace.path_resolver import ROOT_ROW, PathResolver
+from engine.namespace.paths import join_names
 from engine.namespace.references import Hub, References, WithName
 from hadoop_common.inode_ids import ROOT_INODE_ID
 from image_format.errors import ImageFormatError, RecordError
 from image_format.index import BaseImage, Ids
-from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK, InodeTable
+from image_format.inode_table import DIRECTORY, NO_ROW, InodeTable
 from image_format.kernels.inode import DIRTY, DROPPED, LEASED, OPENED, SPECIAL, UNKNOWN_FIELDS
 from image_format.kernels.scan import find_id, find_ids
 from image_format.kernels.tables import UNKNOWN
 
-ROOT_ROW = 0
 MAX_QUOTA = (1 << 63) - 1
 _MAX_INODE_ID = (1 << 63) - 1
-
-
-class ResolvedPath(NamedTuple):
-    """Target of a path.
-
-    Attributes:
-        row: row of the inode at the path, `NO_ROW` if it does not exist.
-        parent: row of the inode at the path without its last component, which need not be a directory; `NO_ROW` if it
-            does not exist, and for the root.
-        name: the last component, empty for the root.
-    """
-
-    row: int
-    parent: int
-    name: bytes
 
 
 class Tree:
@@ -55,6 +39,7 @@ class Tree:
         healing_log: collects the inconsistencies that are healed.
 
     Attributes:
+        paths: resolution of paths.
         references: the references of inodes that were renamed out of snapshots.
         leased_ids: ascending ids of open files of the base that get the mark `LEASED` when they are read.
         moved: number of directories that were moved or removed.
@@ -70,7 +55,6 @@ class Tree:
         is_snapshottable: Callable[[int], bool],
     ) -> None:
         self.base = base
-        self._is_snapshottable = is_snapshottable
         self.table = table
         self.hadoop3 = hadoop3
         self.healing_log = healing_log
@@ -85,7 +69,7 @@ class Tree:
         self._special_ids: Ids = np.zeros(0, np.int64)
         self.leased_ids: Ids = np.zeros(0, np.int64)
         self._marks: npt.NDArray[np.bool_] | None = None
-        self._directory_cache: dict[str, int] = {}
+        self.paths = PathResolver(table, self.child, self._names, is_snapshottable, hadoop3=hadoop3)
         self.moved = 0
         if self.load(ROOT_INODE_ID) != ROOT_ROW:
             raise ImageFormatError(
@@ -220,95 +204,6 @@ class Tree:
                 self.links.set(directory, self.table.name(node), node)
             else:
                 self._misplaced.setdefault(directory, {})[node.name] = node
-
-    def find(self, path: str) -> int:
-        """Return the row of the inode at an absolute path, `NO_ROW` if it does not exist; raise as `resolve`."""
-        return self.resolve(path).row
-
-    def resolve(self, path: str) -> ResolvedPath:
-        """Resolve a path as a NameNode does during replay (INodesInPath.resolve).
-
-        Raises:
-            NamespaceError: the path is relative, or leads through a symbolic link, into a snapshot, or (in Hadoop 3)
-                through a file.
-        """
-        if not is_plain(path):
-            return self.follow(split_path(path, hadoop3=self.hadoop3))
-        head, _, last = path.rpartition("/")
-        name, parent = encode_name(last), self._directory(head)
-        return ResolvedPath(NO_ROW if parent == NO_ROW else self._step(parent, name), parent, name)
-
-    def follow(self, names: Sequence[bytes]) -> ResolvedPath:
-        """Resolve a path that is given by its components."""
-        row, parent = ROOT_ROW, NO_ROW
-        for name in names:
-            parent = row
-            if row != NO_ROW:
-                row = self._step(row, name)
-        return ResolvedPath(row, parent, names[-1] if names else b"")
-
-    def _step(self, row: int, name: bytes) -> int:
-        """Return the row of a component below an inode; a path can continue only below a directory."""
-        if self.table.kind[row] != DIRECTORY:
-            if self.hadoop3 or self.table.kind[row] == SYMLINK:
-                raise NamespaceError(f"{self.path(row)} is not a directory")
-            return NO_ROW
-        if name == SNAPSHOT_NAME and (row == ROOT_ROW or self._is_snapshottable(int(self.table.id[row]))):
-            raise NamespaceError(f"{join_names([*self._names(row), name])} cannot be changed")
-        return self.child(row, name)
-
-    def _directory(self, path: str) -> int:
-        """Return the row at a plain path, mostly a directory; the empty path means the root."""
-        row = self._directory_cache.get(path)
-        if row is None:
-            head, _, last = path.rpartition("/")
-            above = self._directory_cache.get(head) if last else None
-            if above is None:
-                row = self.follow(split_path(path or "/", hadoop3=self.hadoop3)).row
-            else:
-                row = self._step(above, encode_name(last))
-            # Missing paths and files are not cached, so a new directory invalidates nothing.
-            if row != NO_ROW and self.table.kind[row] == DIRECTORY:
-                self._directory_cache[path] = row
-        return row
-
-    def forget_paths(self) -> None:
-        """Clear the cache of paths, after directories were moved or removed."""
-        self._directory_cache.clear()
-
-    def find_parent(self, path: str) -> tuple[int, bytes]:
-        """Return (row of the directory of `path`, local name).
-
-        Raises:
-            NamespaceError: as `resolve`; or the directory does not exist, or is not a directory.
-        """
-        place = self.resolve(path)
-        if place.row == ROOT_ROW:
-            raise NamespaceError(f"{path!r} has no parent directory")
-        if place.parent == NO_ROW or self.table.kind[place.parent] != DIRECTORY:
-            raise NamespaceError(f"parent directory of {path} does not exist")
-        return place.parent, place.name
-
-    def last_existing(self, path: str) -> tuple[int, bytes]:
-        """Return (row of the last existing inode on the path, last component), which SYMLINK uses.
-
-        Raises:
-            NamespaceError: as `resolve`; or the path is the root's.
-        """
-        names = split_path(path, hadoop3=self.hadoop3)
-        if not names:
-            raise NamespaceError(f"{path!r} has no parent directory")
-        row = ROOT_ROW
-        for name in names:
-            child = self._step(row, name)
-            if child == NO_ROW:
-                break
-            row = child
-        return row, names[-1]
-
-    def check_new_name(self, directory: int, name: bytes) -> None:
-        """Raise NamespaceError for a name that is not allowed in a directory."""
-        check_new_name(name, in_root=directory == ROOT_ROW)
 
     def names(self, inode_id: int) -> list[bytes] | None:
         """Return the components of the path of an inode; None if it does not exist."""
@@ -487,7 +382,7 @@ class Tree:
         if row != NO_ROW and self.table.kind[row] == DIRECTORY:
             self.moved += 1
             self.table.rows["moved"][row] = self.moved
-            self._directory_cache.clear()
+            self.paths.clear_cache()
 
     def rename(self, row: int, name: bytes) -> None:
         """Rename an unlinked inode."""

@@ -336,7 +336,7 @@ class CompiledReplay:
             0,
             0,
             0,
-            not namespace.history.may_be_inconsistent,
+            not namespace.history.created.may_be_inconsistent,
             tree.moved,
             0,
             self._named_used,
@@ -377,7 +377,7 @@ class CompiledReplay:
         self._era = numbers[state.ERA]
         if numbers[state.DIRECTORIES_MOVED] != tree.moved:
             tree.moved = self._moved = numbers[state.DIRECTORIES_MOVED]
-            tree.forget_paths()
+            tree.paths.clear_cache()
 
     def _settle(self, cursor: SegmentCursor) -> None:
         """Make diffs of what kernels noted, and the snapshots that they made, renamed and deleted in between.

@@ -81,8 +81,8 @@ def _open_for_write(namespace: Namespace, row: int, client_name: str, client_mac
 
 def _create(namespace: Namespace, op: AddOp) -> int:
     table, tree = namespace.table, namespace.tree
-    parent, name = tree.find_parent(op.path)
-    tree.check_new_name(parent, name)
+    parent, name = tree.paths.find_parent(op.path)
+    tree.paths.check_new_name(parent, name)
     row = tree.add(parent, name, op.inode_id, FILE)
     namespace.use_inode_id(op.inode_id)
     table.permission[row] = namespace.permission(op.permissions)
@@ -97,7 +97,7 @@ def _create(namespace: Namespace, op: AddOp) -> int:
             raise NamespaceError(f"{op.path} has an unknown erasure coding policy {op.erasure_coding_policy_id}")
         table.ec_policy[row] = op.erasure_coding_policy_id
         table.block_type[row] = _STRIPED
-    namespace.history.add_child(parent, name, row, namespace.history.latest_below(parent))
+    namespace.history.add_child(parent, name, row, namespace.history.lookup.latest_below(parent))
     inherit_default_acl(namespace, parent, row)
     if op.acl_entries is not None:
         set_acl(namespace, row, op.acl_entries)
@@ -211,7 +211,7 @@ def _needs_copy(namespace: Namespace, row: int, block_id: int) -> bool:
 def concat_delete(namespace: Namespace, op: ConcatDeleteOp) -> None:
     table, tree, history = namespace.table, namespace.tree, namespace.history
     target = namespace.file(op.trg)
-    latest = history.latest(target)
+    latest = history.lookup.latest(target)
     sources = [namespace.file(path) for path in op.srcs]
     _check_sources(namespace, op, sources, latest)
     above = int(table.parent[target])
@@ -237,7 +237,9 @@ def _check_sources(namespace: Namespace, op: ConcatDeleteOp, sources: list[int],
     """Raise NamespaceError if FSDirConcatOp.unprotectedConcat stops at a source."""
     if namespace.hadoop3:
         twice = len(set(sources)) < len(sources)
-        if twice and any(namespace.history.in_latest(int(namespace.table.parent[row]), latest) for row in sources):
+        if twice and any(
+            namespace.history.lookup.in_latest(int(namespace.table.parent[row]), latest) for row in sources
+        ):
             raise NamespaceError(f"a file is given twice as a source of {op.trg}")
     elif any(namespace.tree.references.hub(row) is not None for row in sources):
         # Hadoop 2.7 finds the reference in the directory instead of the file.

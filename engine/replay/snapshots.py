@@ -46,7 +46,7 @@ def disallow(namespace: Namespace, op: DisallowSnapshotOp) -> None:
         return
     namespace.snapshots.disallow(int(namespace.table.id[row]))
     diffs = namespace.history.diffs.of_directory(row)
-    if diffs is not None and not diffs.any and not namespace.history.is_snapshottable(row):
+    if diffs is not None and not diffs.any and not namespace.history.lookup.is_snapshottable(row):
         namespace.history.diffs.remove(row)
 
 
@@ -97,11 +97,11 @@ def _capture_open_files(namespace: Namespace, root: int) -> None:
     references where inodes were renamed out of snapshots; the root's path is collected upwards and has none.
     """
     history = namespace.history
-    if history.is_moved(root):
+    if history.lookup.is_moved(root):
         return
     for leased in list(namespace.leases.rows_below(root)):
-        if history.in_current_state(leased):
-            history.record_in(leased, history.latest(leased))
+        if history.lookup.in_current_state(leased):
+            history.record_in(leased, history.lookup.latest(leased))
 
 
 def delete(namespace: Namespace, op: DeleteSnapshotOp) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from engine.errors import NamespaceError, UnsupportedNamespaceError
 from engine.namespace import ROOT_ROW, Namespace
+from engine.namespace.path_resolver import ResolvedPath
 from engine.namespace.paths import join_names, lies_below, name_for_rename, split_path
-from engine.namespace.tree import ResolvedPath
 from engine.replay.acls import inherit_default_acl, set_acl
 from image_format.inode_table import DIRECTORY, NO_ROW, SYMLINK, Features
 from journal.ops import RENAME_OVERWRITE, DeleteOp, MkdirOp, RenameOldOp, RenameOp, SymlinkOp
@@ -19,15 +19,15 @@ _LOST_HINT = (
 def mkdir(namespace: Namespace, op: MkdirOp) -> None:
     table, tree = namespace.table, namespace.tree
     namespace.use_inode_id(op.inode_id)
-    parent, name = tree.find_parent(op.path)
-    tree.check_new_name(parent, name)
+    parent, name = tree.paths.find_parent(op.path)
+    tree.paths.check_new_name(parent, name)
     if tree.child(parent, name) != NO_ROW:
         namespace.ignore()
         return
     row = tree.add(parent, name, op.inode_id, DIRECTORY)
     table.permission[row] = namespace.permission(op.permissions)
     table.mtime[row] = op.timestamp
-    namespace.history.add_child(parent, name, row, namespace.history.latest_below(parent))
+    namespace.history.add_child(parent, name, row, namespace.history.lookup.latest_below(parent))
     inherit_default_acl(namespace, parent, row)
     if op.acl_entries is not None:
         set_acl(namespace, row, op.acl_entries)
@@ -40,10 +40,10 @@ def symlink(namespace: Namespace, op: SymlinkOp) -> None:
     """
     table, tree = namespace.table, namespace.tree
     namespace.use_inode_id(op.inode_id)
-    parent, name = tree.last_existing(op.path)
+    parent, name = tree.paths.last_existing(op.path)
     if table.kind[parent] != DIRECTORY:
         raise NamespaceError(f"{tree.path(parent)} is not a directory, so {op.path} cannot be created")
-    tree.check_new_name(parent, name)
+    tree.paths.check_new_name(parent, name)
     if tree.child(parent, name) != NO_ROW:
         namespace.ignore()
         return
@@ -52,7 +52,7 @@ def symlink(namespace: Namespace, op: SymlinkOp) -> None:
     table.mtime[row] = op.mtime
     table.atime[row] = op.atime
     table.set_features(row, Features(target=op.target.encode("utf-8", "replace")))
-    namespace.history.add_child(parent, name, row, namespace.history.latest_below(parent))
+    namespace.history.add_child(parent, name, row, namespace.history.lookup.latest_below(parent))
 
 
 def remove(namespace: Namespace, row: int, timestamp: int) -> None:
@@ -60,7 +60,7 @@ def remove(namespace: Namespace, row: int, timestamp: int) -> None:
     history = namespace.history
     snapshottable = namespace.check_no_snapshots(row)
     parent = int(namespace.table.parent[row])
-    latest = history.latest(row)
+    latest = history.lookup.latest(row)
     was_dst = namespace.tree.references.is_dst(row)
     open_below = namespace.open_below(row)
     history.record_in(row, latest)
@@ -76,7 +76,7 @@ def remove(namespace: Namespace, row: int, timestamp: int) -> None:
 
 
 def delete(namespace: Namespace, op: DeleteOp) -> None:
-    row = namespace.tree.find(op.path)
+    row = namespace.tree.paths.find(op.path)
     if row in (NO_ROW, ROOT_ROW):
         namespace.ignore()
     else:
@@ -97,29 +97,29 @@ def _move(namespace: Namespace, source: int, parent: int, name: bytes, timestamp
     if existing == source:
         existing = NO_ROW
     was_dst = existing != NO_ROW and tree.references.is_dst(existing)
-    source_latest = history.latest(source)
-    target_latest = history.latest_below(parent) if existing == NO_ROW else history.latest(existing)
+    source_latest = history.lookup.latest(source)
+    target_latest = history.lookup.latest_below(parent) if existing == NO_ROW else history.lookup.latest(existing)
     hub = tree.references.hub(source)
-    leaves_name = history.node_in_latest(source, source_latest)
+    leaves_name = history.lookup.node_in_latest(source, source_latest)
     if leaves_name:
         history.record_in(source, source_latest, with_blocks=namespace.hadoop3)
-        history.check_replaceable(source)
+        history.created.check_replaceable(source)
         named = tree.references.add_name(source, old_name, source_latest, old_parent)
         hub = tree.references.hub(source)
         history.unlink_last(source, named, source_latest)
     else:
         history.unlink_last(source, source, source_latest)
-        history.make_shared(old_parent, old_name, source)
+        history.created.make_shared(old_parent, old_name, source)
     open_below = [] if existing == NO_ROW else namespace.open_below(existing)
     removes = existing != NO_ROW and history.unlink_last(existing, existing, target_latest)
-    history.rename(source, name)
+    history.created.rename(source, name)
     if hub is not None:
         tree.references.set_dst(hub, target_latest)
     history.add_child(parent, name, source, target_latest)
     history.raise_mtime(old_parent, timestamp, source_latest)
     history.raise_mtime(parent, timestamp, target_latest)
     if leaves_name:
-        history.check_moved(source, source_latest)
+        history.created.check_moved(source, source_latest)
     if removes:
         namespace.remove(existing, target_latest, was_dst=was_dst)
     for leased in open_below:
@@ -137,7 +137,7 @@ def _target_of_old(namespace: Namespace, source: ResolvedPath, op: RenameOldOp) 
     name.
     """
     tree, dst = namespace.tree, _spelled(namespace, op.dst)
-    target = tree.resolve(op.dst)
+    target = tree.paths.resolve(op.dst)
     if target.row == NO_ROW or namespace.table.kind[target.row] != DIRECTORY:
         return target, dst
     if namespace.hadoop3:
@@ -145,7 +145,7 @@ def _target_of_old(namespace: Namespace, source: ResolvedPath, op: RenameOldOp) 
         return inside, join_names([*split_path(op.dst, hadoop3=True), source.name])
     # After a trailing slash of `dst` comes an empty component, which matches no inode.
     dst = f"{op.dst}/{name_for_rename(op.src)}"
-    return tree.resolve(dst), dst
+    return tree.paths.resolve(dst), dst
 
 
 def _is_link_to(namespace: Namespace, row: int, path: str) -> bool:
@@ -164,7 +164,7 @@ def _check_not_inside(namespace: Namespace, source: int, parent: int, path: str)
 def rename_old(namespace: Namespace, op: RenameOldOp) -> None:
     """Apply RENAME_OLD. An impossible rename is ignored: the NameNode logs it before it checks it."""
     table, tree = namespace.table, namespace.tree
-    source = tree.resolve(op.src)
+    source = tree.paths.resolve(op.src)
     target, dst = _target_of_old(namespace, source, op)
     if source.row in (NO_ROW, ROOT_ROW):
         namespace.ignore()
@@ -178,29 +178,29 @@ def rename_old(namespace: Namespace, op: RenameOldOp) -> None:
     if table.kind[target.parent] != DIRECTORY:
         raise NamespaceError(f"parent directory of {op.dst} does not exist")
     _check_not_inside(namespace, source.row, target.parent, op.dst)
-    tree.check_new_name(target.parent, target.name)
+    tree.paths.check_new_name(target.parent, target.name)
     namespace.leases.respelled(source.row, op.src, dst)
     _move(namespace, source.row, target.parent, target.name, op.timestamp)
 
 
 def rename(namespace: Namespace, op: RenameOp) -> None:
     table, tree = namespace.table, namespace.tree
-    source = tree.find(op.src)
+    source = tree.paths.find(op.src)
     if source == NO_ROW:
         raise NamespaceError(f"{op.src} does not exist")
     if source == ROOT_ROW:
         raise NamespaceError("the root cannot be renamed")
-    parent, name = tree.find_parent(op.dst)
+    parent, name = tree.paths.find_parent(op.dst)
     src, dst = _spelled(namespace, op.src), _spelled(namespace, op.dst)
     if src == dst:
         raise NamespaceError(f"{op.src} and {op.dst} are the same")
     if lies_below(dst, src) or _is_link_to(namespace, source, dst):
         raise NamespaceError(f"{op.dst} is inside {op.src}, or the target of this link")
     _check_not_inside(namespace, source, parent, op.dst)
-    tree.check_new_name(parent, name)
+    tree.paths.check_new_name(parent, name)
     existing = tree.child(parent, name)
     snapshottable: list[int] = []
-    if existing == source and namespace.history.node_in_latest(source, namespace.history.latest(source)):
+    if existing == source and namespace.history.lookup.node_in_latest(source, namespace.history.lookup.latest(source)):
         raise NamespaceError(f"{op.src} and {op.dst} are the same, and a snapshot has the inode")
     if existing != NO_ROW:
         if RENAME_OVERWRITE not in op.options:

@@ -71,7 +71,7 @@ def places_along(namespace: Namespace, path: str, *, follow: bool = False) -> It
             continue
         node = None
         if namespace.table.kind[place.row] == DIRECTORY:
-            node = namespace.history.child_at(place.row, encode_name(names[at]), place.snapshot_id)
+            node = namespace.history.lookup.child_at(place.row, encode_name(names[at]), place.snapshot_id)
         if node is None:
             yield None
             return
@@ -91,7 +91,7 @@ def nodes_at(namespace: Namespace, place: Place) -> dict[bytes, Node]:
     names: dict[bytes, Node] = dict(namespace.tree.children(place.row))
     if place.snapshot_id != CURRENT_STATE:
         names.update(namespace.tree.misplaced(place.row))
-        since = namespace.history.changes_since(place.row, place.snapshot_id)
+        since = namespace.history.created.changes_since(place.row, place.snapshot_id)
         for name in since.created:
             names.pop(name, None)
         names.update(since.deleted)
@@ -119,9 +119,9 @@ def copies(
     namespace: Namespace, diffs: Sequence[FileDiff | DirectoryDiff]
 ) -> Iterator[pb.INodeFile | pb.INodeDirectory]:
     """Yield the stored attributes of the diffs that have some."""
-    store = namespace.history.diffs
+    encoder = namespace.history.diffs.encoder
     for diff in diffs:
-        copy = store.file_copy(diff) if isinstance(diff, FileDiff) else store.directory_copy(diff)
+        copy = encoder.file_copy(diff) if isinstance(diff, FileDiff) else encoder.directory_copy(diff)
         if copy is not None:
             yield copy
 

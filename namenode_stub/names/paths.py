@@ -53,7 +53,7 @@ def find(namespace: Namespace, path: str) -> int:
         SymlinkInPathError: a directory in it is a symbolic link.
     """
     try:
-        return namespace.tree.find(checked_path(path))
+        return namespace.tree.paths.find(checked_path(path))
     except NamespaceError:
         # it leads through a file or a link, or into a snapshot
         last_existing(namespace, path)

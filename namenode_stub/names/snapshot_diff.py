@@ -106,7 +106,7 @@ class SnapshotDiffs:
 
 def _snapshottable(namespace: Namespace, row: int, path: str) -> int:
     """Return the directory, or in Hadoop 3 one above it (dfs.namenode.snapshotdiff.allow.snap-root-descendant)."""
-    for found in reversed(namespace.history.chain(row)) if namespace.hadoop3 else [row]:
+    for found in reversed(namespace.history.lookup.chain(row)) if namespace.hadoop3 else [row]:
         if namespace.snapshots.is_snapshottable(int(namespace.table.id[found])):
             return found
     raise SnapshotRefusedError(f"Directory is not a snapshottable directory: {path}")
@@ -170,7 +170,7 @@ class _Walk:
         return None if first == len(diffs.items) or behind == 0 else (first, behind)
 
     def _order(self, row: int) -> tuple[int, list[bytes]]:
-        chain = self._history.chain(row)
+        chain = self._history.lookup.chain(row)
         return len(chain), [name_key(self._table.name(above)) for above in chain]
 
     # ---- directories -----------------------------------------------------------------------------------------------
@@ -191,13 +191,16 @@ class _Walk:
             path,
             True,
             self._order(row),
-            [self._child(path, name, self._history.child_at(row, name, self._later)) for name in _sorted(diff.created)],
+            [
+                self._child(path, name, self._history.lookup.child_at(row, name, self._later))
+                for name in _sorted(diff.created)
+            ],
             [self._child(path, name, diff.deleted[name]) for name in _sorted(diff.deleted)],
         )
 
     def _child(self, path: Parts, name: bytes, node: Node | None) -> Child:
         if node is None:
-            raise SnapshotRefusedError(f"the snapshots of {self._history.full_path(self._top)} are inconsistent")
+            raise SnapshotRefusedError(f"the snapshots of {self._history.lookup.full_path(self._top)} are inconsistent")
         row = row_of(node)
         is_old_name = isinstance(node, WithName)
         was_moved = is_old_name or self._namespace.tree.references.hub(row) is not None
@@ -277,8 +280,8 @@ class _Walk:
         """Return whether a node was not removed from a directory before the later state
         (INodeDirectory.searchChild).
         """
-        same = self._history.same_node
-        if same(self._history.current_child(directory, name), node):
+        same = self._history.lookup.same_node
+        if same(self._history.lookup.current_child(directory, name), node):
             return True
         diffs = self._history.diffs.of_directory(directory)
         for diff in [] if diffs is None else reversed(diffs.items):

@@ -60,12 +60,12 @@ def block_to_recover(transactions: Transactions, row: int, length: int) -> ops.B
 def _is_kept_by_snapshot(namespace: Namespace, row: int, block: Block) -> bool:
     """Return whether a snapshot still needs a block of a truncated file (INodeFile.isBlockInLatestSnapshot)."""
     history = namespace.history
-    latest = history.latest(row)
+    latest = history.lookup.latest(row)
     diffs = history.diffs.of_file(row)
     items = [] if diffs is None else diffs.items
     hub = namespace.tree.references.hub(row)
     moved_into = None if hub is None else hub.dst_snapshot
-    if history.in_latest(row, latest) and (moved_into in (None, CURRENT_STATE) or moved_into < latest):
+    if history.lookup.in_latest(row, latest) and (moved_into in (None, CURRENT_STATE) or moved_into < latest):
         # the truncation records the blocks that the file had then
         size = items[-1].file_size if items and items[-1].snapshot_id >= latest else None
         held = items[-1].blocks if size is not None else None

@@ -49,7 +49,7 @@ def test_diffs_are_encoded_as_hadoop_wrote_them(path: Path, whole: bool) -> None
         for inode_id in base.owners.tolist():
             if inode_id in otherwise:
                 continue
-            row = history.load_detached(inode_id)
+            row = history.lookup.load_detached(inode_id)
             if whole:
                 history.diffs.read(row)
             assert history.diffs.get(row) is not None

@@ -232,7 +232,7 @@ def test_one_namespace_takes_segment_after_segment(tmp_path: Path) -> None:
             assert segment is not None
             assert replay(loaded.namespace, segment) == 2
         tree = loaded.namespace.tree
-        assert tree.child_count(tree.find("/old/a")) == 15
+        assert tree.child_count(tree.paths.find("/old/a")) == 15
 
 
 def test_a_directory_above_a_snapshottable_one_is_left_alone(tmp_path: Path) -> None:
@@ -651,10 +651,10 @@ def test_leases_are_found_as_one_by_one(tmp_path: Path, layout: int, monkeypatch
             namespace = load_image(image).namespace
             assert (namespace.compiled is None) == bool(plain)
             leases, table = namespace.leases, namespace.table
-            rows = sorted(leases.rows_below(namespace.tree.find("/")))
+            rows = sorted(leases.rows_below(namespace.tree.paths.find("/")))
             paths = {int(table.id[row]): namespace.tree.path(row) for row in rows}
             unresolved = sorted(leases.unresolved())
-            found.append((paths, unresolved, leases.plain, namespace.tree.find("/old/a/b/open-1") in rows))
+            found.append((paths, unresolved, leases.plain, namespace.tree.paths.find("/old/a/b/open-1") in rows))
     assert found[0] == found[1]
     # Hadoop 3 gives leases to the open files alone, whatever their paths say
     assert len(found[0][0]) == (5001 if layout == HADOOP2 else 5000)
@@ -700,9 +700,9 @@ def test_an_open_file_is_read_when_something_asks_for_it(tmp_path: Path, layout:
     with ImageFile.open(builder.save(tmp_path)) as image:
         namespace = load_image(image).namespace
         assert [namespace.tree.row(inode_id) for inode_id in opened] == [NO_ROW] * 3
-        namespace.tree.find("/old/a/o1")
+        namespace.tree.paths.find("/old/a/o1")
         assert namespace.tree.row(opened[1]) != NO_ROW
-        rows = namespace.leases.rows_below(namespace.tree.find("/old"))
+        rows = namespace.leases.rows_below(namespace.tree.paths.find("/old"))
         assert sorted(int(namespace.table.id[row]) for row in rows) == opened
 
 
@@ -714,5 +714,5 @@ def test_leases_below_a_record_of_any_size(tmp_path: Path, layout: int) -> None:
     opened = [builder.file(f"/old/large/f{number}", open_by="client").id for number in range(2)]
     with ImageFile.open(builder.save(tmp_path)) as image:
         namespace = load_image(image).namespace
-    rows = namespace.leases.rows_below(namespace.tree.find("/old"))
+    rows = namespace.leases.rows_below(namespace.tree.paths.find("/old"))
     assert sorted(int(namespace.table.id[row]) for row in rows) == opened

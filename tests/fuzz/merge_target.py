@@ -12,7 +12,8 @@ from unittest import mock
 
 from engine.loaded_image import LoadedImage
 from engine.merge import load_image
-from engine.namespace.tree import ROOT_ROW, Tree
+from engine.namespace.path_resolver import ROOT_ROW
+from engine.namespace.tree import Tree
 from engine.replay import replay
 from engine.replay.replayer import PLAIN
 from hadoop_common.errors import HdfsError

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from image_format.errors import BufferOrigin, RecordError
 from image_format.packed import Packed
-from image_format.policies import Policy, policies_of, raw_bytes
+from image_format.policies import ErasurePolicy, policies_of, raw_bytes
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringTable
 from image_format.varint import encode_delimited
@@ -25,7 +25,7 @@ from pipeline.tables.blocks import BLOCKS
 from pipeline.tables.managers import CACHE
 
 
-def internal_block_length(data: int, policy: Policy, index: int) -> int:
+def internal_block_length(data: int, policy: ErasurePolicy, index: int) -> int:
     """StripedBlockUtil.getInternalBlockLength, statement by statement."""
     stripe = policy.cell_size * policy.data_units
     last = data % stripe
@@ -40,9 +40,11 @@ def internal_block_length(data: int, policy: Policy, index: int) -> int:
 
 @given(
     st.lists(st.integers(0, 1 << 40), max_size=5),
-    st.builds(Policy, st.just("p"), st.just("rs"), st.integers(1, 20), st.integers(1, 6), st.integers(1, 1 << 21)),
+    st.builds(
+        ErasurePolicy, st.just("p"), st.just("rs"), st.integers(1, 20), st.integers(1, 6), st.integers(1, 1 << 21)
+    ),
 )
-def test_a_block_group_takes_what_hadoop_counts(sizes: list[int], policy: Policy) -> None:
+def test_a_block_group_takes_what_hadoop_counts(sizes: list[int], policy: ErasurePolicy) -> None:
     expected = [
         data + internal_block_length(data, policy, policy.data_units + 1) * policy.parity_units for data in sizes
     ]
@@ -55,8 +57,8 @@ def test_policies_that_the_image_describes_join_the_built_in_ones() -> None:
     own = section.policies.add(id=64, name="XOR-2-1-64k", cellSize=65536)
     own.schema.codecName, own.schema.dataUnits, own.schema.parityUnits = "xor", 2, 1
     found = policies_of(section)
-    assert found[64] == Policy("XOR-2-1-64k", "xor", 2, 1, 65536)
-    assert found[1] == Policy("RS-6-3-1024k", "rs", 6, 3, 1 << 20)
+    assert found[64] == ErasurePolicy("XOR-2-1-64k", "xor", 2, 1, 65536)
+    assert found[1] == ErasurePolicy("RS-6-3-1024k", "rs", 6, 3, 1 << 20)
 
 
 def test_a_policy_that_nobody_describes_has_its_number_for_a_name_and_no_size() -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from image_format.errors import BufferOrigin, RecordError
 from image_format.index import Bytes
 from image_format.packed import Packed
-from image_format.policies import Policy, raw_bytes
+from image_format.policies import ErasurePolicy, raw_bytes
 from pipeline.kernels import blocks as kernel
 from pipeline.sources.image_tables.batches import numbers, to_batch
 from pipeline.tables.blocks import BLOCKS
@@ -34,7 +34,7 @@ def block_batches(
     offsets: Packed,
     slots: range,
     columns: Sequence[str],
-    policies: dict[int, Policy],
+    policies: dict[int, ErasurePolicy],
     place: BufferOrigin,
     size: int = _BATCH,
 ) -> Iterator[pa.RecordBatch]:
@@ -58,7 +58,7 @@ def block_batches(
             yield _batch(out[:, :count], columns, policies)
 
 
-def _batch(rows: npt.NDArray[np.int64], columns: Sequence[str], policies: dict[int, Policy]) -> pa.RecordBatch:
+def _batch(rows: npt.NDArray[np.int64], columns: Sequence[str], policies: dict[int, ErasurePolicy]) -> pa.RecordBatch:
     arrays = {}
     for name in columns:
         if name in _NUMBERS:
@@ -74,21 +74,21 @@ def _batch(rows: npt.NDArray[np.int64], columns: Sequence[str], policies: dict[i
     return to_batch(BLOCKS, columns, arrays)
 
 
-def _policy_names(ids: npt.NDArray[np.int64], policies: dict[int, Policy]) -> pa.Array:
+def _policy_names(ids: npt.NDArray[np.int64], policies: dict[int, ErasurePolicy]) -> pa.Array:
     """Return policy names through a dictionary, because a batch has few policies."""
     present, positions = np.unique(ids, return_inverse=True)
     names = [_name(number, policies) for number in present.tolist()]
     return pa.array(names, pa.string()).take(pa.array(positions))
 
 
-def _name(number: int, policies: dict[int, Policy]) -> str | None:
+def _name(number: int, policies: dict[int, ErasurePolicy]) -> str | None:
     if number < 0:
         return None
     policy = policies.get(number)
     return str(number) if policy is None else policy.name
 
 
-def _raw_bytes(rows: npt.NDArray[np.int64], policies: dict[int, Policy]) -> pa.Array:
+def _raw_bytes(rows: npt.NDArray[np.int64], policies: dict[int, ErasurePolicy]) -> pa.Array:
     data, ids = rows[kernel.BYTES], rows[kernel.POLICY]
     striped = rows[kernel.STRIPED] != 0
     # Deleted blocks have the size NO_ACK; negative and huge sizes are invalid too.

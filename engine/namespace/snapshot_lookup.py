@@ -6,14 +6,15 @@ import numpy as np
 
 from engine.namespace.diff_store import DiffStore
 from engine.namespace.diffs import CURRENT_STATE, NO_SNAPSHOT, DirectoryDiff, LinkCopy, Node
+from engine.namespace.path_resolver import ROOT_ROW
 from engine.namespace.references import WithName
 from engine.namespace.snapshots import SnapshotManager
-from engine.namespace.tree import ROOT_ROW, Tree
+from engine.namespace.tree import Tree
 from image_format.inode_table import DIRECTORY, FILE, NO_ROW, SYMLINK
 from image_format.kernels.inode import DROPPED
 
 
-class Lineage:
+class SnapshotLookup:
     """Queries on a tree with snapshots; they change neither.
 
     In all methods, `latest` is the id of the newest snapshot that a path is in, as the method `latest` returns it.
@@ -24,7 +25,6 @@ class Lineage:
 
     Attributes:
         diffs: the snapshot diffs of all inodes.
-        has_early_names: whether a diff got a name whose last snapshot is older than the diff.
     """
 
     def __init__(self, tree: Tree, snapshots: SnapshotManager) -> None:
@@ -35,7 +35,6 @@ class Lineage:
         self._link_holders: dict[int, int] = {}
         self._bare_roots: list[int] = []
         self._bare_roots_of = -1
-        self.has_early_names = False
         self.diffs = DiffStore(
             tree.base, tree.table, tree.load_all, tree.place, tree.references, snapshots, tree.links.get
         )
