@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from engine.errors import CheckpointCancelledError
@@ -89,9 +88,7 @@ class ImageVerification:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         explains = isinstance(error, HdfsError) and not isinstance(error, StorageError | CheckpointCancelledError)
         if explains:
             self.start()

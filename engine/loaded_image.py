@@ -66,7 +66,6 @@ def load_image(
     """Index an open image and create its namespace, without changes.
 
     Args:
-        allocator: of all large arrays.
         arrays: the result of a scan of the image, if known.
         progress: called with the number of scanned bytes of the image.
 

@@ -28,9 +28,7 @@ def merge(
 
     Args:
         image_path: newest valid image; its digest is verified before the new image gets its name.
-        ops: the transactions after it, in order.
         directories: `current` folders that get `fsimage_TXID` and its digest file.
-        expected: number of transactions, for progress.
 
     Raises:
         ImageFormatError, JournalError, ReplayError: bad input; nothing of the new image is left.

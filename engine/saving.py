@@ -38,8 +38,6 @@ def write_verified(
     """Write an image; verify and repair a doubtful one before.
 
     Args:
-        write: writes the image.
-        path: names the image in errors.
         spool_dir: folder for an image that has to be verified.
 
     Returns:

@@ -111,9 +111,6 @@ def appended(data: Bytes, spans: Ids) -> Iterator[memoryview]:
     return spliced(data[:0], 0, SectionCuts(np.zeros_like(spans), data, spans))
 
 
-# ---- INODE -------------------------------------------------------------------------------------------------
-
-
 def inode_cuts(index: ImageIndex, delta: InodeDelta) -> SectionCuts:
     """Return the cuts of INODE; neighbouring dropped records make one cut."""
     begins = np.concatenate([delta.dropped[:, 0], delta.slots])
@@ -139,9 +136,6 @@ def _starts(index: ImageIndex, slots: Ids) -> Ids:
         return np.full(slots.size, index.records_start, np.int64)
     offsets: Ids = index.offsets.at(np.minimum(slots, index.slot_count - 1))
     return np.where(slots == index.slot_count, index.inode_buffer.size, offsets)
-
-
-# ---- INODE_DIR ---------------------------------------------------------------------------------------------
 
 
 class DirectoryCuts(NamedTuple):

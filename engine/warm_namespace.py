@@ -23,8 +23,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from engine.errors import CheckpointCancelledError
 from engine.healing import HealingMode, healed_finding
@@ -153,23 +152,19 @@ class WarmNamespace:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._release(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._release(*error)
 
     def close(self) -> None:
         """Release the image and everything that was replayed onto it."""
         self._release(None, None, None)
 
-    def _release(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def _release(self, *error: Any) -> None:
         if self._open is None:
             return
         resources, self._open, self._stale = self._open.resources, None, True
         # A wrong digest replaces the error that it caused.
-        resources.__exit__(kind, error, trace)
+        resources.__exit__(*error)
 
     # ---- state ---------------------------------------------------------------------------------------------
 
@@ -302,7 +297,6 @@ class WarmNamespace:
         After a cancellation, or a fault of `ops` themselves, the operations applied before remain usable.
 
         Args:
-            expected: number of transactions, for progress.
             watch: see `replay`.
             read: returns operations of the segment of `ops`, from a txid on; see `TxnRecorder.check_resumed`.
 

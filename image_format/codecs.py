@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from image_format.codec_streams import (
     BlockDecompressor,
@@ -58,7 +58,7 @@ class Decompressor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """Entry of the registry: the name in the FileSummary, and factories of streams.
+    """A codec: its class name in the FileSummary, and factories of streams.
 
     `quick` means that decompression is faster than the additional copy that several threads need.
     """
@@ -118,21 +118,11 @@ class _ZlibDecompressor:
             raise CodecError(f"the compressed stream is damaged ({error})", offset=start) from error
 
 
-CODECS: dict[str, Codec] = {}
-
-
-def register_codec(
-    name: str, compressor: MakeCompressor, decompressor: Callable[[], Decompressor], *, quick: bool = False
-) -> None:
-    """Register a codec under the class name in the FileSummary; `quick` as in `Codec`."""
-    CODECS[name] = Codec(name, compressor, decompressor, quick)
-
-
 def find_codec(name: str, file: str = "") -> Codec:
     """Return the codec of a class name; "" is no compression.
 
     Raises:
-        UnsupportedCodecError: the name is not registered.
+        UnsupportedCodecError: the name is unknown.
     """
     codec = CODECS.get(name)
     if codec is None:
@@ -143,11 +133,6 @@ def find_codec(name: str, file: str = "") -> Codec:
 
 def expand(name: str, stored: memoryview, file: str = "") -> Iterator[bytes | memoryview]:
     """Yield the bytes of one compressed stream, in chunks of bounded size.
-
-    Args:
-        name: class name of the codec.
-        stored: the stream.
-        file: for errors.
 
     Raises:
         CodecError: the stream is damaged, or gives more than 64 MiB plus 200 bytes for each of its bytes; `offset` is
@@ -195,22 +180,20 @@ def _piecewise(form: Callable[[], PieceFormat[T]]) -> MakeCompressor:
 
 
 _ZLIB = _piecewise(ZlibFormat)
+_SNAPPY = _piecewise(lambda: BlockFormat(compress_snappy))
+_LZ4 = _piecewise(lambda: BlockFormat(compress_lz4))
 
-register_codec("", _Identity, _Identity)
-register_codec(_PACKAGE + "DefaultCodec", _ZLIB, lambda: _ZlibDecompressor(zlib.MAX_WBITS))
-register_codec(_PACKAGE + "DeflateCodec", _ZLIB, lambda: _ZlibDecompressor(zlib.MAX_WBITS))
-register_codec(_PACKAGE + "GzipCodec", _piecewise(GzipFormat), lambda: _ZlibDecompressor(zlib.MAX_WBITS | 16))
-register_codec(_PACKAGE + "BZip2Codec", _piecewise(Bzip2Format), Bzip2Decompressor)
-register_codec(
-    _PACKAGE + "SnappyCodec",
-    _piecewise(lambda: BlockFormat(compress_snappy)),
-    lambda: BlockDecompressor(expand_snappy),
-    quick=True,
-)
-register_codec(
-    _PACKAGE + "Lz4Codec",
-    _piecewise(lambda: BlockFormat(compress_lz4)),
-    lambda: BlockDecompressor(expand_lz4),
-    quick=True,
-)
-register_codec(_PACKAGE + "ZStandardCodec", ZstdCompressor, ZstdDecompressor, quick=True)
+CODECS: Final = {
+    codec.name: codec
+    for codec in (
+        Codec("", _Identity, _Identity),
+        Codec(_PACKAGE + "DefaultCodec", _ZLIB, lambda: _ZlibDecompressor(zlib.MAX_WBITS)),
+        Codec(_PACKAGE + "DeflateCodec", _ZLIB, lambda: _ZlibDecompressor(zlib.MAX_WBITS)),
+        Codec(_PACKAGE + "GzipCodec", _piecewise(GzipFormat), lambda: _ZlibDecompressor(zlib.MAX_WBITS | 16)),
+        Codec(_PACKAGE + "BZip2Codec", _piecewise(Bzip2Format), Bzip2Decompressor),
+        Codec(_PACKAGE + "SnappyCodec", _SNAPPY, lambda: BlockDecompressor(expand_snappy), quick=True),
+        Codec(_PACKAGE + "Lz4Codec", _LZ4, lambda: BlockDecompressor(expand_lz4), quick=True),
+        Codec(_PACKAGE + "ZStandardCodec", ZstdCompressor, ZstdDecompressor, quick=True),
+    )
+}
+"""By class name."""

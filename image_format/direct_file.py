@@ -97,9 +97,6 @@ class DirectFile:
 
     It uses 16 MiB of memory. A failed write is raised by the next call, or by `sync`.
 
-    Args:
-        path: of the file.
-
     Raises:
         OSError: the file cannot be created.
     """
@@ -185,8 +182,6 @@ class DirectFile:
             if space.f_bavail * space.f_frsize >= _MIN_FREE and reserve(self._descriptor, self._given, _STRETCH):
                 self._reserved = self._given + _STRETCH
 
-    # ---- stretches -----------------------------------------------------------------------------------------
-
     def _begin_stretch(self) -> None:
         self._stretch, self._began, self._waited = self._given, time.monotonic(), 0.0
 
@@ -201,8 +196,6 @@ class DirectFile:
             self._wait(_IN_FLIGHT - 1)
         self._ways.ended(_STRETCH, time.monotonic() - self._began, self._waited)
         self._begin_stretch()
-
-    # ---- in threads ----------------------------------------------------------------------------------------
 
     def _write_direct(self, part: memoryview, offset: int) -> None:
         try:

@@ -18,7 +18,6 @@ class InodeColumns(NamedTuple):
     """Int64 arrays by field, in the order of the records; fields that a kind of inode does not have are 0.
 
     Attributes:
-        id: inode id.
         kind: FILE, DIRECTORY or SYMLINK of `kernels.inode`.
         permission: bits of the fixed64 of owner, group and mode (`permission.unpack_permission`).
         length: bytes in all blocks.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -22,14 +22,35 @@ from image_format.kernels.tables import (
     put_number,
 )
 
-_FIRST_SIZE = 1 << 10
+_FIRST_IDS = 1 << 10
+_FIRST_STRINGS = 1 << 6
+_FIRST_BYTES = 1 << 12
+_MAX_LENGTH = 0xFFFF
+_NO_LINKS = np.zeros(0, LINK_DTYPE)
+_NO_BYTES = np.zeros(0, np.uint8)
+Slots = npt.NDArray[np.int64]
+
+
+def enlarged(slots: Slots, needed: int, allocator: ArrayAllocator, move: Callable[[Slots, Slots], object]) -> Slots:
+    """Return the slots of a hash table with space for `needed` entries; at most three of four places are filled.
+
+    Args:
+        move: copies entries from old slots to new ones.
+    """
+    size = slots.shape[0]
+    while needed * 4 > size * 3:
+        size *= 2
+    if size == slots.shape[0]:
+        return slots
+    wider: Slots = allocator.zeros((size, *slots.shape[1:]), np.int64)
+    # Touching the pages in order is faster than in the order of hashes.
+    wider.fill(0)
+    move(slots, wider)
+    return wider
 
 
 class IdTable:
     """Rows by inode id; entries are never removed.
-
-    Args:
-        allocator: of its array.
 
     Attributes:
         slots: pairs of id and row, see `kernels.tables.find_number`.
@@ -37,7 +58,7 @@ class IdTable:
 
     def __init__(self, allocator: ArrayAllocator) -> None:
         self._allocator = allocator
-        self.slots: npt.NDArray[np.int64] = allocator.zeros((_FIRST_SIZE, 2), np.int64)
+        self.slots: npt.NDArray[np.int64] = allocator.zeros((_FIRST_IDS, 2), np.int64)
         self.count = 0
 
     def get(self, inode_id: int) -> int | None:
@@ -60,31 +81,13 @@ class IdTable:
         self.count += 1
 
     def reserve(self, more: int) -> None:
-        """Reserve space for `more` ids; at most three of four places are filled."""
-        size = self.slots.shape[0]
-        while (self.count + more) * 4 > size * 3:
-            size *= 2
-        if size != self.slots.shape[0]:
-            wider = self._allocator.zeros((size, 2), np.int64)
-            # Touching the pages in order is faster than in the order of hashes.
-            wider.fill(0)
-            move_numbers(self.slots, wider)
-            self.slots = wider
-
-
-_FIRST_SIZE = 1 << 6
-_FIRST_BYTES = 1 << 12
-_MAX_LENGTH = 0xFFFF
-_NO_LINKS = np.zeros(0, LINK_DTYPE)
-_NO_BYTES = np.zeros(0, np.uint8)
+        """Reserve space for `more` ids."""
+        self.slots = enlarged(self.slots, self.count + more, self._allocator, move_numbers)
 
 
 class BytesTable:
     """Byte strings in the order of their insertion, each with a number from 0 on; equal strings may exist in several
     groups.
-
-    Args:
-        allocator: of its arrays.
 
     Attributes:
         items: array of `LINK_DTYPE`, the first `count` items are used: `directory` is the group, `row` a value.
@@ -95,11 +98,11 @@ class BytesTable:
     def __init__(self, allocator: ArrayAllocator) -> None:
         self._allocator = allocator
         self._items, self._arena = (
-            GrowableArray(allocator, LINK_DTYPE, _FIRST_SIZE),
+            GrowableArray(allocator, LINK_DTYPE, _FIRST_STRINGS),
             GrowableArray(allocator, np.uint8, _FIRST_BYTES),
         )
         self.items = self._items.array
-        self.slots: npt.NDArray[np.int64] = allocator.zeros(2 * _FIRST_SIZE, np.int64)
+        self.slots: npt.NDArray[np.int64] = allocator.zeros(2 * _FIRST_STRINGS, np.int64)
         self.arena: npt.NDArray[np.uint8] = self._arena.array
         self.count = 0
         self.used = 0
@@ -163,12 +166,4 @@ class BytesTable:
                 self._arena.grow(self.used, self.used + size)
             finally:
                 self.arena = self._arena.array
-        places = self.slots.size
-        while needed * 4 > places * 3:
-            places *= 2
-        if places != self.slots.size:
-            slots = self._allocator.zeros(places, np.int64)
-            # Touching the pages in order is faster than in the order of hashes.
-            slots.fill(0)
-            move_links(self.slots, slots)
-            self.slots = slots
+        self.slots = enlarged(self.slots, needed, self._allocator, move_links)

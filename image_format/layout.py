@@ -63,7 +63,6 @@ def check_readable(layout_version: int, file: str = "", *, allow_unknown: bool =
 
     Args:
         layout_version: as in the FileSummary, negative.
-        file: named in the error.
         allow_unknown: accept versions newer than the newest known one.
 
     Raises:

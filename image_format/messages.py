@@ -20,8 +20,6 @@ class MessageReader:
 
     Args:
         section: the section's decompressed bytes; None counts as empty.
-        place: origin of the section, for errors.
-        position: offset of the first message to read.
     """
 
     def __init__(self, section: npt.NDArray[np.uint8] | None, place: BufferOrigin, position: int = 0) -> None:

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from hadoop_common.file_faults import told
 from image_format.codecs import Buffer
@@ -44,9 +43,6 @@ class DigestingFileSet:
     A failed file is removed; the stream continues as long as one file is left. Existing files are overwritten. As a
     context manager it aborts unless `close` was called.
 
-    Args:
-        paths: the files, at least one.
-
     Raises:
         ImageStorageError: no file could be created.
     """
@@ -66,9 +62,7 @@ class DigestingFileSet:
     def __enter__(self) -> DigestingFileSet:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.abort()
 
     def __call__(self, buffer: Buffer) -> None:

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO
 
 import numpy as np
@@ -52,12 +51,9 @@ class ImageFile:
     earlier.
 
     Attributes:
-        path: of the file.
-        summary: the FileSummary message.
         layout_version: negative, e.g. -63.
         codec: class name of the compression codec, "" for none.
         sections: entries in the FileSummary's order, including sub-sections (`*_SUB`).
-        txid: NS_INFO.transactionId.
         md5: digest of the whole file (16 bytes) once verified, else None.
     """
 
@@ -91,7 +87,6 @@ class ImageFile:
         Sections are read by their own entries; sub-sections that do not match them are only logged.
 
         Args:
-            path: of the image.
             verify_md5: compare the file with its `.md5` file, which must exist; reads the whole file.
             spool_dir: folder for large decompressed sections; None is the system's default.
             allow_unknown_layout: open images of a layout version newer than the newest known one.
@@ -124,9 +119,7 @@ class ImageFile:
     def __enter__(self) -> ImageFile:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
             if error is None or isinstance(error, Exception):
                 self.check_whole()

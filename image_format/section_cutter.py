@@ -22,8 +22,6 @@ class SectionCutter:
     Args:
         section: one of `sub_sections.CUTTABLE`.
         target: intended number of sub-sections, positive.
-        inodes: number of inodes in the image.
-        place: origin of the section, for errors.
     """
 
     def __init__(self, section: str, target: int, inodes: int, place: BufferOrigin | None = None) -> None:

@@ -30,10 +30,6 @@ class StringTable:
     `mask_bits` 0 is the single id space of layouts before -65; with 3 an id is `serial | kind << 29`. Text is decoded
     with surrogateescape, so that bytes that are not UTF-8 survive.
 
-    Args:
-        section: the decompressed section.
-        place: origin of the section, for errors.
-
     Raises:
         RecordError: a record is damaged, numEntry is not the number of entries, an id is 0, repeated or out of the
             table's range.

@@ -24,7 +24,6 @@ class ImageWriter:
     Buffers of 128 KiB and more reach the sink uncopied; a sink may keep them only if the caller does not change them.
 
     Args:
-        sink: called with the file's bytes in order.
         layout_version: for the FileSummary, negative.
         codec: class name of the compression codec, "" for none.
         template: FileSummary of the source image, whose unknown fields are kept.

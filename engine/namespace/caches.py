@@ -44,8 +44,6 @@ class CacheManager:
         """Copy the attributes of pools that images lack from another manager of the same pools."""
         self._unsaved = {name: unsaved for name, unsaved in before._unsaved.items() if name in self._pools}
 
-    # ---- queries -------------------------------------------------------------------------------------------
-
     def pools(self) -> list[CachePoolInfo]:
         """Return all pools by name, with every attribute that edits set since the image."""
         return [self._whole(self._pools[name]) for name in sorted(self._pools)]
@@ -68,8 +66,6 @@ class CacheManager:
     @property
     def next_directive_id(self) -> int:
         return self._header.nextDirectiveId
-
-    # ---- pools ---------------------------------------------------------------------------------------------
 
     def add_pool(self, info: CachePoolInfo) -> None:
         _check_pool(info)
@@ -115,8 +111,6 @@ class CacheManager:
         if pool is None:
             raise NamespaceError(f"cache pool {name} does not exist")
         return pool
-
-    # ---- directives ----------------------------------------------------------------------------------------
 
     def add_directive(self, info: CacheDirectiveInfo) -> None:
         if info.id is None or info.pool is None:

@@ -89,12 +89,9 @@ class DiffDecoder:
     """Decoder of the diffs of one inode after another.
 
     Args:
-        base: the base image.
-        table: rows of inodes.
         load: returns the rows of inode ids.
         place: notes the directory of a row.
         references: references that deleted lists may hold.
-        snapshots: the snapshots of the namespace.
         note_older: called when older diffs of a directory are decoded, with its row, these, and names in the newest.
 
     Attributes:

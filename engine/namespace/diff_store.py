@@ -28,12 +28,6 @@ class DiffStore:
     """The SNAPSHOT_DIFF section by inode.
 
     Args:
-        base: the base image.
-        table: rows of inodes.
-        load: returns the rows of inode ids.
-        place: notes the directory of a row.
-        references: references that deleted lists may hold.
-        snapshots: the snapshots of the namespace.
         child: returns the row of a directory's child by name, None if the name was not looked up.
 
     Attributes:

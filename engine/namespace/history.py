@@ -21,14 +21,8 @@ class History:
 
     In all methods, `latest` is the id of the newest snapshot that a path is in, see `SnapshotLookup`.
 
-    Args:
-        tree: the present tree.
-        snapshots: the existing snapshots.
-
     Attributes:
-        lookup: queries about snapshots.
         created: created lists that no longer match the tree.
-        diffs: the snapshot diffs of all inodes.
         has_early_names: whether a diff got a name whose last snapshot is older than the diff.
     """
 
@@ -38,8 +32,6 @@ class History:
         self.created = CreatedLists(tree, self.lookup)
         self.diffs = self.lookup.diffs
         self.has_early_names = False
-
-    # ---- recording -----------------------------------------------------------------------------------------
 
     def record(self, row: int, *, with_blocks: bool = False) -> None:
         """Before the inode at the end of a path changes, keep what the latest snapshot needs of it."""
@@ -123,8 +115,6 @@ class History:
             self.diffs.note(row, latest)
         return last
 
-    # ---- changes of the tree -------------------------------------------------------------------------------
-
     def raise_mtime(self, directory: int, mtime: int, latest: int) -> None:
         """Raise the modification time of a directory, which never decreases (INode.updateModificationTime)."""
         if mtime > self._table.mtime[directory]:
@@ -194,8 +184,6 @@ class History:
         hub = references.hub(row)
         assert hub is not None
         references.set_dst(hub, moved_into)
-
-    # ---- blocks --------------------------------------------------------------------------------------------
 
     def set_block(self, row: int, index: int, num_bytes: int, genstamp: int) -> None:
         """Set length and generation stamp of a block, also in the diffs that share it."""

@@ -12,6 +12,7 @@ from image_format.array_allocator import GrowableArray
 from image_format.inode_table import NO_ROW, InodeTable
 from image_format.kernels.inode import DROPPED
 from image_format.kernels.tables import LINK_DTYPE, find_name, hash_name, move_links, put_link
+from image_format.key_tables import enlarged
 
 Rows = npt.NDArray[np.int64]
 
@@ -118,16 +119,7 @@ class ChildLinks:
 
     def reserve_slots(self, more: int) -> None:
         """Reserve space for `more` links in the hash table only."""
-        needed = self.count + more
-        size = self.slots.size
-        while needed * 4 > size * 3:
-            size *= 2
-        if size != self.slots.size:
-            slots = self._table.allocator.zeros(size, np.int64)
-            # Touching the pages in order is faster than in the order of hashes.
-            slots.fill(0)
-            move_links(self.slots, slots)
-            self.slots = slots
+        self.slots = enlarged(self.slots, self.count + more, self._table.allocator, move_links)
 
     def changes(self) -> ChangedNames:
         """Return all changed names of directories that still exist."""

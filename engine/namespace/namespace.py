@@ -55,8 +55,6 @@ class Namespace:
 
     Attributes:
         hadoop3: whether Hadoop 3's replay rules apply: layout version -64 and newer.
-        last_txid: newest applied transaction.
-        healing_log: the inconsistencies that are healed.
         compiled: state of compiled replay for this namespace.
         ignored: number of operations that were replayed without an effect, see `ignore`.
         upgrade_started: whether replayed edits started a rolling upgrade that they did not finalize.

@@ -45,8 +45,6 @@ def apply_notes(
 
     Args:
         reclaim: truncates blocks of deleted files that snapshots do not need.
-        notes: values of `NOTE_DTYPE`.
-        copies: the rows that notes refer to.
     """
     # A view of the arena returns names as bytes faster than an array.
     names, diffs = table.names.data, history.diffs

@@ -31,7 +31,6 @@ class PathResolver:
     """Resolution of paths to rows, with a cache of directories by path.
 
     Args:
-        table: rows of the inodes.
         child: returns the row of a directory's child by name, `NO_ROW` if it does not exist.
         names_of: returns the components of the path of a row.
         is_snapshottable: returns whether a directory is snapshottable, by its inode id.

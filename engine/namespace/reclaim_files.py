@@ -20,7 +20,6 @@ class FileReclaimer(ABC):
     """Effects of a deletion on files; see `Reclaimer`.
 
     Args:
-        tree, history: the namespace.
         gone: called with the row of each removed inode.
         closed: called with the row of each open file that only snapshots still have.
         deleted_snapshot: the snapshot to delete, `CURRENT_STATE` for a path.

@@ -28,8 +28,6 @@ class WithName:
     """Name of an inode in snapshots, up to a last one (`INodeReference` with a name).
 
     Attributes:
-        row: the inode.
-        name: its name there.
         last_snapshot: id of the newest snapshot that has it under this name.
         parent: row of the directory whose diffs have it as deleted.
         number: number of its record in the base image, or `NEW`.
@@ -77,7 +75,6 @@ class Numbering:
         data: the INODE_REFERENCE section.
         moved: new numbers of records that filled a gap, by old number.
         assigned: numbers of the references that the base image does not have.
-        count: number of references.
     """
 
     data: bytes
@@ -100,9 +97,6 @@ class References:
     """The references of the base image that were looked up, and new ones.
 
     Args:
-        base: index over INODE_REFERENCE.
-        table: rows of inodes.
-        load: returns the row of an inode id.
         place: notes the directory of an inode, both as rows.
 
     Attributes:

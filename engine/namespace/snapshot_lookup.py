@@ -18,13 +18,6 @@ class SnapshotLookup:
     """Queries on a tree with snapshots; they change neither.
 
     In all methods, `latest` is the id of the newest snapshot that a path is in, as the method `latest` returns it.
-
-    Args:
-        tree: the present tree.
-        snapshots: the existing snapshots.
-
-    Attributes:
-        diffs: the snapshot diffs of all inodes.
     """
 
     def __init__(self, tree: Tree, snapshots: SnapshotManager) -> None:

@@ -195,9 +195,6 @@ class SnapshotManager:
     def create(self, directory_id: int, name: bytes, attributes: Callable[[], pb.INodeDirectory]) -> Snapshot:
         """Make a snapshot of a directory.
 
-        Args:
-            attributes: see `Snapshot`.
-
         Raises:
             NamespaceError: the directory is not snapshottable, or has a snapshot of that name.
         """

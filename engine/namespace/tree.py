@@ -32,14 +32,12 @@ class Tree:
     without a link is still as in the base image. Children by reference get their links when their directory is opened.
 
     Args:
-        base: the base image.
         table: rows of the inodes touched so far; row 0 becomes the root.
         hadoop3: whether Hadoop 3's rules apply.
         is_snapshottable: returns whether a directory is snapshottable, by its inode id.
         healing_log: collects the inconsistencies that are healed.
 
     Attributes:
-        paths: resolution of paths.
         references: the references of inodes that were renamed out of snapshots.
         leased_ids: ascending ids of open files of the base that get the mark `LEASED` when they are read.
         moved: number of directories that were moved or removed.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 from contextlib import AbstractContextManager, nullcontext, suppress
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -65,9 +64,7 @@ class ChecksumThread:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._ended = True
         self._go_on.set()
         if self._thread.ident is not None:

@@ -23,7 +23,6 @@ def plain_form(function: Callable[..., Any], called: Mapping[str, Callable[..., 
     """Return the Python form of a kernel.
 
     Args:
-        function: the kernel's source function.
         called: the Python forms of the kernels that it calls, by the names in its source.
 
     Raises:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hadoop_common.errors import EXIT_UNSUPPORTED
 from image_format.codec_streams import compress_snappy, expand_snappy
-from image_format.codecs import CODECS, find_codec, register_codec
+from image_format.codecs import find_codec
 from image_format.errors import CodecError, UnsupportedCodecError
 from tests.depth import examples
 from tests.image_format.image_support import CODEC_NAMES
@@ -137,9 +137,3 @@ def test_unknown_codec_is_named() -> None:
     with pytest.raises(UnsupportedCodecError, match=r"fsimage_1: codec org.example.NoSuchCodec .*GzipCodec") as raised:
         find_codec("org.example.NoSuchCodec", "fsimage_1")
     assert raised.value.exit_code == EXIT_UNSUPPORTED
-
-
-def test_a_codec_can_be_registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("image_format.codecs.CODECS", CODECS | {})
-    register_codec("org.example.Mine", find_codec("").compressor, find_codec("").decompressor)
-    assert compress("org.example.Mine", [b"x"]) == b"x"
