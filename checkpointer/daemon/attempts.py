@@ -51,7 +51,7 @@ class OperationFaults:
         self.namenode = self._fault("the NameNode answers again", "polls")
         self.reading = self._fault("storage and journal can be read again", "polls")
         self.fetch = self._fault("the image of another daemon was fetched again", "polls")
-        self.space = self._fault("there is room for a checkpoint again", "polls")
+        self.space = self._fault("there is space for a checkpoint again", "polls")
         self.checkpoint = self._fault("a checkpoint was made again", "attempts")
         self.offer = self._fault("an image was offered again", "attempts")
         self.lateness = self._fault("checkpoints are in time again", "polls")

@@ -13,8 +13,7 @@ from checkpointer.errors import TransferError
 from checkpointer.roles.role import Upload
 from checkpointer.transfer import UploadResult
 from checkpointer.transfer.common import TransferCancelledError
-from checkpointer.transfer.namenode_outlook import NamenodeOutlook, ask_outlook
-from checkpointer.transfer.refusals import least_age, too_recent
+from checkpointer.transfer.image_acceptance import ImageAcceptance, ask_acceptance, min_image_age, too_recent
 from servlets.parameters import ImageKind
 from site_config.checkpoint_config import CheckpointConfig
 
@@ -34,18 +33,18 @@ class UploadForecast:
         self,
         config: CheckpointConfig,
         *,
-        ask: Callable[..., NamenodeOutlook] = ask_outlook,
+        ask: Callable[..., ImageAcceptance] = ask_acceptance,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self.config = config
         self._ask = ask
         self._wall = wall
         self._lock = threading.Lock()
-        self._known: dict[str, NamenodeOutlook] = {}
+        self._known: dict[str, ImageAcceptance] = {}
         # last reports, kept when a NameNode does not answer
-        self._last: dict[str, NamenodeOutlook] = {}
+        self._last: dict[str, ImageAcceptance] = {}
         # reports at the time when this daemon was last known to lead, or when it uploaded an image
-        self._own: dict[str, NamenodeOutlook] = {}
+        self._own: dict[str, ImageAcceptance] = {}
         # when each NameNode accepted our last image
         self._accepted_at: dict[str, float] = {}
         # when a NameNode accepts an image again, according to its refusal
@@ -56,7 +55,7 @@ class UploadForecast:
         if not addresses:
             return
 
-        def ask(address: str) -> NamenodeOutlook | None:
+        def ask(address: str) -> ImageAcceptance | None:
             return self._fetch(address, cancelled)
 
         with ThreadPoolExecutor(len(addresses), "upload-forecast") as pool:
@@ -66,7 +65,7 @@ class UploadForecast:
                     if found is not None:
                         self._known[address] = self._last[address] = self._fresh(address, found)
 
-    def _fetch(self, address: str, cancelled: Callable[[], bool]) -> NamenodeOutlook | None:
+    def _fetch(self, address: str, cancelled: Callable[[], bool]) -> ImageAcceptance | None:
         try:
             return self._ask(address, timeout=_TIMEOUT, cancel=cancelled)
         except TransferCancelledError:
@@ -75,7 +74,7 @@ class UploadForecast:
             _LOG.debug("it is not known when %s accepts images: %s", address, error)
             return None
 
-    def _fresh(self, address: str, found: NamenodeOutlook) -> NamenodeOutlook:
+    def _fresh(self, address: str, found: ImageAcceptance) -> ImageAcceptance:
         """Correct a report that may be older than an image that the NameNode has just accepted."""
         accepted_at = self._accepted_at.get(address)
         if (
@@ -154,8 +153,9 @@ class UploadForecast:
         with self._lock:
             known = dict(self._known)
         return [
-            f"{address} (Hadoop {node.version}) will refuse the image at txid {txid} as too recent: its last one is "
-            f"{now - (node.last_at or now):.0f} s old, expected {least_age(period)} s or {transactions} transactions"
+            f"{address} (Hadoop {node.version}) will refuse the image at txid {txid} as too recent: its last one "
+            f"is {now - (node.last_at or now):.0f} s old, expected {min_image_age(period)} s or {transactions} "
+            "transactions"
             for address, node in known.items()
             if node.refuses(txid, now, period=period, transactions=transactions)
         ]

@@ -10,7 +10,7 @@ from typing import Any
 
 from checkpointer.roles.role import STANDBY, Upload, UploadTarget
 from checkpointer.transfer import UploadResult
-from checkpointer.transfer.refusals import too_recent
+from checkpointer.transfer.image_acceptance import too_recent
 from hadoop_common.errors import EXIT_NOT_TAKEN, EXIT_TRANSFER
 from servlets.parameters import ImageKind
 

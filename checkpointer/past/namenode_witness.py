@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import never
 from checkpointer.transfer.download import NO_SUCH_IMAGE, image_digest, segment_head
-from checkpointer.transfer.namenode_outlook import ask_start_time
+from checkpointer.transfer.image_acceptance import ask_start_time
 from hadoop_rpc.errors import RpcError
 from hadoop_rpc.namenode_protocol import EditLogManifest
 from journal.operation import EditOp

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from checkpointer.transfer import UploadResult
-from checkpointer.transfer.refusals import has_image, too_recent
+from checkpointer.transfer.image_acceptance import has_image, too_recent
 from engine.merge import MergeResult, Observer
 from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo

@@ -1,4 +1,4 @@
-"""Client side of image transfer: upload a checkpoint, download images and segments (TransferFsImage)."""
+"""The client side of image transfers: uploads of checkpoints, downloads of images and segments (TransferFsImage)."""
 
 from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.download import DownloadedImage, download_image, download_segment

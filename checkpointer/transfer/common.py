@@ -1,4 +1,4 @@
-"""What uploads and downloads share: defaults, the servlet's address, and how an answer's body is told."""
+"""Shared parts of uploads and downloads: defaults, the servlet's address, and the text of refusals."""
 
 from __future__ import annotations
 
@@ -20,45 +20,45 @@ MAX_SENTENCE_BYTES = 16384
 IMAGE_SERVLET = "/imagetransfer"
 
 _MAX_SENTENCE = 400
-_UNSEEN = re.compile(r"<(title|style|script|head)\b.*?</\1>", re.DOTALL | re.IGNORECASE)
+_INVISIBLE = re.compile(r"<(title|style|script|head)\b.*?</\1>", re.DOTALL | re.IGNORECASE)
 _TAG = re.compile(r"<[^>]*>")
-# a Java stack trace says nothing to the reader of a one-line error
+# a Java stack trace does not belong into a one-line error
 _STACK = re.compile(r"\s+at [\w.$<>/]+\([^)]*\).*", re.DOTALL)
 
 _HINTS = {
     403: "Check that both sides belong to one cluster and upgrade, and that this host may transfer images.",
     404: "Check that the address is the NameNode's HTTP address (dfs.namenode.http-address).",
-    410: "Check the log of the other side for the cause, then try again.",
-    503: "The other side is busy or starting; try again later.",
+    410: "Check the server's log for the cause, then try again.",
+    503: "The server is busy or starting; try again later.",
 }
 
 
 class TransferCancelledError(TransferError):
-    """The caller asked to stop; nothing was stored."""
+    """A transfer that the caller cancelled; no file was stored."""
 
 
 class TransferInterruptedError(TransferError):
-    """There was no connection, or it broke: the same transfer may well succeed a little later."""
+    """A failed or broken connection: the same transfer may succeed a little later."""
 
 
 def never() -> bool:
-    """The cancel check of a transfer that nobody cancels."""
+    """Return False: the cancel check of a transfer that cannot be cancelled."""
     return False
 
 
 def unwatched(count: int) -> None:
-    """What a transfer that nobody watches tells its bytes to."""
+    """Ignore the progress of a transfer."""
 
 
 def unheard(said: str) -> None:
-    """What a transfer whose refusal nobody asks about tells its reason to."""
+    """Ignore the reason of a refusal."""
 
 
 def servlet_url(base: str, query: Mapping[str, str], servlet: str = IMAGE_SERVLET) -> str:
-    """The URL of `servlet` below `base`, which is `http://host:port` or such with a path.
+    """Return the URL of `servlet` below `base`, which is `http://host:port` with or without a path.
 
     Raises:
-        TransferError: `base` is no http or https address.
+        TransferError: `base` is not an http or https address.
     """
     try:
         parts = urlsplit(base)
@@ -79,7 +79,7 @@ def servlet_url(base: str, query: Mapping[str, str], servlet: str = IMAGE_SERVLE
 
 @contextmanager
 def login_faults(what: str, url: str) -> Iterator[None]:
-    """Tell what is wrong with a login by Kerberos as a fault of the transfer that it was for."""
+    """Convert errors of a Kerberos login to errors of the transfer `what`."""
     try:
         yield
     except KerberosError as fault:
@@ -87,26 +87,27 @@ def login_faults(what: str, url: str) -> Iterator[None]:
 
 
 def refusal(what: str, url: str, status: int, reason: str, body: bytes, login_hint: str = "") -> TransferError:
-    """The error for an answer that is no success: status, what the server said, and where.
+    """Return the error for a refusal: its status, the server's reason, and the URL.
 
     Args:
-        login_hint: what `Spnego.hint` says to do about the login, "" for nothing.
+        login_hint: the hint of `Spnego.hint` about the login, "" without one.
     """
-    hint = login_hint or _HINTS.get(status, "Check the address and the log of the other side.")
+    hint = login_hint or _HINTS.get(status, "Check the address and the server's log.")
     login = current_login()
     if login is not None and not login_hint and status == http.client.FORBIDDEN:
         hint = (
-            f"We are {login.principal or 'who has the ticket'}. A NameNode takes and gives images to the principals of "
-            "NameNodes and of the secondary (with the host of dfs.namenode.secondary.http-address), and to "
-            "dfs.cluster.administrators."
+            f"Our principal is {login.principal or 'that of the ticket'}. A NameNode exchanges images only with the "
+            "principals of NameNodes and of the secondary (with the host of dfs.namenode.secondary.http-address), and "
+            "with dfs.cluster.administrators."
         )
     return TransferError(url, f"{what} was refused: {reason_of(status, reason, body)}", status=status, hint=hint)
 
 
 def reason_of(status: int, reason: str, body: bytes) -> str:
-    """Why a request was refused, in one line: Hadoop says it in the status line, with a page of HTML or nothing behind.
+    """Return the reason of a refusal in one line.
 
-    Where the status line has no more than the phrase of its status, the body tells.
+    Hadoop puts the reason into the status line; the body is empty or an HTML page. If the status line has only the
+    standard phrase, the reason comes from the body.
     """
     line = sentence(reason.encode())
     said = sentence(body)
@@ -122,9 +123,9 @@ def _is_page(body: bytes) -> bool:
 
 
 def sentence(body: bytes) -> str:
-    """What an answer's body says, in one short line: no HTML, no stack trace."""
+    """Return the text of an answer's body in one short line, without HTML and stack trace."""
     text = body.decode("utf-8", "replace")
     if _is_page(body):
-        text = html.unescape(_TAG.sub(" ", _UNSEEN.sub(" ", text)))
+        text = html.unescape(_TAG.sub(" ", _INVISIBLE.sub(" ", text)))
     text = " ".join(_STACK.sub("", text).split())
     return text if len(text) <= _MAX_SENTENCE else text[:_MAX_SENTENCE] + "…"

@@ -1,4 +1,4 @@
-"""HTTP connections whose waits end soon after the caller was told to stop, be it a connect, a send or an answer."""
+"""HTTP connections whose waits can be cancelled, in the connect, while sending and while reading the answer."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from hadoop_common.tls.process import HANDSHAKES, context_for
 from hadoop_common.tls.reasons import tls_label, tls_reason
 
 _TLS_PIECE = 65536
-# how often a waiting transfer looks whether it was cancelled
+# how often a waiting transfer checks for its cancellation
 _SLICE_SECONDS = 0.25
 
 
-class WaitCancelled(Exception):  # noqa: N818 - it is no error, it ends the waiting
-    """The caller asked to stop."""
+class WaitCancelled(Exception):  # noqa: N818 - not an error, it ends the wait
+    """The cancellation of a wait by the caller."""
 
 
-class Patience:
-    """How long one wait without progress may take, seconds, and whether it is to end before."""
+class WaitLimit:
+    """The limit of each wait without progress, in seconds, with a check for a cancellation."""
 
     def __init__(self, timeout: float, cancelled: Callable[[], bool]) -> None:
         self._timeout = timeout
@@ -36,15 +36,15 @@ class Patience:
         self.begin()
 
     def begin(self) -> None:
-        """A wait begins, or there was progress."""
+        """Restart the limit for a new wait or after progress."""
         self._deadline = time.monotonic() + self._timeout
 
     def slice(self) -> float:
-        """Seconds to wait now before the next call.
+        """Return the seconds to wait before the next call.
 
         Raises:
-            WaitCancelled: the caller asked to stop.
-            TimeoutError: it took too long.
+            WaitCancelled: the caller cancelled the wait.
+            TimeoutError: the limit is exceeded.
         """
         if self._cancelled():
             raise WaitCancelled
@@ -54,32 +54,32 @@ class Patience:
         return min(left, _SLICE_SECONDS)
 
 
-# The class that a mix-in of sockets can rely on.
+# the base class of a mix-in for sockets, for the type checker
 if TYPE_CHECKING:
     _Base = socket.socket
 else:
     _Base = object
 
 
-class _Patient(_Base):
-    """A socket that waits in slices, where the plain one waits for the whole of its timeout."""
+class _CancellableSocket(_Base):
+    """A socket that waits in short slices and checks for a cancellation between them."""
 
-    patience: Patience
+    limit: WaitLimit
 
-    def _patiently(self, step: Callable[[], int]) -> int:
-        self.patience.begin()
+    def _in_slices(self, step: Callable[[], int]) -> int:
+        self.limit.begin()
         while True:
-            self.settimeout(self.patience.slice())
+            self.settimeout(self.limit.slice())
             try:
                 return step()
             except TimeoutError:
                 continue
 
     def recv_into(self, *arguments: Any, **extra: Any) -> int:
-        return self._patiently(lambda: super(_Patient, self).recv_into(*arguments, **extra))
+        return self._in_slices(lambda: super(_CancellableSocket, self).recv_into(*arguments, **extra))
 
     def send(self, *arguments: Any, **extra: Any) -> int:
-        return self._patiently(lambda: super(_Patient, self).send(*arguments, **extra))
+        return self._in_slices(lambda: super(_CancellableSocket, self).send(*arguments, **extra))
 
     def sendall(self, data: Any, flags: int = 0) -> None:
         view = memoryview(data).cast("B")
@@ -87,17 +87,15 @@ class _Patient(_Base):
             view = view[self.send(view) :]
 
 
-class _PlainSocket(_Patient, socket.socket):
-    """As `_Patient` says."""
-
+class _PlainSocket(_CancellableSocket, socket.socket):
     def sendmsg(self, *arguments: Any, **extra: Any) -> int:
-        return self._patiently(lambda: super(_PlainSocket, self).sendmsg(*arguments, **extra))
+        return self._in_slices(lambda: super(_PlainSocket, self).sendmsg(*arguments, **extra))
 
 
-class TlsClientSocket(_Patient, ssl.SSLSocket):
-    """The same with TLS.
+class TlsClientSocket(_CancellableSocket, ssl.SSLSocket):
+    """A cancellable socket with TLS.
 
-    What can be read may be a ticket of TLS instead of an answer, so `has_answer` reads, and keeps what it got.
+    Readable data may be a TLS ticket and not an answer, so `has_answer` reads a byte and keeps it.
     """
 
     _ahead = b""
@@ -107,35 +105,35 @@ class TlsClientSocket(_Patient, ssl.SSLSocket):
             room = memoryview(arguments[0]).cast("B")
             room[:1], self._ahead = self._ahead, b""
             return 1
-        with _told():
+        with _tls_faults():
             return super().recv_into(*arguments, **extra)
 
     def send(self, data: Any, flags: int = 0) -> int:
-        # progress is seen with each piece only
-        with _told():
+        # progress is only visible after each piece
+        with _tls_faults():
             try:
                 return super().send(memoryview(data)[:_TLS_PIECE], flags)
             except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError):
-                # why it was closed may lie in what was not read yet
+                # the unread data may contain the reason of the close
                 self.read(1)
                 raise
 
     def has_answer(self) -> bool:
-        """Whether the answer, or the end, is there; does not wait."""
+        """Return whether the answer or the end of the stream has arrived; does not wait."""
         self.settimeout(0)
         try:
             self._ahead = self._ahead or self.read(1)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return False
         except OSError:
-            # who reads on is told
+            # the next read reports the error
             return True
         return True
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Tell what is wrong with TLS in a sentence."""
+def _tls_faults() -> Iterator[None]:
+    """Convert TLS errors to HandshakeErrors with a readable reason."""
     try:
         yield
     except ssl.SSLError as fault:
@@ -143,18 +141,18 @@ def _told() -> Iterator[None]:
 
 
 class _Connection(http.client.HTTPConnection):
-    """Connects and waits with patience."""
+    """A connection whose connect and waits can be cancelled."""
 
-    def __init__(self, host: str, port: int | None, patience: Patience) -> None:
+    def __init__(self, host: str, port: int | None, limit: WaitLimit) -> None:
         super().__init__(host, port)
-        self._patience = patience
+        self._limit = limit
 
     def connect(self) -> None:
-        self.sock = _connected(self.host, self.port, self._patience)
+        self.sock = _connected(self.host, self.port, self._limit)
 
 
 class _TlsConnection(_Connection):
-    """The same with TLS."""
+    """A cancellable connection with TLS."""
 
     default_port = http.client.HTTPS_PORT
 
@@ -164,9 +162,9 @@ class _TlsConnection(_Connection):
         wrapped = context.wrap_socket(self.sock, server_hostname=self.host, do_handshake_on_connect=False)
         assert isinstance(wrapped, TlsClientSocket)
         self.sock = wrapped
-        wrapped.patience = self._patience
+        wrapped.limit = self._limit
         try:
-            with _told():
+            with _tls_faults():
                 self._greet(wrapped)
         except OSError as fault:
             HANDSHAKES.count("client", tls_label(fault))
@@ -174,9 +172,9 @@ class _TlsConnection(_Connection):
         HANDSHAKES.count("client", "ok")
 
     def _greet(self, wrapped: TlsClientSocket) -> None:
-        self._patience.begin()
+        self._limit.begin()
         while True:
-            wrapped.settimeout(self._patience.slice())
+            wrapped.settimeout(self._limit.slice())
             try:
                 wrapped.do_handshake()
             except TimeoutError:
@@ -185,24 +183,23 @@ class _TlsConnection(_Connection):
 
 
 def connection_for(url: SplitResult, timeout: float, cancelled: Callable[[], bool]) -> http.client.HTTPConnection:
-    """A connection, not open yet, to the host of an http or https address.
+    """Return a connection, not yet open, to the host of an http or https URL.
 
-    Every wait on it, that for the connection included, ends with TimeoutError after `timeout` seconds without
-    progress, and with WaitCancelled soon after `cancelled()` became true; that goes through all of http.client.
-    The name of the host is looked up without either.
+    Every wait, including the connect, raises TimeoutError after `timeout` seconds without progress, and WaitCancelled
+    soon after `cancelled()` becomes true; http.client passes both on. The name lookup is not limited.
     """
     kind = _TlsConnection if url.scheme == "https" else _Connection
-    return kind(url.hostname or "", url.port, Patience(timeout, cancelled))
+    return kind(url.hostname or "", url.port, WaitLimit(timeout, cancelled))
 
 
-def _connected(host: str, port: int, patience: Patience) -> _PlainSocket:
-    """Connect to the first address of `host` that answers; raises OSError where none does."""
+def _connected(host: str, port: int, limit: WaitLimit) -> _PlainSocket:
+    """Connect to the first address of `host` that answers; raises OSError if none does."""
     fault: OSError | None = None
     for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         peer = _PlainSocket(family, kind, protocol)
-        peer.patience = patience
+        peer.limit = limit
         try:
-            _connect(peer, address, patience)
+            _connect(peer, address, limit)
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
             peer.close()
@@ -215,14 +212,14 @@ def _connected(host: str, port: int, patience: Patience) -> _PlainSocket:
     raise fault or OSError(f"{host} has no address")
 
 
-def _connect(peer: _PlainSocket, address: Any, patience: Patience) -> None:
+def _connect(peer: _PlainSocket, address: Any, limit: WaitLimit) -> None:
     peer.setblocking(False)
-    patience.begin()
+    limit.begin()
     code = peer.connect_ex(address)
     if code == errno.EINPROGRESS:
         poller = select.poll()
         poller.register(peer, select.POLLOUT)
-        while not poller.poll(patience.slice() * 1000):
+        while not poller.poll(limit.slice() * 1000):
             continue
         code = peer.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     if code:

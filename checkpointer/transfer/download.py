@@ -35,15 +35,15 @@ from servlets.throttle import UNLIMITED, Throttle
 _LOG = logging.getLogger(__name__)
 
 NO_SUCH_IMAGE = (404, 410)
-"""What an image servlet answers where it has no image of that txid."""
+"""Statuses of an image servlet that does not have the requested image."""
 
-# the most that is read before the throttle and the writing threads are told
-_PIECE = 1 << 20
+# largest piece that is read before the throttle and the writing threads get it
+_MAX_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class DownloadedImage:
-    """An image in place: one path a directory that took it, and what went wrong in the others."""
+    """A downloaded image: its path in each directory, and the failures of the other directories."""
 
     txid: int
     paths: tuple[Path, ...]
@@ -61,19 +61,22 @@ def download_image(
     kind: str = ImageKind.IMAGE,
     bootstrap: bool = False,
     timeout: float = DEFAULT_TIMEOUT,
-    chunk_size: int = _PIECE,
+    chunk_size: int = _MAX_PIECE,
     throttle: Throttle | None = None,
     cancel: Callable[[], bool] = never,
 ) -> DownloadedImage:
-    """Fetch the image at `txid` (None: the newest) into every directory, with its .md5 file, all durable.
+    """Fetch the image at `txid` (None: the newest) into every directory, with its .md5 file, durably.
 
-    `storage_info` None asks whatever cluster answers. The bytes go to `fsimage.ckpt_TXID` and get their name
-    when length, digest and trailer are right. `bootstrap` asks for the bandwidth of a standby's bootstrap. No more
-    than `chunk_size` bytes are read at a time.
+    The image is written to `fsimage.ckpt_TXID` and renamed after length, digest and trailer were verified.
+
+    Args:
+        storage_info: the expected cluster, None for any.
+        bootstrap: request the bandwidth of a standby's bootstrap.
+        chunk_size: limit on the bytes read at a time.
 
     Raises:
-        TransferError: the transfer failed or what came is not the image; nothing is left in the directories.
-        StorageError: it cannot be stored.
+        TransferError: the transfer failed or its content is not the image; no file is left in the directories.
+        StorageError: the image cannot be stored.
         TransferCancelledError: `cancel()` became true.
     """
     wanted = LATEST if txid is None else str(txid)
@@ -88,8 +91,8 @@ def download_image(
         if digest is None:
             raise TransferError(
                 url,
-                f"{what} came without {DIGEST_HEADER}, so damage on the way would go unseen",
-                hint="Look for the image's .md5 file on the other side.",
+                f"{what} came without {DIGEST_HEADER}, so damage in transit would not be detected",
+                hint="Look for the image's .md5 file on the server.",
             )
         with ImageReceiver(dest_dirs, found, rollback=ImageKind(kind).rollback) as receiver:
             download.receive(receiver, chunk_size, throttle or Throttle(UNLIMITED))
@@ -105,19 +108,19 @@ def download_segment(
     dest_dirs: Sequence[Path],
     *,
     timeout: float = DEFAULT_TIMEOUT,
-    chunk_size: int = _PIECE,
+    chunk_size: int = _MAX_PIECE,
     throttle: Throttle | None = None,
     cancel: Callable[[], bool] = never,
     check: Callable[[Path], None] = lambda path: None,
 ) -> tuple[Path, ...]:
-    """Fetch the finalized segment `first` .. `last` into every directory; returns where it is in place.
+    """Fetch the finalized segment `first` .. `last` into every directory; return its paths.
 
-    The bytes go to `edits_tmp_...` and get their name when the length is right, they are durable, and `check` of the
-    file raises no HdfsError.
+    The segment is written to `edits_tmp_...` and renamed once its length is correct, it is durable, and `check` of the
+    file raised no HdfsError.
 
     Raises:
-        TransferError: the transfer failed or what came is incomplete; nothing is left in the directories.
-        StorageError: it cannot be stored.
+        TransferError: the transfer failed or is incomplete; no file is left in the directories.
+        StorageError: the segment cannot be stored.
         TransferCancelledError: `cancel()` became true.
     """
     query = {"getedit": "1", "startTxId": str(first), "endTxId": str(last)}
@@ -142,10 +145,10 @@ def image_digest(
     timeout: float = DEFAULT_TIMEOUT,
     cancel: Callable[[], bool] = never,
 ) -> str | None:
-    """MD5 of the image at `txid` in hex, as the other side says before it sends the image; None where it does not.
+    """Return the MD5 of the image at `txid` in hex, from the headers of a download; None without the header.
 
     Raises:
-        TransferError: it was refused or could not be asked; with a `status` where the other side answered.
+        TransferError: the request failed; with a `status` if the server answered.
         TransferCancelledError: `cancel()` became true.
     """
     query = {"getimage": "1", "txid": str(txid), "imageFile": ImageKind.IMAGE.value}
@@ -164,10 +167,10 @@ def segment_head(
     timeout: float = DEFAULT_TIMEOUT,
     cancel: Callable[[], bool] = never,
 ) -> tuple[bytes, bool]:
-    """The first `size` bytes of the finalized segment `first` .. `last`, and whether that is all of it.
+    """Return the first `size` bytes of the finalized segment `first` .. `last`, and whether that is the whole segment.
 
     Raises:
-        TransferError: it was refused or broke off.
+        TransferError: the request was refused, or the connection broke.
         TransferCancelledError: `cancel()` became true.
     """
     query = {"getedit": "1", "startTxId": str(first), "endTxId": str(last)}
@@ -176,14 +179,14 @@ def segment_head(
 
 
 class _SegmentReceiver(FileReceiver):
-    """Receives a segment, and lets its caller look into it before it gets its name."""
+    """A receiver of a segment, which calls `check` before the file gets its name."""
 
     def __init__(self, directories: Sequence[Path], temporary: str, final: str, check: Callable[[Path], None]) -> None:
         super().__init__(directories, temporary, final)
-        self._look = check
+        self._verify = check
 
     def _check(self, path: Path) -> None:
-        self._look(path)
+        self._verify(path)
 
 
 def _url(base: str, query: dict[str, str], storage_info: StorageInfo | None) -> str:
@@ -194,7 +197,7 @@ def _url(base: str, query: dict[str, str], storage_info: StorageInfo | None) -> 
 
 @contextmanager
 def _stored(what: str, url: str) -> Iterator[None]:
-    """Tell faults of what came as transfer errors, and those of the directories it goes to as what they are."""
+    """Convert faults of the received content to transfer errors, and faults of the directories to storage errors."""
     try:
         yield
     except TransferError:
@@ -202,14 +205,14 @@ def _stored(what: str, url: str) -> Iterator[None]:
     except HdfsError as fault:
         if fault.exit_code == EXIT_STORAGE:
             raise StorageError(f"{what} cannot be stored: {fault}", hint=fault.hint) from fault
-        raise TransferError(url, f"{what} cannot be taken: {fault}", hint=fault.hint) from fault
+        raise TransferError(url, f"{what} cannot be accepted: {fault}", hint=fault.hint) from fault
     except OSError as fault:
-        hint = "Check the space and the permissions of the directories it goes to."
+        hint = "Check the space and the permissions of the target directories."
         raise StorageError(f"{what} cannot be stored: {told(fault)}", hint=hint) from fault
 
 
 class _Download:
-    """One GET whose body is streamed; a context manager that closes the connection."""
+    """A GET request with a streamed body; a context manager that closes the connection."""
 
     def __init__(self, what: str, url: str, timeout: float, cancel: Callable[[], bool]) -> None:
         self._what = what
@@ -236,12 +239,12 @@ class _Download:
             self.size = self._check()
         except WaitCancelled as fault:
             self._connection.close()
-            raise self._cancelled("before it was answered") from fault
+            raise self._cancelled("before the answer") from fault
         except (OSError, http.client.HTTPException) as fault:
             self._connection.close()
             raise TransferInterruptedError(
                 self._url,
-                f"{self._what} could not be asked for: {fault or type(fault).__name__}",
+                f"{self._what} could not be requested: {fault or type(fault).__name__}",
                 hint="Check that the NameNode is up and that its HTTP address is right.",
             ) from fault
         except BaseException:
@@ -260,7 +263,7 @@ class _Download:
         return parse_digest(self._answer.headers.get(DIGEST_HEADER))
 
     def named_txid(self) -> int:
-        """The txid in the name of the image that was sent."""
+        """Return the txid in the name of the received image."""
         name = self._answer.headers.get(NAME_HEADER, "")
         parsed = parse_image(name)
         if parsed is None:
@@ -272,7 +275,7 @@ class _Download:
         return parsed.txid
 
     def head(self, size: int) -> bytes:
-        """The first `size` bytes of the body, or all of it; the rest is not read."""
+        """Return the first `size` bytes of the body, or the whole body; the rest is not read."""
         content = bytearray(min(size, self.size))
         received = 0
         while received < len(content):
@@ -280,7 +283,7 @@ class _Download:
         return bytes(content)
 
     def receive(self, receiver: FileReceiver, chunk_size: int, throttle: Throttle) -> None:
-        """Hand the whole body to `receiver` as it comes, `size` bytes, no more than `chunk_size` at a time."""
+        """Stream the whole body to `receiver`, at most `chunk_size` bytes at a time."""
         with throttle.transfer():
             while (left := self.size - receiver.size) > 0:
                 count = self._receive_into(receiver.room(min(throttle.piece(chunk_size), left)), receiver.size)
@@ -297,14 +300,14 @@ class _Download:
         except (OSError, http.client.HTTPException) as fault:
             raise self._broken(received, str(fault) or type(fault).__name__) from fault
         if not count:
-            raise self._broken(received, "the other side closed the connection")
+            raise self._broken(received, "the server closed the connection")
         return count
 
     def _broken(self, received: int, reason: str) -> TransferInterruptedError:
         return TransferInterruptedError(
             self._url,
             f"{self._what} broke off after {received} of {self.size} bytes: {reason}",
-            hint="Check the network and the log of the other side, then try again.",
+            hint="Check the network and the server's log, then try again.",
         )
 
     def _check(self) -> int:

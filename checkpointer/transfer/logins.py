@@ -1,4 +1,4 @@
-"""Whether the web servers of NameNodes take logins by Kerberos, asked as Hadoop's clients ask: by OPTIONS."""
+"""The test whether a NameNode's web server uses Kerberos, by OPTIONS as Hadoop's clients ask."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from servlets.bounded_answer import ask
 
 
 def takes_no_logins(base_url: str, *, timeout: float) -> bool:
-    """Return whether the server lets requests in without a login, as Hadoop 3.3 does by default.
+    """Return whether the server accepts requests without a login, as Hadoop 3.3 does by default.
 
-    OPTIONS runs no servlet, so that nothing is logged there. False where the server does not answer.
+    OPTIONS does not run a servlet, so the server does not log it. Returns False if the server does not answer.
     """
     try:
         spnego = Spnego(urlsplit(base_url).hostname or "")
         answer = ask("OPTIONS", base_url + IMAGE_SERVLET, headers=spnego.headers, timeout=timeout)
     except (KerberosError, requests.RequestException, urllib3.exceptions.HTTPError, OSError):
         return False
-    # an answer without a proof is what is looked for
+    # a missing proof of the server's identity is expected here
     with suppress(KerberosError):
         spnego.check(answer.status, [answer.challenge])
     return spnego.ignored and answer.status == HTTPStatus.OK

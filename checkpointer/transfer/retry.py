@@ -1,4 +1,4 @@
-"""When a transfer is tried again at once: after faults of the connection, a few times, with growing waits."""
+"""Immediate retries of a transfer after connection faults: a few times, with growing waits."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from hadoop_common.back_off import BackOff
 
 _LOG = logging.getLogger(__name__)
 _SLICE_SECONDS = 0.25
-# the other side is busy or starting
-_PASSING_STATUSES = (502, 503, 504)
+# the server is busy or starting
+_TRANSIENT_STATUSES = (502, 503, 504)
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class TransferRetry:
-    """At most `attempts` in all, after waits of `back_off`."""
+    """Retries up to `attempts` in all, after waits of `back_off`."""
 
     attempts: int = 3
     back_off: BackOff = BackOff(0.5, 5.0)
     sleep: Callable[[float], None] = time.sleep
 
     def wait_before(self, attempt: int, error: TransferError) -> float | None:
-        """Seconds to wait before `attempt` (the second is 1) after `error`; None where it is not made."""
-        passing = isinstance(error, TransferInterruptedError) or error.status in _PASSING_STATUSES
-        if not passing or attempt >= self.attempts:
+        """Return the seconds to wait before `attempt` (the second is 1) after `error`; None for no further attempt."""
+        transient = isinstance(error, TransferInterruptedError) or error.status in _TRANSIENT_STATUSES
+        if not transient or attempt >= self.attempts:
             return None
         return self.back_off.wait(attempt)
 
     def run(self, transfer: Callable[[], T], cancelled: Callable[[], bool]) -> T:
-        """Make a transfer, and make it again as long as its fault is a passing one.
+        """Run a transfer, and repeat it after transient faults.
 
         Raises:
-            TransferError: of the last attempt.
+            TransferError: the error of the last attempt.
             TransferCancelledError: `cancelled()` became true.
         """
         for attempt in count(1):
@@ -50,7 +50,7 @@ class TransferRetry:
                 wait = self.wait_before(attempt, error)
                 if wait is None:
                     raise
-                _LOG.warning("tried again in %.1f s: %s", wait, error)
+                _LOG.warning("retrying in %.1f s: %s", wait, error)
                 self._pause(wait, cancelled, error)
         raise AssertionError("unreachable")
 

@@ -1,4 +1,4 @@
-"""Sending a request body with an eye on the answer: HTTP servers may refuse long before the body's end."""
+"""Sends a request body while watching for the answer: HTTP servers may refuse long before the body's end."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ import select
 import socket
 from collections.abc import Callable, Sequence
 
-from checkpointer.transfer.connection import Patience, TlsClientSocket
+from checkpointer.transfer.connection import TlsClientSocket, WaitLimit
 
 
-class AnswerIsThere(Exception):  # noqa: N818 - it is no error, it ends the sending
-    """The server answered, or closed the connection, while the body was being sent."""
+class EarlyAnswer(Exception):  # noqa: N818 - not an error, it ends the sending
+    """An answer, or a closed connection, while the body was being sent."""
 
 
 class BodySender:
-    """Sends bytes over the socket of an HTTP connection; `sent` counts what the kernel took.
+    """The sender of a body over an HTTP connection; `sent` counts the bytes that the kernel accepted.
 
-    A wait ends after `timeout` seconds without progress, and soon after `cancelled()` became true.
+    A wait ends after `timeout` seconds without progress, and soon after `cancelled()` becomes true.
     """
 
     def __init__(self, connection: http.client.HTTPConnection, timeout: float, cancelled: Callable[[], bool]) -> None:
         if connection.sock is None:
             raise ValueError("the connection must be open")
         self._socket: socket.socket = connection.sock
-        self._patience = Patience(timeout, cancelled)
+        self._limit = WaitLimit(timeout, cancelled)
         self.sent = 0
 
     def send(self, *parts: bytes | memoryview) -> None:
-        """Send all of `parts`, one after the other; a few hundred at most.
+        """Send all of `parts`, at most a few hundred, one after the other.
 
         Raises:
-            AnswerIsThere: the server answered meanwhile.
+            EarlyAnswer: the server answered before the end.
             WaitCancelled: `cancelled()` became true.
-            OSError: the connection broke, or nothing went out for `timeout` seconds (TimeoutError).
+            OSError: the connection broke, or sending stalled for `timeout` seconds (TimeoutError).
         """
         left = [memoryview(part) for part in parts]
         while left:
             ready = self._wait(select.POLLOUT | select.POLLIN)
             if ready & ~select.POLLOUT and self._is_answer():
-                raise AnswerIsThere
+                raise EarlyAnswer
             if not ready & select.POLLOUT:
                 continue
             count = self._send_some(left)
@@ -63,7 +63,7 @@ class BodySender:
         """
         if isinstance(self._socket, TlsClientSocket) and self._socket.has_answer():
             return
-        self._patience.begin()
+        self._limit.begin()
         while True:
             self._wait(select.POLLIN, begun=True)
             if self._is_answer():
@@ -73,14 +73,14 @@ class BodySender:
         poller = select.poll()
         poller.register(self._socket, events)
         if not begun:
-            self._patience.begin()
+            self._limit.begin()
         while True:
-            for _, ready in poller.poll(self._patience.slice() * 1000):
+            for _, ready in poller.poll(self._limit.slice() * 1000):
                 return ready
 
 
 def _after(parts: Sequence[memoryview], count: int) -> list[memoryview]:
-    """What is left of `parts` when `count` bytes are gone."""
+    """Return the rest of `parts` after their first `count` bytes."""
     for number, part in enumerate(parts):
         if count < len(part):
             return [part[count:], *parts[number + 1 :]]

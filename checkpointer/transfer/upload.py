@@ -1,9 +1,9 @@
 """PUT of a checkpoint to a NameNode (TransferFsImage.uploadImageFromStorage).
 
-A PUT is connecting, sending, waiting or answered. The server may answer at any time, so the socket is watched while
-the body goes out: an answer ends the sending, and so does a connection that was closed, behind which an answer may
-still lie. Success before the last byte cannot be, and is an error. What does not end in 200, 409 or 417 says nothing
-of the image, and the NameNode may have it all the same: it says so when the image is offered again.
+A PUT is connecting, sending, waiting or answered. The server may answer at any time, so the sender watches the socket:
+an answer ends the sending, and so does a closed connection, whose answer may still be unread. A success before the last
+byte is an error. After a result other than 200, 409 or 417 the NameNode may have the image or not; it reports that when
+the image is offered again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from checkpointer.transfer.common import (
     unwatched,
 )
 from checkpointer.transfer.connection import WaitCancelled, connection_for
-from checkpointer.transfer.send_loop import AnswerIsThere, BodySender
+from checkpointer.transfer.send_loop import BodySender, EarlyAnswer
 from hadoop_common.file_faults import FileFaultError, file_faults
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.tls.errors import HandshakeError
@@ -45,15 +45,15 @@ _LOG = logging.getLogger(__name__)
 
 
 class UploadResult(Enum):
-    """How the NameNode took an image; the value is its HTTP status (TransferFsImage.TransferResult)."""
+    """The NameNode's answer to an image; the value is the HTTP status (TransferFsImage.TransferResult)."""
 
     SUCCESS = 200
     OLD_TRANSACTION_ID_FAILURE = 409
     NOT_ACTIVE_NAMENODE_FAILURE = 417
 
 
-# the most that is read and sent at once; it goes out as several chunks
-_PIECE = 1 << 20
+# largest piece that is read and sent at once, in several chunks
+_MAX_PIECE = 1 << 20
 _MAX_CHUNKS = 16
 
 _RESULTS = {result.value: result for result in UploadResult}
@@ -76,14 +76,18 @@ def upload_image(
 ) -> UploadResult:
     """Offer the image in `image_path` to the NameNode at `target_url` (`http://host:port`).
 
-    `md5` is its digest in hexadecimal, `kind` IMAGE or IMAGE_ROLLBACK; `timeout` seconds bound the connect
-    and each wait without progress. An image larger than `chunk_size` bytes goes out in chunks of that size.
-    Sending ends as soon as the NameNode answers or `cancel()` is true, which is asked at least every 0.25 s.
-    `sent` is told how many bytes of the image went out, piece by piece, and `refused` why it was answered with 409 or
-    417.
+    An image larger than `chunk_size` bytes is sent in chunks of that size. Sending ends as soon as the NameNode answers
+    or `cancel()` is true, which is checked at least every 0.25 s.
+
+    Args:
+        md5: digest of the image in hexadecimal.
+        kind: IMAGE or IMAGE_ROLLBACK.
+        timeout: limit on the connect and on each wait without progress, in seconds.
+        sent: receives the number of bytes of each sent piece.
+        refused: receives the reason of an answer with 409 or 417.
 
     Raises:
-        TransferError: the connection failed, or the NameNode answered anything but 200, 409 and 417.
+        TransferError: the connection failed, or the answer is not 200, 409 or 417.
         TransferCancelledError: `cancel()` became true.
         OSError: the image cannot be read.
     """
@@ -122,14 +126,14 @@ class _Upload:
             raise self._cancelled()
         what = f"upload of {self._path}"
         with login_faults(what, self._url):
-            # a body goes out once: there is no asking first whether the NameNode wants a login
+            # the body is sent once, so the login cannot wait for the NameNode to require it
             spnego = Spnego(urlsplit(self._url).hostname or "")
             named = spnego.named(self._url)
         connection = self._connect()
         try:
             self._send_head(connection, named, {DIGEST_HEADER: md5, **spnego.headers}, chunked=self._size > chunk_size)
             complete = self._send_body(connection, image, chunk_size, throttle)
-            # closed here, because an answer that ends with the connection keeps the socket to itself
+            # closed here, because an answer without a length owns the socket
             with connection.getresponse() as answer:
                 body = answer.read(MAX_SENTENCE_BYTES)
         except WaitCancelled as fault:
@@ -191,7 +195,7 @@ class _Upload:
     def _send_body(
         self, connection: http.client.HTTPConnection, image: BufferedReader, chunk_size: int, throttle: Throttle
     ) -> bool:
-        """Send the image and wait for the answer; False when the answer came before the image's end."""
+        """Send the image and wait for the answer; return False if the answer came before the image's end."""
         sender = BodySender(connection, self._timeout, self._cancel)
         chunked = self._size > chunk_size
         buffer = memoryview(bytearray(_piece_size(chunk_size, self._size)))
@@ -206,10 +210,10 @@ class _Upload:
                     self._tell(len(piece))
             if chunked:
                 sender.send(b"0\r\n\r\n")
-        except AnswerIsThere:
+        except EarlyAnswer:
             return False
         except (BrokenPipeError, ConnectionResetError, HandshakeError):
-            # a server that refused and closed may have left its answer in the receive buffer
+            # after a refusal and a close, the answer may be in the receive buffer
             return False
         sender.wait_for_answer()
         return True
@@ -221,7 +225,7 @@ class _Upload:
             raise TransferError(
                 self._url,
                 f"{self._path} ended at byte {self._sent}, it had {self._size} when the upload began",
-                hint="Do not change images while they are uploaded; make the checkpoint again.",
+                hint="Do not change images during an upload; make the checkpoint again.",
             )
         return room[:count]
 
@@ -247,18 +251,18 @@ class _Upload:
             self._url,
             f"upload of {self._path} broke off after {self._sent} of {self._size} bytes: "
             f"{fault or type(fault).__name__}",
-            hint="Check the network and the log of the other side, then upload again; the image is intact.",
+            hint="Check the network and the server's log, then upload again; the image is intact.",
         )
 
 
 def _piece_size(chunk_size: int, size: int) -> int:
-    """Whole chunks, so many that a call of the kernel takes them."""
-    chunks = min(max(_PIECE // chunk_size, 1), _MAX_CHUNKS)
+    """Return the size of a piece: whole chunks, few enough for one system call."""
+    chunks = min(max(_MAX_PIECE // chunk_size, 1), _MAX_CHUNKS)
     return min(chunks * chunk_size, size)
 
 
 def _chunks(piece: memoryview, chunk_size: int) -> Iterator[bytes | memoryview]:
-    """`piece` in the chunked transfer coding, to be sent part by part."""
+    """Yield `piece` in the chunked transfer coding, part by part."""
     for start in range(0, len(piece), chunk_size):
         chunk = piece[start : start + chunk_size]
         yield b"%x\r\n" % len(chunk)

@@ -13,7 +13,7 @@ from checkpointer.daemon.service import CheckpointService
 from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.errors import RoleGaveUpError
 from checkpointer.roles.role import Upload
-from checkpointer.transfer.namenode_outlook import NamenodeOutlook
+from checkpointer.transfer.image_acceptance import ImageAcceptance
 from engine.errors import CheckpointCancelledError
 from engine.healing import HealedFault
 from engine.merge import Observer
@@ -105,7 +105,7 @@ def test_without_an_image_one_is_due_and_none_is_told(service: CheckpointService
 def test_the_age_is_that_of_the_namenodes_image(role: FakeRole, clock: Clock) -> None:
     """Ours may be newer where it was not taken."""
     config = standby_config()
-    known = NamenodeOutlook(version="2.7.3", state="active", last_at=START - 1000.0, last_txid=0)
+    known = ImageAcceptance(version="2.7.3", state="active", last_at=START - 1000.0, last_txid=0)
     forecast = UploadForecast(config, ask=lambda address, **_: known, wall=clock.wall)
     service = CheckpointService(role, config, clock=clock, wall=clock.wall, forecast=forecast)
     (job,) = service.jobs()
@@ -265,7 +265,7 @@ def test_no_room_is_not_ready_before_anything_failed(
     first, last = (line for line in caplog.messages if "space" in line)
     assert first.startswith("the next checkpoint will fail: no space for a checkpoint: /name has 0 bytes free")
     assert "; next: Free space" in first
-    assert last.startswith("there is room for a checkpoint again after")
+    assert last.startswith("there is space for a checkpoint again after")
 
 
 def test_a_recovery_is_logged_only_when_the_operation_that_failed_succeeded(

@@ -20,7 +20,7 @@ from checkpointer.leadership.leadership import Leadership
 from checkpointer.leadership.leadership_state import Leader
 from checkpointer.leadership.lock_backend import FileLock, LockBackend, LockOutcome, ZooKeeperLock, lock_holder
 from checkpointer.roles.role import Upload
-from checkpointer.transfer.namenode_outlook import NamenodeOutlook
+from checkpointer.transfer.image_acceptance import ImageAcceptance
 from engine.errors import CheckpointCancelledError
 from engine.observer import Observer
 from hadoop_common.configuration import ConfigurationError
@@ -260,7 +260,7 @@ class Scene:
         chosen = LeaderSettings(file=Path("/lock"), session_timeout=10.0, required=required)
         backend: LockBackend = self.backend
         self.leadership = Leadership(chosen, ME, backend=backend, clock=self.clock)
-        self.namenode = NamenodeOutlook(version="3.4.1", state="active", last_at=START, last_txid=0)
+        self.namenode = ImageAcceptance(version="3.4.1", state="active", last_at=START, last_txid=0)
         forecast = UploadForecast(standby_config(), ask=lambda address, **_: self.namenode, wall=self.clock.wall)
         self.service = CheckpointService(
             self.role,

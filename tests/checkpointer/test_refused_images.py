@@ -22,8 +22,15 @@ from checkpointer.errors import TransferError
 from checkpointer.roles.role import STANDBY, Upload, UploadTarget
 from checkpointer.transfer import UploadResult
 from checkpointer.transfer.common import reason_of
-from checkpointer.transfer.namenode_outlook import NamenodeOutlook, ask_outlook
-from checkpointer.transfer.refusals import TooRecent, has_image, least_age, refuses_recent, too_recent
+from checkpointer.transfer.image_acceptance import (
+    ImageAcceptance,
+    TooRecent,
+    ask_acceptance,
+    has_image,
+    min_image_age,
+    refuses_recent,
+    too_recent,
+)
 from hadoop_common.process_control import Control
 from namenode_stub.demo_conf import free_ports
 from servlets.parameters import ImageKind
@@ -112,7 +119,7 @@ def test_releases_that_refuse(version: str, refuses: bool) -> None:
 
 @pytest.mark.parametrize(("period", "least"), [(3600, 2700), (1, 1), (2, 2), (10, 8), (60, 45)])
 def test_three_quarters_of_the_period_in_whole_seconds(period: int, least: int) -> None:
-    assert least_age(period) == least
+    assert min_image_age(period) == least
 
 
 # ---- what is known beforehand ------------------------------------------------------------------------------
@@ -130,7 +137,7 @@ def test_three_quarters_of_the_period_in_whole_seconds(period: int, least: int) 
     ],
 )
 def test_when_a_namenode_takes_an_image(changes: dict[str, object], takes_from: float | None) -> None:
-    known = replace(NamenodeOutlook("3.4.1", "active", 1000.0, 100), **changes)  # type: ignore[arg-type]
+    known = replace(ImageAcceptance("3.4.1", "active", 1000.0, 100), **changes)  # type: ignore[arg-type]
     assert known.takes_from(60.0) == takes_from
 
 
@@ -138,31 +145,31 @@ def test_when_a_namenode_takes_an_image(changes: dict[str, object], takes_from: 
     ("txid", "now", "refuses"), [(149, 1044.9, True), (150, 1044.9, False), (149, 1045.0, False), (101, 900.0, True)]
 )
 def test_it_refuses_by_time_and_transactions(txid: int, now: float, refuses: bool) -> None:
-    known = NamenodeOutlook("3.4.1", "active", 1000.0, 100)
+    known = ImageAcceptance("3.4.1", "active", 1000.0, 100)
     assert known.refuses(txid, now, period=60.0, transactions=50) is refuses
 
 
 def test_beans_tell(tmp_path: Path) -> None:
     with FakeNamenode(tmp_path / "name") as node:
         node.checkpointed_at = 1000.25
-        found = ask_outlook(node.url, timeout=600)
-        assert found == NamenodeOutlook("2.7.3", "active", 1000.25, node.image_txids()[-1])
+        found = ask_acceptance(node.url, timeout=600)
+        assert found == ImageAcceptance("2.7.3", "active", 1000.25, node.image_txids()[-1])
         node.recent = 3600, 1000
-        assert ask_outlook(node.url, timeout=600).version == "3.4.1"
+        assert ask_acceptance(node.url, timeout=600).version == "3.4.1"
     with pytest.raises(TransferError, match="no answer"):
-        ask_outlook(node.url, timeout=600)
+        ask_acceptance(node.url, timeout=600)
 
 
 def test_an_outlook_goes_by_what_was_heard_last() -> None:
     wall = Clock()
     wall.now = 1000.0
-    answers: dict[str, NamenodeOutlook | None] = {
-        "http://a": NamenodeOutlook("3.4.1", "active", 990.0, 100),
-        "http://b": NamenodeOutlook("2.7.3", "active", 990.0, 100),
+    answers: dict[str, ImageAcceptance | None] = {
+        "http://a": ImageAcceptance("3.4.1", "active", 990.0, 100),
+        "http://b": ImageAcceptance("2.7.3", "active", 990.0, 100),
         "http://c": None,
     }
 
-    def ask(address: str, **_: object) -> NamenodeOutlook:
+    def ask(address: str, **_: object) -> ImageAcceptance:
         found = answers[address]
         if found is None:
             raise TransferError(address, "no answer")

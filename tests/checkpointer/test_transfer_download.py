@@ -230,7 +230,7 @@ def test_latest_image_needs_a_name(directories, name):
 def test_nobody_listens(directories):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    with pytest.raises(TransferError, match="could not be asked for") as caught:
+    with pytest.raises(TransferError, match="could not be requested") as caught:
         download_image(f"http://127.0.0.1:{port}", 1, INFO, directories)
     assert caught.value.hint
 

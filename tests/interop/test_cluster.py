@@ -12,8 +12,7 @@ import pytest
 from checkpointer.errors import TransferError
 from checkpointer.merging.offline import merge_directory, plan_directory
 from checkpointer.transfer import UploadResult, download_image, download_segment, upload_image
-from checkpointer.transfer.namenode_outlook import ask_outlook
-from checkpointer.transfer.refusals import has_image
+from checkpointer.transfer.image_acceptance import ask_acceptance, has_image
 from hadoop_common.names import image_name, md5_name
 from tests.interop.clients import ClientJvm, HdfsClient, Namespace, without_clock_times
 from tests.interop.cluster import BackupNode, HaPair, JournalNode, NameNode, SecondaryNameNode
@@ -187,8 +186,10 @@ def test_our_merged_image_is_taken_and_the_namenode_restarts_from_it(
     assert repeated is UploadResult.OLD_TRANSACTION_ID_FAILURE
     assert has_image(said[0], merged.txid), said
     # which its beans tell as well, though they may be as old as the period of its metrics
-    wait_until(lambda: ask_outlook(namenode.url, timeout=600.0).last_txid == merged.txid, "the image among the beans")
-    known = ask_outlook(namenode.url, timeout=600.0)
+    wait_until(
+        lambda: ask_acceptance(namenode.url, timeout=600.0).last_txid == merged.txid, "the image among the beans"
+    )
+    known = ask_acceptance(namenode.url, timeout=600.0)
     assert (known.version, known.state) == (SERVER.version, "active")
     assert known.last_at is not None
     assert abs(known.last_at - time.time()) < 600

@@ -16,8 +16,8 @@ from checkpointer.checks.ask_kerberos import _http_steps
 from checkpointer.checks.ask_namenode import ask_http
 from checkpointer.errors import TransferError
 from checkpointer.transfer import download_image, upload_image
+from checkpointer.transfer.image_acceptance import ask_acceptance
 from checkpointer.transfer.logins import takes_no_logins
-from checkpointer.transfer.namenode_outlook import ask_outlook
 from hadoop_rpc.errors import KerberosError
 from hadoop_rpc.kerberos import log_in
 from hadoop_rpc.spnego import Spnego, advice_on_open_servers
@@ -161,7 +161,7 @@ def test_the_check_names_the_key(realm: Kdc, server: _OpenServer, url: str, anon
     assert [step.error for step in _http_steps(ours, url, 60)] == ["", ""]
 
 
-@pytest.mark.parametrize("ask", [ask_http, ask_outlook])
+@pytest.mark.parametrize("ask", [ask_http, ask_acceptance])
 def test_metrics_that_want_a_user_are_no_wrong_address(realm: Kdc, server: _OpenServer, url: str, ask: type) -> None:
     server.anonymous = False
     with pytest.raises(TransferError, match="HTTP 401") as caught:

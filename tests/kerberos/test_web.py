@@ -14,7 +14,7 @@ import pytest
 from checkpointer.checks.ask_namenode import ask_http
 from checkpointer.errors import TransferError
 from checkpointer.transfer import UploadResult, download_image, upload_image
-from checkpointer.transfer.namenode_outlook import ask_outlook
+from checkpointer.transfer.image_acceptance import ask_acceptance
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.kerberos import log_in
 from tests.kerberos.kdc import Kdc
@@ -82,7 +82,7 @@ def test_beans_are_asked_for_without_a_token_first(web: Web) -> None:
     """Most clusters leave /jmx open, and then no ticket is needed."""
     assert ask_http(web.url, timeout=600) == BEAN
     assert web.asked == [("GET", False, 0), ("GET", True, 0)]
-    assert ask_outlook(web.url, timeout=600).last_txid == 5
+    assert ask_acceptance(web.url, timeout=600).last_txid == 5
 
 
 def test_a_body_is_sent_once_with_its_token(web: Web, tmp_path: Path) -> None:

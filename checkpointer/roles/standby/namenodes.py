@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 from checkpointer.errors import TransferError
 from checkpointer.roles.standby.version import ActiveVersion
 from checkpointer.transfer.download import NO_SUCH_IMAGE, image_digest
-from checkpointer.transfer.namenode_outlook import ask_start_time
+from checkpointer.transfer.image_acceptance import ask_start_time
 from hadoop_common.recurring_fault import PeerFaults
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.client import DEFAULT_TIMEOUT

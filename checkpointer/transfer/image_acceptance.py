@@ -1,0 +1,184 @@
+"""When a NameNode accepts an image: the rule of Hadoop 3.3's ImageServlet, from its beans and its refusals.
+
+A NameNode refuses an image that it has already, and one that follows the last image too soon with too few transactions.
+The beans predict a refusal before an upload, and the text of a refusal explains it afterwards.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from checkpointer.errors import TransferError
+from checkpointer.transfer.common import TransferCancelledError, login_faults, never, refusal, servlet_url
+from checkpointer.transfer.connection import WaitCancelled, connection_for
+from hadoop_common.file_faults import network_reason
+from hadoop_rpc.spnego import Spnego, challenges
+
+_JMX = "/jmx"
+_SYSTEM = "Hadoop:service=NameNode,name=FSNamesystem"
+# only one attribute: others list every DataNode
+_VERSION = "Hadoop:service=NameNode,name=NameNodeInfo::SoftwareVersion"
+_START = "java.lang:type=Runtime::StartTime"
+_REQUEST = "the request"
+_MAX_ANSWER = 1 << 20
+# ImageServlet.recentImageCheckTimePrecision
+_SHARE_OF_PERIOD = 0.75
+
+_TOO_RECENT = re.compile(
+    r"since previous checkpoint is (-?\d+) expecting at least (\d+)\D+ is (-?\d+) expecting at least (\d+)"
+)
+_HAS_IMAGE = re.compile(r"already uploaded an? checkpoint for txid (\d+)|fsimage_0*(\d+) is stored here already")
+# first release of each line with this rule, which came with observers
+_RULE_SINCE = {(2,): (2, 10), (3, 0): (3, 1), (3, 1): (3, 1, 4), (3, 2): (3, 2, 2)}
+_RELEASE = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class ImageAcceptance:
+    """The facts that decide whether a NameNode accepts an image.
+
+    Attributes:
+        version: of its software, "" if unknown.
+        state: active, standby or observer, "" if unknown.
+        last_at: when it got its last image, in seconds since the epoch.
+        last_txid: txid of that image.
+    """
+
+    version: str
+    state: str
+    last_at: float | None
+    last_txid: int | None
+
+    def takes_from(self, period: float) -> float | None:
+        """Return from when it accepts an image of few transactions, in seconds since the epoch.
+
+        None if it accepts every image, or none at all. `period` is its dfs.namenode.checkpoint.period in seconds.
+        """
+        if self.last_at is None or self.state == "standby" or not refuses_recent(self.version):
+            return None
+        return self.last_at + min_image_age(period)
+
+    def refuses(self, txid: int, now: float, *, period: float, transactions: int) -> bool:
+        """Return whether it refuses the image at `txid` at `now` as too recent, by its keys `period` and `txns`."""
+        takes_from = self.takes_from(period)
+        few = self.last_txid is None or txid - self.last_txid < transactions
+        return takes_from is not None and now < takes_from and few
+
+
+def ask_acceptance(base_url: str, *, timeout: float, cancel: Callable[[], bool] = never) -> ImageAcceptance:
+    """Ask the NameNode at `base_url` (`http://host:port`) for its beans; `timeout` in seconds limits each wait.
+
+    The values may be up to 10 s old, because the NameNode caches its metrics.
+
+    Raises:
+        TransferError: it does not answer, or the server is not a NameNode.
+        TransferCancelledError: `cancel()` became true.
+    """
+    system = _bean(base_url, {"qry": _SYSTEM}, timeout, cancel)
+    if not system:
+        raise TransferError(base_url, "/jmx has no FSNamesystem", hint="Check dfs.namenode.http-address.")
+    version = _bean(base_url, {"get": _VERSION}, timeout, cancel).get("SoftwareVersion")
+    milliseconds = system.get("LastCheckpointTime")
+    last, since = system.get("LastWrittenTransactionId"), system.get("TransactionsSinceLastCheckpoint")
+    return ImageAcceptance(
+        version=version if isinstance(version, str) else "",
+        state=str(system.get("tag.HAState", "")),
+        last_at=milliseconds / 1000 if isinstance(milliseconds, int) and milliseconds > 0 else None,
+        last_txid=last - since if isinstance(last, int) and isinstance(since, int) else None,
+    )
+
+
+def ask_start_time(base_url: str, *, timeout: float, cancel: Callable[[], bool] = never) -> int | None:
+    """Return when the process of the NameNode at `base_url` started, in ms since the epoch; None if unknown.
+
+    Raises:
+        TransferError: it does not answer.
+        TransferCancelledError: `cancel()` became true.
+    """
+    found = _bean(base_url, {"get": _START}, timeout, cancel).get("StartTime")
+    return found if isinstance(found, int) else None
+
+
+def _bean(base_url: str, query: dict[str, str], timeout: float, cancel: Callable[[], bool]) -> dict[str, Any]:
+    """Return the first bean of an answer, empty without one."""
+    url = servlet_url(base_url, query, _JMX)
+    try:
+        status, content, _ = _get(url, {}, timeout, cancel)
+        if status == http.client.UNAUTHORIZED:
+            # most clusters leave /jmx open, and their web servers without a principal
+            with login_faults(_REQUEST, url):
+                spnego = Spnego(urlsplit(url).hostname or "")
+                status, content, asked = _get(spnego.named(url), spnego.headers, timeout, cancel)
+                spnego.check(status, asked)
+            if spnego.hint:
+                raise refusal(_REQUEST, url, status, "", content, spnego.hint)
+        body = json.loads(content) if status == http.client.OK else {}
+    except WaitCancelled as fault:
+        raise TransferCancelledError(url, "the request was cancelled") from fault
+    except (OSError, http.client.HTTPException, ValueError) as fault:
+        raise TransferError(
+            url, f"no answer: {network_reason(fault)}", hint="Check that the NameNode is up."
+        ) from fault
+    beans = body.get("beans") if isinstance(body, dict) else None
+    first = beans[0] if isinstance(beans, list) and beans else None
+    return first if isinstance(first, dict) else {}
+
+
+def _get(url: str, headers: dict[str, str], timeout: float, cancel: Callable[[], bool]) -> tuple[int, bytes, list[str]]:
+    """Return status, content and WWW-Authenticate headers of an answer."""
+    parts = urlsplit(url)
+    connection = connection_for(parts, timeout, cancel)
+    try:
+        connection.request("GET", f"{parts.path}?{parts.query}", headers={"Connection": "close", **headers})
+        with connection.getresponse() as answer:
+            return answer.status, answer.read(_MAX_ANSWER), challenges(answer.headers)
+    finally:
+        connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class TooRecent:
+    """The age of a NameNode's last image in seconds and in transactions; either minimum suffices for a new image."""
+
+    age: int
+    min_age: int
+    transactions: int
+    min_transactions: int
+
+    @property
+    def seconds_left(self) -> int:
+        """Return the seconds until the NameNode accepts an image with any number of transactions."""
+        return max(0, self.min_age - self.age)
+
+
+def too_recent(said: str) -> TooRecent | None:
+    """Parse a refusal because the last image is too recent; None for other refusals."""
+    found = _TOO_RECENT.search(said)
+    return None if found is None else TooRecent(*map(int, found.groups()))
+
+
+def has_image(said: str, txid: int) -> bool:
+    """Return whether a refusal states that the NameNode already has the image at `txid`."""
+    return any(str(txid) in found.groups() for found in _HAS_IMAGE.finditer(said))
+
+
+def min_image_age(period: float) -> int:
+    """Return for how many seconds a NameNode refuses images, by its own `dfs.namenode.checkpoint.period`."""
+    return math.floor(period * _SHARE_OF_PERIOD + 0.5)
+
+
+def refuses_recent(version: str) -> bool:
+    """Return whether NameNodes of this release (such as `3.4.1`) refuse an image soon after the last one."""
+    found = _RELEASE.match(version)
+    if found is None:
+        return False
+    release = tuple(int(part or 0) for part in found.groups())
+    since = _RULE_SINCE.get(release[:1]) or _RULE_SINCE.get(release[:2]) or (3, 3)
+    return release >= since
