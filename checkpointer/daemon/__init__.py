@@ -1,1 +1,1 @@
-"""The long-running process: a role that can checkpoint, a service that decides when, and the shell around both."""
+"""The daemon: the service that decides when its role makes a checkpoint, and the process around it."""

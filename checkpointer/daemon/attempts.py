@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any
 
 from checkpointer.daemon.cancellation import Cancellation
@@ -70,6 +70,7 @@ class OperationFaults:
         return self._jobs.setdefault(name, self._fault(f"the job {name} runs again", "runs"))
 
 
+@dataclass(eq=False)
 class CheckpointAttempts:
     """Makes attempts, one at a time, and observes the merges of its role (`Observer`).
 
@@ -84,110 +85,96 @@ class CheckpointAttempts:
         gave_up_error: None as long as the role works.
     """
 
-    def __init__(
-        self,
-        role: CheckpointRole,
-        *,
-        schedule: CheckpointSchedule,
-        cancellation: Cancellation,
-        leadership: Leadership,
-        forecast: UploadForecast,
-        lake: LakeAppender,
-        record: RecordStore,
-        faults: OperationFaults,
-        gave_up: Callable[[], None],
-        clock: Callable[[], float],
-        wall: Callable[[], float],
-    ) -> None:
-        self._role = role
-        self._schedule = schedule
-        self._cancellation = cancellation
-        self._leadership = leadership
-        self._forecast = forecast
-        self._lake = lake
-        self._record = record
-        self._faults = faults
-        self._gave_up = gave_up
-        self._clock = clock
-        self._wall = wall
-        # leadership at the begin of the attempt
-        self._basis: LeaseBasis | None = None
-        # when the image in progress got its name
-        self._renamed_at: float | None = None
-        self.progress: Progress | None = None
-        self.passed_over = False
-        self.gave_up_error: RoleGaveUpError | None = None
+    role: CheckpointRole
+    _: KW_ONLY
+    schedule: CheckpointSchedule
+    cancellation: Cancellation
+    leadership: Leadership
+    forecast: UploadForecast
+    lake: LakeAppender
+    record: RecordStore
+    faults: OperationFaults
+    gave_up: Callable[[], None]
+    clock: Callable[[], float]
+    wall: Callable[[], float]
+    # leadership at the start of the attempt
+    _basis: LeaseBasis | None = field(init=False, default=None)
+    # when the image in progress got its name
+    _renamed_at: float | None = field(init=False, default=None)
+    progress: Progress | None = field(init=False, default=None)
+    passed_over: bool = field(init=False, default=False)
+    gave_up_error: RoleGaveUpError | None = field(init=False, default=None)
 
     # ---- Observer ------------------------------------------------------------------------------------------
 
     def phase(self, name: str, total: int | None) -> None:
-        self._record.phase(name)
+        self.record.phase(name)
 
     def advance(self, done: int) -> None:
         """Progress within a phase is not recorded."""
 
     def saved(self) -> None:
-        self._renamed_at = self._clock()
+        self._renamed_at = self.clock()
 
     def cancelled(self) -> bool:
-        return self._cancellation.requested or self._leadership.must_abort(self._basis)
+        return self.cancellation.requested or self.leadership.must_abort(self._basis)
 
     def _upload_cancelled(self) -> bool:
-        return self._cancellation.requested or self._leadership.must_abort(self._basis, sending=True)
+        return self.cancellation.requested or self.leadership.must_abort(self._basis, sending=True)
 
     # ---- attempt -------------------------------------------------------------------------------------------
 
     def run(self, *, force: bool) -> TriggerResult:
         """Make one attempt; a forced one makes a checkpoint as soon as there is a new transaction."""
-        self._cancellation.log_end()
+        self.cancellation.log_end()
         # the running operation, None while the role reads its progress
         operation: RecurringFault | None = None
         before, self._basis = self._basis, None
         try:
-            self._role.prepare()
+            self.role.prepare()
             progress = self._read_progress()
             held_back = self._held_back(progress)
             self.passed_over = bool(held_back)
             if held_back:
-                self._faults.checkpoint.forget()
-                self._schedule.drop_forced()
-                operation = self._faults.fetch
+                self.faults.checkpoint.forget()
+                self.schedule.drop_forced()
+                operation = self.faults.fetch
                 self._keep_up()
                 return TriggerResult(TriggerState.UNAVAILABLE if force else TriggerState.SKIPPED, held_back)
-            self._basis = self._leadership.lease_basis()
+            self._basis = self.leadership.lease_basis()
             if self._basis != before:
                 # Another daemon may have made images since. Our state must not be compared with a long purged past.
-                operation = self._faults.fetch
+                operation = self.faults.fetch
                 self._keep_up()
                 operation = None
                 progress = self._read_progress()
-            reason = self._schedule.reason(progress, force=force)
+            reason = self.schedule.reason(progress, force=force)
             # The period may end before this attempt does.
             self.passed_over = reason is None and progress.behind > 0
-            wait = self._schedule.retry_wait
+            wait = self.schedule.retry_wait
             if reason is not None and (force or wait <= 0):
-                operation = self._faults.checkpoint
-                period_from = self._schedule.period_from
+                operation = self.faults.checkpoint
+                period_from = self.schedule.period_from
                 result = self._checkpoint(progress, reason, force=force)
-                operation = self._faults.offer
+                operation = self.faults.offer
                 return self._offer_new(result, reason, period_from, force=force)
-            operation = self._faults.offer
+            operation = self.faults.offer
             if reason is None:
-                self._faults.checkpoint.forget()
-                self._schedule.reset_retries()
+                self.faults.checkpoint.forget()
+                self.schedule.reset_retries()
                 since = f"{progress.behind} transactions since the image at {progress.image_txid}"
                 return self._offer_again(progress, f"no checkpoint is due: {since}", force=force)
-            message = f"a checkpoint is due, but {self._faults.checkpoint.count} failed: retried in {duration(wait)}"
+            message = f"a checkpoint is due, but {self.faults.checkpoint.count} failed: retried in {duration(wait)}"
             return self._offer_again(progress, message, force=force)
         except CheckpointCancelledError as error:
             return TriggerResult(TriggerState.UNAVAILABLE, error.message)
         except Exception as error:
             if isinstance(error, RoleGaveUpError):
                 self.gave_up_error = error
-                self._gave_up()
+                self.gave_up()
             known, bug = describe_fault(error)
             if operation is None:
-                operation = self._faults.namenode if isinstance(known, RpcError) else self._faults.reading
+                operation = self.faults.namenode if isinstance(known, RpcError) else self.faults.reading
             return self._failed(known, operation, force=force, bug=bug)
 
     def observe(self) -> None:
@@ -196,71 +183,71 @@ class CheckpointAttempts:
         Raises:
             HdfsError, OSError: storage or journal cannot be read.
         """
-        self.progress = self._role.progress()
+        self.progress = self.role.progress()
 
     def image_age(self, progress: Progress) -> float | None:
         """Return the age of the newest known image of any daemon, in seconds; None without an image."""
-        known = [at for at in (progress.image_at, self._forecast.last_image_at()) if at is not None]
-        return max(0.0, self._wall() - max(known)) if known else None
+        known = [at for at in (progress.image_at, self.forecast.last_image_at()) if at is not None]
+        return max(0.0, self.wall() - max(known)) if known else None
 
     def update_forecast(self) -> None:
         """Ask the NameNodes when they accept an image."""
-        self._forecast.update([target.address for target in self._role.targets], lambda: self._cancellation.stopped)
+        self.forecast.update([target.address for target in self.role.targets], lambda: self.cancellation.stopped)
 
     # ---- steps ---------------------------------------------------------------------------------------------
 
     def _read_progress(self) -> Progress:
-        progress = self.progress = self._role.progress()
-        self._record.looked()
-        self._faults.namenode.ended()
-        self._faults.reading.ended()
-        if problem := self._role.space_shortage():
+        progress = self.progress = self.role.progress()
+        self.record.looked()
+        self.faults.namenode.ended()
+        self.faults.reading.ended()
+        if problem := self.role.space_shortage():
             problem = f"the next checkpoint will fail: {problem}"
-            self._faults.space.occurred(problem, hint=SPACE_HINT, level=logging.WARNING)
+            self.faults.space.occurred(problem, hint=SPACE_HINT, level=logging.WARNING)
         else:
-            self._faults.space.ended()
-        self._schedule.observe(progress, self.image_age(progress) if self._leadership.shared else None)
+            self.faults.space.ended()
+        self.schedule.observe(progress, self.image_age(progress) if self.leadership.shared else None)
         return progress
 
     def _keep_up(self) -> None:
-        self._role.keep_up(self.cancelled)
-        self._faults.fetch.ended()
+        self.role.keep_up(self.cancelled)
+        self.faults.fetch.ended()
 
     def _held_back(self, progress: Progress) -> str:
         """Return why another daemon makes the next checkpoint, "" if this one does."""
-        if self._leadership.leads:
-            self._forecast.remember()
-        age, config = self.image_age(progress), self._schedule.config
-        return self._leadership.held_back(age, config.period, config.poll_interval, self._others_at_work)
+        if self.leadership.leads:
+            self.forecast.remember()
+        age, config = self.image_age(progress), self.schedule.config
+        return self.leadership.held_back(age, config.period, config.poll_interval, self._others_at_work)
 
     def _others_at_work(self) -> bool:
         self.update_forecast()
-        return self._forecast.others_image()
+        return self.forecast.others_image()
 
     def _checkpoint(self, progress: Progress, reason: TriggerReason, *, force: bool) -> MergeResult:
         if force:
             self.update_forecast()
-            for sentence in self._forecast.expected_refusals(progress.journal_txid):
+            for sentence in self.forecast.expected_refusals(progress.journal_txid):
                 _LOG.warning("%s", sentence, extra={"txid": progress.journal_txid, "phase": "upload"})
-        if not self._faults.checkpoint.count:
+        if not self.faults.checkpoint.count:
             fields = {"txid": progress.journal_txid, "reason": reason.value, "transactions": progress.behind}
             _LOG.info("%s", _begin_message(progress, reason), extra=fields)
-        triggered, self._renamed_at = self._clock(), None
-        result = self._role.checkpoint(self, forced=force)
-        self._schedule.saved(None if result.rollback else result.txid)
-        latency = (self._clock() if self._renamed_at is None else self._renamed_at) - triggered
-        self._record.saved(result, reason.value, latency)
+        triggered, self._renamed_at = self.clock(), None
+        result = self.role.checkpoint(self, forced=force)
+        self.schedule.saved(None if result.rollback else result.txid)
+        latency = (self.clock() if self._renamed_at is None else self._renamed_at) - triggered
+        self.record.saved(result, reason.value, latency)
         _log_checkpoint(result, reason, latency)
-        self._faults.checkpoint.ended()
-        self._schedule.reset_retries()
+        self.faults.checkpoint.ended()
+        self.schedule.reset_retries()
         return result
 
     def _offer_new(
         self, result: MergeResult, reason: TriggerReason, period_from: float, *, force: bool
     ) -> TriggerResult:
-        """Pass a new image to the lake and to the NameNodes; `period_from` is the begin of the period before it."""
+        """Pass a new image to the lake and to the NameNodes; `period_from` is the start of the period before it."""
         if not result.rollback:
-            self._lake.offer(self._role)
+            self.lake.offer(self.role)
         details: dict[str, Any] = {
             "txid": result.txid,
             "reason": reason.value,
@@ -272,7 +259,7 @@ class CheckpointAttempts:
         kind = ImageKind.ROLLBACK if result.rollback else ImageKind.IMAGE
         outcome = self._outcome(result.txid, kind, offers) if offers or force else None
         if force and outcome is not None and outcome.acceptance is Acceptance.TOO_RECENT:
-            self._schedule.keep_due(period_from, outcome.again_at)
+            self.schedule.keep_due(period_from, outcome.again_at)
         return _answer(TriggerState.DONE, f"checkpoint at txid {result.txid}", details, offers, outcome)
 
     def _offer_again(self, progress: Progress, message: str, *, force: bool) -> TriggerResult:
@@ -282,31 +269,31 @@ class CheckpointAttempts:
         return _answer(TriggerState.SKIPPED, message, {"txid": progress.image_txid}, offers, outcome)
 
     def _outcome(self, txid: int, kind: ImageKind, offers: list[Upload]) -> UploadOutcome:
-        targets, takes_from = self._role.targets, self._forecast.takes_from
-        found = outcome_of(txid, kind, offers, targets, takes_from=takes_from, now=self._wall())
-        self._record.outcome(found.acceptance.value)
+        targets, takes_from = self.role.targets, self.forecast.takes_from
+        found = outcome_of(txid, kind, offers, targets, takes_from=takes_from, now=self.wall())
+        self.record.outcome(found.acceptance.value)
         return found
 
     def _upload(self, *, force: bool) -> list[Upload]:
         """Offer the image; return the result of each offer."""
-        self._record.phase("upload")
-        self._leadership.await_certainty(self._basis, lambda: self._cancellation.requested)
-        if self._leadership.must_abort(self._basis):
+        self.record.phase("upload")
+        self.leadership.await_certainty(self._basis, lambda: self.cancellation.requested)
+        if self.leadership.must_abort(self._basis):
             raise CheckpointCancelledError("another checkpointer leads now, which makes the next one")
         made = []
-        for upload in self._role.upload(self._upload_cancelled, force=force):
+        for upload in self.role.upload(self._upload_cancelled, force=force):
             made.append(upload)
-            self._record.offered(upload)
-            self._forecast.note_upload(upload)
+            self.record.offered(upload)
+            self.forecast.note_upload(upload)
             self._log_upload(upload)
         if made:
-            self._faults.offer.ended()
+            self.faults.offer.ended()
         else:
-            self._faults.offer.forget()
+            self.faults.offer.forget()
         return made
 
     def _log_upload(self, upload: Upload) -> None:
-        fault = self._faults.transfer(upload.address)
+        fault = self.faults.transfer(upload.address)
         fields: dict[str, Any] = {
             "txid": upload.txid,
             "phase": "upload",
@@ -328,19 +315,19 @@ class CheckpointAttempts:
     def _failed(
         self, error: HdfsError, operation: RecurringFault, *, force: bool, bug: BaseException | None
     ) -> TriggerResult:
-        faults = self._faults
-        fields = {"phase": self._record.now.phase, "exitCode": error.exit_code}
+        faults = self.faults
+        fields = {"phase": self.record.now.phase, "exitCode": error.exit_code}
         unread = operation in (faults.namenode, faults.reading, faults.fetch)
-        due = force or not unread or self._schedule.period_left <= 0
+        due = force or not unread or self.schedule.period_left <= 0
         what = "checkpoint failed" if operation is faults.checkpoint else "the offer of the image failed"
         if unread:
             what = "a checkpoint is due, but cannot be made" if due else "no checkpoint can be made now"
         level = logging.ERROR if due else logging.WARNING
         operation.occurred(f"{what}: {error.message}", hint=error.hint, level=level, bug=bug, **fields)
         if due:
-            self._record.failed(error.message)
+            self.record.failed(error.message)
         if operation is faults.checkpoint:
-            self._schedule.failed(operation.count, force=force)
+            self.schedule.failed(operation.count, force=force)
         return TriggerResult(TriggerState.FAILED, error.message, {"hint": error.hint, "exitCode": error.exit_code})
 
 

@@ -23,7 +23,7 @@ class RecordStore:
         self._wall = wall
         self._lock = threading.Lock()
         self._record = Record()
-        # begin of the present phase, and duration of the fetch of the present checkpoint
+        # start of the present phase, and duration of the fetch of the present checkpoint
         self._phase_at = wall()
         self._fetch_seconds: dict[str, float] = {}
         # of the last accepted upload

@@ -66,7 +66,7 @@ class CheckpointSchedule:
         wall: seconds since the epoch.
 
     Attributes:
-        period_from: reading of `clock` at the begin of the period.
+        period_from: reading of `clock` at the start of the period.
         retry_at: reading of `clock` before which a poll does not retry.
     """
 
@@ -142,7 +142,7 @@ class CheckpointSchedule:
         """Keep the next checkpoint due as if a forced one, refused as too recent, had not been made.
 
         Args:
-            period_from: begin of the period before the forced checkpoint.
+            period_from: start of the period before the forced checkpoint.
             again_at: when a NameNode accepts an image again, in seconds since the epoch; None if that is not known.
         """
         now, period = self._clock(), self.config.period

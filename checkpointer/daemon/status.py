@@ -163,7 +163,7 @@ def _healed_alarm(record: Record) -> list[str]:
         f"{len(record.healed)} inconsistencies of snapshots were healed in the image at txid {record.saved_txid} "
         f"({record.healed[0]} first): a NameNode may not load its own image or edits of that time; make sure that "
         "it has this image before it is restarted",
-        "See that a NameNode took the image (`checkpointer status`) before one is restarted.",
+        "Check that a NameNode has the image (`checkpointer status`) before one is restarted.",
     )
     return [text]
 

@@ -138,14 +138,16 @@ def prove(
         digest = witness.image_md5(image.txid)
         if digest is None:
             return PastVerdict(
-                PastFinding.UNKNOWN, f"whether the NameNode has the image at txid {image.txid} is not known"
+                PastFinding.UNKNOWN, f"it is not known whether the NameNode has the image at txid {image.txid}"
             )
         if digest == image.md5:
             return PastVerdict(PastFinding.HOLDS, image=image)
     if alive():
         return _HOLDS
-    reason = next((each.reason for each in found if each.reason), "the edits since hold no change that would show it")
-    return PastVerdict(PastFinding.SILENT, f"{reason}, and it does not have the image below them")
+    reason = next(
+        (each.reason for each in found if each.reason), "the edits since then contain no change that shows it"
+    )
+    return PastVerdict(PastFinding.SILENT, f"{reason}, and the NameNode lacks the image below them")
 
 
 def refuse(verdict: PastVerdict, txid: int, witness: str) -> NoReturn:
@@ -260,7 +262,7 @@ def _beyond(run: TxnRun, witness: Witness) -> PastVerdict:
 
 
 def _not_there_yet(txid: int) -> PastVerdict:
-    return PastVerdict(PastFinding.UNKNOWN, f"transaction {txid} cannot be read, although the NameNode is further")
+    return PastVerdict(PastFinding.UNKNOWN, f"transaction {txid} cannot be read, although the NameNode is past it")
 
 
 def _same_opening(run: TxnRun, segment: ReadableSegment, witness: Witness) -> PastVerdict:

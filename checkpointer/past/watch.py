@@ -13,23 +13,13 @@ docs/lost-past.md has the theory.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from checkpointer.past.proof import PastFinding, PastVerdict, Witness, prove
+from checkpointer.past.provenance import ProvenanceStore
 from engine.txn_runs import ImageId, Provenance, TxnRecorder, TxnRun
 
 # With more runs than this and no identifying transaction, an image is compared instead.
 _MAX_RUNS = 64
-
-
-class ProvenanceRepository(Protocol):
-    """Provenances of our images by their MD5 (`ProvenanceStore`)."""
-
-    def of(self, md5: str) -> Provenance | None: ...
-
-    def add(self, md5: str, provenance: Provenance) -> None: ...
-
-    def forget(self) -> None: ...
 
 
 class PastWatch:
@@ -47,7 +37,7 @@ class PastWatch:
     def __init__(
         self,
         recorder: TxnRecorder,
-        provenances: ProvenanceRepository,
+        provenances: ProvenanceStore,
         held: Callable[[], Sequence[ImageId]],
         witness: Callable[[int], Witness],
     ) -> None:

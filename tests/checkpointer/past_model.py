@@ -180,7 +180,7 @@ class ModelNamenode:
 
 
 class ModelClaims:
-    """`ProvenanceRepository` in memory, which a restart of the node does not lose."""
+    """A `ProvenanceStore` in memory, which a restart of the node does not lose."""
 
     def __init__(self) -> None:
         self.known: dict[str, Provenance] = {}

@@ -227,7 +227,7 @@ def test_an_image_before_a_gap_tells_nothing() -> None:
 
 
 class Provenances:
-    """`ProvenanceRepository` with one claim."""
+    """A `ProvenanceStore` with one claim."""
 
     def __init__(self, md5: str, claim: Provenance) -> None:
         self.known = {md5: claim}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from checkpointer.errors import RoleGaveUpError
@@ -15,8 +16,8 @@ from checkpointer.roles.backup.follower import BackupFollower
 from checkpointer.roles.backup.namenode_link import NamenodeLink, NoBackupNodesError
 from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.stream_upkeep import StreamUpkeep
+from checkpointer.roles.common import purge, report_result
 from checkpointer.storage.directories import StorageDirectories
-from checkpointer.storage.retention import enforce_retention
 from checkpointer.storage.usable_images import ImageCopy
 from engine.observer import Observer
 from engine.txn_runs import ImageId
@@ -69,6 +70,7 @@ class _CheckpointEnd:
         self._command = None
 
 
+@dataclass(eq=False)
 class BackupCheckpoints:
     """Makes one checkpoint at a time; the caller makes sure that nobody else works on namespace and storage.
 
@@ -77,29 +79,17 @@ class BackupCheckpoints:
         streaming: False if no stream of edits arrives, so that all edits are fetched.
     """
 
-    def __init__(
-        self,
-        storage: StorageDirectories,
-        namespace: WarmNamespace,
-        link: NamenodeLink,
-        receiver: JournalReceiver,
-        follower: BackupFollower,
-        upkeep: StreamUpkeep,
-        failed: FailedFolders,
-        past: PastWatch,
-        *,
-        streaming: bool,
-    ) -> None:
-        self._storage = storage
-        self._namespace = namespace
-        self._link = link
-        self._receiver = receiver
-        self._follower = follower
-        self._upkeep = upkeep
-        self._failed = failed
-        self._past = past
-        self._streaming = streaming
-        self._ending = _CheckpointEnd()
+    storage: StorageDirectories
+    namespace: WarmNamespace
+    link: NamenodeLink
+    receiver: JournalReceiver
+    follower: BackupFollower
+    upkeep: StreamUpkeep
+    failed: FailedFolders
+    past: PastWatch
+    _: KW_ONLY
+    streaming: bool
+    _ending: _CheckpointEnd = field(init=False, default_factory=_CheckpointEnd)
 
     def make(self, observer: Observer, config: CheckpointConfig) -> MergeResult:
         """Let the NameNode begin a segment, and make an image of all earlier edits.
@@ -108,42 +98,42 @@ class BackupCheckpoints:
             RoleGaveUpError: the NameNode wants this node to stop.
             HdfsError: nothing was written.
         """
-        if not self._link.registered:
+        if not self.link.registered:
             try:
-                self._link.register(self._storage.storage_info())
+                self.link.register(self.storage.storage_info())
             except NoBackupNodesError as error:
-                self._upkeep.note(error)
-            self._upkeep.take_version()
+                self.upkeep.note(error)
+            self.upkeep.take_version()
         signature = self._start()
         try:
-            if not self._receiver.take_namespace() and self._streaming:
-                self._link.registered = False
-            self._upkeep.adopt(signature)
-            self._upkeep.check_past()
-            self._follower.reach(signature.current_segment_txid - 1, observer)
+            if not self.receiver.take_namespace() and self.streaming:
+                self.link.registered = False
+            self.upkeep.adopt(signature)
+            self.upkeep.check_past()
+            self.follower.reach(signature.current_segment_txid - 1, observer)
             self._assure(signature.current_segment_txid - 1, observer)
             return self._save(observer, config)
         finally:
-            self._upkeep.resume()
+            self.upkeep.resume()
 
     def _start(self) -> CheckpointSignature:
-        self._receiver.freeze_at_next_segment()
+        self.receiver.freeze_at_next_segment()
         try:
-            if not self._link.registered:
+            if not self.link.registered:
                 # A NameNode that cannot register us cannot start a checkpoint for us either.
-                return self._link.roll()
-            command = self._link.start_checkpoint(self._storage.storage_info())
+                return self.link.roll()
+            command = self.link.start_checkpoint(self.storage.storage_info())
         except BaseException as error:
             if isinstance(error, RemoteError):
                 # The NameNode was restarted or rolled back, and rejects our registration.
-                self._link.registered = False
-            self._receiver.thaw()
-            self._upkeep.resume()
+                self.link.registered = False
+            self.receiver.thaw()
+            self.upkeep.resume()
             raise
         if command is None:
-            self._receiver.thaw()
+            self.receiver.thaw()
             raise RoleGaveUpError(
-                f"the NameNode at {self._link.address} wants this backup node to stop",
+                f"the NameNode at {self.link.address} wants this backup node to stop",
                 hint="See the NameNode's log; usually the storage here belongs to a newer upgrade than the NameNode's.",
             )
         self._ending.started(command)
@@ -156,35 +146,25 @@ class BackupCheckpoints:
             StorageError: that is not known now.
             HdfsError: as `BackupFollower.reach`.
         """
-        verdict = self._past.check(deep=True)
+        verdict = self.past.check(deep=True)
         started_over = verdict.lost
         if started_over:
-            self._upkeep.start_over(verdict)
-            self._follower.reach(target, observer)
-            verdict = self._past.check(deep=True)
+            self.upkeep.start_over(verdict)
+            self.follower.reach(target, observer)
+            verdict = self.past.check(deep=True)
         if not verdict.holds:
             raise StorageError(
                 f"{verdict.reason}: no image is made", hint="It will be retried; check that the NameNode is up."
             )
         if not started_over:
-            self._upkeep.reset_start_over_limit()
+            self.upkeep.reset_start_over_limit()
 
     def _save(self, observer: Observer, config: CheckpointConfig) -> MergeResult:
-        folders = self._storage.current_folders()
-        result = self._namespace.save(folders, observer=observer)
-        self._past.saved(ImageId(result.txid, result.saved.md5))
-        for warning in result.warnings:
-            _LOG.error("fsimage_%019d: %s", result.txid, warning)
-        for failure in result.saved.failures:
-            self._failed.note(failure.folder, failure.reason)
-        for warning in enforce_retention(
-            folders,
-            folders,
-            keep=config.images_retained,
-            extra_edits=config.extra_edits_retained,
-            max_segments=config.max_extra_segments,
-        ):
-            _LOG.warning("%s", warning)
+        folders = self.storage.current_folders()
+        result = self.namespace.save(folders, observer=observer)
+        self.past.saved(ImageId(result.txid, result.saved.md5))
+        report_result(result, self.failed.note)
+        purge(folders, folders, config)
         return result
 
     # ---- upload --------------------------------------------------------------------------------------------
@@ -198,7 +178,7 @@ class BackupCheckpoints:
         if image.txid <= settled_txid:
             return
         try:
-            newest = self._link.newest_image_txid()
+            newest = self.link.newest_image_txid()
         except RpcError as error:
             _LOG.info("it is not known whether the NameNode needs the image at txid %d: %s", image.txid, error)
             return
@@ -212,13 +192,13 @@ class BackupCheckpoints:
             StorageError: the image does not; the next checkpoint starts over.
             TransferError: that is not known now.
         """
-        verdict = self._past.confirm(ImageId(txid, image_md5(image)))
+        verdict = self.past.confirm(ImageId(txid, image_md5(image)))
         if not verdict.holds:
             if verdict.lost:
                 require_whole(image, txid)
-            self._past.doubt()
-            refuse(verdict, txid, self._link.address)
+            self.past.doubt()
+            refuse(verdict, txid, self.link.address)
 
     def end(self, settled_txid: int) -> None:
         """End the checkpoint at the NameNode once it has the image up to `settled_txid` that it waits for."""
-        self._ending.end(self._link, self._storage.storage_info(), settled_txid)
+        self._ending.end(self.link, self.storage.storage_info(), settled_txid)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from checkpointer.past.proof import contradiction
 from checkpointer.past.provenance import image_md5
 from checkpointer.past.watch import PastWatch
+from checkpointer.roles.backup.namenode_link import NamenodeLink
 from checkpointer.roles.backup.own_segments import finish_in_progress, local_segments, set_aside_damaged
 from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.states import BackupState
@@ -24,7 +25,7 @@ from engine.warm_namespace import WarmNamespace
 from hadoop_common.durable import remove_durably
 from hadoop_common.file_faults import told
 from hadoop_common.names import image_name, parse_segment, segment_name
-from hadoop_rpc.namenode_protocol import EditLogManifest, RemoteEditLog
+from hadoop_rpc.namenode_protocol import RemoteEditLog
 from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
 from journal.errors import JournalError, TransactionGapError
 from journal.segment_extent import check_segment_file, whole_segments
@@ -32,14 +33,6 @@ from journal.segment_file import EditLogSegment, read_transactions, select_segme
 from servlets.throttle import Throttle
 
 _LOG = logging.getLogger(__name__)
-
-
-class ManifestSource(Protocol):
-    """The NameNode's lists of segments and images."""
-
-    def manifest(self, since: int) -> EditLogManifest: ...
-
-    def newest_image_txid(self) -> int: ...
 
 
 def missing_segments(
@@ -60,6 +53,7 @@ def missing_segments(
     return [(each.first, each.last) for each in chosen if each.last is not None and (each.first, each.last) not in held]
 
 
+@dataclass(eq=False)
 class BackupFollower:
     """Brings a namespace up to date; one thread at a time.
 
@@ -68,31 +62,20 @@ class BackupFollower:
         cancelled: ends a transfer or a replay.
     """
 
-    def __init__(
-        self,
-        storage: StorageDirectories,
-        namespace: WarmNamespace,
-        source: ManifestSource,
-        past: PastWatch,
-        http_address: str,
-        *,
-        timeout: float,
-        throttle: Throttle,
-        cancelled: Callable[[], bool],
-    ) -> None:
-        self._storage = storage
-        self._namespace = namespace
-        self._source = source
-        self._past = past
-        self._http_address = http_address
-        self._cancelled = cancelled
-        self.timeout = timeout
-        self.throttle = throttle
-        self._image_is_stale = False
+    storage: StorageDirectories
+    namespace: WarmNamespace
+    source: NamenodeLink
+    past: PastWatch
+    http_address: str
+    _: KW_ONLY
+    timeout: float
+    throttle: Throttle
+    cancelled: Callable[[], bool]
+    _image_is_stale: bool = field(init=False, default=False)
 
     def forget_image(self) -> None:
         """Start over with the NameNode's image, since ours dates from before an upgrade."""
-        self._namespace.close()
+        self.namespace.close()
         self._image_is_stale = True
 
     def start_over(self, streamed_from: int | None) -> list[Path]:
@@ -106,16 +89,16 @@ class BackupFollower:
         """
         self.forget_image()
         # Files that arrive during the fetch belong to the running stream. They stay, whatever their names are by then.
-        here = [path.name for folder in self._storage.current_folders() for path in folder.iterdir()]
+        here = [path.name for folder in self.storage.current_folders() for path in folder.iterdir()]
         doomed = {name for name in here if not _is_streamed(name, streamed_from)}
-        name, aside = image_name(self._source.newest_image_txid()), []
+        name, aside = image_name(self.source.newest_image_txid()), []
         if name in here:
             # The image of this name may belong to the lost past.
-            aside = self._storage.set_aside(only=doomed)
-            self._past.forget()
+            aside = self.storage.set_aside(only=doomed)
+            self.past.forget()
         kept = image_name(self._fetch_image(None))
-        aside += self._storage.set_aside(keep=[kept], only=doomed)
-        self._past.forget()
+        aside += self.storage.set_aside(keep=[kept], only=doomed)
+        self.past.forget()
         return aside
 
     def recover(self) -> None:
@@ -125,21 +108,21 @@ class BackupFollower:
             UnsupportedLayoutError: see `finish_in_progress`.
             StorageError: the last directory cannot be read or written.
         """
-        for folder in self._storage.current_folders():
+        for folder in self.storage.current_folders():
             try:
                 finish_in_progress(folder)
             except OSError as fault:
-                self._storage.drop(folder, f"edits cannot be recovered there: {told(fault)}")
+                self.storage.drop(folder, f"edits cannot be recovered there: {told(fault)}")
 
     def contradiction(self) -> str:
         """Return why our state cannot belong to the NameNode's past, "" if no segment of the NameNode shows that."""
-        txid, local, logs = self._storage.latest_image().txid, self._local(), self._source.manifest(0).logs
+        txid, local, logs = self.storage.latest_image().txid, self._local(), self.source.manifest(0).logs
         # an invalid segment file proves nothing
         return contradiction(txid, local, logs) and contradiction(txid, whole_segments(local), logs)
 
     def newest_txid(self) -> int:
         """Return the newest transaction in the storage, in an image or in a finalized segment."""
-        image = self._storage.latest_image().txid
+        image = self.storage.latest_image().txid
         later = (each for each in self._local() if each.last is not None and each.last > image)
         return max([image, *(each.last for each in whole_segments(later) if each.last is not None)])
 
@@ -157,7 +140,7 @@ class BackupFollower:
             raise CheckpointCancelledError("cancelled during a fetch from the NameNode") from error
 
     def _reach(self, target: int, observer: Observer | None) -> None:
-        namespace = self._namespace
+        namespace = self.namespace
         if not namespace.usable:
             self._load(observer)
         if namespace.last_txid >= target:
@@ -173,7 +156,7 @@ class BackupFollower:
     def _apply_local(self, target: int, observer: Observer | None) -> None:
         """Apply our segments up to `target`; damaged ones are set aside and replaced."""
         while True:
-            first = self._namespace.last_txid + 1
+            first = self.namespace.last_txid + 1
             chosen = select_segments(self._local(), first, target)
             try:
                 self._apply(chosen, target, observer)
@@ -183,10 +166,10 @@ class BackupFollower:
                 except LookupError:
                     raise fault from None
                 for path, error in unreadable:
-                    self._storage.drop(path.parent, f"{path.name} is damaged and cannot be set aside: {error}")
-                if not self._namespace.usable:
+                    self.storage.drop(path.parent, f"{path.name} is damaged and cannot be set aside: {error}")
+                if not self.namespace.usable:
                     self._load(observer)
-                self._fetch_segments(self._namespace.last_txid + 1, target, observer)
+                self._fetch_segments(self.namespace.last_txid + 1, target, observer)
             else:
                 return
 
@@ -202,7 +185,7 @@ class BackupFollower:
                 return False
             segment = position.segment
             self.reach(position.last_txid if segment is None else segment.first - 1, observer)
-            if segment is not None and segment.last is not None and segment.last > self._namespace.last_txid:
+            if segment is not None and segment.last is not None and segment.last > self.namespace.last_txid:
                 try:
                     self._apply([segment], segment.last, observer)
                 except FileNotFoundError:
@@ -212,49 +195,49 @@ class BackupFollower:
     # ---- steps ---------------------------------------------------------------------------------------------
 
     def _local(self) -> list[EditLogSegment]:
-        return local_segments(self._storage.current_folders())
+        return local_segments(self.storage.current_folders())
 
     def _load(self, observer: Observer | None) -> None:
         if not self._image_is_stale:
             image = self._load_newest(observer)
-            self._past.loaded(ImageId(image.txid, image_md5(image.path)))
-            layout = self._namespace.namespace.base.layout_version
+            self.past.loaded(ImageId(image.txid, image_md5(image.path)))
+            layout = self.namespace.namespace.base.layout_version
             # Another layout dates from before an upgrade whose end this node did not see.
-            self._image_is_stale = layout != self._storage.storage_info().layout_version
+            self._image_is_stale = layout != self.storage.storage_info().layout_version
         if self._image_is_stale:
             self._fetch_image(observer)
 
     def _load_newest(self, observer: Observer | None) -> ImageCopy:
         """Load and return the newest image, or an older one if it is damaged."""
         while True:
-            image = self._storage.verified_image()
+            image = self.storage.verified_image()
             try:
-                self._namespace.load(image.path, observer)
+                self.namespace.load(image.path, observer)
             except (UnsupportedLayoutError, UnsupportedCodecError):
                 raise
             except ImageFormatError as error:
-                self._storage.exclude(image, error)
+                self.storage.exclude(image, error)
             else:
                 return image
 
     def _apply(self, segments: Sequence[EditLogSegment], last: int, observer: Observer | None) -> None:
-        first = self._namespace.last_txid + 1
+        first = self.namespace.last_txid + 1
         ops = read_transactions(segments, first)
-        self._namespace.apply(ops, expected=last - first + 1, observer=observer)
+        self.namespace.apply(ops, expected=last - first + 1, observer=observer)
 
     def _fetch_segments(self, first: int, last: int, observer: Observer | None) -> None:
         if first > last:
             return
         local = self._local()
         wanted = self._wanted(local, first, last)
-        folders = self._storage.current_folders()
+        folders = self.storage.current_folders()
         for start, end in wanted:
             _LOG.info("fetching segment %d-%d", start, end)
             download_segment(
-                self._http_address,
+                self.http_address,
                 start,
                 end,
-                self._storage.storage_info(),
+                self.storage.storage_info(),
                 folders,
                 timeout=self.timeout,
                 throttle=self.throttle,
@@ -269,29 +252,29 @@ class BackupFollower:
         except TransactionGapError:
             _LOG.debug("transactions %d to %d are not all here", first, last)
         try:
-            return missing_segments(local, self._source.manifest(first).logs, first, last)
+            return missing_segments(local, self.source.manifest(first).logs, first, last)
         except TransactionGapError:
             # A NameNode leaves out the segment that contains the requested txid in its middle.
-            return missing_segments(local, self._source.manifest(0).logs, first, last)
+            return missing_segments(local, self.source.manifest(0).logs, first, last)
 
     def _watched(self, observer: Observer | None) -> Callable[[], bool]:
-        return lambda: self._cancelled() or (observer is not None and observer.cancelled())
+        return lambda: self.cancelled() or (observer is not None and observer.cancelled())
 
     def _fetch_image(self, observer: Observer | None) -> int:
         """Fetch the NameNode's newest image and load it; return its txid."""
-        txid = self._source.newest_image_txid()
+        txid = self.source.newest_image_txid()
         _LOG.info("fetching the image at %d", txid)
         image = download_image(
-            self._http_address,
+            self.http_address,
             txid,
-            self._storage.storage_info(),
-            self._storage.current_folders(),
+            self.storage.storage_info(),
+            self.storage.current_folders(),
             timeout=self.timeout,
             throttle=self.throttle,
             cancel=self._watched(observer),
         )
-        self._namespace.load(image.paths[0], observer)
-        self._past.loaded(ImageId(image.txid, image.md5))
+        self.namespace.load(image.paths[0], observer)
+        self.past.loaded(ImageId(image.txid, image.md5))
         self._image_is_stale = False
         return image.txid
 

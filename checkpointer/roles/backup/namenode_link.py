@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, TypeVar
 
-from checkpointer.roles.watched_call import watched
+from checkpointer.roles.common import watched
 from engine.errors import CheckpointError
 from hadoop_common.endpoint import host_port
 from hadoop_common.errors import StorageError

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from checkpointer.roles.backup.states import BackupState, StreamEvent, next_state
+from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import told
 from hadoop_common.storage_info import StorageInfo
@@ -114,18 +114,6 @@ _LOG = logging.getLogger(__name__)
 _MAX_RECENT_OPS = 16384
 
 
-class FollowingNamespace(Protocol):
-    """The namespace that follows the edits."""
-
-    @property
-    def usable(self) -> bool: ...
-
-    @property
-    def last_txid(self) -> int: ...
-
-    def apply(self, ops: Sequence[EditOp]) -> int: ...
-
-
 @dataclass(frozen=True, slots=True)
 class StreamPosition:
     """Position of the stream.
@@ -161,7 +149,7 @@ class JournalReceiver:
         info: StorageInfo,
         last_txid: int,
         folders: Sequence[Path],
-        replica: FollowingNamespace,
+        replica: WarmNamespace,
         on_directory_failure: Callable[[Path, OSError], None],
     ) -> None:
         self._lock = threading.Lock()
@@ -263,7 +251,7 @@ class JournalReceiver:
             self._folders = list(folders)
 
     def freeze_at_next_segment(self) -> None:
-        """Leave the namespace unchanged from the begin of the next segment until `converge`."""
+        """Leave the namespace unchanged from the start of the next segment until `converge`."""
         with self._lock:
             self._freeze = True
 

@@ -1,7 +1,7 @@
 """The backup role: a NameNode streams its edits here, and gets checkpoints of them back (BackupNode, Checkpointer).
 
 One lock serialises checks of the NameNode (`StreamUpkeep`) and checkpoints (`BackupCheckpoints`). The stream runs in
-parallel, in its own states (`checkpointer.roles.backup.states`). A checkpoint freezes the namespace at the begin of a
+parallel, in its own states (`checkpointer.roles.backup.states`). A checkpoint freezes the namespace at the start of a
 segment, saves it, and gives it back. Edits that arrive in between are written at once and applied afterwards.
 """
 

@@ -1,6 +1,6 @@
 """States of a backup node's stream, and their transitions as a table (BackupImage.BNState).
 
-A stream begins in DROP_UNTIL_NEXT_ROLL, since the transactions before it are unknown. The begin of a segment leads to
+A stream begins in DROP_UNTIL_NEXT_ROLL, since the transactions before it are unknown. The start of a segment leads to
 JOURNAL_ONLY: edits are written to disk while the namespace catches up. CONVERGED leads to IN_SYNC, where each batch is
 applied on arrival. A fault of the stream leads back to DROP_UNTIL_NEXT_ROLL, a fault of the namespace to JOURNAL_ONLY.
 
@@ -38,7 +38,7 @@ class StreamEvent(Enum):
 
     SEGMENT_CONTINUES = "a segment began with the transaction after our newest one"
     SEGMENT_AFTER_GAP = "a segment began, and transactions before it are missing here"
-    SEGMENT_FREEZES = "a segment began, and a checkpoint needs the namespace as of its begin"
+    SEGMENT_FREEZES = "a segment began, and a checkpoint needs the namespace as of its start"
     CONVERGED = "every written transaction is applied"
     STREAM_BROKEN = "the stream failed, or goes to another node"
     NAMESPACE_LOST = "a transaction could not be applied"

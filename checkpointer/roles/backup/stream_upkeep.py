@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 
 from checkpointer.past.proof import PastVerdict, set_back
 from checkpointer.past.start_over import LostPast, StartOverLimiter
@@ -25,9 +26,10 @@ from checkpointer.roles.backup.follower import BackupFollower
 from checkpointer.roles.backup.namenode_link import NamenodeLink, check_same_namespace
 from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.states import BackupState
+from checkpointer.roles.common import CancellableObserver
 from checkpointer.storage.directories import StorageDirectories
 from engine.errors import CheckpointError
-from engine.observer import Observer, SilentObserver
+from engine.observer import Observer
 from hadoop_common.back_off import BackOff
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import told
@@ -80,16 +82,7 @@ class UpkeepPace:
 _LOG = logging.getLogger(__name__)
 
 
-class _Stoppable(SilentObserver):
-    """An observer that shows nothing, and cancels when `closing` returns True."""
-
-    def __init__(self, closing: Callable[[], bool]) -> None:
-        self._closing = closing
-
-    def cancelled(self) -> bool:
-        return self._closing()
-
-
+@dataclass(eq=False)
 class StreamUpkeep:
     """Regular checks that keep the namespace in sync; one thread at a time.
 
@@ -104,35 +97,29 @@ class StreamUpkeep:
         namenode_txid: newest transaction of the NameNode at the last check, -1 before the first.
     """
 
-    def __init__(
-        self,
-        storage: StorageDirectories,
-        link: NamenodeLink,
-        receiver: JournalReceiver,
-        follower: BackupFollower,
-        pace: UpkeepPace,
-        *,
-        streaming: bool,
-        closing: Callable[[], bool],
-        on_start_over: Callable[[], None],
-    ) -> None:
-        self._storage = storage
-        self._link = link
-        self._receiver = receiver
-        self._follower = follower
-        self._pace = pace
-        self._streaming = streaming
-        self._closing = closing
-        self._on_start_over = on_start_over
-        self._ahead = False
-        self.alarm: str = Alarm("not yet in sync with the NameNode", "No action is needed while the daemon starts.")
-        self.namenode_txid = -1
-        self.lost: LostPast | None = None
-        self._start_over_limiter = StartOverLimiter()
+    storage: StorageDirectories
+    link: NamenodeLink
+    receiver: JournalReceiver
+    follower: BackupFollower
+    pace: UpkeepPace
+    _: KW_ONLY
+    streaming: bool
+    closing: Callable[[], bool]
+    on_start_over: Callable[[], None]
+    _ahead: bool = field(init=False, default=False)
+    alarm: str = field(
+        init=False,
+        default_factory=lambda: Alarm(
+            "not yet in sync with the NameNode", "No action is needed while the daemon starts."
+        ),
+    )
+    namenode_txid: int = field(init=False, default=-1)
+    lost: LostPast | None = field(init=False, default=None)
+    _start_over_limiter: StartOverLimiter = field(init=False, default_factory=StartOverLimiter)
 
     def attempt(self, check: Callable[[], None]) -> None:
         """Run `check`, whose errors become `alarm`, unless the last failure is too recent."""
-        if self._closing() or not self._pace.due():
+        if self.closing() or not self.pace.due():
             return
         try:
             check()
@@ -141,21 +128,21 @@ class StreamUpkeep:
         except OSError as error:
             self.note(StorageError(told(error), hint="Check the disks of the storage."))
         else:
-            self._pace.succeeded()
+            self.pace.succeeded()
             if self.alarm:
-                _LOG.info("in contact with the NameNode at %s", self._link.address)
+                _LOG.info("in contact with the NameNode at %s", self.link.address)
             self.alarm = ""
 
     def note(self, error: HdfsError) -> None:
         """Set `alarm`, and log what is new."""
         down = isinstance(error, RpcConnectionError)
         if down:
-            self._link.registered = False
-        if error.message != self.alarm and not self._closing():
+            self.link.registered = False
+        if error.message != self.alarm and not self.closing():
             level = logging.INFO if isinstance(error, SafeModeError) else logging.ERROR
             _LOG.log(level, "not in sync with the NameNode: %s", with_next(error))
         self.alarm = Alarm(error.message, error.hint)
-        self._pace.failed(at_once=down)
+        self.pace.failed(at_once=down)
 
     def check(self) -> None:
         """Register if needed, get the stream running, and catch up with it.
@@ -163,43 +150,41 @@ class StreamUpkeep:
         Raises:
             HdfsError: a step failed; check again later.
         """
-        before = self._receiver.position()
-        seen, self.namenode_txid = self.namenode_txid, self._link.transaction_id()
+        before = self.receiver.position()
+        seen, self.namenode_txid = self.namenode_txid, self.link.transaction_id()
         if self.namenode_txid < before.last_txid:
             # The NameNode counts a batch once all its journals have it, so a live stream may be one batch ahead.
             if self._ahead or before.state is BackupState.DROP_UNTIL_NEXT_ROLL:
-                self._receiver.break_off(f"the NameNode at {self._link.address} lacks transactions that are here")
+                self.receiver.break_off(f"the NameNode at {self.link.address} lacks transactions that are here")
                 self.start_over(
                     set_back(
                         f"edits up to {before.last_txid} are here, and it has written only up to {self.namenode_txid}"
                     )
                 )
-                before = self._receiver.position()
+                before = self.receiver.position()
             self._ahead = True
         else:
             self._ahead = False
-        stalled = self._pace.stalled(before.last_txid, seen) and before.state is not BackupState.DROP_UNTIL_NEXT_ROLL
+        stalled = self.pace.stalled(before.last_txid, seen) and before.state is not BackupState.DROP_UNTIL_NEXT_ROLL
         if stalled:
             # The NameNode may have been restarted and have lost our registration.
-            self._receiver.break_off(
-                f"the NameNode wrote transaction {seen}, {before.last_txid} was the last to arrive"
-            )
-        if stalled or not self._link.registered:
-            self._link.register(self._storage.storage_info())
+            self.receiver.break_off(f"the NameNode wrote transaction {seen}, {before.last_txid} was the last to arrive")
+        if stalled or not self.link.registered:
+            self.link.register(self.storage.storage_info())
             self.take_version()
-        if not self._streaming:
+        if not self.streaming:
             return
-        if self._receiver.position().state is BackupState.DROP_UNTIL_NEXT_ROLL:
+        if self.receiver.position().state is BackupState.DROP_UNTIL_NEXT_ROLL:
             self._begin_stream()
-        if self._receiver.position().state is not BackupState.IN_SYNC:
-            self._converge(_Stoppable(self._closing))
+        if self.receiver.position().state is not BackupState.IN_SYNC:
+            self._converge(CancellableObserver(self.closing))
 
     def resume(self) -> None:
         """Give the namespace back to the stream at once, if there is one; otherwise the next check does."""
-        if self._closing() or self._receiver.position().state is not BackupState.JOURNAL_ONLY:
+        if self.closing() or self.receiver.position().state is not BackupState.JOURNAL_ONLY:
             return
         try:
-            self._converge(_Stoppable(self._closing))
+            self._converge(CancellableObserver(self.closing))
         except HdfsError as error:
             self.note(error)
 
@@ -210,16 +195,16 @@ class StreamUpkeep:
             StorageError: the namespace is another one.
             CheckpointError: the NameNode was upgraded; the next check registers again.
         """
-        theirs, ours = signature.storage_info, self._storage.storage_info()
-        check_same_namespace(theirs, ours, self._link.address)
+        theirs, ours = signature.storage_info, self.storage.storage_info()
+        check_same_namespace(theirs, ours, self.link.address)
         if theirs == ours:
             return
         _LOG.warning("the NameNode's VERSION is %s now, was %s", theirs.colon_string(), ours.colon_string())
-        self._link.withdraw(ours, "The namespace was upgraded.")
-        self._receiver.break_off("the namespace was upgraded")
-        self._storage.write_version(theirs)
-        self._receiver.use(theirs, self._storage.current_folders())
-        self._follower.forget_image()
+        self.link.withdraw(ours, "The namespace was upgraded.")
+        self.receiver.break_off("the namespace was upgraded")
+        self.storage.write_version(theirs)
+        self.receiver.use(theirs, self.storage.current_folders())
+        self.follower.forget_image()
         raise CheckpointError("the NameNode was upgraded, this node registers again", hint="No action is needed.")
 
     def check_past(self) -> None:
@@ -228,7 +213,7 @@ class StreamUpkeep:
         Raises:
             HdfsError: its image could not be fetched.
         """
-        if problem := self._follower.contradiction():
+        if problem := self.follower.contradiction():
             self.start_over(set_back(problem))
 
     def start_over(self, verdict: PastVerdict) -> None:
@@ -238,16 +223,16 @@ class StreamUpkeep:
             StorageError: this did not help a short while ago.
             HdfsError: the image could not be fetched.
         """
-        cause = verdict.cause(f"the NameNode at {self._link.address}")
-        self._start_over_limiter.check(self._link.newest_image_txid(), cause)
+        cause = verdict.cause(f"the NameNode at {self.link.address}")
+        self._start_over_limiter.check(self.link.newest_image_txid(), cause)
         # A NameNode that was rolled back sends its image only to nodes with its present VERSION.
         self.take_version()
-        self.lost = LostPast.of(cause, self._follower.start_over(self._receiver.open_first))
-        image = self._storage.latest_image().txid
+        self.lost = LostPast.of(cause, self.follower.start_over(self.receiver.open_first))
+        image = self.storage.latest_image().txid
         self._start_over_limiter.started_over(image)
-        self._receiver.start_over(image)
+        self.receiver.start_over(image)
         _LOG.warning("%s; %s", cause, self.lost.sentence())
-        self._on_start_over()
+        self.on_start_over()
 
     def take_version(self) -> None:
         """Adopt VERSION and image of a NameNode that was upgraded or rolled back since.
@@ -256,14 +241,14 @@ class StreamUpkeep:
             StorageError: the NameNode holds another namespace.
             HdfsError: the NameNode does not answer.
         """
-        theirs, ours = self._link.namespace().storage_info, self._storage.storage_info()
-        check_same_namespace(theirs, ours, self._link.address)
+        theirs, ours = self.link.namespace().storage_info, self.storage.storage_info()
+        check_same_namespace(theirs, ours, self.link.address)
         # During a rolling upgrade some releases report the layout of their software.
         if theirs.c_time != ours.c_time:
             _LOG.warning("the NameNode's VERSION is %s now, was %s", theirs.colon_string(), ours.colon_string())
-            self._storage.write_version(theirs)
-            self._receiver.use(theirs, self._storage.current_folders())
-            self._follower.forget_image()
+            self.storage.write_version(theirs)
+            self.receiver.use(theirs, self.storage.current_folders())
+            self.follower.forget_image()
 
     def reset_start_over_limit(self) -> None:
         """Allow starting over at once again, after our state was proven."""
@@ -273,20 +258,20 @@ class StreamUpkeep:
 
     def _begin_stream(self) -> None:
         """Make the NameNode begin a segment, with which it begins to stream to a registered node."""
-        self._follower.recover()
-        self.adopt(self._link.roll())
+        self.follower.recover()
+        self.adopt(self.link.roll())
         self.check_past()
-        position = self._receiver.position()
+        position = self.receiver.position()
         if position.state is BackupState.DROP_UNTIL_NEXT_ROLL:
-            self._link.withdraw(self._storage.storage_info(), f"No stream of edits comes here ({position.reason}).")
+            self.link.withdraw(self.storage.storage_info(), f"No stream of edits comes here ({position.reason}).")
             raise CheckpointError(
-                f"the NameNode at {self._link.address} has rolled, and no stream of edits came here: {position.reason}",
+                f"the NameNode at {self.link.address} has rolled, and no stream of edits came here: {position.reason}",
                 hint="Check that it can connect to dfs.namenode.backup.address of this node.",
             )
 
     def _converge(self, observer: Observer) -> None:
-        if not self._follower.converge(self._receiver, observer):
-            raise CheckpointError(f"the stream broke: {self._receiver.position().reason}")
-        segment = self._receiver.position().segment
+        if not self.follower.converge(self.receiver, observer):
+            raise CheckpointError(f"the stream broke: {self.receiver.position().reason}")
+        segment = self.receiver.position().segment
         if segment is not None:
-            self._storage.write_seen_txid(segment.first)
+            self.storage.write_seen_txid(segment.first)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from checkpointer.errors import RoleGaveUpError
 from checkpointer.merging.engines import MergeTask, choose_engine
+from checkpointer.roles.common import report_result
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from engine.errors import CheckpointCancelledError
 from engine.loaded_image import next_layout
@@ -17,8 +17,6 @@ from engine.merge import MergeResult, Observer
 from hadoop_rpc.namenode_protocol import CheckpointSignature
 from journal.segment_file import EditLogSegment
 from site_config.checkpoint_config import CheckpointConfig
-
-_LOG = logging.getLogger(__name__)
 
 
 class MergeFailures:
@@ -82,8 +80,5 @@ def merge_checkpoint(
     )
     with failures.counted(config.max_retries):
         result = choose_engine(config.engine, task).merge(task, observer)
-    for warning in result.warnings:
-        _LOG.error("fsimage_%019d: %s", result.txid, warning)
-    for failure in result.saved.failures:
-        storage.drop(failure.folder, failure.reason)
+    report_result(result, storage.drop)
     return result

@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from checkpointer.past.proof import (
@@ -31,9 +31,8 @@ from checkpointer.past.proof import (
     require_whole,
     set_back,
 )
-from checkpointer.past.provenance import held_images, image_md5
+from checkpointer.past.provenance import ProvenanceStore, held_images, image_md5
 from checkpointer.past.start_over import LostPast
-from checkpointer.past.watch import ProvenanceRepository
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from engine.txn_runs import MAX_HISTORY, ImageId, Provenance, TxnRun, run_of_segment
 from hadoop_common.errors import HdfsError
@@ -63,6 +62,7 @@ class _PendingImage:
         return Provenance.over(self.runs, self.base, self.below, life=life)
 
 
+@dataclass(eq=False)
 class SecondaryPast:
     """The provenances of a secondary's images, and the proof of each; one thread at a time uses it.
 
@@ -70,25 +70,24 @@ class SecondaryPast:
         held: returns the images here.
     """
 
-    def __init__(self, provenances: ProvenanceRepository, held: Callable[[], Sequence[ImageId]]) -> None:
-        self._provenances = provenances
-        self._held = held
-        self._pending: _PendingImage | None = None
+    provenances: ProvenanceStore
+    held: Callable[[], Sequence[ImageId]]
+    _pending: _PendingImage | None = field(init=False, default=None)
 
     def fetched(self, image: ImageId, life: tuple[str, int] | None, witness: Witness) -> None:
         """Note an image from the NameNode, whose process was `life` before the fetch."""
-        known = self._provenances.of(image.md5)
+        known = self.provenances.of(image.md5)
         if known is None or not known.runs:
             ending: tuple[TxnRun, ...] = ()
             # Without these runs the image is proven only while the NameNode has it, or while its process lives.
             with suppress(HdfsError, OSError):
                 ending = _ending_at(image.txid, witness, self._histories(life))
             lasting = _lasting(life, witness)
-            self._provenances.add(image.md5, Provenance((), image, () if lasting is None else ending, lasting))
+            self.provenances.add(image.md5, Provenance((), image, () if lasting is None else ending, lasting))
 
     def _histories(self, life: tuple[str, int] | None) -> dict[int, tuple[TxnRun, ...]]:
         """Return the runs below each image here that belongs to the past of the process `life`, by the image's txid."""
-        provenances = {image.txid: self._provenances.of(image.md5) for image in self._held()}
+        provenances = {image.txid: self.provenances.of(image.md5) for image in self.held()}
         return {
             txid: provenance.history()
             for txid, provenance in provenances.items()
@@ -101,32 +100,33 @@ class SecondaryPast:
         Args:
             life: the NameNode's process since before base and segments were fetched or compared.
         """
-        self._pending = _PendingImage(image, base, tuple(runs), self._provenances.of(base.md5), life)
+        self._pending = _PendingImage(image, base, tuple(runs), self.provenances.of(base.md5), life)
 
     def is_ours(self, image: ImageId) -> bool:
         """Return whether the image was made here."""
         if self._pending is not None and self._pending.image == image:
             return True
-        provenance = self._provenances.of(image.md5)
+        provenance = self.provenances.of(image.md5)
         return provenance is not None and bool(provenance.runs)
 
     def compare(self, image: ImageId, witness: Witness) -> PastVerdict:
         """Compare the provenance of an image with the NameNode's present past."""
         pending = self._pending
         if pending is None or pending.image != image:
-            return _prove(self._provenances.of(image.md5) or Provenance((), image), witness)
+            return _prove(self.provenances.of(image.md5) or Provenance((), image), witness)
         verdict = _prove(pending.complete(), witness)
         if verdict.holds:
-            self._provenances.add(image.md5, pending.settled(_lasting(pending.life, witness)))
+            self.provenances.add(image.md5, pending.settled(_lasting(pending.life, witness)))
             self._pending = None
         return verdict
 
     def forget(self) -> None:
         """Forget the images that were set aside, and their provenances."""
-        self._provenances.forget()
+        self.provenances.forget()
         self._pending = None
 
 
+@dataclass(eq=False)
 class PastGuard:
     """Sets aside what a secondary holds of a lost past; one thread at a time.
 
@@ -138,35 +138,32 @@ class PastGuard:
         lost: the last time that this node started over, None if it never did.
     """
 
-    def __init__(
-        self, namenode: str, storage: SecondaryStorage, past: SecondaryPast, on_set_aside: Callable[[], None]
-    ) -> None:
-        self._namenode = namenode
-        self._storage = storage
-        self._past = past
-        self._on_set_aside = on_set_aside
-        self.lost: LostPast | None = None
+    namenode: str
+    storage: SecondaryStorage
+    past: SecondaryPast
+    on_set_aside: Callable[[], None]
+    lost: LostPast | None = field(init=False, default=None)
 
     def ahead_of(self, txid: int) -> int | None:
         """Return the txid of our newest undamaged image after `txid`, None if there is none."""
-        ahead = (held.txid for held in held_images(self._storage.image_folders()) if held.txid > txid)
-        return next(filter(self._storage.is_whole, ahead), None)
+        ahead = (held.txid for held in held_images(self.storage.image_folders()) if held.txid > txid)
+        return next(filter(self.storage.is_whole, ahead), None)
 
     def set_aside(self, verdict: PastVerdict) -> None:
         """Move images and edits away, since `verdict` shows that they are of a lost past."""
-        self.lost = LostPast.of(verdict.cause(self._namenode), self._storage.set_aside())
+        self.lost = LostPast.of(verdict.cause(self.namenode), self.storage.set_aside())
         _LOG.warning("%s; %s", self.lost.reason, self.lost.sentence())
-        self._past.forget()
-        self._on_set_aside()
+        self.past.forget()
+        self.on_set_aside()
 
     def leave_lost_past(self, witness: Witness, logs: Sequence[RemoteEditLog]) -> None:
         """Set aside our state if the NameNode was set back, so that it is neither served nor counted as new."""
-        for newest in (*held_images(self._storage.image_folders()), None):
+        for newest in (*held_images(self.storage.image_folders()), None):
             verdict = self._lost_by(newest, witness, logs)
             if verdict is None:
                 return
             # A damaged file proves nothing, but the image before it may show the same.
-            if newest is None or self._storage.is_whole(newest.txid):
+            if newest is None or self.storage.is_whole(newest.txid):
                 self.set_aside(verdict)
                 return
 
@@ -177,17 +174,17 @@ class PastGuard:
             StorageError: the image does not, and was set aside; or it is damaged.
             TransferError: that is not known now.
         """
-        verdict = self._past.compare(ImageId(txid, image_md5(image)), witness)
+        verdict = self.past.compare(ImageId(txid, image_md5(image)), witness)
         if verdict.holds:
             return
         if verdict.lost:
             require_whole(image, txid)
             self.set_aside(verdict)
-        refuse(verdict, txid, self._namenode)
+        refuse(verdict, txid, self.namenode)
 
     def _lost_by(self, newest: ImageId | None, witness: Witness, logs: Sequence[RemoteEditLog]) -> PastVerdict | None:
         """Return what shows that our newest image is not of the NameNode's past, None if nothing does."""
-        txid, local = -1 if newest is None else newest.txid, self._storage.segments()
+        txid, local = -1 if newest is None else newest.txid, self.storage.segments()
         problem = contradiction(txid, local, logs)
         if problem:
             # an invalid segment file proves nothing
@@ -196,7 +193,7 @@ class PastGuard:
             return set_back(problem)
         if newest is None or witness.image_md5(newest.txid) == newest.md5:
             return None
-        verdict = self._past.compare(newest, witness)
+        verdict = self.past.compare(newest, witness)
         return verdict if verdict.lost else None
 
 

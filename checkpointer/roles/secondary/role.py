@@ -31,6 +31,7 @@ from checkpointer.past.namenode_witness import NamenodeWitness
 from checkpointer.past.proof import set_back
 from checkpointer.past.provenance import ProvenanceStore, held_images, image_md5
 from checkpointer.past.start_over import LostPast
+from checkpointer.roles.common import purge
 from checkpointer.roles.role import Job, Progress, Upload, UploadTarget
 from checkpointer.roles.secondary.agreement import needed_logs
 from checkpointer.roles.secondary.fetch import Fetcher, FetcherSettings
@@ -40,7 +41,6 @@ from checkpointer.roles.secondary.past import PastGuard, SecondaryPast
 from checkpointer.roles.secondary.rolls import NamenodeRolls
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from checkpointer.roles.uploader import Uploader, UploadPolicy
-from checkpointer.storage.retention import enforce_retention
 from checkpointer.storage.usable_images import ImageCopy
 from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.download import NO_SUCH_IMAGE
@@ -390,15 +390,7 @@ class SecondaryRole:
             self._storage.write_version(info)
 
     def _retain(self) -> None:
-        config = self._config
-        for warning in enforce_retention(
-            self._storage.image_folders(),
-            self._storage.edits_folders(),
-            keep=config.images_retained,
-            extra_edits=config.extra_edits_retained,
-            max_segments=config.max_extra_segments,
-        ):
-            _LOG.warning("%s", warning)
+        purge(self._storage.image_folders(), self._storage.edits_folders(), self._config)
 
     def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
         """Offer our newest image to the NameNode unless it has that image or a newer one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 from checkpointer.past.proof import set_back
 from checkpointer.roles.secondary.agreement import VersionRelation, check_signature, compare_versions
@@ -28,6 +28,7 @@ class _Roll:
     at: float
 
 
+@dataclass(eq=False)
 class NamenodeRolls:
     """Rolls the log of `namenode`; one thread at a time works, any thread may read `alarm`.
 
@@ -39,27 +40,17 @@ class NamenodeRolls:
         alarm: why the NameNode is not ours, "" while it is.
     """
 
-    def __init__(
-        self,
-        namenode: str,
-        storage: SecondaryStorage,
-        calls: NamenodeCalls,
-        position: NamenodePosition,
-        guard: PastGuard,
-        *,
-        period: float,
-        clock: Callable[[], float],
-    ) -> None:
-        self._namenode = namenode
-        self._storage = storage
-        self._calls = calls
-        self._position = position
-        self._guard = guard
-        self._clock = clock
-        # the newest roll, until an image is made for it
-        self._rolled: _Roll | None = None
-        self.period = period
-        self.alarm = ""
+    namenode: str
+    storage: SecondaryStorage
+    calls: NamenodeCalls
+    position: NamenodePosition
+    guard: PastGuard
+    _: KW_ONLY
+    period: float
+    clock: Callable[[], float]
+    # the newest roll, until an image is made for it
+    _rolled: _Roll | None = field(init=False, default=None)
+    alarm: str = field(init=False, default="")
 
     def forget(self) -> None:
         """Make the next attempt roll again."""
@@ -72,9 +63,9 @@ class NamenodeRolls:
             StorageError: the NameNode has another namespace.
             UnsupportedLayoutError: edits of its layout cannot be replayed.
         """
-        info = self._calls.call(NamenodeClient.version_request, cancelled).storage_info
+        info = self.calls.call(NamenodeClient.version_request, cancelled).storage_info
         try:
-            compare_versions(self._storage.versions(), info, self._namenode)
+            compare_versions(self.storage.versions(), info, self.namenode)
         except StorageError as error:
             self.alarm = Alarm(error.message, error.hint)
             raise
@@ -90,39 +81,39 @@ class NamenodeRolls:
             adopted: namespace of the NameNode at the last checkpoint.
         """
         # checked first, so that nothing is rolled without a chance of a checkpoint
-        self._storage.require_space()
+        self.storage.require_space()
         described = self.check_namespace(cancelled)
         signature = None if forced else self._earlier_roll(described, cancelled)
         if signature is None:
             signature = self._roll(cancelled)
-            self._rolled = _Roll(signature, described, self._clock())
+            self._rolled = _Roll(signature, described, self.clock())
         info = signature.storage_info
-        relation = compare_versions(self._storage.versions(), info, self._namenode)
+        relation = compare_versions(self.storage.versions(), info, self.namenode)
         if relation is VersionRelation.FRESH:
-            self._storage.format(info)
+            self.storage.format(info)
         moved = relation is VersionRelation.MOVED and info != adopted
         if moved:
-            _LOG.warning("%s was upgraded or rolled back; fetching its image and edits again", self._namenode)
+            _LOG.warning("%s was upgraded or rolled back; fetching its image and edits again", self.namenode)
         return signature, moved
 
     def _earlier_roll(self, described: StorageInfo, cancelled: Callable[[], bool]) -> CheckpointSignature | None:
         """Return the roll of a failed attempt, as long as its segments follow the NameNode's newest image."""
         rolled = self._rolled
-        if rolled is None or described != rolled.described or self._clock() - rolled.at >= self.period:
+        if rolled is None or described != rolled.described or self.clock() - rolled.at >= self.period:
             return None
-        newest = self._calls.call(NamenodeClient.most_recent_checkpoint_txid, cancelled)
+        newest = self.calls.call(NamenodeClient.most_recent_checkpoint_txid, cancelled)
         return rolled.signature if newest == rolled.signature.most_recent_checkpoint_txid else None
 
     def _roll(self, cancelled: Callable[[], bool]) -> CheckpointSignature:
         """Make the NameNode begin a segment."""
-        signature = self._calls.call(NamenodeClient.roll_edit_log, cancelled)
-        compare_versions(self._storage.versions(), signature.storage_info, self._namenode)
-        check_signature(signature, self._namenode)
+        signature = self.calls.call(NamenodeClient.roll_edit_log, cancelled)
+        compare_versions(self.storage.versions(), signature.storage_info, self.namenode)
+        check_signature(signature, self.namenode)
         ended = signature.current_segment_txid - 1
         # The roll itself wrote the last transaction, so no image of the present past can contain it yet.
-        newest = self._guard.ahead_of(ended - 1)
+        newest = self.guard.ahead_of(ended - 1)
         if newest is not None:
             reason = f"our newest image is of txid {newest}, but its segment ended at {ended} just now"
-            self._guard.set_aside(set_back(reason))
-        self._position.rolled(signature.current_segment_txid)
+            self.guard.set_aside(set_back(reason))
+        self.position.rolled(signature.current_segment_txid)
         return signature

@@ -1,6 +1,6 @@
 """Keeps a namespace up to date with the shared edits between checkpoints, and saves it when one is due.
 
-The namespace is not loaded, following, held at the begin of a rolling upgrade, or being saved. One lock protects it.
+The namespace is not loaded, following, held at the start of a rolling upgrade, or being saved. One lock protects it.
 
 - Not loaded: before the first tail, and after a fault that makes it unreliable (an edit that does not fit, another
   VERSION, another past). The next tail loads the newest image.
@@ -27,6 +27,7 @@ from pathlib import Path
 from checkpointer.past.provenance import ProvenanceStore, held_images, image_md5
 from checkpointer.past.start_over import LostPast, StartOverLimiter
 from checkpointer.past.watch import PastWatch
+from checkpointer.roles.common import CancellableObserver
 from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.image_source import ImageReplacement, ImageSource, gap_alarm
 from checkpointer.roles.standby.log_roller import LagWatch, LogRoller
@@ -38,7 +39,7 @@ from checkpointer.storage.rollback_images import latest_rollback_image, promote_
 from checkpointer.storage.usable_images import ImageCopy
 from engine.errors import CheckpointCancelledError, CheckpointError
 from engine.loaded_image import next_layout
-from engine.merge import MergeResult, Observer, SilentObserver
+from engine.merge import MergeResult, Observer
 from engine.txn_runs import ImageId, TxnRecorder
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import HdfsError, StorageError
@@ -245,7 +246,7 @@ class JournalFollower:
         """Return whether present edits could be read and applied; None if that was not tried, or was cancelled."""
         if not self._working.acquire(blocking=False):
             return None
-        observer = _ClosingObserver(self._closing)
+        observer = CancellableObserver(self._closing.is_set)
         try:
             try:
                 self._catch_up(observer)
@@ -439,13 +440,3 @@ class JournalFollower:
         self._version.doubt(f"the rolling upgrade was finalized at txid {txid}")
         for warning in promote_rollback_images(self._storage.current_folders(), txid):
             _LOG.warning("%s", warning)
-
-
-class _ClosingObserver(SilentObserver):
-    """An observer that cancels a tail when the follower is closed."""
-
-    def __init__(self, closing: threading.Event) -> None:
-        self._closing = closing
-
-    def cancelled(self) -> bool:
-        return self._closing.is_set()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from checkpointer.roles.standby.namenodes import NameNodes
@@ -24,6 +25,7 @@ from site_config.checkpoint_config import CheckpointConfig
 _LOG = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class ImageSource:
     """Fetches into locked, formatted storage; one thread at a time.
 
@@ -35,18 +37,11 @@ class ImageSource:
         config: timeout and bandwidth from the next transfer on.
     """
 
-    def __init__(
-        self,
-        storage: StorageDirectories,
-        config: CheckpointConfig,
-        *,
-        count: Callable[[int], None],
-        fetched: Callable[[str, int], None],
-    ) -> None:
-        self._storage = storage
-        self._count = count
-        self._fetched = fetched
-        self.config = config
+    storage: StorageDirectories
+    config: CheckpointConfig
+    _: KW_ONLY
+    count: Callable[[int], None]
+    fetched: Callable[[str, int], None]
 
     def fetch(
         self, address: str, txid: int | None, info: StorageInfo, cancelled: Callable[[], bool]
@@ -61,7 +56,7 @@ class ImageSource:
             CheckpointCancelledError: `cancelled()` became true; nothing was changed.
             StorageError: the last directory was dropped.
         """
-        folders = self._storage.current_folders()
+        folders = self.storage.current_folders()
         began = time.monotonic()
         try:
             image = download_image(
@@ -71,7 +66,7 @@ class ImageSource:
                 folders,
                 bootstrap=True,
                 timeout=self.config.transfer_timeout,
-                throttle=Throttle(self.config.bootstrap_bandwidth, count=self._count),
+                throttle=Throttle(self.config.bootstrap_bandwidth, count=self.count),
                 cancel=cancelled,
             )
         except TransferCancelledError as error:
@@ -80,7 +75,7 @@ class ImageSource:
         for folder in folders:
             if folder not in holding:
                 reasons = [each for each in image.failures if each.startswith(f"{folder}/")]
-                self._storage.drop(folder, "; ".join(reasons) or f"{image_name(image.txid)} could not be written there")
+                self.storage.drop(folder, "; ".join(reasons) or f"{image_name(image.txid)} could not be written there")
         seconds = time.monotonic() - began
         _LOG.info(
             "fetched the image at txid %d from %s, %d bytes in %.1f s",
@@ -96,7 +91,7 @@ class ImageSource:
                 "bytes": image.size,
             },
         )
-        self._fetched(address, image.txid)
+        self.fetched(address, image.txid)
         return image
 
 
@@ -123,13 +118,13 @@ def gap_alarm(gap: TransactionGapError, location: str, images: Mapping[str, int]
     return f"{missing}; no image that closes the gap is known ({asked}): restore the segments"
 
 
+@dataclass(eq=False)
 class ImageReplacement:
     """Replaces our image by one of another NameNode when ours cannot be continued; one thread at a time."""
 
-    def __init__(self, storage: StorageDirectories, nodes: NameNodes, images: ImageSource) -> None:
-        self._storage = storage
-        self._nodes = nodes
-        self._images = images
+    storage: StorageDirectories
+    nodes: NameNodes
+    images: ImageSource
 
     def bridge(self, gap: TransactionGapError, cancelled: Callable[[], bool]) -> None:
         """Fetch the newest image of the active NameNode if it makes missing edits unnecessary.
@@ -138,10 +133,10 @@ class ImageReplacement:
             TransactionGapError: it does not, or no NameNode is active.
             HdfsError: it could not be fetched.
         """
-        active = self._nodes.active_version()
+        active = self.nodes.active_version()
         # Only the active's image is certain to belong to the past.
         closing = closing_images(gap, {} if active is None else {active.address: active.image_txid})
-        newest = self._storage.latest_image().txid
+        newest = self.storage.latest_image().txid
         address, txid = max(closing.items(), key=lambda item: item[1], default=("", -1))
         if txid <= newest:
             raise gap
@@ -152,7 +147,7 @@ class ImageReplacement:
             address,
             extra={"txid": txid, "phase": "fetch", "target": address},
         )
-        self._images.fetch(self._nodes.http_address(address), txid, self._storage.storage_info(), cancelled)
+        self.images.fetch(self.nodes.http_address(address), txid, self.storage.storage_info(), cancelled)
 
     def take_over(self, move: VersionAction, active: ActiveVersion, cancelled: Callable[[], bool]) -> list[Path]:
         """Adopt the active's image first and its VERSION last, so that a killed process asks for them again.
@@ -163,7 +158,7 @@ class ImageReplacement:
             HdfsError: a step failed; VERSION is unchanged.
         """
         aside = self.start_over(active, cancelled) if move is VersionAction.FETCH else []
-        self._storage.write_version(active.info)
+        self.storage.write_version(active.info)
         return aside
 
     def start_over(self, active: ActiveVersion, cancelled: Callable[[], bool]) -> list[Path]:
@@ -174,8 +169,8 @@ class ImageReplacement:
         """
         name = image_name(active.image_txid)
         aside = []
-        if any((folder / name).exists() for folder in self._storage.current_folders()):
+        if any((folder / name).exists() for folder in self.storage.current_folders()):
             # The image of this name may belong to the lost past.
-            aside = self._storage.set_aside()
-        self._images.fetch(active.http_address, active.image_txid, active.info, cancelled)
-        return aside + self._storage.set_aside(keep=[name])
+            aside = self.storage.set_aside()
+        self.images.fetch(active.http_address, active.image_txid, active.info, cancelled)
+        return aside + self.storage.set_aside(keep=[name])

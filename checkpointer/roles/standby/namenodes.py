@@ -7,9 +7,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from checkpointer.errors import TransferError
+from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.version import ActiveVersion
 from checkpointer.transfer.download import NO_SUCH_IMAGE, image_digest
 from checkpointer.transfer.image_acceptance import ask_start_time
@@ -293,31 +294,13 @@ class NameNodes:
         )
 
 
-class WitnessNameNodes(Protocol):
-    """The part of `NameNodes` that a witness needs."""
-
-    def active_txid(self) -> int | None: ...
-
-    def active_image_md5(self, txid: int) -> str | None: ...
-
-    def lives(self) -> Mapping[str, int]: ...
-
-    def active_life(self) -> tuple[str, int] | None: ...
-
-
-class WitnessEdits(Protocol):
-    """The part of `EditSource` that a witness needs."""
-
-    def present(self, first: int, last: int) -> Sequence[ReadableSegment]: ...
-
-
 class JournalWitness:
     """Shared edits and active NameNode as witness of the cluster's past (`Witness`).
 
     `last` is the newest transaction in question.
     """
 
-    def __init__(self, source: WitnessEdits, nodes: WitnessNameNodes, last: int) -> None:
+    def __init__(self, source: EditSource, nodes: NameNodes, last: int) -> None:
         self._source = source
         self._nodes = nodes
         self._last = last

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from checkpointer.past.proof import refuse, require_whole
 from checkpointer.past.provenance import image_md5
+from checkpointer.roles.common import purge, report_result
 from checkpointer.roles.role import IN_USE, Job, Progress, Upload, UploadTarget
 from checkpointer.roles.standby.bootstrap import bootstrap, repair_versions
 from checkpointer.roles.standby.edit_source import EditSource
@@ -28,7 +29,6 @@ from checkpointer.roles.standby.tailer import TailPace
 from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.disk_space import require_space
-from checkpointer.storage.retention import enforce_retention
 from checkpointer.storage.rollback_images import latest_rollback_image, started_at
 from checkpointer.storage.usable_images import ImageCopy
 from engine.merge import MergeResult, Observer
@@ -248,23 +248,9 @@ class StandbyRole:
         """
         require_space(self._storage.roots, self._storage.latest_image().path)
         result = self._follower.checkpoint(observer)
-        self._tidy(result)
+        report_result(result, self._storage.drop)
+        purge(self.image_folders(), [], self._config, rollback=result.rollback)
         return result
-
-    def _tidy(self, result: MergeResult) -> None:
-        for warning in result.warnings:
-            _LOG.error("fsimage_%019d: %s", result.txid, warning, extra={"txid": result.txid, "phase": "save"})
-        for failure in result.saved.failures:
-            self._storage.drop(failure.folder, failure.reason)
-        for warning in enforce_retention(
-            self.image_folders(),
-            [],
-            keep=self._config.images_retained,
-            extra_edits=self._config.extra_edits_retained,
-            max_segments=self._config.max_extra_segments,
-            rollback=result.rollback,
-        ):
-            _LOG.warning("%s", warning)
 
     def upload(self, cancelled: Callable[[], bool], *, force: bool) -> Iterator[Upload]:
         """Offer the rollback image that a rolling upgrade waits for, then the newest image, to every NameNode due.

@@ -202,7 +202,7 @@ class EditTailer:
                 )
 
     def _note_upgrade(self, op: EditOp) -> bool:
-        """Note begin and end of a rolling upgrade until their segment is applied completely."""
+        """Note start and end of a rolling upgrade until their segment is applied completely."""
         if isinstance(op, RollingUpgradeStartOp):
             self._started = op.txid
         elif isinstance(op, RollingUpgradeFinalizeOp):

@@ -1,0 +1,73 @@
+"""Steps that all roles share: calls that a caller can abandon, cancellable observers, and the end of a checkpoint."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
+from pathlib import Path
+from typing import TypeVar
+
+from checkpointer.storage.retention import enforce_retention
+from engine.errors import CheckpointCancelledError
+from engine.merge import MergeResult
+from engine.observer import SilentObserver
+from site_config.checkpoint_config import CheckpointConfig
+
+_LOG = logging.getLogger(__name__)
+_SLICE_SECONDS = 0.25
+
+T = TypeVar("T")
+
+
+def watched(call: Callable[[], T], cancelled: Callable[[], bool], whom: str) -> T:
+    """Return or raise the result of `call`, which runs in a thread of its own; `whom` names the peer that must answer.
+
+    Raises:
+        CheckpointCancelledError: `cancelled()` became true first. The thread lives as long as its call.
+    """
+    answer: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(call())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name=f"call-{whom}", daemon=True).start()
+    while not wait([answer], _SLICE_SECONDS).done:
+        if cancelled():
+            raise CheckpointCancelledError(f"cancelled while {whom} did not answer")
+    return answer.result()
+
+
+class CancellableObserver(SilentObserver):
+    """An observer that shows nothing, and cancels when `cancelled` returns True."""
+
+    def __init__(self, cancelled: Callable[[], bool]) -> None:
+        self._cancelled = cancelled
+
+    def cancelled(self) -> bool:
+        return self._cancelled()
+
+
+def report_result(result: MergeResult, drop: Callable[[Path, str], None]) -> None:
+    """Log a merge's warnings, and call `drop` for each directory that did not take the image."""
+    for warning in result.warnings:
+        _LOG.error("fsimage_%019d: %s", result.txid, warning, extra={"txid": result.txid, "phase": "save"})
+    for failure in result.saved.failures:
+        drop(failure.folder, failure.reason)
+
+
+def purge(images: Sequence[Path], edits: Sequence[Path], config: CheckpointConfig, *, rollback: bool = False) -> None:
+    """Purge old images and edits in these `current` folders; `rollback` as in `enforce_retention`."""
+    for warning in enforce_retention(
+        images,
+        edits,
+        keep=config.images_retained,
+        extra_edits=config.extra_edits_retained,
+        max_segments=config.max_extra_segments,
+        rollback=rollback,
+    ):
+        _LOG.warning("%s", warning)
