@@ -288,7 +288,7 @@ def test_a_day(day: Day) -> None:
             says("the next checkpoint will fail: no space for a checkpoint", "; next: "),
             says("checkpoint failed: no space for a checkpoint", "; next: "),
             says("no checkpoint for", "; next: "),
-            says("there is room for a checkpoint again after", "polls"),
+            says("there is space for a checkpoint again after", "polls"),
             says("a checkpoint was made again after", "attempts"),
             says("checkpoints are in time again"),
         ):
