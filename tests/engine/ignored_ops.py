@@ -1,5 +1,5 @@
-"""Operations that a NameNode replays without an effect, each on the namespace of `SCENE`, for both directions of tests:
-that ours counts them and changes nothing, and that a real NameNode changes nothing.
+"""Operations that a NameNode replays without an effect, each on the namespace of `SCENE`. Tests check that replay
+counts them and changes nothing, and that a real NameNode changes nothing.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ SCENE: tuple[EditOp, ...] = (
 
 @dataclass(frozen=True)
 class Ignored:
-    """An operation that changes nothing.
+    """An operation without an effect.
 
     Attributes:
-        before: what has to come before it.
-        layouts: where that is so.
-        keeps_header: whether the last inode id stays too, which some operations raise whatever becomes of them.
+        before: operations before it.
+        layouts: layouts in which it has no effect.
+        keeps_header: whether the last inode id stays too; some operations always raise it.
     """
 
     why: str
@@ -148,5 +148,5 @@ IGNORED: Sequence[Ignored] = (
 
 
 def scene(folder: Path, layout: int) -> Path:
-    """An empty image of a layout, onto which `SCENE` goes."""
+    """An empty image of a layout, for `SCENE`."""
     return ImageBuilder(layout).save(folder)

@@ -1,4 +1,4 @@
-"""Small images for replay tests: made through ImageWriter, read back with nothing but the protobuf library."""
+"""Small images for replay tests: written by ImageWriter, read with the protobuf library alone."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def delimited(messages: Iterable[Message]) -> bytes:
 
 
 class ImageBuilder:
-    """Collects inodes by path and writes them as an image; parents must be made before their children.
+    """Builder of an image from inodes by path; parents must be made before their children.
 
     `order` sorts the records of INODE; `sections` replaces or adds whole sections before `save`.
     """
@@ -206,14 +206,14 @@ def store(folder: Path, data: bytes, txid: int) -> Path:
 
 
 def numbered(ops: Sequence[EditOp], after: int) -> Sequence[EditOp]:
-    """The same operations with the transaction ids behind `after`."""
+    """Give operations the transaction ids after `after`."""
     for number, op in enumerate(ops, after + 1):
         op.txid = number
     return ops
 
 
 def merge_bytes(path: Path, ops: Sequence[EditOp], codec: str | None = None, rules: ReplayRules | None = None) -> bytes:
-    """The image that `ops`, which get their txids here, make of the one at `path`; kernels have to make the same."""
+    """Merge `ops`, which get their txids here, into the image at `path`; check that kernels make the same image."""
     now = time.time_ns() // 1_000_000
     with patch("engine.replay.snapshots.now", lambda: now):
         out = bytearray()
@@ -373,7 +373,7 @@ class Saved:
         return dict(self.lease_paths())
 
     def lease_paths(self) -> set[tuple[int, str]]:
-        """Inode ids and paths of all leases, of which a file may have several."""
+        """Return inode ids and paths of all leases; a file may have several."""
         entries = messages(self.sections["FILES_UNDERCONSTRUCTION"], forever(pb.FileUnderConstructionEntry))
         return {(entry.inodeId, entry.fullPath) for entry in entries}
 

@@ -1,4 +1,4 @@
-"""Operations with the fields that a test does not care about filled in."""
+"""Operations with defaults for the fields that do not matter to a test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of replay kernels replay: a tree, what jobs do to it, and which operations kernels left."""
+"""Scenes for tests of replay kernels: a tree, operations of jobs on it, and the operations that kernels leave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replays operations twice, one by one and by kernels from an encoded segment, and compares what became of it."""
+"""Replay of operations twice, one by one and by kernels from an encoded segment, and comparison of the results."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class EncodedOps(SegmentTransactions):
 
 
 def encoded(ops: Sequence[EditOp], layout_version: int) -> EncodedOps | None:
-    """The operations as a segment; None where an edit log of this layout cannot hold them as they are."""
+    """Return the operations as a segment; None if an edit log of this layout cannot hold them."""
     out = bytearray(encode_header(layout_version))
     if any(op.opcode not in OPERATIONS for op in ops):
         return None
@@ -58,7 +58,7 @@ def encoded(ops: Sequence[EditOp], layout_version: int) -> EncodedOps | None:
 
 
 def as_held(op: EditOp, layout_version: int) -> EditOp:
-    """The operation without the time of a snapshot where the layout holds none: replay does not look at it there."""
+    """Return the operation without the time of a snapshot if the layout has none: replay ignores it then."""
     if isinstance(op, CreateSnapshotOp | DeleteSnapshotOp | RenameSnapshotOp):
         (mtime,) = [field for field in op.fields if field.name == "mtime"]
         if not mtime.present_in(layout_version):
@@ -70,13 +70,13 @@ def as_held(op: EditOp, layout_version: int) -> EditOp:
 def check_twins(
     path: Path, ops: Sequence[EditOp], rules: ReplayRules | None, plainly: bytes | HdfsError, *, ignored: int = 0
 ) -> None:
-    """Replay numbered operations by kernels and compare with the image, or the error, that came of them plainly.
+    """Replay numbered operations by kernels; compare with the image or the error of plain replay.
 
-    All arrays lie in files, as they do beyond a limit of memory. Half of all segments are replayed `in_pieces`; at full
-    depth each is too.
+    All arrays lie in files, as beyond a memory limit. Half of all segments are replayed `in_pieces`; at full depth, all
+    are.
 
     Args:
-        ignored: how many operations changed nothing plainly.
+        ignored: number of operations without an effect in plain replay.
     """
     with ImageFile.open(path) as image:
         segment = encoded(ops, image.layout_version)
@@ -91,7 +91,7 @@ def check_twins(
 
 @contextmanager
 def in_pieces(chance: random.Random) -> Iterator[None]:
-    """Have kernels return after a few operations each, and Python apply some of the others."""
+    """Make kernels return after a few operations, and let Python apply some of the others."""
     run = CompiledReplay.run
 
     def run_in_pieces(self: CompiledReplay, cursor: SegmentCursor, limit: int, checked: int) -> int:
@@ -134,7 +134,7 @@ def _check_twin(
 
 
 def check_update(ours: IndexArrays | None, scanned: IndexArrays) -> None:
-    """An index that was carried over is the one that a scan of the new image gives."""
+    """Check that the index that was carried over equals the index of a scan of the new image."""
     if ours is None:
         # only where an inode came that is not the newest
         assert scanned.slots.size

@@ -1,4 +1,4 @@
-"""A small reader of the snapshot sections: the tree at each snapshot, worked out from the diffs as replay.md 5 says."""
+"""A small reader of the snapshot sections: it derives the tree at each snapshot from the diffs, as replay.md 5 says."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Diff:
 
 @dataclass(frozen=True)
 class Seen:
-    """An inode as somebody sees it who looks at a snapshot, or at the present.
+    """An inode as a reader of a snapshot, or of the present state, sees it.
 
-    Directories have no length, and their mtime is left out: a snapshot does not keep it whatever happens.
+    Directories have no length, and their mtime is left out: a snapshot does not always keep it.
     """
 
     inode_id: int
@@ -67,7 +67,7 @@ class SnapshotReader:
         snapshots: by (id of the directory, name).
         diffs: of each inode, oldest first.
         references: INODE_REFERENCE by number.
-        kept: what each directory has under each name now.
+        kept: present children of each directory by name.
     """
 
     def __init__(self, saved: Saved) -> None:
@@ -126,7 +126,7 @@ class SnapshotReader:
         return {self.name(holder): holder for holder in held}
 
     def children(self, directory: int, snapshot: int) -> dict[bytes, Holder]:
-        """What a directory had at a snapshot; the changes since then are taken back one diff after the other."""
+        """Return the children of a directory at a snapshot, by undoing the changes since then diff by diff."""
         held = dict(self.kept.get(directory, {}))
         for diff in reversed(self.diffs_from(directory, snapshot)):
             for name in diff.created:
@@ -209,7 +209,7 @@ class SnapshotReader:
     # ---- what every image must keep ------------------------------------------------------------------------
 
     def check(self) -> None:
-        """What a NameNode that loads the image relies on."""
+        """Check what a NameNode that loads the image relies on."""
         self._check_references()
         for inode_id, diffs in self.diffs.items():
             assert inode_id in self.saved.inodes
@@ -254,7 +254,7 @@ class SnapshotReader:
         assert len(set(present)) == len(present), "an inode has one present place"
 
     def reachable(self) -> set[int]:
-        """Ids of the inodes that somebody finds who starts at the root and looks into all diffs."""
+        """Return the ids of inodes that are reachable from the root and all diffs."""
         found: set[int] = set()
         todo = [ROOT]
         while todo:

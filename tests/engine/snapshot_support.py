@@ -1,4 +1,4 @@
-"""A small tree for tests of snapshots, the operations on it, and what they look for in the image afterwards."""
+"""A small tree for tests of snapshots, operations on it, and queries on the image afterwards."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def retitle(old: str, new: str, path: str = "/s", mtime: int = 2000) -> EditOp:
 class Outcome:
     """An image with snapshots, by the paths of the image below.
 
-    Not `whole`: it leads to inodes that are gone, as Hadoop's own would.
+    Without `whole`, it may refer to removed inodes, as Hadoop's own image.
     """
 
     def __init__(self, image: bytes, ids: dict[str, int], *, whole: bool = True) -> None:
@@ -50,7 +50,7 @@ class Outcome:
             self.reader.check()
 
     def again(self, folder: Path, *given: EditOp, rules: ReplayRules | None = None) -> Outcome:
-        """What one more merge makes of the image."""
+        """Return the image after one more merge."""
         source = store(folder, self.bytes, self.image.info.transactionId)
         return Outcome(merge_bytes(source, given, rules=rules), self.ids)
 

@@ -16,14 +16,14 @@ NAMES = ("a", "b", "ü", "Z")
 SNAPSHOT_NAMES = ("s1", "s2", "ß", "S")
 BLOCK_SIZE = 128
 Step = tuple[int, int, int, int]
-"""What to do, and three numbers that choose on what: each counts from the front of what there is, and around."""
+"""An action, and three numbers that choose its objects: each is an index into the candidates, modulo their number."""
 
 
 T = TypeVar("T")
 
 
 class NothingFitsError(Exception):
-    """A step has nothing to choose from."""
+    """A step has no candidates."""
 
 
 def pick(found: Sequence[T], number: int) -> T:
@@ -59,7 +59,7 @@ class Node:
         return sum(block.num_bytes for block in self.blocks)
 
     def seen(self, *, present: bool) -> Seen:
-        """As the reader has to see it; of a file open at a snapshot nobody kept how long it was."""
+        """Return the view that the reader must have; the length of a file that was open at a snapshot is not kept."""
         xattrs = tuple(sorted(self.xattrs.items()))
         if self.children is not None:
             return Seen(self.inode_id, self.user, self.mode, xattrs, self.quotas)
@@ -81,9 +81,8 @@ class Snapshot:
 
 
 class SnapshotTwin:
-    """Steps become operations that fit the tree, each applied here at once.
-
-    Unless `hadoop3`, what only Hadoop 3 gets right is left out; see `can_shorten` and `can_join`.
+    """Translator of steps into operations that fit the tree, which are applied here at once. Without `hadoop3`,
+    operations that only Hadoop 3 handles correctly are left out; see `can_shorten` and `can_join`.
     """
 
     def __init__(self, root: Node, last_inode_id: int, *, hadoop3: bool) -> None:
@@ -138,7 +137,7 @@ class SnapshotTwin:
         return any(each.inode_id == node.inode_id for tree in copies for _, each in tree.walk())
 
     def under_snapshottable(self, path: str) -> bool:
-        """Whether the directory or one above it may have snapshots."""
+        """Return whether the directory or one above it may have snapshots."""
         parts = path.strip("/").split("/")
         above = ["/" + "/".join(parts[:count]) for count in range(len(parts) + 1)]
         return any(self.node(each).inode_id in self.snapshots for each in dict.fromkeys(above) if self.find(each))
@@ -153,17 +152,17 @@ class SnapshotTwin:
         return Block(self.block_count, num_bytes, self.stamp)
 
     def can_shorten(self, node: Node) -> bool:
-        """Hadoop 2.7 forgets the blocks of a file that was renamed out of a snapshot and is cut there."""
+        """Hadoop 2.7 forgets the blocks of a file that was renamed out of a snapshot and is truncated."""
         return self.hadoop3 or not node.moved
 
     def can_join(self) -> bool:
-        """After CONCAT, Hadoop 2.7 has a created name that nobody has, and stops at the next look at it."""
+        """After CONCAT, Hadoop 2.7 has a created name without an inode, and stops when it reads it."""
         return self.hadoop3 or not any(self.snapshots.values())
 
     # ---- steps ---------------------------------------------------------------------------------------------
 
     def apply(self, step: Step) -> list[EditOp]:
-        """The operations of a step; none where nothing fits."""
+        """Return the operations of a step; empty if nothing fits."""
         kind, first, second, third = step
         try:
             return self.MAKERS[kind % len(self.MAKERS)](self, first, second, third)
@@ -447,9 +446,8 @@ class SnapshotTwin:
 
 
 class LinkTwin(SnapshotTwin):
-    """Makes, moves and deletes links above all, whose copies in snapshots Hadoop loses.
-
-    What moves gets a name that nothing had before: an older copy of a link is known by it as well.
+    """Translator that mostly makes, moves and deletes links, whose copies in snapshots Hadoop loses. A moved link gets
+    an unused name, because an older copy of the link gets the name, too.
     """
 
     def make_new_name(self, first: int, second: int, _: int) -> list[EditOp]:

@@ -1,4 +1,6 @@
-"""Checksums that are taken ahead of the replay: what is said to be right is, and damage is told as without them."""
+"""Verification of checksums ahead of the replay: verified operations are right, and damage is reported as without the
+thread.
+"""
 
 from __future__ import annotations
 

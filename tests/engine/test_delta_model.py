@@ -50,7 +50,7 @@ class Node:
 
 
 class Twin:
-    """Applies to a tree of dictionaries what replay.md says of each operation."""
+    """Replay onto a tree of dictionaries, as replay.md describes each operation."""
 
     def __init__(self, root: Node, last_inode_id: int) -> None:
         self.root = root
@@ -99,7 +99,7 @@ TIMES = st.integers(1, 40)
 
 
 class Workload:
-    """Draws operations that fit the twin, applies them to it and hands them on."""
+    """Generator of operations that fit the twin; it applies them to the twin and yields them."""
 
     def __init__(self, draw: st.DrawFn, twin: Twin) -> None:
         self.draw = draw

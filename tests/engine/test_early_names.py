@@ -1,4 +1,4 @@
-"""A name of a snapshot that ends before the one of its directory: no NameNode loads that, no merge carries it on."""
+"""A name in snapshots that ends before the name of its directory: a NameNode cannot load it, and a merge removes it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.image_tools.verify_support import Model, recorded
 
 
 def saved(damaged: Path, folder: Path, healing: HealingMode) -> tuple[Path, list[str]]:
-    """The image that is written of a damaged one, and what was healed."""
+    """Return the image written from a damaged one, and what was healed."""
     out = bytearray()
     with ImageFile.open(damaged) as image:
         loaded = load_image(image, ReplayRules(healing=healing))

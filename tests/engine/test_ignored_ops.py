@@ -1,4 +1,6 @@
-"""Operations that change nothing are counted, whoever replays them; nothing else is left out without a word."""
+"""Operations without an effect are counted, by plain functions and kernels; other operations are never skipped
+silently.
+"""
 
 from __future__ import annotations
 

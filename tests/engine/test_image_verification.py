@@ -1,4 +1,4 @@
-"""The check of an image next to other work: its verdict, and when nobody waits for it."""
+"""Verification of an image during other work: its result, and its end when the result is no longer needed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_cancellation_does_not_begin_a_check(image: ImageFile, cause: Exceptio
 
 @pytest.mark.parametrize("cause", [CheckpointCancelledError("cancelled"), StorageError("no room"), None])
 def test_a_check_that_nobody_waits_for_ends_early(image: ImageFile, cause: Exception | None) -> None:
-    """Without an end of its own, it would hold up whoever closes the image."""
+    """Without an early end, the thread would delay the closing of the image."""
     running = threading.Event()
 
     def work(check_wanted: Callable[[], None]) -> None:

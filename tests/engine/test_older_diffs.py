@@ -1,4 +1,4 @@
-"""Diffs of a directory that stay unread until something asks for them."""
+"""Diffs of a directory that stay unread until they are needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths of operations against plain models of what Hadoop does with them."""
+"""Paths of operations against plain models of Hadoop's path handling."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_plain_path_is_what_its_components_make(path: str) -> None:
     ],
 )
 def test_paths_of_java(path: str, hadoop2: str, hadoop3: str) -> None:
-    """What `new Path(path).toUri().getPath()` was in Hadoop 2.7.3 and 3.4.2."""
+    """Results of `new Path(path).toUri().getPath()` in Hadoop 2.7.3 and 3.4.2."""
     assert java_path(path, hadoop3=False) == hadoop2
     assert java_path(path, hadoop3=True) == hadoop3
     assert name_for_rename(path) == hadoop2.rpartition("/")[2]

@@ -66,7 +66,7 @@ plain_cases = pytest.mark.parametrize("case", PLAIN_CASES, ids=lambda case: case
 def made_of(
     case: Case, folder: Path, codec: str | None = None, healing: HealingMode = HealingMode.HEAL
 ) -> tuple[Path, tuple[HealedFault, ...]]:
-    """The merged image, and what was healed in it."""
+    """Return the merged image, and what was healed in it."""
     case.copy_to(folder)
     rules = replay_rules(Configuration.load(case.write_configuration(folder / "conf"), environment={}))
     plan = plan_directory(folder)
@@ -137,7 +137,7 @@ def test_the_index_is_carried_over(case: Case, tmp_path: Path) -> None:
 
 @plain_cases
 def test_records_that_did_not_change_are_the_same_bytes(case: Case, tmp_path: Path) -> None:
-    """A record that says the same as before was copied, or is encoded as Hadoop encodes it."""
+    """A record with the same content was copied, or encoded as Hadoop encodes it."""
     image = merge_case(case, tmp_path)
     before, after = dict(records(case.image("before"))), dict(records(image))
     same = [number for number in before.keys() & after.keys() if parsed(before[number]) == parsed(after[number])]
@@ -147,7 +147,7 @@ def test_records_that_did_not_change_are_the_same_bytes(case: Case, tmp_path: Pa
 
 
 def ready(case: Case, folder: Path) -> Path:
-    """A copy of an odd case as a NameNode leaves it that ends behind its newest edits; returns `current`."""
+    """Copy an odd case as left by a NameNode that ends after its newest edits; return `current`."""
     current = case.copy_to(folder)
     last = max(int(path.name.rpartition("-")[2]) for path in current.glob("edits_*"))
     (current / "seen_txid").write_text(f"{last}\n")
@@ -230,7 +230,7 @@ def test_an_old_image_that_no_namenode_loads_is_healed_before_it_is_read(case: C
 
 
 def test_an_image_that_is_damaged_and_inconsistent_is_not_healed(tmp_path: Path) -> None:
-    """Healing is for what a NameNode wrote; its digest says whether it did."""
+    """Healing is only for images that a NameNode wrote; the digest shows that."""
     folder = ready(BROKEN_BASES[0], tmp_path / "nn")
     (image,) = folder.glob("fsimage_" + "?" * 19)
     image.with_name(image.name + ".md5").write_text(f"{'0' * 32} *{image.name}\n")

@@ -1,4 +1,4 @@
-"""What the comparison with Hadoop's recorded images lets pass, and what it does not (tests/tools/imgcmp.py)."""
+"""Differences from Hadoop's recorded images that the comparison accepts or rejects (tests/tools/imgcmp.py)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_all_diffs_of_a_file_count() -> None:
 
 
 def image(**changes: Any) -> SimpleNamespace:
-    """What `compare` looks at, of an image with a directory, and a symlink in it by a reference."""
+    """Return the parts of an image that `compare` reads: a directory, and a symlink in it by a reference."""
     inodes = {1: {"type": 2, "id": 1, "name": b""}, 2: {"type": 3, "id": 2, "name": b"link"}}
     reference = (2, None, 7, None)
     plain = {"ns": {}, "layout": -63, "inodes": inodes, "refs": [reference], "dirs": {1: ((), (reference,))}}

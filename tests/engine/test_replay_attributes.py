@@ -140,7 +140,7 @@ def test_quotas_by_storage_type(tmp_path: Path, layout: int) -> None:
 
 @layouts
 def test_a_loaded_directory_with_type_quotas_only_has_the_largest_namespace_quota(tmp_path: Path, layout: int) -> None:
-    """Hadoop's loader makes it so, whether or not an edit concerns the directory."""
+    """Hadoop's loader does this even if no edit affects the directory."""
     builder = small(layout)
     builder.directory("/t").directory.typeQuotas.quotas.add(storageType=pb.SSD, quota=5)
     source = builder.save(tmp_path)

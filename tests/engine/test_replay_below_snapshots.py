@@ -1,4 +1,4 @@
-"""Replay by kernels below snapshots: what they note for Python, and what they leave to the plain functions."""
+"""Replay by kernels below snapshots: notes for Python, and operations left to the plain functions."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_kernels_leave_what_a_snapshot_has_and_they_cannot_tell(layout: int, tmp
 
 @layouts
 def test_kernels_know_the_names_in_the_diffs_of_an_image(layout: int, tmp_path: Path) -> None:
-    """Some files came after the snapshot, in the image already; the first look at the diffs is a plain function's."""
+    """Some files in the image came after the snapshot; a plain function is the first to read the diffs."""
     before = [
         allow("/old/a"),
         create("s0", "/old/a"),
@@ -144,7 +144,7 @@ def test_a_snapshot_that_cannot_be_is_an_error_although_kernels_go_on(
 
 @layouts
 def test_a_snapshot_of_a_directory_with_an_acl_that_kernels_noted(layout: int, tmp_path: Path) -> None:
-    """The copy of its root has the ACL, which Python gives it when kernels return."""
+    """The copy of its root has the ACL, which Python sets when kernels return."""
     path = base(layout).save(tmp_path)
     entries = (ops.AclEntry(0, 0, 7, None), ops.AclEntry(1, 0, 5, "bob"), ops.AclEntry(1, 0, 5, None))
     acl = (*entries, ops.AclEntry(2, 0, 5, None), ops.AclEntry(3, 0, 1, None))

@@ -1,4 +1,4 @@
-"""Replay by kernels: the steps against plain twins, what they take on, and what they leave to the plain functions."""
+"""Replay by kernels: steps against plain twins, handled operations, and operations left to the plain functions."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ MOVES = st.one_of(
 
 
 class Places:
-    """What stands where, so that steps can be left out that no NameNode would log."""
+    """The tree by path, to leave out steps that a NameNode would not log."""
 
     def __init__(self) -> None:
         self.kinds = {"": "d"}
@@ -327,7 +327,7 @@ def test_paths_that_kernels_remember_lead_where_they_lead_now(tmp_path: Path, mo
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_children_that_are_not_in_order(tmp_path: Path, layout: int) -> None:
-    """A name that a search finds is found; one that it does not find may be there all the same."""
+    """A found name is right; a name that is not found may still exist."""
     builder = base(layout)
     sections = builder.all_sections()
     entries = list(messages(sections["INODE_DIR"], itertools.repeat(pb.DirEntry)))
@@ -385,7 +385,7 @@ def test_a_directory_of_the_image_goes_unread(tmp_path: Path) -> None:
 
 
 def with_lost_child(path: Path, child: int) -> Path:
-    """The image with an id that no inode has in the place of a child's."""
+    """The image with a child id that no inode has."""
     with ImageFile.open(path) as image:
         section = next(each for each in image.sections if each.name == "INODE_DIR")
     data = bytearray(path.read_bytes())
@@ -396,7 +396,7 @@ def with_lost_child(path: Path, child: int) -> Path:
 
 
 def test_a_child_that_is_no_inode_ends_the_replay(tmp_path: Path) -> None:
-    """Kernels find it while they drop what is below; what was changed before is of no use then."""
+    """Kernels find it while they drop the subtree; their changes so far are useless then."""
     builder = base(HADOOP2)
     lost = builder.file("/old/a/lost").id
     path = with_lost_child(builder.save(tmp_path), lost)
@@ -433,7 +433,7 @@ CROWD = 9000
 
 
 def crowded(layout: int) -> ImageBuilder:
-    """A directory of many files, whose ids do not ascend by name; there is no room for a table of them at first."""
+    """A directory of many files, whose ids do not ascend by name; at first the table of them is too small."""
     builder = base(layout)
     builder.directory("/old/big")
     for number in range(CROWD):
@@ -514,7 +514,7 @@ def test_names_are_found_where_there_is_no_room_for_tables(tmp_path: Path, monke
 
 @pytest.mark.parametrize("at_zero", [True, False])
 def test_counters_that_an_image_lacks_are_not_written(tmp_path: Path, at_zero: bool) -> None:
-    """Whoever replays: the bytes of an image do not depend on it."""
+    """Plain functions and kernels make images with the same bytes."""
     builder = base(HADOOP2)
     builder.sections["NS_INFO"] = encode_delimited(pb.NameSystemSection(namespaceId=1, transactionId=100))
     path = builder.save(tmp_path)

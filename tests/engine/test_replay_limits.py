@@ -1,6 +1,6 @@
-"""Replay of operations that no client causes: what a NameNode accepts has the same result, what it refuses is refused.
+"""Replay of operations that clients do not cause: it accepts and refuses the same operations as a NameNode.
 
-Each answer is one of a NameNode 2.7.3; `tests/interop/test_crafted.py` asks it for many more.
+Each answer is that of a NameNode 2.7.3; `tests/interop/test_crafted.py` has many more.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Replay of operations whose paths no Java client spells: what NameNodes 2.7.3 and 3.4.2 made of each."""
+"""Replay of operations with paths that Java clients never send, against the results of NameNodes 2.7.3 and 3.4.2."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_path_leads_where_a_namenode_finds_it(tmp_path: Path, case: Case, layo
 
 @pytest.mark.parametrize("op", [rename_old("/d/", "/d/sub/n"), rename("/d/", "/d/sub/n")])
 def test_a_directory_that_a_namenode_would_lose_is_kept(tmp_path: Path, op: EditOp) -> None:
-    """Hadoop 2.7 moves it below itself, where no path leads to it."""
+    """Hadoop 2.7 moves it below itself, where it cannot be reached."""
     with pytest.raises(UnsupportedOperationError, match="is below the renamed directory") as caught:
         merged(scene(tmp_path, HADOOP2), *SCENE, op)
     assert caught.value.exit_code == 5
@@ -56,7 +56,7 @@ def test_a_directory_that_a_namenode_would_lose_is_kept(tmp_path: Path, op: Edit
 def test_leases_of_hadoop_2_have_the_paths_of_operations(
     tmp_path: Path, given: tuple[EditOp, ...], leases: set[tuple[int, str]]
 ) -> None:
-    """As texts, which a rename with a slash too many takes away from their files."""
+    """Leases by text: a rename with an additional slash separates them from their files."""
     source = scene(tmp_path, HADOOP2)
     image = merged(source, *SCENE, *given)
     assert image.lease_paths() == leases
@@ -104,7 +104,7 @@ def _op(chance: random.Random, inode_id: int) -> EditOp:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("number", range(scaled(400, quick=6)))
 def test_kernels_read_odd_paths_as_the_plain_functions_do(tmp_path: Path, layout: int, number: int) -> None:
-    """`merge_bytes` compares them, whether an image comes of it or an error; what is refused is left out."""
+    """`merge_bytes` compares the images or errors of both; refused operations are left out."""
     chance = random.Random(1000 * SEED + number)
     source = scene(tmp_path, layout)
     given: list[EditOp] = list(SCENE)

@@ -1,4 +1,4 @@
-"""Images with snapshots, references and unknown fields: what edits elsewhere keep, and what is refused."""
+"""Images with snapshots, references and unknown fields: edits elsewhere keep them, other edits are refused."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_untouched_snapshot_sections_are_the_same_bytes(tmp_path: Path) -> None:
 
 @layouts
 def test_what_holds_references_can_move(tmp_path: Path, layout: int) -> None:
-    """2.7 finds a lease by its path, so the one of the renamed open file follows."""
+    """2.7 finds a lease by its path, so the lease of the renamed open file moves, too."""
     builder = snapshots(layout)
     source = builder.save(tmp_path)
     image = merged(source, rename("/top/r", "/z/rr"), rename_old("/z", "/top/e"))
@@ -180,7 +180,7 @@ def test_deletion_is_refused_below_touched_directories_too(tmp_path: Path, path:
 
 @pytest.mark.parametrize("path", ["/top/r", "/top/r/c"])
 def test_a_reference_without_its_diff_is_no_valid_image(tmp_path: Path, path: str) -> None:
-    """Whatever is renamed out of a snapshot has a diff: a NameNode stops where it lacks one, healing goes on."""
+    """An inode that was renamed out of a snapshot has a diff: without one a NameNode stops, and healing continues."""
     builder = snapshots(HADOOP3)
     builder.sections["SNAPSHOT_DIFF"] = delimited(
         [pb.DiffEntry(type=pb.DiffEntry.DIRECTORYDIFF, inodeId=builder.inodes["/top/s"].id, numOfDiff=0)]
@@ -203,7 +203,7 @@ def test_ids_that_only_snapshots_or_references_hold_are_taken(tmp_path: Path, na
 
 
 def misplaced(layout: int) -> ImageBuilder:
-    """/a holds the name `x` that an inode, now /z/y, has in snapshot 1: 2.7 leaves one when it takes a rename back."""
+    """/a holds the name `x` that an inode, now /z/y, has in snapshot 1: 2.7 leaves one when it undoes a rename."""
     image = ImageBuilder(layout)
     for path in ("/a", "/a/k", "/z"):
         image.directory(path)
@@ -368,7 +368,7 @@ def test_unknown_fields_of_snapshots_survive_or_are_refused(tmp_path: Path, layo
 
 @layouts
 def test_no_snapshot_of_a_directory_with_unknown_fields(tmp_path: Path, layout: int) -> None:
-    """Its copy would lack them."""
+    """The copy would lack them."""
     source = unknown_image(layout).save(tmp_path)
     create = ops.CreateSnapshotOp(snapshot_root="/d", snapshot_name="n")
     with pytest.raises(UnsupportedOperationError, match="OP_CREATE_SNAPSHOT at txid 102"):

@@ -166,7 +166,7 @@ def test_a_deleted_name_can_be_made_again(tmp_path: Path) -> None:
 
 
 def test_a_directory_in_the_place_of_a_file_is_found(tmp_path: Path) -> None:
-    """The look-up below the file must not be remembered."""
+    """The look-up below the file must not be cached."""
     image = merged(
         tree().save(tmp_path), delete("/a/g/none"), delete("/a/g"), mkdir("/a/g", NEW), mkdir("/a/g/d", NEW + 1)
     )
@@ -232,7 +232,7 @@ def test_rename_old_into_a_directory(tmp_path: Path) -> None:
 
 @layouts
 def test_rename_old_into_the_root(tmp_path: Path, layout: int) -> None:
-    """Hadoop 2.7 puts another slash behind the root's, and finds no parent of that path."""
+    """Hadoop 2.7 appends a second slash to the root's path, and does not find the parent."""
     image = merged(tree(layout).save(tmp_path), rename_old("/a/b", "/"))
     assert ("/b/f" in image) == (layout == HADOOP3)
 
@@ -329,7 +329,7 @@ def test_surrogates_in_names_become_question_marks(tmp_path: Path) -> None:
 
 
 def test_an_inode_in_two_directories_is_refused(tmp_path: Path) -> None:
-    """A deletion of one of them would leave the other with a child that is not an inode."""
+    """Deleting one of them would leave the other with a child that does not exist."""
     builder = ImageBuilder(HADOOP2)
     builder.directory("/a")
     other = builder.directory("/z")

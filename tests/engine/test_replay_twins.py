@@ -1,4 +1,4 @@
-"""Each kernel that the table of operations names against the plain function beside it: same image, or same error."""
+"""Each kernel in the table of operations against its plain function: same image, or same error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ layouts = pytest.mark.parametrize("layout", LAYOUTS)
 
 @pytest.fixture(scope="module")
 def left_over(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Counter[str]]:
-    """By layout, how many operations of each name in what jobs do were left to plain functions; the images agree."""
+    """Return, by layout, the number of operations of jobs that were left to plain functions, by name."""
     found = {}
     for layout in LAYOUTS:
         path = base(layout).save(tmp_path_factory.mktemp("twins"))
@@ -39,7 +39,7 @@ def left_over(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Counter[str
 @layouts
 @rows
 def test_each_kernel_takes_what_jobs_do(row: OpReplay, layout: int, left_over: dict[int, Counter[str]]) -> None:
-    """A kernel that takes none of its operations is compared with nothing: `work` needs one that is plain."""
+    """A kernel without a handled operation is not compared with anything: `work` needs a plain one."""
     done = sum(type(op) is row.kind for op in work(3))
     assert done > left_over[layout][row.kind.name]
 

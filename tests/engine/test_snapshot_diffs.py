@@ -1,4 +1,4 @@
-"""Diffs that attribute changes, writes and new and lost children make: replay.md sections 4 and 5."""
+"""Diffs of changed attributes, writes, and added and removed children: replay.md sections 4 and 5."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_what_changes_nothing_makes_no_diff(tmp_path: Path, layout: int, op: Edi
 
 
 def test_a_policy_that_is_unset_where_none_is_set_makes_a_diff_in_hadoop_2_alone(tmp_path: Path) -> None:
-    """There 0 is kept as a policy."""
+    """Hadoop 2.7 keeps 0 as a policy."""
     for layout, changed in ((HADOOP2, {"/s", "/s/d"}), (HADOOP3, {"/s"})):
         folder = tmp_path / str(layout)
         folder.mkdir()
@@ -218,7 +218,7 @@ def test_a_replaced_child_is_in_both_lists(tmp_path: Path, layout: int) -> None:
 @layouts
 @pytest.mark.parametrize("healing", [HealingMode.HEAL, HealingMode.AS_HADOOP])
 def test_a_deleted_link_keeps_its_record_for_its_snapshot(tmp_path: Path, layout: int, healing: HealingMode) -> None:
-    """Deletion makes a copy first, so that the link itself is none of the snapshot's: Hadoop forgets it."""
+    """Deletion makes a copy first, so the link itself does not belong to the snapshot: Hadoop forgets it."""
     setting = Setting(tmp_path, layout, ReplayRules(healing=healing))
     link = setting.builder.symlink("/s/l", "t").id
     found = setting.merged(*SNAPSHOT, delete("/s/l"), whole=healing is HealingMode.HEAL)
@@ -256,7 +256,7 @@ def test_another_inode_gets_the_name_that_a_concatenated_file_leaves(tmp_path: P
 
 
 def test_a_directory_with_the_name_of_a_concatenated_file_leaves_a_snapshot(tmp_path: Path) -> None:
-    """Hadoop 2.7 counts quotas then. A directory without it may leave."""
+    """Hadoop 2.7 computes quota usage then. A directory without quotas may leave."""
     moved = [add("/s/d/n", NEW), close("/s/d/n")]
     concatenated = [ops.ConcatDeleteOp(trg="/s/d/f", srcs=("/s/d/n",), timestamp=LATER)]
     check_stops(tmp_path, [*SNAPSHOT, *moved, *concatenated], [rename("/s/d", "/z/d"), mkdir("/z/later", NEW + 1)], -2)
@@ -345,7 +345,7 @@ def test_only_blocks_that_the_snapshot_had_are_kept(tmp_path: Path, layout: int)
 
 
 def test_a_block_that_is_written_again_is_shared_in_hadoop_3(tmp_path: Path) -> None:
-    """In 2.7 a block under construction is another object, so the diff keeps the one of then."""
+    """In 2.7 a block under construction is another object, so the diff keeps the former one."""
     changes = [
         *(*SNAPSHOT, truncate("/s/f", 178), append("/s/f", new_block=False)),
         close("/s/f", blocks=(FIRST, Block(2, 90, 1005))),

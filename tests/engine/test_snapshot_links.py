@@ -1,4 +1,4 @@
-"""Symlinks in snapshots, which Hadoop loses: every image is sound, and snapshots keep the inodes they had."""
+"""Symlinks in snapshots, which Hadoop loses: every image is valid, and snapshots keep their inodes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ def test_no_link_is_lost_and_every_image_loads(
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_link_leaves_a_second_name_to_snapshots(tmp_path: Path, layout: int) -> None:
-    """A NameNode notes the link itself as created, where its directory has a reference, and stops at the rename."""
+    """A NameNode records the link itself as created, although its directory has a reference, and stops at the
+    rename.
+    """
     given = [allow(), create("s0"), rename("/s/l", "/s/m"), create("s1"), rename("/s/m", "/s/n")]
     setting = Setting(tmp_path, layout)
     link = setting.builder.symlink("/s/l", "t").id

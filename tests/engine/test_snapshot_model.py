@@ -18,7 +18,7 @@ from tests.engine.snapshot_twin import Step
 
 
 def trees(reader: SnapshotReader) -> dict[object, dict[str, Seen]]:
-    """What somebody sees who looks at the present and at every snapshot."""
+    """Return the views of the present state and of every snapshot."""
     snapshots = {key: reader.tree(key[0], found.snapshotId) for key, found in reader.snapshots.items()}
     return {"present": reader.tree(), **snapshots}
 

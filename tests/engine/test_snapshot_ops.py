@@ -44,7 +44,7 @@ def test_disallow_takes_it_off_the_list(tmp_path: Path, layout: int) -> None:
 
 @layouts
 def test_disallow_keeps_diffs_of_a_snapshot_above(tmp_path: Path, layout: int) -> None:
-    """As in an image where snapshottable directories are nested."""
+    """As in an image with nested snapshottable directories."""
     found = Setting(tmp_path, layout).merged(
         allow(), allow("/s/d"), create("s0"), mkdir("/s/d/n", NEW), disallow("/s/d")
     )
@@ -298,7 +298,7 @@ def test_the_earlier_copy_counts_when_diffs_are_combined(tmp_path: Path, layout:
 
 @layouts
 def test_a_diff_without_one_before_gets_the_earlier_id(tmp_path: Path, layout: int) -> None:
-    """s1's diff is the first of /s/d and of /s/d/f, but s0 needs what it says."""
+    """The diff of s1 is the first of /s/d and of /s/d/f, but s0 needs its contents."""
     changes = [
         *(allow(), create("s0"), create("s1")),
         *(set_permissions("/s/d", 0o700), times("/s/d/f", 3000, 3000), delete("/s/d/e")),
@@ -311,7 +311,7 @@ def test_a_diff_without_one_before_gets_the_earlier_id(tmp_path: Path, layout: i
 
 @layouts
 def test_after_the_last_deletion_nothing_is_left(tmp_path: Path, layout: int) -> None:
-    """2.7 keeps empty lists of diffs, which say nothing."""
+    """2.7 keeps empty lists of diffs, which have no meaning."""
     found = Setting(tmp_path, layout).merged(*THREE, remove("s1"), remove("s0"), remove("s2"), disallow())
     assert all(diffs == [] for diffs in found.reader.diffs.values())
     assert set(found.image.inodes) == set(found.present().values())
@@ -321,7 +321,7 @@ def test_after_the_last_deletion_nothing_is_left(tmp_path: Path, layout: int) ->
 
 @layouts
 def test_a_name_that_comes_and_goes_between_snapshots(tmp_path: Path, layout: int) -> None:
-    """In the combined diff f is created and deleted: the old file at s0, another one now."""
+    """In the combined diff f is deleted and created: the old file at s0, another file now."""
     changes = [
         *(allow(), create("s0"), delete("/s/f"), mkdir("/s/f", NEW), create("s1")),
         *(delete("/s/f"), add("/s/f", NEW + 1), close("/s/f")),
@@ -335,7 +335,7 @@ def test_a_name_that_comes_and_goes_between_snapshots(tmp_path: Path, layout: in
 
 @layouts
 def test_what_a_deleted_directory_got_late_goes_with_the_snapshot(tmp_path: Path, layout: int) -> None:
-    """n came into d behind s0 and is in s1; d is deleted, and so is s1."""
+    """n was added to d after s0 and is in s1; d is deleted, and so is s1."""
     changes = [allow(), create("s0"), mkdir("/s/d/n", NEW), create("s1"), delete("/s/d")]
     found = Setting(tmp_path, layout).merged(*changes, remove("s1"))
     assert NEW not in found.image.inodes
@@ -387,7 +387,7 @@ def test_open_files_are_recorded_where_the_cluster_says_so(tmp_path: Path, layou
 def test_open_files_below_a_root_that_was_renamed_out_of_a_snapshot_are_not_recorded(
     tmp_path: Path, layout: int, root: str
 ) -> None:
-    """Hadoop compares the objects on two paths, and has a reference in one of them only."""
+    """Hadoop compares the objects on two paths, and only one of them has a reference."""
     rules = ReplayRules(capture_open_files=True)
     opened = [mkdir("/s/d/below", NEW), add("/s/d/below/o", NEW + 1)]
     moved = [rename("/s/d", "/z/d"), allow(root), create("s1", root)]
@@ -397,7 +397,7 @@ def test_open_files_below_a_root_that_was_renamed_out_of_a_snapshot_are_not_reco
 
 @pytest.mark.parametrize("capture", [False, True])
 def test_an_open_file_whose_place_another_one_took_keeps_its_lease_in_hadoop_3(tmp_path: Path, capture: bool) -> None:
-    """It was renamed within the snapshot before, so nothing but the reference goes; it is in no directory then."""
+    """It was renamed within the snapshot before, so only the reference is removed; then it is in no directory."""
     found = Setting(tmp_path, HADOOP3, ReplayRules(capture_open_files=capture)).merged(
         *(allow(), *OPEN, add("/z/f", NEW + 2), close("/z/f"), create("s0")),
         *(rename("/s/d/o", "/s/d/p"), rename("/z/f", "/s/d/p", overwrite=True), create("s1")),
@@ -421,7 +421,7 @@ def test_an_open_file_that_is_deleted_stays_in_the_snapshot(tmp_path: Path, layo
 
 
 def test_a_loaded_open_file_of_a_snapshot_has_a_lease_in_hadoop_3(tmp_path: Path) -> None:
-    """Its loader gives one to every open file; the path goes as far up as there is one."""
+    """Hadoop's loader gives a lease to every open file; the path has the known part only."""
     for layout, expected in ((HADOOP2, {}), (HADOOP3, {NEW: "/s/d/o"})):
         setting = Setting(tmp_path / str(layout), layout)
         first = setting.merged(allow(), *OPEN, create("s0"), delete("/s/d"))
@@ -431,14 +431,16 @@ def test_a_loaded_open_file_of_a_snapshot_has_a_lease_in_hadoop_3(tmp_path: Path
 
 
 def deleted_in_order() -> list[EditOp]:
-    """What a NameNode logs with ordered deletion: it marks s2, removes s1, then removes s2 by its new name."""
+    """The log of a NameNode with ordered deletion: it marks s2, removes s1, then removes s2 by its new name."""
     made = [allow(), create("s1"), create("s2"), create("s3"), remove("s2"), remove("s1"), remove("s2#1")]
     return [ops.StartLogSegmentOp(), *made]
 
 
 @pytest.mark.parametrize("ordered", [False, True])
 def test_the_second_deletion_of_a_marked_snapshot(tmp_path: Path, ordered: bool) -> None:
-    """Where order is off by now, the first one removed it and nothing is left to do (HDFS-15590, HDFS-17960)."""
+    """If ordered deletion is off by now, the first operation removed it, and the second one does nothing (HDFS-15590,
+    HDFS-17960).
+    """
     found = Setting(tmp_path, HADOOP3, ReplayRules(ordered_snapshot_deletion=ordered)).merged(*deleted_in_order())
     assert found.reader.order == [b"s3"]
     assert found.reader.header.numSnapshots == 1

@@ -1,4 +1,4 @@
-"""Renames out of, into and within snapshots, and the references they leave: replay.md sections 5, 6.2 and 7."""
+"""Renames out of, into and within snapshots, and their references: replay.md sections 5, 6.2 and 7."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_out_of_a_snapshot(tmp_path: Path, layout: int) -> None:
 
 
 def test_a_truncate_in_place_copies_a_block_that_the_snapshot_has(tmp_path: Path) -> None:
-    """Edits of Hadoop 2.7 in an upgrade have this: a rename there leaves no block list in the diff, one of 3.x does."""
+    """Edits of Hadoop 2.7 in an upgrade have this: its renames leave no block list in the diff, those of 3.x do."""
     cut = ops.TruncateOp(
         src="/z/g",
         client_name="c",
@@ -71,7 +71,7 @@ def test_a_truncate_in_place_copies_a_block_that_the_snapshot_has(tmp_path: Path
 def test_blocks_that_a_truncate_takes_from_a_file_keep_their_lengths_in_the_snapshot(
     tmp_path: Path, length: int
 ) -> None:
-    """By its path the file is in no snapshot, so Hadoop marks blocks as deleted (NO_ACK) that its diff still has."""
+    """The path of the file is in no snapshot, so Hadoop marks blocks as deleted (NO_ACK) that the diff still has."""
     cut = ops.TruncateOp(
         src="/z/g", client_name="c", client_machine="m", new_length=length, timestamp=LATER, truncate_block=None
     )
@@ -100,7 +100,7 @@ def test_lengths_of_deleted_blocks_in_an_image_count_as_in_hadoop(lengths: tuple
 
 @layouts
 def test_a_directory_out_of_a_snapshot(tmp_path: Path, layout: int) -> None:
-    """What changes below it afterwards belongs to the snapshot it came from."""
+    """Later changes below it belong to the snapshot of its old place."""
     changes = [mkdir("/z/d/n", NEW), delete("/z/d/f"), set_permissions("/z/d/e/g", 0o600)]
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, rename("/s/d", "/z/d"), *changes)
     directory = found.ids["/s/d"]
@@ -122,7 +122,7 @@ def test_into_a_snapshot_is_as_if_it_were_new(tmp_path: Path, layout: int) -> No
 
 @layouts
 def test_within_a_snapshot(tmp_path: Path, layout: int) -> None:
-    """Its new place is newer than s0, so that a change there is none of s0's."""
+    """Its new place is newer than s0, so a change there does not belong to s0."""
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, rename("/s/d/f", "/s/g"), set_permissions("/s/g", 0o600))
     file = found.ids["/s/d/f"]
     assert found.references() == [(file, "", 0), (file, "f", 0)]
@@ -177,7 +177,7 @@ def test_a_second_rename_out_of_a_snapshot_leaves_a_second_name(tmp_path: Path, 
 
 @layouts
 def test_back_to_where_it_was(tmp_path: Path, layout: int) -> None:
-    """The name in the snapshot stays, and what came back is created: both for the same inode."""
+    """The name in the snapshot stays, and the returned name is created: both for the same inode."""
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, rename("/s/f", "/z/a"), rename("/z/a", "/s/f"))
     file = found.ids["/s/f"]
     assert found.references() == [(file, "", 0), (file, "f", 0)]
@@ -195,7 +195,7 @@ def test_a_created_name_goes_when_its_inode_moves_on(tmp_path: Path, layout: int
 
 @layouts
 def test_a_created_name_is_a_name_of_the_next_snapshot(tmp_path: Path, layout: int) -> None:
-    """g came after s0 and is in s1; the reference that takes its place is the created one of s0's diff as well."""
+    """g was added after s0 and is in s1; the reference that replaces it is also the created entry in the diff of s0."""
     found = Setting(tmp_path, layout).merged(
         *SNAPSHOT, add("/s/g", NEW), close("/s/g"), create("s1"), rename("/s/g", "/z/h")
     )
@@ -268,7 +268,7 @@ def test_the_second_of_two_names_goes_with_its_snapshot(tmp_path: Path, layout: 
 
 @layouts
 def test_a_reference_is_overwritten(tmp_path: Path, layout: int) -> None:
-    """The moved file is known in s0 under its old name only."""
+    """s0 has the moved file only under its old name."""
     setting = Setting(tmp_path, layout)
     setting.builder.file("/z/k")
     found = setting.merged(*SNAPSHOT, rename("/s/f", "/z/g"), rename("/z/k", "/z/g", overwrite=True))
@@ -323,7 +323,9 @@ def test_a_moved_link_has_no_diffs(tmp_path: Path, layout: int) -> None:
 
 @layouts
 def test_records_of_references_fill_gaps(tmp_path: Path, layout: int) -> None:
-    """Six records; the first two go, the last ones move into their places, untouched holders included."""
+    """Of six records the first two are removed, and the last ones move into their places, also those of unchanged
+    holders.
+    """
     setting = Setting(tmp_path, layout)
     first = setting.merged(
         *(*SNAPSHOT, mkdir("/y", NEW), rename("/s/f", "/z/a"), rename("/s/d/f", "/y/b"), rename("/s/d/e", "/y/c"))
@@ -345,7 +347,7 @@ def test_records_of_references_fill_gaps(tmp_path: Path, layout: int) -> None:
 
 @layouts
 def test_nested_snapshottable_directories(tmp_path: Path, layout: int) -> None:
-    """Live NameNodes refuse them unless told otherwise; the newest snapshot above counts."""
+    """Running NameNodes refuse them by default; the newest snapshot above counts."""
     nested = [allow(), allow("/s/d"), create("s0"), create("d1", "/s/d")]
     found = Setting(tmp_path, layout).merged(
         *nested, delete("/s/d/f"), set_permissions("/s/d/e", 0o700), delete("/s/f")
@@ -430,7 +432,7 @@ IN_TWO_PLACES = [
 
 @layouts
 def test_a_name_that_a_newer_snapshot_has_changes_with_the_inode(tmp_path: Path, layout: int) -> None:
-    """The newest snapshot of the path does not have the file, a newer one of its directory has (Hadoop 2.7.3)."""
+    """The newest snapshot of the path does not have the file, but a newer one of its directory has (Hadoop 2.7.3)."""
     moved = [*IN_TWO_PLACES, rename("/z/d/new", "/z/d/renamed", 9001)]
     found = Setting(tmp_path, layout).merged(*moved)
     assert found.references() == [(found.ids["/s/d"], "", 1), (found.ids["/s/d"], "d", 0)]

@@ -1,4 +1,4 @@
-"""Deletion of a snapshot by the ways to its diffs, against one that looks at all there is."""
+"""Deletion of a snapshot along the paths to its diffs, against a deletion that reads everything."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STEPS = st.lists(st.tuples(KINDS, *[st.integers(0, 255)] * 3), min_size=15, max_
 
 
 def merged_both_ways(source: Path, edits: list[EditOp]) -> bytes:
-    """The image that a merge makes, and has to make without ways too."""
+    """Return the image of a merge, which must be the same without the paths."""
     with patch("time.time_ns", lambda: 1_700_000_000_000_000_000):
         image = merge_bytes(source, edits)
         with patch("engine.namespace.reclaim.find_ways", lambda *_: None):

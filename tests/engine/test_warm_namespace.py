@@ -1,4 +1,4 @@
-"""A namespace that is kept between checkpoints makes the images that one-shot merges make, and is let go of in time."""
+"""A namespace that is kept between checkpoints makes the same images as single merges, and is released in time."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_an_image_that_no_namenode_loads_for_a_name_in_its_root(tmp_path: Path) 
 
 
 def unloadable(folder: Path) -> Path:
-    """An image that can be read, of a file that no NameNode loads."""
+    """An image that can be read although a NameNode cannot load it."""
     builder = ImageBuilder(-67)
     builder.file("/f").file.storagePolicyID = 16
     return builder.save(folder)
@@ -134,7 +134,7 @@ def test_an_image_that_no_namenode_loads_is_refused_before_a_save(tmp_path: Path
 
 @pytest.mark.parametrize("wrong_digest", [False, True])
 def test_an_image_whose_check_ended_a_step_is_not_loaded_again(tmp_path: Path, out: Path, wrong_digest: bool) -> None:
-    """A role that loads it again gets the fault there, and passes the image over."""
+    """A role that loads it again gets the error then, and skips the image."""
     with WarmNamespace() as warm:
         path = ImageBuilder(-67).save(tmp_path) if wrong_digest else unloadable(tmp_path)
         right = md5_path(path).read_text()
@@ -192,7 +192,7 @@ def test_what_was_checked_once_is_not_checked_again(base: Path, out: Path, monke
 
 
 def test_other_rules_mean_to_load_the_image_again(out: Path, base: Path) -> None:
-    """A NameNode that starts with another setting replays all edits after its image by the new one."""
+    """A NameNode that starts with another setting replays all edits after its image by the new setting."""
     steps = [mkdir("/s", 20001), allow("/s"), *(create(f"s{n}", "/s") for n in (1, 2, 3)), remove("s2", "/s")]
     later = [remove("s1", "/s"), remove("s2#1", "/s")]
     marks = MergeSettings(rules=ReplayRules(ordered_snapshot_deletion=True))
@@ -261,7 +261,7 @@ def test_a_gap_changes_nothing(warm: WarmNamespace) -> None:
 
 
 class Cancelling(SilentObserver):
-    """Says stop at the `after`-th time it is asked."""
+    """Observer that cancels at the `after`-th call."""
 
     def __init__(self, after: int) -> None:
         self.left = after

@@ -1,4 +1,4 @@
-"""Recorded images and small made-up ones for the tests of image_format."""
+"""Recorded images and small constructed ones for the tests of image_format."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ REFERENCE_LOST = ("dangling-child-after-replay/after", "random-mixed-551376/afte
 
 
 def has_its_references(path: Path) -> bool:
-    """Whether a recorded image, or what lies beside it, is none of `REFERENCE_LOST`."""
+    """Return whether neither a recorded image nor its neighbours are in `REFERENCE_LOST`."""
     return not str(path.parent).endswith(REFERENCE_LOST)
 
 
 def recorded_images() -> list[Path]:
-    """Every good image of both releases whose codec we know."""
+    """Return every valid image of both releases with a known codec."""
     found = [
         path
         for pattern in ("*/*/before/fsimage_*", "*/*/after/fsimage_*", "*/odd/*/before/fsimage_*")
@@ -69,7 +69,7 @@ def build_image(sections: Sequence[tuple[str, bytes]], codec: str = "", layout_v
 
 
 def store(folder: Path, data: bytes, name: str = "fsimage_0000000000000000007") -> Path:
-    """Write an image and its MD5 side file."""
+    """Write an image and its digest file."""
     path = folder / name
     path.write_bytes(data)
     md5_path(path).write_bytes(format_md5(hashlib.md5(data).digest(), name))

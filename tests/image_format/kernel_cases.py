@@ -46,7 +46,7 @@ def directory_copy(**quotas: int) -> pb.INodeDirectory:
 
 
 def entry(inode_id: int, *messages: pb.FileDiff | pb.DirectoryDiff | pb.CreatedListEntry) -> bytes:
-    """A DiffEntry with what belongs behind it."""
+    """A DiffEntry with the messages after it."""
     diffs = [each for each in messages if not isinstance(each, pb.CreatedListEntry)]
     kind = (
         pb.DiffEntry.FILEDIFF if any(isinstance(each, pb.FileDiff) for each in messages) else pb.DiffEntry.DIRECTORYDIFF
@@ -445,7 +445,7 @@ def findings() -> np.ndarray:
 
 
 def bodies(*messages: Any) -> list[bytes]:
-    """Each message as it is, short of a byte, and with what is damaged."""
+    """Each message unchanged, without its last byte, and damaged."""
     whole = [message.SerializeToString() for message in messages]
     return [*whole, *(body[:-1] for body in whole), b"\x80", b"\x12\x09", b""]
 
@@ -570,7 +570,7 @@ def open_rows() -> tuple[np.ndarray, np.ndarray]:
 
 
 def open_files(*wanted: int) -> tuple[np.ndarray, ...]:
-    """Arguments of what writes entries: `open_rows`, a file without a row in the directory, and which are wanted."""
+    """Arguments of the encoder of entries: `open_rows`, a file without a row in the directory, and the wanted ones."""
     unread = np.array([(16390, 9, 2, 4, 1)], UNREAD_DTYPE)
     return (*open_rows(), unread, octets(b"..name.."), numbers(*wanted))
 

@@ -1,4 +1,4 @@
-"""Room for large arrays: what is in memory, what goes into files, and what is left when a disk is full."""
+"""Allocation of large arrays: in memory, in files, and the state after a full disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codecs that a NameNode may not be able to load are written only where its own image has them."""
+"""Codecs that a NameNode may be unable to load are used only if its own image has them."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ DATA = bytes(range(256)) * 80_000
 
 @pytest.fixture(autouse=True)
 def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ways change within the data."""
+    """The mode changes within the data."""
     monkeypatch.setattr(direct_file, "_STRETCH", 2 * direct_file._BUFFER)
 
 
@@ -38,7 +38,7 @@ def write_all(path: Path, parts: list[bytes]) -> None:
 
 @pytest.fixture(params=["direct", "cached", "in turn", "as it is"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file is written one way, the other, or both in turn."""
+    """The file is written in one mode, in the other, or in both alternately."""
     name = request.param
 
     def ended(self: WriteModeChooser, size: int, seconds: float, waited: float) -> None:
@@ -79,7 +79,7 @@ def test_a_file_that_is_there_is_rewritten(tmp_path: Path) -> None:
 
 
 def refuse_direct(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
-    """`os.open` or `os.pwrite` refuse O_DIRECT, as some file systems do; returns what was refused."""
+    """Make `os.open` or `os.pwrite` refuse O_DIRECT, as some file systems do; return the refused calls."""
     real: Callable[..., int] = getattr(os, name)
     refused: list[str] = []
 

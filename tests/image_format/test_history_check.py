@@ -1,4 +1,4 @@
-"""The one pass over snapshots of an image agrees with the whole verification, and with what a NameNode loads."""
+"""The single pass over the snapshots of an image agrees with the full verification, and with NameNodes."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Parts:
     """By owner and snapshot, where it matters which names they are."""
 
     def diff_records(self) -> list[bytes]:
-        """Each entry with what belongs behind it."""
+        """Each entry with the messages after it."""
         records = []
         for owner, diffs in self.diffs:
             is_file = any(isinstance(diff, pb.FileDiff) for diff in diffs)
@@ -367,7 +367,7 @@ def test_numbers_and_ids_out_of_range_are_damage(sections: dict[str, bytes], que
 
 
 def _older_diffs(*older: kernel_cases.DirectoryDiffMessage) -> tuple[int, int]:
-    """(where the diffs behind the newest begin, what is said of it)."""
+    """Return (start of the diffs after the newest, result of the index)."""
     newest = len(kernel_cases.entry(5, *kernel_cases.NEWEST))
     found = history.older_diffs(*kernel_cases.older_diffs(kernel_cases.entry(5, *kernel_cases.NEWEST, *older)))
     return newest, int(found)

@@ -128,7 +128,7 @@ def test_the_most_that_a_snappy_chunk_gives_fits_its_room(body: bytes) -> None:
 
 
 def test_a_damaged_snappy_length_takes_no_memory() -> None:
-    """Length 2**31 - 1 before two bytes; a process with less address space than that would be killed."""
+    """A length of 2**31 - 1 before two bytes; a process with less address space would be killed."""
     with pytest.raises(ValueError, match="or its size allows"):
         expand_snappy(bytes.fromhex("ffffffff07") + b"\0a", 1 << 31)
 

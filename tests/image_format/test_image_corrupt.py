@@ -1,4 +1,4 @@
-"""Every damaged image recorded with a NameNode's verdict: ours is the same or stricter."""
+"""Damaged images recorded with a NameNode's verdict: the reader is as strict or stricter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arrays of an index, for images whose ids are in any order, and what they take while they are made."""
+"""The arrays of an index for images with ids in any order, and the memory that their creation takes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_an_id_that_is_there_twice(tmp_path: Path) -> None:
 
 
 class WatchedRoom(ArrayAllocator):
-    """Knows the most that was in it."""
+    """Allocator that records its maximum."""
 
     most = 0
 
@@ -56,7 +56,7 @@ class WatchedRoom(ArrayAllocator):
 
 
 def test_what_the_order_of_a_hash_table_takes(tmp_path: Path) -> None:
-    """As a NameNode writes inodes: neighbours are as far apart as its table is large."""
+    """The order in which a NameNode writes inodes: neighbours differ by the size of its table."""
     count, table = 100_000, 1 << 17
     ids = np.arange(count) % 10 * table + np.arange(count) // 10 + ROOT
     path = write(tmp_path / "fsimage_7", [file(int(each)) for each in ids])

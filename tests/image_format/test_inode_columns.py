@@ -36,7 +36,7 @@ def section(messages: list[pb.INode]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def twin(inode: pb.INode) -> dict[str, int]:
-    """What a row has to say, by the protobuf library."""
+    """Return the expected row, by the protobuf library."""
     row = dict.fromkeys((*NAMES, *MORE), 0) | {"id": inode.id, "kind": inode.type}
     row |= {"storage_policy": -1, "ec_policy": -1}
     if inode.HasField("file"):
@@ -101,7 +101,7 @@ def test_every_field_is_an_array() -> None:
 
 
 def twin_path(row: int, parents: list[int], names: list[bytes], root: int) -> bytes | None:
-    """None for what is not in the tree; raises RecursionError for a directory in itself."""
+    """Return None for inodes outside the tree; raise RecursionError for a directory within itself."""
     if row == root:
         return b""
     above = parents[row]

@@ -1,4 +1,4 @@
-"""The INODE section scanned by several threads finds what one walk from start to end finds."""
+"""A scan of the INODE section by several threads finds the same inodes as one walk from start to end."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def a_directory(inode_id: int, name: bytes, limited: bool) -> bytes:
 
 
 FORGED = b"".join(a_file(number, b"forged") for number in range(1, 20))
-"""Records within a record: whoever begins in the middle takes them for true ones."""
+"""Records within a record: a scan that starts in the middle could accept them as real ones."""
 
 
 def section(records: Sequence[bytes], count: int | None = None) -> bytes:

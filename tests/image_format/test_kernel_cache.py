@@ -1,4 +1,4 @@
-"""Kernels work where nothing can be kept on disk; each case in a process of its own with a fresh cache."""
+"""Kernels work if nothing can be stored on disk; each case runs in its own process with a fresh cache."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_kernel_on_disk_is_loaded_without_the_compiler(tmp_path: Path) -> None
 
 
 def test_a_kernel_that_was_read_becomes_part_of_one_that_is_compiled(tmp_path: Path) -> None:
-    """Its arguments and result are arrays, too: what they need at run time is there when it is read."""
+    """Its arguments and result are arrays, too: their runtime support is available when the kernel is loaded."""
     (tmp_path / "kept.py").write_text(LINKED)
     environment = {
         **os.environ,
@@ -124,7 +124,7 @@ def test_a_kernel_that_was_read_becomes_part_of_one_that_is_compiled(tmp_path: P
 
 
 def test_a_bound_on_memory_is_not_one_on_the_compiler(tmp_path: Path) -> None:
-    """LLVM ends the process where it gets none."""
+    """LLVM ends the process if it gets no memory."""
     (tmp_path / "kept.py").write_text(KERNEL)
     environment = {
         **os.environ,
@@ -149,7 +149,7 @@ def _kernels() -> dict[str, Kernel]:
 
 
 def test_all_that_a_kernel_takes_from_elsewhere_is_in_its_stamp() -> None:
-    """Values count as they are written; of a module or a function only the name counts, and what is behind it not."""
+    """Values count as written; of a module or a function only the name counts, not its contents."""
     told = (bool, int, float, str, bytes, np.generic, np.ndarray, tuple, type(None))
     for name, kernel in _kernels().items():
         function = kernel.py_func

@@ -1,4 +1,4 @@
-"""Small work does not wait for a compiler; each case in a process of its own with a fresh cache."""
+"""Small work does not wait for a compiler; each case runs in its own process with a fresh cache."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
 
 
 def _wait_for_compiler(folder: Path) -> None:
-    """Its lock is free once it has ended, which it does since nobody asks any more."""
+    """Its lock is free after its end, which follows when requests stop."""
     (lock,) = folder.glob("cache/*/kernel-compiler.lock")
     with lock.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""What is read of kept kernels is the code that was asked for, or nothing."""
+"""Reading a stored kernel returns the requested code or nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def scaled(value):
 
 
 def scaled_by(folder: Path, factor: int) -> Any:
-    """The kernel as a new process has it, of a module with this factor."""
+    """Return the kernel of a module with this factor, as in a new process."""
     path = folder / "a_kernel.py"
     path.write_text(SOURCE.format(factor=factor))
     # Python takes a source of the same size and second for unchanged

@@ -1,4 +1,4 @@
-"""Every kernel runs uncompiled too, with the same results and the same effects on its arrays."""
+"""Every kernel also runs uncompiled, with the same results and the same effects on its arrays."""
 
 from __future__ import annotations
 
@@ -565,7 +565,7 @@ CASES: dict[str, list[Callable[[], Arguments]]] = {
 
 
 def plain(value: Any) -> Any:
-    """A result or an argument as something `==` compares."""
+    """Convert a result or an argument to a value that `==` compares."""
     if isinstance(value, tuple):
         return tuple(map(plain, value))
     if isinstance(value, np.ndarray | np.generic):
@@ -591,7 +591,7 @@ def test_a_kernel_does_the_same_uncompiled(name: str) -> None:
 
 
 def test_blocks_without_their_fields_are_damage() -> None:
-    """As many empty blocks as fit a record would be more than the table has room for."""
+    """The largest number of empty blocks in a record would exceed the table."""
     body = b"\x32\x00" * 5000
     record = b"\x08\x01\x10\x05\x22" + encode_varint(len(body)) + body
     with pytest.raises(RecordError, match="no inode record"):
@@ -632,7 +632,7 @@ def test_a_plain_file_is_read_in_one_step_and_is_left_where_it_is_damaged(record
 
 @given(st.lists(st.integers(1, 1 << 40), min_size=1, max_size=40), st.data())
 def test_a_scan_is_the_same_with_and_without_plain_files(ids: list[int], data: st.DataObject) -> None:
-    """A field that no file has sends the same record the long way."""
+    """An unknown field makes the slow path read the same record."""
     names = [data.draw(st.binary(max_size=140)) for _ in ids]
     short = [encode_delimited(a_file(i, name)) for i, name in zip(ids, names, strict=True)]
     long = [encode_delimited(pb.INode.FromString(_body(record) + b"\xf8\x07\x01")) for record in short]
@@ -648,7 +648,7 @@ def test_a_scan_is_the_same_with_and_without_plain_files(ids: list[int], data: s
 
 @given(st.binary(max_size=140), st.integers(1, 1 << 62), st.data())
 def test_a_name_is_found_in_one_step_or_the_long_way(name: bytes, inode_id: int, data: st.DataObject) -> None:
-    """A field that no inode has sends the same record the long way, and so does a name in another place."""
+    """An unknown field, or a name in another place, makes the slow path read the same record."""
     body = _body(encode_delimited(data.draw(st.sampled_from([a_file, a_directory]))(inode_id, name)))
     again = b"\x1a" + encode_varint(19) + b"the last one counts"
     bodies = {body: name, body + b"\xf8\x07\x01": name, body + again: b"the last one counts"}

@@ -1,4 +1,4 @@
-"""An image's digest is taken once, as long as nobody touches the file."""
+"""An image's digest is computed once while the file is unchanged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def image(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def digests(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """Every digest that is taken of an image's bytes."""
+    """Return every digest that is computed from an image's bytes."""
     taken: list[bytes] = []
     take = ImageFile._take_digest
 

@@ -1,4 +1,4 @@
-"""New entries of changed directories: what a dictionary of their children would say, in the order of names."""
+"""New entries of changed directories, against a dictionary of their children in the order of names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries of FILES_UNDERCONSTRUCTION: what one kernel writes another reads, and the schema's parser as well."""
+"""Entries of FILES_UNDERCONSTRUCTION: another kernel and the protobuf parser read what one kernel writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packed columns hold what was put into them, and find it again."""
+"""Packed columns return and find the values that were added."""
 
 from __future__ import annotations
 

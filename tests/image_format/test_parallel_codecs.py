@@ -1,4 +1,4 @@
-"""Streams that several threads compress: the plain decoders read them, and the threads make no difference."""
+"""Streams compressed by several threads: the plain decoders read them, and the number of threads does not matter."""
 
 from __future__ import annotations
 

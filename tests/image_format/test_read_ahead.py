@@ -1,4 +1,4 @@
-"""Streams taken in by threads: in order, errors in their place, nothing left behind."""
+"""Streams read ahead by threads: in order, with errors in their place, and without leftovers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sub-sections: cut as Hadoop cuts them, found faulty where a parallel load fails, read in compressed images."""
+"""Sub-sections: cut as Hadoop cuts them, reported if a parallel load would fail, read in compressed images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each disk is written the way that it is quicker; simulated disks with a rate for either way."""
+"""Each disk is written in the faster mode; tests use simulated disks with a rate for each mode."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STRETCH = 64 << 20
 
 
 def write(ways: WriteModeChooser, stretches: int, direct: float, cached: float, producer: float) -> float:
-    """Seconds that so many stretches take, rates in bytes a second."""
+    """Return the seconds that `stretches` take; rates are in bytes per second."""
     seconds = 0.0
     for _ in range(stretches):
         disk = STRETCH / (direct if ways.direct else cached)
