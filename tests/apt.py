@@ -1,4 +1,4 @@
-"""Debian packages that tests need, installed where that is allowed without a question."""
+"""Installation of Debian packages for tests, where root rights need no password."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 
 
 def apt_command() -> list[str] | None:
-    """apt-get with the rights to install, None where there are none."""
+    """Return apt-get with the rights to install; None without rights."""
     apt = shutil.which("apt-get")
     if apt is None:
         return None
@@ -21,7 +21,7 @@ def apt_command() -> list[str] | None:
 
 
 def apt_install(apt: list[str], *packages: str) -> None:
-    """Install the first of these packages that can be; the caller looks whether it has what it wanted."""
+    """Install the first available package; the caller checks the result."""
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     subprocess.run([*apt, "-q", "update"], env=environment, stdout=subprocess.DEVNULL, check=False)
     for package in packages:

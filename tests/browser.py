@@ -19,14 +19,14 @@ _PACKAGE = "chromium"
 
 
 class MissingBrowserError(Exception):
-    """No browser can be run here; the message is one sentence that says why."""
+    """A browser cannot run here; the message gives the reason in one sentence."""
 
 
 def chromium() -> Path:
-    """Chromium, or Chrome, of the search path.
+    """Return Chromium or Chrome of the search path.
 
     Raises:
-        MissingBrowserError: there is none.
+        MissingBrowserError: it is missing.
     """
     for name in _PROGRAMS:
         found = shutil.which(name)
@@ -37,10 +37,10 @@ def chromium() -> Path:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """A running headless Chromium; as root it goes without its sandbox, which refuses that user.
+    """Run a headless Chromium; as root without its sandbox, which refuses root.
 
     Raises:
-        MissingBrowserError: there is none.
+        MissingBrowserError: it is missing.
     """
     program = chromium()
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
@@ -53,7 +53,7 @@ def browser() -> Iterator[Browser]:
 
 
 def main() -> int:
-    """Exit 1 where there is no browser, none can be had and the tests are required, else 0."""
+    """Return 1 where a required browser is missing and cannot be installed, else 0."""
     try:
         print(f"browser: ready, {_ensure()}")
     except MissingBrowserError as error:
@@ -65,7 +65,7 @@ def main() -> int:
 
 
 def _ensure() -> Path:
-    """Install Chromium with apt where there is none, this is allowed without a question and apt exists."""
+    """Install a missing Chromium with apt, if apt exists and asks no question."""
     try:
         return chromium()
     except MissingBrowserError:

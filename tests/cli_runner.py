@@ -21,7 +21,7 @@ class Outcome(NamedTuple):
 
 
 def run_cli(*arguments: str | Path) -> Outcome:
-    # with bytes below it, as a program's own
+    # over bytes, as a program's own standard output
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", "surrogateescape", newline=""), io.StringIO()
     code = 0
     with (
@@ -34,14 +34,14 @@ def run_cli(*arguments: str | Path) -> Outcome:
         except SystemExit as leave:
             code = int(leave.code or 0)
         finally:
-            # A service would bound the end of this process.
+            # a service limits the time of its own end
             faulthandler.cancel_dump_traceback_later()
     out.seek(0)
     return Outcome(code, out.read(), err.getvalue())
 
 
 def fingerprint(directory: Path) -> dict[str, str]:
-    """Every file below `directory` with its digest."""
+    """Return the digest of every file below `directory`."""
     return {
         str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(directory.rglob("*"))

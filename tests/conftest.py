@@ -1,4 +1,4 @@
-"""What holds for every test: how many examples, which sample of the quick tier, and what it all took."""
+"""Settings of all tests: number of examples, sample of the quick tier, and the table of durations."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from tests.scheduling import SharedJvms
 _EACH, _EACH_RECORDED, _EACH_WITH_JVM, _EACH_WITH_SERVERS = 8, 4, 2, 1
 """Parameter sets of one test function in the quick tier; fewer where each of them takes longer."""
 _RELEASES = ("hadoop-2.7.3/", "hadoop-3.3.6/", "hadoop-3.4.1/", "hadoop-3.5.0/")
-"""What the names of recorded cases begin with; a sample has some of each."""
+"""Prefixes of recorded cases' names; a sample has some of each."""
 _MEMORY, _MEMORY_NEEDED = Path("/dev/shm"), 4 << 30
-"""Where the files of the quick tier lie if there is room: it has no use for a disk's time to write them."""
+"""Folder for the quick tier's files if it has enough space: their writes need not wait for a disk."""
 
 if not deep() and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _MEMORY_NEEDED:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
-# A pytest that `make` has not started keeps compiled modules, too: processes that tests start import hundreds of them.
+# Keep compiled modules also without `make`: processes of tests import hundreds of them.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# Kernels are compared with their Python forms, and what they leave to plain functions is counted: all run compiled.
+# Tests compare kernels with their Python forms and count fallbacks: all kernels run compiled.
 os.environ.setdefault(VARIABLE, Mode.COMPILED.value)
 
 # No timed assertions: a kernel's first call compiles it, and machines are slow at times.
@@ -46,19 +46,19 @@ settings.load_profile("depth")
 
 @pytest.fixture(autouse=True)
 def no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow the machine, standard error has what a command has to say and nothing else."""
+    """Turn progress lines off, so that standard error is the same on slow machines."""
     monkeypatch.setattr("hadoop_common.cli.progress._EVERY", math.inf)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
-    """With `--dist loadgroup` the tests that share a JVM are one worker's."""
+    """Give tests that share a JVM to one worker with `--dist loadgroup`."""
     return SharedJvms(config, log) if config.option.dist == "loadgroup" else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In the quick tier leave out what is marked `deep`, and keep a sample of many parameter sets.
+    """Leave out tests marked `deep` in the quick tier, and keep a sample of many parameter sets.
 
-    Whoever names tests, by `::` or `-k`, gets them all.
+    A selection by `::` or `-k` keeps all.
     """
     if deep() or config.option.keyword or any("::" in each for each in config.args):
         return
@@ -78,7 +78,7 @@ def _quick(items: list[pytest.Item]) -> Iterator[pytest.Item]:
 
 
 def _kept(item: pytest.Function) -> int:
-    """How many parameter sets of a test function are kept."""
+    """Return the number of parameter sets to keep of a test function."""
     told = item.get_closest_marker("parameters")
     if told is not None:
         return int(told.args[0])
@@ -90,7 +90,7 @@ def _kept(item: pytest.Function) -> int:
 
 
 def _sampled(items: list[pytest.Function], count: int, name: str) -> Iterator[pytest.Function]:
-    """`count` of them, as many of each release of recorded cases as there may be."""
+    """Yield `count` items, evenly spread over the releases of recorded cases."""
     found = [[item for item in items if release in item.nodeid] for release in _RELEASES]
     groups = sorted(filter(None, found), key=len)
     if count < len(groups) or sum(map(len, groups)) < len(items):
@@ -103,13 +103,13 @@ def _sampled(items: list[pytest.Function], count: int, name: str) -> Iterator[py
 
 
 def pytest_collection_finish() -> None:
-    """What tests and libraries consist of stays to the end: the product's own collections need not look at it."""
+    """Freeze the objects of tests and libraries, so that later garbage collections skip them."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What was run and for how long, by folder."""
+    """Print the number of tests and their seconds by folder."""
     seconds: dict[str, float] = defaultdict(float)
     counts: dict[str, int] = defaultdict(int)
     for reports in terminalreporter.stats.values():

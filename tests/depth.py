@@ -1,7 +1,7 @@
-"""How much is tried: a sample by default, everything where CHECKPOINTER_TEST_DEPTH says so.
+"""Depth of the tests: a sample by default, everything with CHECKPOINTER_TEST_DEPTH.
 
-CHECKPOINTER_TEST_DEPTH is `quick`, `deep`, or a number N: as deep, and N times as many of what is random.
-CHECKPOINTER_TEST_SEED (1) says which sample, and which random ones.
+CHECKPOINTER_TEST_DEPTH is `quick`, `deep`, or a number N for N times as many random cases as `deep`.
+CHECKPOINTER_TEST_SEED (1) chooses the sample and the random cases.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ from hypothesis import settings
 SEED = int(os.environ.get("CHECKPOINTER_TEST_SEED", "1"))
 _DEPTH = os.environ.get("CHECKPOINTER_TEST_DEPTH", "quick")
 _FACTOR = {"quick": 0, "": 0, "deep": 1}[_DEPTH] if not _DEPTH.isdecimal() else int(_DEPTH)
-# what the quick tier tries of what has no number of its own there
+# the quick tier's share of a number without a quick one
 _SHARE = 6
 
 Item = TypeVar("Item")
 
 
 def deep() -> bool:
-    """Whether everything is tried."""
+    """Return whether to try everything."""
     return _FACTOR > 0
 
 
 def scaled(full: int, quick: int | None = None) -> int:
-    """How often something random is tried: `full` times at full depth; in the quick tier `quick`, or a sixth."""
+    """Return `full` at full depth; in the quick tier `quick`, or a sixth of `full`."""
     if deep():
         return full * _FACTOR
     return max(1, full // _SHARE) if quick is None else quick
 
 
 def examples(full: int, **others: Any) -> settings:
-    """Hypothesis' settings with so many examples at full depth."""
+    """Return Hypothesis' settings with so many examples at full depth."""
     return settings(max_examples=max(scaled(full), 5), **others)
 
 
 def sample(items: Sequence[Item], quick: int, name: str) -> Sequence[Item]:
-    """All of `items` at full depth; in the quick tier `quick` of them, in order, others for another `name` or seed."""
+    """Return all of `items` at full depth; in the quick tier `quick` of them, in order, chosen by `name` and seed."""
     return items if deep() else chosen(items, quick, name)
 
 
 def chosen(items: Sequence[Item], count: int, name: str) -> Sequence[Item]:
-    """`count` of `items`, in order, others for another `name` or seed."""
+    """Return `count` of `items`, in order, chosen by `name` and seed."""
     if len(items) <= count:
         return items
     digest = hashlib.sha256(f"{SEED} {name}".encode()).digest()

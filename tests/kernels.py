@@ -1,4 +1,4 @@
-"""Compiles all kernels: those of checkpoints, of the tools and of the benchmarks.
+"""Compilation of all kernels: of checkpoints, of the tools and of the benchmarks.
 
 `make interop-setup` runs it on two cores, so that the workers of a test run do not each compile them.
 """
@@ -25,7 +25,7 @@ _CASE = Case(RECORDED / "hadoop-3.4.1" / "erasure-coding-snapshots")
 
 
 def of_merges(folder: Path) -> None:
-    """Merge in every way there is; generate the benchmarks' images and edits of every mix, and merge them."""
+    """Merge in every way; generate the benchmarks' images and edits of every mix, and merge them."""
     warm_up()
     for mix in MIXES:
         for snapshots in (False, True):
@@ -34,7 +34,7 @@ def of_merges(folder: Path) -> None:
 
 
 def of_tools(folder: Path) -> None:
-    """Look at recorded images in every way there is."""
+    """Run every tool on recorded images."""
     before, after = _CASE.image("before"), _CASE.image("after")
     run_cli("image", "verify", after)
     run_cli("image", "diff", before, after)

@@ -1,4 +1,4 @@
-"""Something between clients and a server on loopback that may look at what goes by."""
+"""A relay between clients and a server on loopback, which may inspect the bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HERE = "127.0.0.1"
 
 
 class LoopbackRelay:
-    """A context manager that takes connections for `target`; what becomes of each is said by `serve`.
+    """A context manager that accepts connections for `target`; `serve` handles each.
 
     Attributes:
         address: host:port where clients connect to.
@@ -24,7 +24,7 @@ class LoopbackRelay:
         self.address = f"{HERE}:{self._listener.getsockname()[1]}"
 
     def serve(self, client: socket.socket) -> None:
-        """Take over a connection; in a thread of its own."""
+        """Handle a connection, in a thread of its own."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

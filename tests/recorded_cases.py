@@ -1,4 +1,4 @@
-"""The recorded cases: real images and edits, and what real Hadoop made of them."""
+"""The recorded cases: real images and edits, and the images that Hadoop made of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ imgcmp = _load_imgcmp()
 
 
 def replications(image: Path) -> dict[int, int]:
-    """Replication factor of each file of an image, by inode id."""
+    """Return the replication factor of each file of an image, by inode id."""
     found = imgcmp.Image(str(image)).inodes
     return {number: inode["file"]["replication"] for number, inode in found.items() if "file" in inode}
 
@@ -57,16 +57,16 @@ class Case:
         return next((self.path / folder).glob("fsimage_" + "?" * 19))
 
     def copy_to(self, target: Path) -> Path:
-        """A storage directory whose `current` is the case's before/; returns `current`."""
+        """Make a storage directory whose `current` is the case's before/; return `current`."""
         shutil.copytree(self.path / "before", target / "current")
         return target / "current"
 
     def expected_images(self) -> list[Path]:
-        """Images that are right: the SecondaryNameNode's, and a NameNode's own where that differs."""
+        """Return the right images: the SecondaryNameNode's, and a NameNode's own if it differs."""
         return [self.image(folder) for folder in ("after", "after_nn") if (self.path / folder).is_dir()]
 
     def differences(self, actual: Path) -> list[str]:
-        """What imgcmp finds between our image and the nearest right one; empty for none."""
+        """Return imgcmp's differences between our image and the nearest right one; empty for none."""
         clock = imgcmp.Clock(self.edits_xml)
         ours = imgcmp.Image(str(actual))
         return min(
@@ -75,12 +75,12 @@ class Case:
 
     @property
     def configuration(self) -> dict[str, str]:
-        """What the cluster was configured with, as far as it decides how edits are replayed."""
+        """The cluster's configuration, as far as it affects the replay of edits."""
         notes = (note.removeprefix("conf ") for note in self.info.get("notes", []) if note.startswith("conf "))
         return dict(note.split("=", 1) for note in notes)
 
     def write_configuration(self, folder: Path) -> Path:
-        """The configuration as Hadoop's files; returns the directory."""
+        """Write the configuration as Hadoop's files; return the directory."""
         folder.mkdir()
         properties = "".join(
             f"<property><name>{key}</name><value>{value}</value></property>"
@@ -92,7 +92,7 @@ class Case:
 
     @property
     def new_layout(self) -> int | None:
-        """Layout to merge at where the case is an upgrade."""
+        """The new layout if the case is an upgrade."""
         return None if same_layout(self) else _layout(self.image("after"))
 
     def has_snapshots(self) -> bool:

@@ -1,4 +1,4 @@
-"""What a run of the tests must have, such as `hadoop-3.5.0` or `kerberos`: the names in CHECKPOINTER_TEST_REQUIRES.
+"""Required parts of a test run, such as `hadoop-3.5.0` or `kerberos`, from CHECKPOINTER_TEST_REQUIRES.
 
 A test whose real counterpart is missing is skipped, and fails where its name is in that list. `.ci/run` has the list.
 """
@@ -14,7 +14,7 @@ VARIABLE = "CHECKPOINTER_TEST_REQUIRES"
 
 
 def required(name: str) -> bool:
-    """Whether this run must have `name`."""
+    """Return whether this run requires `name`."""
     return name in os.environ.get(VARIABLE, "").split()
 
 

@@ -1,4 +1,4 @@
-"""Which tests go to the same worker of pytest-xdist: those that share something that is dear to start."""
+"""Scheduling of pytest-xdist: tests that share an expensive process go to the same worker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from xdist.scheduler import LoadScopeScheduling
 
 _SPARK = "tests/pipeline"
-# they start what they need themselves
+# these start their own processes
 _ALONE = {"test_cluster.py", "test_merge_daemon.py", "test_report_in_browser.py"}
 _OF_A_MODULE = {
     "tests/interop/test_cluster.py",
@@ -18,11 +18,11 @@ _HADOOP = "tests/interop/test_hadoop_"
 
 
 def scope_of(nodeid: str) -> str:
-    """Tests of the same scope are run by the same worker, one after the other; the largest scope begins."""
+    """Return the scope of a test; one worker runs a scope's tests in a row, and the largest scope starts first."""
     file = nodeid.partition("::")[0]
     path = PurePosixPath(file)
     if path.parent == PurePosixPath(_SPARK):
-        # one session, whose JVM is warm after the first of them
+        # one session, whose JVM is warm after the first test
         return file if path.name in _ALONE else _SPARK
     if file.startswith(_HADOOP):
         return _HADOOP
@@ -30,7 +30,7 @@ def scope_of(nodeid: str) -> str:
 
 
 class SharedJvms(LoadScopeScheduling):
-    """Gives out the tests by `scope_of`."""
+    """A scheduler that distributes tests by `scope_of`."""
 
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid)

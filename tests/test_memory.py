@@ -1,4 +1,4 @@
-"""How much memory a merge takes, measured from outside on an image of the size that the goal names."""
+"""Memory of a merge, measured from outside on an image of the goal's size."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_merge_of_a_million_files_stays_below_its_limit(tmp_path: Path) -> Non
     generate_image(current, FILES)
     generate_edits(current, FILES, TRANSACTIONS)
     found = run_measured([sys.executable, "-m", "bench.one_merge", str(current)])
-    # Pages of the mapped image are not counted: the system takes them back when it needs them.
+    # pages of the mapped image are not counted: the system reclaims them when needed
     assert 0 < found["anonymous"] < LIMIT
 
 
@@ -49,7 +49,7 @@ def index_bytes(index: ImageIndex) -> int:
 
 
 def delta_bytes(namespace: Namespace) -> int:
-    """What was written to, and the most that is copied at a time: pages that nobody wrote to take no memory."""
+    """Return the written bytes, and the largest copy at a time: pages without writes take no memory."""
     table, links = namespace.table, namespace.tree.links
     pool, tables = table.pool, (table.row_of.slots, links.slots, table.pool.slots)
     used = table.count * INODE_DTYPE.itemsize + table.names_used + table.blocks[: table.blocks_used].nbytes

@@ -1,4 +1,4 @@
-"""Tests that share a JVM are one worker's, and the files named for that are there."""
+"""Tests that share a JVM go to one worker, and the scheduled files exist."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _JDK = ("openjdk-17-jdk-headless", "default-jdk-headless")
 
 
 def main(*versions: str) -> int:
-    """Exit 1 where something is missing that cannot be had and the tests are required, else 0."""
+    """Return 1 where a required part is missing and cannot be installed, else 0."""
     code = 0
     for release in (*(map(release_of, versions) if versions else SET_UP), CLIENT):
         try:
@@ -37,7 +37,7 @@ def _set_up(release: HadoopRelease) -> None:
     """Install, fetch and compile what is missing.
 
     Raises:
-        MissingHadoopError: something cannot be had.
+        MissingHadoopError: something cannot be fetched or compiled.
     """
     _ensure("javac", *_JDK)
     source = release.jars.source
@@ -54,7 +54,7 @@ def _set_up(release: HadoopRelease) -> None:
 
 
 def _ensure(program: str, *packages: str) -> None:
-    """Install a program with apt where it is missing, this is allowed without a question and apt exists."""
+    """Install a missing program with apt, if apt exists and asks no question."""
     apt = None if shutil.which(program) else apt_command()
     if apt is not None:
         print(f"interop: no {program} here, installing {packages[0]} with apt", flush=True)

@@ -32,14 +32,14 @@ BOOKKEEPER = HadoopRelease(
     0,
     "",
 )
-"""Jars and program, kept as those of a release of Hadoop; what concerns NameNodes means nothing here."""
+"""Jars and program, stored like those of a Hadoop release; the fields about NameNodes are unused."""
 
 
 def bookkeeper_ready() -> HadoopRelease:
-    """BookKeeper, fetched and compiled.
+    """Fetch and compile BookKeeper.
 
     Raises:
-        MissingHadoopError: it cannot be had.
+        MissingHadoopError: it cannot be fetched or compiled.
     """
     BOOKKEEPER.jars.ensure()
     BOOKKEEPER.compile_tools()
@@ -54,15 +54,15 @@ class JavaClient:
         self._work = work
 
     def write(self, count: int, *, close: bool = True) -> int:
-        """Write `entry 0`, `entry 1` …; returns the ledger's id."""
+        """Write `entry 0`, `entry 1` …; return the ledger's id."""
         return int(self._run("write" if close else "leave", str(count))[0])
 
     def read(self, ledger_id: int) -> list[str]:
-        """Return the entries as text; the writer of a ledger that is open is fenced."""
+        """Return the entries as text; reading an open ledger fences its writer."""
         return self._run("read", str(ledger_id))
 
     def _run(self, *arguments: str) -> list[str]:
-        """What the program answers; BookKeeper logs to standard output, too."""
+        """Return the program's answer; BookKeeper logs to standard output, too."""
         command = [arguments[0], self._uri, *arguments[1:]]
         java = _java(self._work, "BookKeeperClient", *command)
         done = subprocess.run(java, capture_output=True, text=True, timeout=300, check=False)
@@ -111,7 +111,7 @@ class BookieProcess:
 
 
 def our_bookie(hosts: str, root: Path) -> BookieProcess:
-    """A bookie of ours in `root`, which is new."""
+    """Start a bookie of ours in the new folder `root`."""
     root.mkdir()
     port = free_port()
     command = [sys.executable, "-m", "checkpointer", "bookie", "run", "--dir", str(root / "bookie")]
@@ -120,7 +120,7 @@ def our_bookie(hosts: str, root: Path) -> BookieProcess:
 
 
 def java_bookie(hosts: str, root: Path) -> BookieProcess:
-    """A bookie of BookKeeper's own in `root`, which is new."""
+    """Start BookKeeper's own bookie in the new folder `root`."""
     for folder in ("journal", "ledgers"):
         (root / folder).mkdir(parents=True)
     port = free_port()
@@ -142,7 +142,7 @@ def java_bookie(hosts: str, root: Path) -> BookieProcess:
 
 
 def format_ledgers_as_java(hosts: str, root: Path) -> None:
-    """Have BookKeeper's own shell make the root of the ledgers; `root` is a folder for its files."""
+    """Make the root of the ledgers with BookKeeper's own shell; `root` is a folder for its files."""
     root.mkdir()
     conf = root / "shell.conf"
     conf.write_text(f"metadataServiceUri=zk+hierarchical://{hosts}/ledgers\n")
@@ -158,7 +158,7 @@ def format_ledgers_as_java(hosts: str, root: Path) -> None:
 
 
 def _uri(hosts: str) -> str:
-    # in whatever layout the root has
+    # in the layout of the root
     return f"zk+null://{hosts}/ledgers"
 
 

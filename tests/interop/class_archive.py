@@ -1,6 +1,6 @@
-"""An archive of the classes of Hadoop's servers and clients, with which their JVMs need half the time to start.
+"""An archive of the classes of Hadoop's servers and clients, which halves the time their JVMs need to start.
 
-It is what Java calls class data sharing: `-Xshare:dump` of the classes that a cluster loaded once.
+Java calls this class data sharing: `-Xshare:dump` of the classes that a cluster loaded once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FOR_EVERY_JVM = "JAVA_TOOL_OPTIONS"
 
 
 def make(release: HadoopRelease) -> None:
-    """Make the archive unless it is there; without one the tests run too, so a failure is told and no error."""
+    """Make the archive if it is missing. The tests also run without it, so a failure is only reported."""
     archive = release.class_archive()
     java = java_program("java")
     if archive.exists() or not has_modules(java):
@@ -52,7 +52,7 @@ def make(release: HadoopRelease) -> None:
 
 @contextmanager
 def _class_lists(folder: Path) -> Iterator[None]:
-    """Every JVM that is started now leaves a list of its classes in `folder`."""
+    """Let every JVM that starts in the context leave a list of its classes in `folder`."""
     before = os.environ.get(_FOR_EVERY_JVM)
     os.environ[_FOR_EVERY_JVM] = f"-XX:DumpLoadedClassList={folder}/%p.classes"
     try:
@@ -79,5 +79,5 @@ def _use_everything(folder: Path, release: HadoopRelease) -> None:
 
 
 def _names(path: Path) -> list[str]:
-    """The lines of a list, but for comments and for classes of nobody's class path."""
+    """Return the lines of a list, without comments and without classes outside the class path."""
     return [line for line in path.read_text().splitlines() if not line.startswith("#") and "source:" not in line]

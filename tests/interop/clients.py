@@ -16,7 +16,7 @@ from tests.interop.hadoop_home import SERVER, HadoopRelease
 from tests.interop.hadoop_process import CommandResult, java_command
 
 Namespace = dict[str, dict[str, Any]]
-"""What a client sees: path to properties."""
+"""The namespace as a client lists it: properties by path."""
 
 _FS_SHELL = "org.apache.hadoop.fs.FsShell"
 _DFS_ADMIN = "org.apache.hadoop.hdfs.tools.DFSAdmin"
@@ -31,9 +31,9 @@ class ClientJvm:
     Serves any number of clusters. Threads take turns.
 
     Args:
-        release: whose tools they are; CLIENT has FsShell but no DFSAdmin.
+        release: of the tools; CLIENT has FsShell but not DFSAdmin.
         folder: for the JVM's log.
-        conf: of all that is called, where it says how the JVM logs in.
+        conf: for all calls, where it configures the login of the JVM.
 
     Raises:
         MissingHadoopError: Java, the jars or the compiled program are missing.
@@ -64,9 +64,9 @@ class ClientJvm:
         self._jvm.stdout.close()
 
     def of(self, conf: HadoopConf | Path) -> HdfsClient:
-        """A client of the cluster that a configuration, or a folder with core-site.xml and hdfs-site.xml, names.
+        """Return a client of the cluster in a configuration, or in a folder with core-site.xml and hdfs-site.xml.
 
-        The folder is read at its first use; a client does not see later changes.
+        The JVM reads the folder at its first use; a client does not see later changes.
         """
         return HdfsClient(self, conf.folder if isinstance(conf, HadoopConf) else conf)
 
@@ -89,7 +89,7 @@ class HdfsClient:
     """Hadoop's tools on one cluster.
 
     Args:
-        user: the name to go by; empty for the user who runs the tests, a NameNode's superuser.
+        user: the client's user name; empty for the user of the tests, who is the NameNode's superuser.
     """
 
     def __init__(self, jvm: ClientJvm, folder: Path, user: str = "") -> None:
@@ -98,27 +98,27 @@ class HdfsClient:
         self._user = user
 
     def as_user(self, user: str) -> HdfsClient:
-        """The same cluster for somebody else."""
+        """Return a client of the same cluster for another user."""
         return HdfsClient(self._jvm, self._folder, user)
 
     def shell(self, *words: str) -> CommandResult:
-        """FsShell, as `hdfs dfs`: `shell("-mkdir", "-p", "/x")`."""
+        """Run FsShell, as `hdfs dfs`: `shell("-mkdir", "-p", "/x")`."""
         return self._jvm.ask(self._folder, self._user, "tool", _FS_SHELL, *words)
 
     def admin(self, *words: str) -> CommandResult:
-        """DFSAdmin, as `hdfs dfsadmin`: `admin("-rollEdits")`."""
+        """Run DFSAdmin, as `hdfs dfsadmin`: `admin("-rollEdits")`."""
         return self._jvm.ask(self._folder, self._user, "tool", _DFS_ADMIN, *words)
 
     def ha_admin(self, *words: str) -> CommandResult:
-        """DFSHAAdmin, as `hdfs haadmin`: `ha_admin("-transitionToActive", "nn1")`."""
+        """Run DFSHAAdmin, as `hdfs haadmin`: `ha_admin("-transitionToActive", "nn1")`."""
         return self._jvm.ask(self._folder, self._user, "tool", _HA_ADMIN, *words)
 
     def tool(self, main_class: str, *words: str) -> CommandResult:
-        """Any class that implements org.apache.hadoop.util.Tool."""
+        """Run a class that implements org.apache.hadoop.util.Tool."""
         return self._jvm.ask(self._folder, self._user, "tool", main_class, *words)
 
     def namespace(self, path: str = "/") -> Namespace:
-        """Everything below `path`, `path` and snapshots included, by its path.
+        """Return everything below `path` by path, including `path` and snapshots.
 
         Each value holds type (directory, file, symlink), owner, group, mode (octal text), replication,
         block_size, length, mtime and atime (ms), xattrs, acl, and of a live directory quota and space_quota.
@@ -137,7 +137,7 @@ class HdfsClient:
 
 
 def without_clock_times(namespace: Namespace) -> Namespace:
-    """`namespace` without the times that Hadoop 2.7 takes from its clock when it replays edits.
+    """Return `namespace` without the times that Hadoop 2.7 takes from its clock when it replays edits.
 
     These are the modification times of directories that have snapshots, and of the snapshots themselves.
     """

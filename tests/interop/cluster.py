@@ -1,6 +1,6 @@
 """Real servers of Hadoop: NameNode, SecondaryNameNode, BackupNode, JournalNode, an HA pair.
 
-A server is of the release that its configuration names.
+Its configuration chooses the release of a server.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _JOURNALNODE = "org.apache.hadoop.hdfs.qjournal.server.JournalNode"
 
 
 class _Server:
-    """What all servers share: a process, an HTTP address with /jmx, use as a context manager that stops it."""
+    """A server with a process and an HTTP address with /jmx; a context manager that stops it."""
 
     def __init__(self, name: str, main_class: str, conf: HadoopConf, url: str, heap: str = "256m") -> None:
         self.conf = conf
@@ -47,7 +47,7 @@ class _Server:
         """Start it and wait until it is ready.
 
         Raises:
-            HadoopDiedError: it did not come up.
+            HadoopDiedError: it did not start.
         """
         self.process.start(*arguments)
         return self
@@ -63,7 +63,7 @@ class _Server:
         return self.start(*arguments)
 
     def jmx(self, query: str) -> dict[str, Any]:
-        """The first bean that /jmx shows for `query`; empty where there is none."""
+        """Return the first bean of /jmx for `query`; empty where none matches."""
         return next(iter(beans(self.url, query)), {})
 
     def is_ready(self) -> bool:
@@ -103,12 +103,12 @@ class _Storing(_Server):
 
     @property
     def last_txid(self) -> int:
-        """The last transaction that was written, or applied by a standby."""
+        """The last transaction that an active NameNode wrote, or that a standby applied."""
         info = json.loads(self.jmx("Hadoop:service=NameNode,name=NameNodeInfo")["JournalTransactionInfo"])
         return int(info["LastAppliedOrWrittenTxId"])
 
     def wait_for_image(self, txid: int, seconds: float = 60.0) -> None:
-        """Wait until the image at `txid` is there under its name."""
+        """Wait until the image at `txid` has its final name."""
         wait_until(lambda: txid in self.images, f"image at txid {txid} in {self.current}", seconds)
 
     def _names(self) -> list[str]:
@@ -116,21 +116,21 @@ class _Storing(_Server):
 
 
 def _young_images(conf: HadoopConf) -> tuple[str, ...]:
-    """Options of a NameNode that has to take images at any time.
+    """Return options of a NameNode that accepts images at any time.
 
-    They go to that process alone: a checkpointer that reads the same files must not find a checkpoint pending.
+    Only that process gets them: a checkpointer that reads the same files must not find a checkpoint pending.
     """
     if not conf.release.refuses_young_images or _PERIOD in conf.properties:
         return ()
     options = {_PERIOD: "0"}
     if "dfs.nameservices" in conf.properties and "dfs.namenode.checkpoint.txns" not in conf.properties:
-        # a standby would make one checkpoint after the other
+        # a standby would make checkpoints without a pause
         options["dfs.ha.standby.checkpoints"] = "false"
     return tuple(word for key, value in options.items() for word in ("-D", f"{key}={value}"))
 
 
 class NameNode(_Storing):
-    """A NameNode; as a context manager it formats where there is no storage yet, starts and stops.
+    """A NameNode; as a context manager it provides formatted storage where it is missing, starts and stops.
 
     Attributes:
         conf: its HadoopConf.
@@ -159,11 +159,11 @@ class NameNode(_Storing):
         return self.jmx("Hadoop:service=NameNode,name=FSNamesystem")
 
     def start(self, *arguments: str) -> Self:
-        """As `_Server.start`; the NameNode accepts images however young its last one is."""
+        """Start as `_Server.start`; the NameNode accepts images soon after the previous one."""
         return super().start(*_young_images(self.conf), *arguments)
 
     def format(self, *arguments: str) -> Self:
-        """Make an empty namespace, over any that is there; `arguments` as for `namenode -format`."""
+        """Make an empty namespace, over an existing one; `arguments` as for `namenode -format`."""
         self.name_dir.mkdir(parents=True, exist_ok=True)
         run_once(_NAMENODE, "-format", "-force", "-nonInteractive", *arguments, conf=self.conf).checked()
         return self
@@ -184,7 +184,7 @@ class SecondaryNameNode(_Storing):
         super().__init__("secondarynamenode", _SECONDARY, conf, url, conf.checkpoint_dir)
 
     def checkpoint(self) -> CommandResult:
-        """One forced checkpoint in a JVM of its own; a daemon must not run. See `CommandResult.checked`."""
+        """Make a forced checkpoint in a JVM of its own; a daemon must not run. See `CommandResult.checked`."""
         return run_once(_SECONDARY, "-checkpoint", "force", conf=self.conf)
 
 
@@ -193,7 +193,7 @@ class BackupNode(_Storing):
 
     Args:
         conf: the NameNode's.
-        name: of a folder beside the NameNode's for conf, storage and log.
+        name: of a folder next to the NameNode's for conf, storage and log.
     """
 
     def __init__(self, conf: HadoopConf, *, name: str = "backup") -> None:
@@ -204,7 +204,7 @@ class BackupNode(_Storing):
 
     def start(self, *arguments: str) -> Self:
         """Start it and wait until it holds an image and its HTTP server answers."""
-        # a BackupNode of Hadoop 3 makes its first image only where the machine is up for longer than its period
+        # a BackupNode of Hadoop 3 makes its first image only after the machine has been up for its period
         early = ("-D", f"{_PERIOD}=60") if self.conf.release.is_3 else ()
         return super().start(*early, "-backup", *arguments)
 
@@ -250,12 +250,12 @@ class HaPair:
             node.stop()
 
     def activate(self, client: HdfsClient, name: str) -> None:
-        """Make `nn1` or `nn2` the active one; the other is made a standby first where it is active."""
+        """Make `nn1` or `nn2` active, after making an active other one a standby."""
         nodes = {"nn1": self.nn1, "nn2": self.nn2}
         (other,) = nodes.keys() - {name}
         if nodes[other].process.running and nodes[other].state == "active":
             client.ha_admin("-transitionToStandby", other).checked()
-        # The client's JVM may hold a connection to the process that was there before: Hadoop finds out by using it.
+        # The client's JVM may hold a connection to an earlier process, which fails at its next use.
         if client.ha_admin("-transitionToActive", "--forceactive", name).code:
             client.ha_admin("-transitionToActive", "--forceactive", name).checked()
         wait_until(lambda: nodes[name].state == "active", f"{name} active")

@@ -104,7 +104,7 @@ SETUP: Sequence[EditOp] = _setup()
 
 @dataclass
 class _Model:
-    """What the list has made so far, if every operation was applied."""
+    """The state after the list's operations so far, if every one was applied."""
 
     directories: list[str] = field(default_factory=lambda: [*FLAT, "/d2/in/late"])
     files: list[str] = field(default_factory=lambda: [*FILES])
@@ -143,11 +143,11 @@ class _Model:
 
 
 class Crafter:
-    """Makes one list.
+    """A generator of one list.
 
     Args:
         seed: fixes the list.
-        odd_paths: the share of paths that are spelled otherwise.
+        odd_paths: the share of paths with an unusual spelling.
         odd_values: the share of values that no client can ask for.
     """
 
@@ -157,7 +157,7 @@ class Crafter:
         self._model = _Model()
 
     def make(self) -> list[EditOp]:
-        """The list: 5 to 30 operations between the markers of a segment."""
+        """Return the list: 5 to 30 operations between the markers of a segment."""
         kinds: list[Callable[[], EditOp]] = [make for make, weight in self._kinds() for _ in range(weight)]
         made = [self._chance.choice(kinds)() for _ in range(self._chance.randint(5, 30))]
         return [ops.StartLogSegmentOp(), *made, ops.EndLogSegmentOp()]
@@ -253,7 +253,7 @@ class Crafter:
     # ---- paths ---------------------------------------------------------------------------------------------
 
     def _of(self, *kinds: list[str]) -> str:
-        """A path of one of these kinds, sometimes of another one or of nothing."""
+        """Return a path of one of these kinds, sometimes of another kind or a missing one."""
         if self._happens(0.04):
             kinds = tuple(self._model.places())
         if self._happens(0.03):
@@ -262,7 +262,7 @@ class Crafter:
         return self._chance.choice(known) if known else "/none"
 
     def _new(self) -> str:
-        """A path whose last name is new in most cases."""
+        """Return a path whose last name is new in most cases."""
         parent = self._of(self._model.directories)
         name = self._chance.choice(ODD_NAMES) if self._happens(self._odd_paths) else f"n{self._chance.randint(1, 99)}"
         return f"{'' if parent == '/' else parent}/{name}"
@@ -271,7 +271,7 @@ class Crafter:
         return self._of(*self._model.places())
 
     def _spelled(self, path: str) -> str:
-        """The path, sometimes as nobody should spell it."""
+        """Return the path, sometimes with an unusual spelling."""
         if not self._happens(self._odd_paths):
             return path
         head, _, tail = path.rpartition("/")
@@ -348,7 +348,7 @@ class Crafter:
         return close(self._spelled(path), self._now(), atime=self._now(), blocks=blocks, replication=self._value(3, 0))
 
     def _changed(self, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-        """A block list as a later operation may have it."""
+        """Return a block list as a later operation may have it."""
         way = self._chance.random()
         if blocks and way < 0.3:
             last = blocks[-1]._replace(num_bytes=self._value(self._chance.randint(0, 128), -1, LARGEST))

@@ -48,12 +48,12 @@ blockpoolID=BP-7-127.0.0.1-1
 layoutVersion=-63
 """
 _CLOCK_FROM = 1_600_000_000_000
-"""Later times are of a clock, or among the values that lists use on purpose."""
+"""Later times come from a clock, or are values that lists use on purpose."""
 _MOST_IN_A_JVM = 1500
 
 
 class Verdict(Enum):
-    """How both sides compare; all but `DIFFERENT` pass."""
+    """The verdict on both sides; all but `DIFFERENT` pass."""
 
     SAME = "the same image"
     REFUSED = "both refuse"
@@ -65,7 +65,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one side made of a list: an image, or the txid of the operation that it refused and its error.
+    """The result of one side: an image, or the txid of the refused operation and the error.
 
     The txid is None where the error came after the last operation.
     """
@@ -88,10 +88,10 @@ class Comparison:
 
 
 class CraftedReplay:
-    """Replays lists on a base that Hadoop made of `SETUP`.
+    """A replayer of lists on an image that Hadoop made of `SETUP`.
 
     Args:
-        folder: for all files; those of a list are removed after it.
+        folder: for all files; the files of a list are removed after it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -118,7 +118,7 @@ class CraftedReplay:
         self._hadoop.__exit__(None, None, None)
 
     def compare(self, ops: Sequence[EditOp]) -> Comparison:
-        """Replay a list, whose operations get their txids here, and compare."""
+        """Give the operations of a list their txids, replay them on both sides and compare."""
         self._lists += 1
         if self._lists % _MOST_IN_A_JVM == 0:
             self.close()
@@ -131,7 +131,7 @@ class CraftedReplay:
             shutil.rmtree(place, ignore_errors=True)
 
     def _storage(self, folder: Path, base: Path, ops: Sequence[EditOp]) -> Path:
-        """A storage directory with an image and the list as its one segment."""
+        """Make a storage directory with an image and the list as its only segment."""
         current = folder / "name" / "current"
         current.mkdir(parents=True)
         for path in (base, md5_path(base)):
@@ -174,9 +174,9 @@ class CraftedReplay:
         return Comparison(Verdict.DIFFERENT, details)
 
     def _is_healed(self, storage: Path, theirs: Outcome, ours: Outcome) -> bool:
-        """Whether Hadoop stops at inconsistent snapshot diffs of its own, which our merge heals (docs/snapshots.md).
+        """Return whether Hadoop stops at inconsistent snapshot diffs, which our merge heals (docs/snapshots.md).
 
-        `--as-hadoop` stops at the same operation, and a NameNode loads our image if there is one.
+        `--as-hadoop` stops at the same operation, and a NameNode loads our image if the merge made one.
         """
         stopped = self._our_side(storage, plain=True, healing=HealingMode.AS_HADOOP)
         stops_there = stopped.txid == theirs.txid and "are inconsistent with its children" in stopped.error
@@ -212,7 +212,7 @@ class CraftedReplay:
         return Outcome(image=made.saved.paths[0])
 
     def _loads(self, storage: Path, made: Outcome) -> bool:
-        """Whether a NameNode loads an image that was made."""
+        """Return whether a NameNode loads the image."""
         assert made.image is not None
         try:
             shutil.rmtree(
@@ -234,7 +234,7 @@ def _images(*sides: Outcome) -> list[Any]:
 def _strange_inode_id(op: EditOp, error: str) -> bool:
     """A new inode with an id that is negative, reserved, or of a living inode.
 
-    A NameNode counts ids upwards from 16386. Hadoop's loader takes whatever it reads: the newcomer replaces the inode
+    A NameNode counts ids upwards from 16386. Hadoop's loader accepts any id: the new inode replaces the inode
     that has the id in its map, and both have lost their records when the image is written.
     """
     return hasattr(op, "inode_id") and ("is reserved" in error or "is in use" in error)
@@ -243,8 +243,8 @@ def _strange_inode_id(op: EditOp, error: str) -> bool:
 def _missing_directory(op: EditOp, error: str) -> bool:
     """A file or link in a directory that does not exist.
 
-    A NameNode logs the directories first. Hadoop's loader puts the newcomer into the nearest directory above, where no
-    lease and no client finds it.
+    A NameNode logs the directories first. Hadoop's loader puts the new inode into the nearest existing ancestor, where
+    neither leases nor clients find it.
     """
     return isinstance(op, AddOp | SymlinkOp) and "parent directory of" in error
 
@@ -283,11 +283,11 @@ _UNUSED: tuple[Callable[[EditOp, str], bool], ...] = (
     _negative_stamp,
     _lost_directory,
 )
-"""What our merge may refuse where Hadoop makes an image."""
+"""The operations that our merge may refuse where Hadoop makes an image."""
 
 
 class _Clock:
-    """Tells times that Hadoop takes from its clock at replay; see imgcmp."""
+    """A test for times that Hadoop takes from its clock at replay; see imgcmp."""
 
     def __init__(self, ops: Sequence[EditOp]) -> None:
         self._exact = {

@@ -1,4 +1,4 @@
-"""Two NameNodes on our JournalNodes, with a failover controller beside each; all may be Hadoop's or ours."""
+"""Two NameNodes on our JournalNodes, each with a failover controller; all may be Hadoop's or ours."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PARENT = f"/hadoop-ha/{NAMESERVICE}"
 SESSION_SECONDS = 3
 _HERE = "127.0.0.1"
 _STOP_SECONDS = 600.0
-# as a power switch: whoever has the id of the process is killed, and is gone when this ends
+# as a power switch: it kills the process with that id and waits for its end
 _FENCE = """\
 #!/bin/bash
 echo "$target_namenodeid $target_host $target_port $target_address" >> {log}
@@ -43,7 +43,7 @@ while [ -d "/proc/$pid" ] && ! grep -q '^State:.Z' "/proc/$pid/status"; do sleep
 
 
 class ControllerProcess(Protocol):
-    """A failover controller that runs in a process."""
+    """A failover controller in a process of its own."""
 
     def start(self) -> object: ...
 
@@ -57,7 +57,7 @@ class ControllerProcess(Protocol):
 
 
 class HadoopController:
-    """Hadoop's, beside the NameNode of a configuration."""
+    """Hadoop's controller for the NameNode of a configuration."""
 
     def __init__(self, conf: HadoopConf, port: int) -> None:
         self._process = HadoopProcess("zkfc", ZKFC, conf, lambda: port_is_open((_HERE, port)))
@@ -66,7 +66,7 @@ class HadoopController:
 
 
 class OurController:
-    """`checkpointer zkfc run`, beside the NameNode of a configuration."""
+    """`checkpointer zkfc run` for the NameNode of a configuration."""
 
     def __init__(self, conf: HadoopConf, port: int) -> None:
         self.conf = conf
@@ -109,7 +109,7 @@ class FailoverPair:
     Args:
         ours: the NameNodes whose controller is ours.
         of: real NameNodes, or stubs.
-        fencing: how a NameNode is fenced that does not answer; "" kills it.
+        fencing: the method for a NameNode that does not answer; "" kills it.
 
     Attributes:
         took: seconds that each change of the active NameNode took.
@@ -168,7 +168,7 @@ class FailoverPair:
         stack.callback(self._end)
 
     def controller(self, name: str, kind: type[OurController] | type[HadoopController]) -> ControllerProcess:
-        """One that does not run yet."""
+        """Return a controller that does not run yet."""
         return kind(self.nodes[name].conf, self._ports[name])
 
     def _end(self) -> None:
@@ -199,7 +199,7 @@ class FailoverPair:
         }
 
     def _format(self) -> None:
-        """By the controller that this is about."""
+        """Ask the controller that this is about."""
         conf = self.nodes[self._ours[0] if self._ours else "nn1"].conf
         if self._ours:
             command = [sys.executable, "-m", "checkpointer", "zkfc", "-formatZK", "-nonInteractive"]
@@ -210,14 +210,14 @@ class FailoverPair:
     # ---- what befalls them -----------------------------------------------------------------------------------
 
     def start_node(self, name: str) -> None:
-        """Start a NameNode; whoever fences it knows its process."""
+        """Start a NameNode, and write its process id where the fencing script finds it."""
         node = self.nodes[name]
         node.process.launch()
         (self.root / f"{name}.pid").write_text(str(node.process.pid))
         wait_until(lambda: self._state(node) is not None, name)
 
     def states(self) -> dict[str, HAState | None]:
-        """What each NameNode says; None where it says nothing."""
+        """Return each NameNode's state; None for one that does not answer."""
         with ThreadPoolExecutor(2) as pool:
             return dict(zip(self.nodes, pool.map(self._state, self.nodes.values()), strict=True))
 
@@ -230,7 +230,7 @@ class FailoverPair:
             return None
 
     def active(self) -> str | None:
-        """The one active NameNode.
+        """Return the only active NameNode.
 
         Raises:
             AssertionError: there are two.
@@ -240,7 +240,7 @@ class FailoverPair:
         return found[0] if found else None
 
     def wait_for_active(self, name: str, seconds: float) -> None:
-        """Until `name` is the one active NameNode, and has the lock and the breadcrumb."""
+        """Wait until `name` is the only active NameNode, with the lock and the breadcrumb."""
         began = time.monotonic()
         wait_until(lambda: self.states()[name] is HAState.ACTIVE, f"{name} to be active", seconds)
         self.took.append(time.monotonic() - began)
@@ -248,7 +248,7 @@ class FailoverPair:
         assert self.active() == name
 
     def has_lock(self, name: str) -> None:
-        """Until `name` has the lock and the breadcrumb."""
+        """Wait until `name` has the lock and the breadcrumb."""
         wait_until(lambda: self.named(LOCK) == self.named(BREADCRUMB) == name, "the lock")
 
     def breadcrumb(self) -> bytes:
@@ -256,12 +256,12 @@ class FailoverPair:
         return found
 
     def owner(self) -> int:
-        """The session that has the lock, 0 for none."""
+        """Return the session that holds the lock, 0 for none."""
         found = self.zk.exists(f"{PARENT}/{LOCK}")
         return 0 if found is None else int(found.ephemeralOwner)
 
     def named(self, znode: str) -> str:
-        """The NameNode that a znode names, "" where it is not there."""
+        """Return the NameNode in a znode, "" where the znode is missing."""
         try:
             data, _ = self.zk.retry(self.zk.get, f"{PARENT}/{znode}")
         except NoNodeError:
@@ -269,7 +269,7 @@ class FailoverPair:
         return ActiveNodeInfo.from_bytes(data).namenode
 
     def write(self) -> None:
-        """An edit, which both NameNodes are to keep; and all that was written before is there."""
+        """Write an edit that both NameNodes must keep, and assert that all earlier ones exist."""
         self._made += 1
         self.client.shell("-mkdir", "-p", f"/w/{self._made}").checked()
         found = self.client.shell("-ls", "/w").checked().out

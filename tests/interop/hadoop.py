@@ -18,15 +18,15 @@ _LOGGED = 8000
 
 
 class HadoopRefusedError(Exception):
-    """What Hadoop said of a file that it does not take."""
+    """Hadoop's error for a file that it refuses."""
 
 
 class Hadoop:
-    """The JVM behind a pipe; see tests/interop/java/HadoopTools.java for the commands.
+    """A JVM behind a pipe; see tests/interop/java/HadoopTools.java for the commands.
 
     Args:
         folder: for the JVM's log and the files it writes.
-        release: which loads, saves and prints.
+        release: of the tools.
 
     Raises:
         MissingHadoopError: Java, the jars or the compiled program are missing.
@@ -38,7 +38,7 @@ class Hadoop:
         self._log = folder / "hadoop.log"
         self._files = 0
         # The viewer's class for delimited rows shares one with a web server that stands on Netty 4.
-        # From Hadoop 3 on a codec of its own needs a jar that it does not bring.
+        # From Hadoop 3 on, one of its codecs needs a jar that it does not include.
         lent = CLIENT.jars.folder.glob("lz4-java-*.jar" if release.is_3 else "netty-*.jar")
         classes = os.pathsep.join([release.class_path(), *map(str, sorted(lent))])
         command = java_command(classes, _MAIN, heap="1g", work=folder, archive=release.class_archive())
@@ -60,7 +60,7 @@ class Hadoop:
         self._jvm.stdout.close()
 
     def load_and_save(self, image: Path, version_file: Path) -> Path:
-        """The image that a NameNode saves after it has loaded `image`, which its digest file must lie beside.
+        """Return the image that a NameNode saves after loading `image`, next to which its digest file must lie.
 
         Args:
             version_file: VERSION of the storage directory that the image is for.
@@ -73,7 +73,7 @@ class Hadoop:
         return out / "current" / f"fsimage.ckpt_{txid:019d}"
 
     def loads(self, image: Path, version_file: Path) -> bool:
-        """Whether a NameNode loads `image` and can save it; arguments as for `load_and_save`."""
+        """Return whether a NameNode loads `image` and saves it; arguments as for `load_and_save`."""
         try:
             self._reload(image, version_file)
         except HadoopRefusedError:
@@ -81,21 +81,21 @@ class Hadoop:
         return True
 
     def _reload(self, image: Path, version_file: Path) -> tuple[int, Path]:
-        """The transaction that a NameNode says after it has loaded an image, and the folder it saved it in."""
+        """Return the NameNode's transaction after it loaded an image, and the folder it saved the image in."""
         txid = int(image.name.rpartition("_")[2])
         name, out = self._fresh(), self._fresh()
         current = name / "current"
         current.mkdir(parents=True)
         for path in (image, image.with_name(image.name + ".md5"), version_file):
             shutil.copyfile(path, current / path.name)
-        # of recordings that were made by an upgrade, or by a later release of the same line
+        # for recordings of an upgrade, or of a later release of the same line
         version = (current / "VERSION").read_text()
         (current / "VERSION").write_text(re.sub("layoutVersion=.*", f"layoutVersion={self.release.layout}", version))
         (current / "seen_txid").write_text(f"{txid}\n")
         return int(self._ask("reload", name, out)), out
 
     def replay_and_save(self, directory: Path) -> Path:
-        """The image that a NameNode saves after it has loaded a storage directory, image and edits.
+        """Return the image that a NameNode saves after loading a storage directory, image and edits.
 
         Raises:
             HadoopRefusedError: the NameNode does not load it.
@@ -105,32 +105,32 @@ class Hadoop:
         return out / "current" / f"fsimage.ckpt_{txid:019d}"
 
     def replay(self, name: Path, out: Path) -> int:
-        """Load image and edits of a storage directory as a NameNode does at its start, save the namespace; its txid.
+        """Load a storage directory as a NameNode does at its start, save the namespace and return its txid.
 
         Raises:
-            HadoopRefusedError: a NameNode stops there; the message has the last txid that it applied.
+            HadoopRefusedError: a NameNode stops; the message has the last txid that it applied.
         """
         return int(self._ask("replay", name, out))
 
     def view_image(self, image: Path, output_format: str = "XML") -> str:
-        """What OfflineImageViewerPB prints of an image, as XML or Delimited.
+        """Return the output of OfflineImageViewerPB for an image, as XML or Delimited.
 
         Raises:
-            HadoopRefusedError: it does not come to the image's end.
+            HadoopRefusedError: it stops before the image's end.
         """
         out = self._fresh()
         self._ask("oiv", image, out, output_format)
-        # a carriage return stays one
+        # keep carriage returns
         return out.read_bytes().decode("utf-8", "surrogateescape")
 
     def view_edits(self, edits: Path, output_format: str = "xml") -> bytes:
-        """What OfflineEditsViewer makes of a segment: XML, or with the format "binary" a segment again."""
+        """Return the output of OfflineEditsViewer for a segment: XML, or a segment with the format "binary"."""
         out = self._fresh()
         self._ask("oev", edits, out, output_format)
         return out.read_bytes()
 
     def _fresh(self) -> Path:
-        """A path that is not taken."""
+        """Return an unused path."""
         self._files += 1
         return self._folder / f"{self._files}"
 

@@ -14,7 +14,7 @@ from tests.interop.hadoop_home import SERVER, HadoopRelease
 
 NAMESERVICE = "ns1"
 _HOST = "127.0.0.1"
-# A NameNode is restarted on its port, so the port must be none that the kernel gives to an outgoing connection.
+# A NameNode restarts on its port, so the port must lie outside the kernel's range for outgoing connections.
 _PORTS = range(12000, 32000)
 _GIVEN: set[int] = set()
 _CORE = "core-site.xml"
@@ -31,18 +31,18 @@ log4j.appender.console.layout.ConversionPattern=%d{HH:mm:ss,SSS} %p %c{2}: %m%n
 _COMMON = {
     "dfs.webhdfs.enabled": "false",
     "dfs.namenode.acls.enabled": "true",
-    # no DataNode ever reports a block
+    # DataNodes never report a block
     "dfs.namenode.safemode.threshold-pct": "0",
-    # what is not there yet is told at once
+    # report an unreachable server at once
     "ipc.client.connect.max.retries": "1",
     "ipc.client.connect.retry.interval": "200",
-    # no fsync a transaction; the tests kill processes, not machines
+    # without an fsync per transaction: the tests kill processes, not machines
     "dfs.namenode.edits.noeditlogchannelflush": "true",
 }
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on, given to nobody else in this process."""
+    """Return an unused port of 127.0.0.1 that this process has not given out before."""
     spread = random.Random(os.getpid() * 1_000_003 + len(_GIVEN))
     for port in (spread.choice(_PORTS) for _ in itertools.count()):
         if port not in _GIVEN:
@@ -61,10 +61,9 @@ class HadoopConf:
 
     Args:
         root: scratch folder; the configuration lies in `root/conf`, storage beside it.
-        properties: written over what is here by default; a key of core-site.xml begins with `fs.`, `ha.`,
+        properties: replace the defaults; a key of core-site.xml begins with `fs.`, `ha.`,
             `hadoop.`, `io.`, `ipc.` or `net.`.
-        release: of the processes that Hadoop starts with it; a process that is restarted after an assignment is an
-            upgrade or a downgrade.
+        release: of the servers that use it; a restart after an assignment is an upgrade or a downgrade.
     """
 
     def __init__(
@@ -85,7 +84,7 @@ class HadoopConf:
         self.write()
 
     def write(self) -> None:
-        """Write the two files, and the web applications that Hadoop's HTTP servers look for on the class path."""
+        """Write the two files, and the web applications that Hadoop's HTTP servers read from the class path."""
         write_web_applications(self.folder)
         (self.folder / "log4j.properties").write_text(_LOGGING)
         for name in (_CORE, _HDFS):
@@ -103,7 +102,7 @@ class HadoopConf:
         return _address(self._named("dfs.namenode.http-address"))
 
     def web_url(self, key: str) -> str:
-        """Of a server, by the key of its HTTP address, whole or without nameservice; https where it has no other."""
+        """Return a server's URL by the key of its HTTP address, with or without nameservice; https if alone."""
         secure = self.properties.get("dfs.http.policy") == "HTTPS_ONLY"
         if secure and key != "dfs.namenode.backup.http-address":
             key = key.replace("http-address", "https-address")
@@ -126,13 +125,13 @@ class HadoopConf:
         return _first_path(self["dfs.namenode.shared.edits.dir"])
 
     def _named(self, key: str) -> str:
-        """The value for the NameNode that this folder is for."""
+        """Return the value for this folder's NameNode."""
         service, name = self.properties.get("dfs.nameservices"), self.properties.get("dfs.ha.namenode.id")
         return self[f"{key}.{service}.{name}" if service else key]
 
 
 def write_web_applications(folder: Path) -> None:
-    """What Hadoop's HTTP servers look for on the class path, of which `folder` is to be a part."""
+    """Write the files that Hadoop's HTTP servers read from the class path, which must contain `folder`."""
     for application in _WEB_APPLICATIONS:
         place = folder / "webapps" / application / "WEB-INF"
         place.mkdir(parents=True, exist_ok=True)
@@ -142,14 +141,14 @@ def write_web_applications(folder: Path) -> None:
 def ha_pair_confs(
     root: Path, properties: Mapping[str, str] | None = None, release: HadoopRelease = SERVER
 ) -> tuple[HadoopConf, HadoopConf, HadoopConf]:
-    """Configurations of the NameNodes nn1 and nn2 of one nameservice with a shared `file:` journal, and of clients."""
+    """Return configurations of nn1 and nn2 of a nameservice with a shared `file:` journal, and of clients."""
     shared: dict[str, str] = {
         "fs.defaultFS": f"hdfs://{NAMESERVICE}",
         "dfs.nameservices": NAMESERVICE,
         f"dfs.ha.namenodes.{NAMESERVICE}": "nn1,nn2",
         "dfs.ha.automatic-failover.enabled": "false",
         "dfs.ha.fencing.methods": "shell(true)",
-        # a client of 3.4 or newer begins with any NameNode, and reads from one that does not know that it is fenced
+        # a client of 3.4 or newer begins with a random NameNode, and reads from a fenced one
         "dfs.client.failover.random.order": "false",
         "dfs.namenode.shared.edits.dir": (root / "shared").as_uri(),
         f"dfs.client.failover.proxy.provider.{NAMESERVICE}": (
@@ -165,7 +164,7 @@ def ha_pair_confs(
     (root / "shared").mkdir(parents=True, exist_ok=True)
     confs = [HadoopConf(root / name, {**shared, "dfs.ha.namenode.id": name}, release) for name in ("nn1", "nn2")]
     for conf in (*confs, client := HadoopConf(root / "client", shared, release)):
-        # the single NameNode's own keys would be taken for this process's addresses
+        # the process would use the single NameNode's keys as its addresses
         for key in ("dfs.namenode.rpc-address", "dfs.namenode.http-address", "dfs.namenode.name.dir"):
             conf.properties.pop(key)
         conf.write()

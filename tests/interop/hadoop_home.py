@@ -1,4 +1,4 @@
-"""Hadoop's releases for tests: their jars, what each can do, and our programs over them, compiled once.
+"""Hadoop's releases for tests: jars, abilities, and our compiled programs that use the jars.
 
 `SERVER` is the release whose servers this run of the tests starts: the one that CHECKPOINTER_TEST_HADOOP names, else
 3.5.0. `make interop RELEASE=3.4.2` sets it.
@@ -43,10 +43,10 @@ def skip_without(release: HadoopRelease) -> None:
 
 
 def java_program(name: str) -> Path:
-    """`java` or `javac`, of JAVA_HOME or else of the search path.
+    """Return `java` or `javac` of JAVA_HOME, else of the search path.
 
     Raises:
-        MissingHadoopError: there is none.
+        MissingHadoopError: it is missing.
     """
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(name, path=str(Path(home) / "bin") if home else None)
@@ -60,20 +60,20 @@ def java_program(name: str) -> Path:
 
 @functools.cache
 def java_version(java: Path) -> str:
-    """What `java -version` says."""
+    """Return the output of `java -version`."""
     return subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False).stderr
 
 
 @dataclass(frozen=True)
 class HadoopRelease:
-    """One release: its jars, our programs for it, and what its servers do unlike those of other releases.
+    """A release: its jars, our programs for it, and how its servers differ from other releases.
 
     Attributes:
-        name: as in `hadoop-3.5.0`: of its folder in the cache, and what CHECKPOINTER_TEST_REQUIRES calls it.
+        name: as in `hadoop-3.5.0`, of its folder in the cache and in CHECKPOINTER_TEST_REQUIRES.
         jars: the class path.
         sources: files below tests/interop/java.
         layout: layout version of the images and edits that its servers write.
-        recorded: the folder in tests/recorded whose cases its servers are asked to read.
+        recorded: the folder in tests/recorded whose cases its servers read.
     """
 
     version: str
@@ -119,7 +119,7 @@ class HadoopRelease:
         return CACHE / self.name
 
     def compile_tools(self) -> Path:
-        """Folder with our compiled programs, made at the first call for these sources.
+        """Return the folder with our compiled programs; the first call compiles them.
 
         Raises:
             MissingHadoopError: the jars or the compiler are missing, or it refuses a source.
@@ -142,7 +142,7 @@ class HadoopRelease:
         return classes
 
     def class_path(self, *folders: Path) -> str:
-        """What `java -cp` needs; log4j.properties is on it, unless one of `folders` has its own.
+        """Return the class path; it includes log4j.properties, unless one of `folders` has its own.
 
         The jars come first, so that an archive of their classes serves every folder.
 
@@ -152,7 +152,7 @@ class HadoopRelease:
         return os.pathsep.join([self.jars.path(), *map(str, folders), str(self._tools()), str(_JAVA)])
 
     def class_archive(self) -> Path:
-        """Where the classes lie that a JVM takes as they are instead of loading them; see `class_archive.py`.
+        """Return the path of the archive of loaded classes; see `class_archive.py`.
 
         Raises:
             MissingHadoopError: there is no Java.
@@ -169,7 +169,7 @@ class HadoopRelease:
 
 
 def _move(fresh: Path, target: Path) -> None:
-    """Rename a folder, unless another process was faster."""
+    """Rename a folder, unless another process did so before."""
     try:
         fresh.rename(target)
     except OSError:
@@ -192,7 +192,7 @@ _SERVER_SOURCES = (
 
 
 def _servers(version: str, source: JarSource, layout: int, recorded: str, *shims: str) -> HadoopRelease:
-    """Servers, tools and client of a release."""
+    """Return servers, tools and client of a release."""
     name = f"hadoop-{version}"
     jars = JarSet(f"Hadoop {version}", CACHE / name / "jars", listed_jars(f"jars-{version}"), source)
     return HadoopRelease(version, name, jars, (*_SERVER_SOURCES, *shims), layout, recorded)
@@ -225,7 +225,7 @@ HADOOP_RELEASES = {
 
 
 def release_of(version: str) -> HadoopRelease:
-    """The release of a version; ends the run of the tests with a sentence where there is none."""
+    """Return the release of a version; an unknown version ends the test run with one sentence."""
     if version not in HADOOP_RELEASES:
         raise SystemExit(f"{_VARIABLE}={version}: the tests know {', '.join(HADOOP_RELEASES)}")
     return HADOOP_RELEASES[version]
@@ -242,6 +242,6 @@ CLIENT = HadoopRelease(
     -67,
     "hadoop-3.4.1",
 )
-"""A client alone: the one inside PySpark."""
+"""The client inside PySpark, without servers."""
 SET_UP = (NEWEST, OLDEST)
-"""What `make interop-setup` fetches unless it is told a release."""
+"""The releases that `make interop-setup` fetches by default."""

@@ -20,27 +20,27 @@ from typing import Protocol
 
 _HERE = Path(__file__).resolve().parent
 _NAMED = 3
-"""Damaged jars that a message names."""
+"""Number of damaged jars that a message names."""
 SETUP = "run `make interop-setup`"
 
 
 class MissingHadoopError(Exception):
-    """Hadoop cannot be run here; the message is one sentence that says why, and names what to install."""
+    """Hadoop cannot run here; the message gives the reason and the package to install in one sentence."""
 
 
 class JarSource(Protocol):
-    """A place that jars are fetched from."""
+    """A source of jars."""
 
     @property
     def size(self) -> str:
-        """What a download costs, for the one who waits for it."""
+        """Size of the download, for the message to the user."""
 
     def fetch(self, names: Sequence[str], folder: Path, *, again: bool) -> None:
-        """Put the jars of these names into `folder`, as far as the source has them; their content is not checked.
+        """Put those of these jars that the source has into `folder`, without checking their content.
 
         Args:
-            folder: exists, on the file system of its siblings, where the work is done.
-            again: the jars that an earlier call fetched were wrong: do without anything that it kept.
+            folder: exists, on the file system of its siblings.
+            again: an earlier call fetched wrong jars: do not use files that it kept.
 
         Raises:
             MissingHadoopError: nothing can be fetched.
@@ -52,10 +52,10 @@ class JarSet:
     """The jars of one class path, in its order.
 
     Attributes:
-        title: whose they are, as in "Hadoop 3.5.0".
-        folder: where they lie.
+        title: the product, as in "Hadoop 3.5.0".
+        folder: of the jars.
         digests: file names and SHA-256.
-        source: None where an installed package has them.
+        source: None if an installed package contains them.
     """
 
     title: str
@@ -64,14 +64,14 @@ class JarSet:
     source: JarSource | None
 
     def wrong(self) -> list[str]:
-        """Names of the jars that are missing or have another content."""
+        """Return the names of the jars that are missing or have another content."""
         return [name for name, digest in self.digests if _sha256(self.folder / name) != digest]
 
     def ensure(self) -> bool:
-        """Fetch what is missing or damaged, a second time without what the first one kept; whether anything was.
+        """Fetch missing and damaged jars, twice if the first download is damaged; return whether any was fetched.
 
         Raises:
-            MissingHadoopError: a jar cannot be fetched, or is not the one it must be.
+            MissingHadoopError: a jar cannot be fetched, or has a wrong digest.
         """
         wrong = self.wrong()
         if not wrong:
@@ -94,12 +94,12 @@ class JarSet:
         raise MissingHadoopError(f"{_listed(wrong)} of {self.title} came damaged or not at all, twice; {SETUP} again")
 
     def path(self) -> str:
-        """The jars as `java -cp` takes them."""
+        """Return the jars as a class path."""
         return os.pathsep.join(str(self.folder / name) for name, _ in self.digests)
 
 
 def listed_jars(name: str) -> tuple[tuple[str, str], ...]:
-    """Names and digests from a list beside this module, in its order."""
+    """Return names and digests from a list next to this module, in its order."""
     lines = (_HERE / f"{name}.sha256").read_text().splitlines()
     return tuple((name, digest) for digest, name in (line.split() for line in lines))
 
@@ -116,7 +116,7 @@ class Maven:
     size: str
 
     def fetch(self, names: Sequence[str], folder: Path, *, again: bool) -> None:
-        """As JarSource; Maven's own folder is left out where what it kept is damaged."""
+        """Fetch as JarSource; `again` ignores Maven's own folder."""
         program = shutil.which("mvn")
         if program is None:
             raise MissingHadoopError(
@@ -151,7 +151,7 @@ class PipArchive:
     size: str
 
     def fetch(self, names: Sequence[str], folder: Path, *, again: bool) -> None:
-        """As JarSource; pip compares the archive's hash.
+        """Fetch as JarSource; pip compares the archive's hash.
 
         A stand-in for setuptools keeps pip from running the archive's setup.py, which it would do only to learn the
         name and version.
@@ -172,7 +172,7 @@ class PipArchive:
 
 
 def unpack(archive: Path, names: Sequence[str], folder: Path) -> None:
-    """Put the files of these names, wherever they lie in `archive`, into `folder`."""
+    """Put the files of these names, from any place in `archive`, into `folder`."""
     wanted = set(names)
     with tarfile.open(archive) as content:
         for member in content:
@@ -185,7 +185,7 @@ def unpack(archive: Path, names: Sequence[str], folder: Path) -> None:
 
 
 def pyspark_jars() -> Path:
-    """The folder of the jars that the installed PySpark brings."""
+    """Return the folder of the installed PySpark's jars."""
     found = importlib.util.find_spec("pyspark")
     assert found is not None
     assert found.origin is not None

@@ -1,4 +1,4 @@
-"""One JVM with a main class of Hadoop: started, waited for, stopped or killed."""
+"""A JVM with a main class of Hadoop: start, wait, stop and kill."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _POLL_SECONDS = 0.05
 _LOGGED = 6000
 _OPENS = ("java.base/java.lang", "java.base/java.util", "java.base/java.nio", "java.base/sun.nio.ch")
 _KERBEROS = "java.security.jgss/sun.security.krb5=ALL-UNNAMED"
-# who a server is, is what other tests look at
+# other tests check the certificates of servers
 OPENER = build_opener(ProxyHandler({}), HTTPSHandler(context=ssl._create_unverified_context()))
 
 
 class HadoopDiedError(Exception):
-    """A process ended or did not come up in time; the message holds the end of its log."""
+    """A process ended or did not start in time; the message holds the end of its log."""
 
 
 class CommandResult:
-    """What a command left: its exit code and what it printed."""
+    """The exit code and the output of a command."""
 
     def __init__(self, command: str, code: int, out: str, err: str) -> None:
         self.command = command
@@ -44,7 +44,7 @@ class CommandResult:
         return f"{self.command}: exit code {self.code}\n{self.out}{self.err}"
 
     def checked(self) -> CommandResult:
-        """This result.
+        """Return this result.
 
         Raises:
             AssertionError: the exit code is not 0.
@@ -54,10 +54,10 @@ class CommandResult:
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = START_SECONDS) -> None:
-    """Ask `condition` until it holds.
+    """Poll `condition` until it is true.
 
     Raises:
-        AssertionError: it did not within `seconds`.
+        AssertionError: it was not true within `seconds`.
     """
     deadline = time.monotonic() + seconds
     while not condition():
@@ -66,10 +66,10 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = START_
 
 
 def beans(base_url: str, query: str, timeout: float = 10.0) -> list[dict[str, Any]]:
-    """The beans that /jmx of a Hadoop process shows for a query such as `Hadoop:service=NameNode,name=*`.
+    """Return the beans of a Hadoop process's /jmx for a query such as `Hadoop:service=NameNode,name=*`.
 
     Raises:
-        OSError: there is no answer.
+        OSError: the process does not answer.
     """
     with OPENER.open(f"{base_url}/jmx?{urlencode({'qry': query})}", timeout=timeout) as answer:
         found: list[dict[str, Any]] = json.load(answer)["beans"]
@@ -79,16 +79,16 @@ def beans(base_url: str, query: str, timeout: float = 10.0) -> list[dict[str, An
 def java_command(
     class_path: str, main_class: str, *arguments: str, heap: str = "256m", work: Path, archive: Path | None = None
 ) -> list[str]:
-    """A JVM for a test: small, and quick to start instead of fast in the long run.
+    """Return the command of a small JVM that starts fast rather than runs fast.
 
     Args:
-        archive: of classes, which the JVM does without where it is missing or for another Java.
+        archive: of classes; the JVM ignores a missing one and one of another Java.
     """
     flags = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto"]
     flags += ["-Dfile.encoding=UTF-8", f"-Dhadoop.log.dir={work}", f"-Djava.io.tmpdir={work}"]
     java = java_program("java")
     if archive is not None and archive.exists():
-        # a JVM that does not take it says so on standard output
+        # a JVM that ignores the archive would report so on standard output
         flags += [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable", "-Xlog:all=error:stderr"]
     if has_modules(java):
         for package in _OPENS:
@@ -104,7 +104,7 @@ class HadoopProcess:
         name: of the log file.
         main_class: Java class to run.
         conf: its folder is on the class path; its release is the server's.
-        ready: whether the server does its work; asked until it is true, an OSError counts as not yet.
+        ready: whether the server serves; polled until it is true, an OSError means not yet.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class HadoopProcess:
         """Start the JVM and wait until the server is ready.
 
         Raises:
-            HadoopDiedError: it ended, or was not ready in time; it does not run.
+            HadoopDiedError: it ended, or was not ready in time and was killed.
         """
         self.launch(*arguments)
         deadline = time.monotonic() + seconds
@@ -144,7 +144,7 @@ class HadoopProcess:
             time.sleep(_POLL_SECONDS)
 
     def launch(self, *arguments: str) -> None:
-        """Start the JVM and wait for nothing."""
+        """Start the JVM without waiting."""
         assert not self.running, f"{self.name} runs already"
         release = self._conf.release
         path = release.class_path(self._conf.folder)
@@ -156,12 +156,12 @@ class HadoopProcess:
             self._jvm = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=work)
 
     def exit_code(self, seconds: float = START_SECONDS) -> int:
-        """Wait for the end of the process; a negative code is the signal that ended it."""
+        """Wait for the end of the process and return its exit code; a negative code is a signal."""
         assert self._jvm is not None, f"{self.name} was never started"
         return self._jvm.wait(seconds)
 
     def stop(self) -> None:
-        """Ask the process to end, end it where it does not; nothing where it does not run."""
+        """Stop the process with SIGTERM, then SIGKILL; do nothing if it does not run."""
         if self._jvm is not None:
             self._jvm.terminate()
             try:
@@ -170,13 +170,13 @@ class HadoopProcess:
                 self.kill()
 
     def kill(self) -> None:
-        """End the process as a power cut would, with SIGKILL."""
+        """Kill the process with SIGKILL, as a power cut would."""
         if self._jvm is not None:
             self._jvm.kill()
             self._jvm.wait()
 
     def signal(self, number: int) -> None:
-        """Send it a signal, where it runs."""
+        """Send a signal to the process."""
         assert self._jvm is not None, f"{self.name} was never started"
         self._jvm.send_signal(number)
 
@@ -196,7 +196,7 @@ class HadoopProcess:
 def run_once(
     main_class: str, *arguments: str, conf: HadoopConf, typed: str = "", seconds: float = START_SECONDS
 ) -> CommandResult:
-    """Run a main class to its end in a JVM of its own; `typed` is what it reads from standard input.
+    """Run a main class to its end in a JVM of its own, with `typed` as standard input.
 
     Raises:
         HadoopDiedError: it did not end within `seconds`; it was killed.
@@ -218,12 +218,12 @@ def run_once(
 
 
 def port_is_open(address: tuple[str, int]) -> bool:
-    """Whether somebody listens there."""
+    """Return whether a process listens at the address."""
     with socket.socket() as probe:
         probe.settimeout(2.0)
         return probe.connect_ex(address) == 0
 
 
 def has_modules(java: Path) -> bool:
-    """Whether this is Java 9 or newer, whose packages have to be opened to Hadoop."""
+    """Return whether this is Java 9 or newer, whose packages must be opened to Hadoop."""
     return re.search(r'version "1\.', java_version(java)) is None

@@ -1,4 +1,4 @@
-"""Damaged copies of an image whose digest is right: what a disk, a bug or an attacker may leave.
+"""Damaged copies of an image with a right digest, as a disk, a bug or an attacker may leave them.
 
 Each damage is deterministic: the random numbers come from the name of the image and of the damage.
 """
@@ -19,7 +19,7 @@ _MAX_CUT = 40
 
 
 class DamagedImage:
-    """The parts of an image that is not compressed: its summary, and the bytes of each section by name."""
+    """Return the parts of an uncompressed image: its summary, and the bytes of each section by name."""
 
     def __init__(self, path: Path) -> None:
         with ImageFile.open(path) as image:
@@ -30,7 +30,7 @@ class DamagedImage:
             self.sections = {name: bytes(image.section_bytes(name)) for name in self.names}
 
     def encoded(self, sections: dict[str, bytes], edit: Callable[[pb.FileSummary], None] | None = None) -> bytes:
-        """An image of these sections; `edit` changes its FileSummary before that is written."""
+        """Build an image of these sections; `edit` changes its FileSummary before it is written."""
         out = bytearray()
         writer = ImageWriter(out.extend, self.layout_version, template=self.summary)
         for name in self.names:
@@ -49,10 +49,10 @@ class DamagedImage:
 
 
 def damages(path: Path, flips: int) -> Iterator[tuple[str, bytes]]:
-    """(name, bytes) of each damaged copy of the image at `path`.
+    """Yield (name, bytes) of each damaged copy of the image at `path`.
 
     Args:
-        flips: bytes that are changed in each section, one a copy.
+        flips: changed bytes of each section, one per copy.
     """
     image = DamagedImage(path)
     for name in image.names:
@@ -92,7 +92,7 @@ def _lengths(image: DamagedImage, name: str, chosen: random.Random) -> Iterator[
 
 
 def _records(image: DamagedImage, name: str, chosen: random.Random) -> Iterator[tuple[str, bytes]]:
-    """One record of a section is missing, or there twice."""
+    """Drop or double one record of a section."""
     data = image.sections[name]
     spans = [(record.offset, record.end) for record in iter_records(memoryview(data), 0)]
     start, end = chosen.choice(spans)

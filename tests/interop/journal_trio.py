@@ -20,7 +20,7 @@ _STOP_SECONDS = 600.0
 
 
 class _Node(Protocol):
-    """A JournalNode that runs in a process."""
+    """A JournalNode in a process of its own."""
 
     @property
     def edits_dir(self) -> Path: ...
@@ -44,7 +44,7 @@ class OurJournalNode:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
-        """Start it and wait until it takes connections."""
+        """Start it and wait until it accepts connections."""
         command = [sys.executable, "-m", "checkpointer", "journalnode", "run", "--conf", str(self.conf.folder)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -52,14 +52,14 @@ class OurJournalNode:
         return self
 
     def stop(self) -> int:
-        """Ask it to end; its exit code."""
+        """Stop it with SIGTERM and return its exit code."""
         if self._process is None:
             return 0
         self._process.terminate()
         return self._process.wait(_STOP_SECONDS)
 
     def kill(self) -> None:
-        """End it with SIGKILL."""
+        """Kill it with SIGKILL."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
@@ -74,7 +74,7 @@ class JournalTrio:
     """A context manager that starts three JournalNodes and stops them; the journal is not formatted.
 
     Args:
-        ours: take our JournalNode instead of Hadoop's; one answer for all, or one for each.
+        ours: whether to use our JournalNode instead of Hadoop's; for all, or one value for each.
         prepare: changes the configuration of each.
     """
 
@@ -95,7 +95,7 @@ class JournalTrio:
                 {
                     "dfs.namenode.shared.edits.dir": self.uri,
                     "dfs.journalnode.sync.interval": "1000",
-                    # what nodes of 2.7 do not know: newest transactions are kept in memory
+                    # unknown to 2.7: keep the newest transactions in memory
                     "dfs.ha.tail-edits.in-progress": "true",
                 }
             )
@@ -117,12 +117,12 @@ class JournalTrio:
             node.stop()
 
     def segments(self, number: int) -> list[tuple[int, int]]:
-        """First and last txid of the finalized segments of a node, ascending."""
+        """Return first and last txid of a node's finalized segments, ascending."""
         names = (path.name for path in (self.nodes[number].edits_dir / NAMESERVICE / "current").iterdir())
         return sorted(
             (part.first, part.last) for part in map(parse_segment, names) if part is not None and part.last is not None
         )
 
     def promised(self, number: int) -> int:
-        """The epoch that a node has promised itself to."""
+        """Return the epoch that a node has promised."""
         return int((self.nodes[number].edits_dir / NAMESERVICE / "current" / "last-promised-epoch").read_text())

@@ -1,4 +1,4 @@
-"""Two checkpointers that agree by ZooKeeper on a leader, edits all the time, and ways to lose who leads."""
+"""Two checkpointers that elect a leader with ZooKeeper, constant edits, and ways to lose the leader."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from tests.interop.upload_relay import Passage, UploadRelay
 
 PERIOD, SESSION_TIMEOUT, CHECK_PERIOD = 3.0, 2.0, 3.0
 BOUND = PERIOD + SESSION_TIMEOUT + CHECK_PERIOD
-# so many directories make an image whose upload takes about a quarter of a second at that bandwidth, in bytes a second
+# an image of so many directories uploads in a quarter of a second at that bandwidth (bytes a second)
 _DIRECTORIES = 400
 _BANDWIDTH = 100_000
 _TICK = 0.01
 _WARM = b"the merge code was loaded"
-# what a sleep may take longer without a word of the machine
+# tolerated delay of a sleep
 _USUAL = 0.02
 
 
 class _Beside:
-    """Runs in a thread of its own as long as it is entered, until `_ended` is set."""
+    """A context manager with a thread that runs until `_ended` is set."""
 
     def __init__(self) -> None:
         self._ended = threading.Event()
@@ -53,7 +53,7 @@ class _Beside:
 
 
 class Load(_Beside):
-    """A client that removes and makes directories; `fault` is what ended it too early."""
+    """A client that removes and makes directories; `fault` is the error that ended it early."""
 
     def __init__(self, stub: NameNodeStub) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class Load(_Beside):
 
 
 class Stalls(_Beside):
-    """How long this machine let a thread wait that only sleeps, for what took longer by no fault of a daemon."""
+    """Stalls of the machine: how much longer a sleeping thread slept, which is not a daemon's fault."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,12 +91,12 @@ class Stalls(_Beside):
             before = now
 
     def between(self, begun: float, ended: float) -> float:
-        """Seconds, all together."""
+        """Return the seconds of all stalls."""
         return sum(late for at, late in self._found if begun <= at <= ended)
 
 
 class WatchedDaemon:
-    """A secondary with a proxy before ZooKeeper and a relay before the NameNode of its own."""
+    """A secondary with its own proxy before ZooKeeper and its own relay before the NameNode."""
 
     def __init__(self, name: str, root: Path, zookeeper: ZooKeeperServer, rpc: str, http: tuple[str, int]) -> None:
         self.name = name
@@ -122,7 +122,7 @@ class WatchedDaemon:
             entered.enter_context(self.proxy)
             entered.enter_context(self._relay)
             entered.enter_context(self.process)
-            # a frozen one, or one that is cut off, could not be stopped in order
+            # a frozen or cut off daemon cannot stop in order
             entered.callback(self.proxy.let_through)
             entered.callback(self.process.signal, signal.SIGCONT)
             self._closing = entered.pop_all()
@@ -134,13 +134,13 @@ class WatchedDaemon:
         self._closing.__exit__(kind, error, trace)
 
     def restart(self) -> None:
-        """Start it again, until it is warm: nobody is promised that it takes over in time before."""
+        """Restart it and wait until it is warm: before, a takeover in time is not guaranteed."""
         logged = self.process.log.stat().st_size
         self.process.start()
         self.gets_warm(logged)
 
     def gets_warm(self, logged: int = 0) -> None:
-        """Wait until its log says so, behind the first `logged` bytes."""
+        """Wait until its log has the text after the first `logged` bytes."""
         wait_until(lambda: _WARM in self.process.log.read_bytes()[logged:], f"{self.name} to be warm")
 
     @property
@@ -149,17 +149,17 @@ class WatchedDaemon:
 
     @property
     def uploads(self) -> bool:
-        """Whether one is on its way."""
+        """Return whether an upload runs."""
         return any(each.ended is None for each in list(self.passages))
 
 
 @dataclass
 class Rounds:
-    """The leader is lost, and another one makes a checkpoint, again and again.
+    """Rounds in which the leader is lost and another daemon makes a checkpoint.
 
     Attributes:
-        frozen: who was stopped with SIGSTOP, and from and until when, monotonic seconds.
-        counts: rounds by the way in which the leader was lost.
+        frozen: daemons stopped with SIGSTOP, from and until when, in monotonic seconds.
+        counts: rounds by the way of losing the leader.
     """
 
     daemons: list[WatchedDaemon]
@@ -184,7 +184,7 @@ class Rounds:
         self._closing.__exit__(kind, error, trace)
 
     def lose_the_leader(self) -> None:
-        """One round; whoever was lost is back at its end."""
+        """Play one round; the lost daemon is back at its end."""
         leader = self._leader()
         (other,) = (each for each in self.daemons if each is not leader)
         ways: dict[str, Callable[[WatchedDaemon, WatchedDaemon], None]] = {
@@ -243,7 +243,7 @@ class Rounds:
         self._goes_on(leader, other)
 
     def _goes_on(self, *those: WatchedDaemon) -> None:
-        """One of them makes an image from now on, and the NameNode takes it."""
+        """Wait until one of them makes an image and the NameNode accepts it."""
         now = time.monotonic()
         wait_until(
             lambda: any(each.taken and each.begun > now for daemon in those for each in list(daemon.passages)),
@@ -251,24 +251,24 @@ class Rounds:
         )
 
     def _pass(self, seconds: float) -> None:
-        """Let time go by: when the leader is lost is left to chance."""
+        """Wait for a random time before the leader is lost."""
         threading.Event().wait(seconds)
 
     # ---- what was seen -------------------------------------------------------------------------------------
 
     @property
     def passages(self) -> list[Passage]:
-        """All uploads, by their beginnings."""
+        """Return all uploads, ordered by their start."""
         found = [each for daemon in self.daemons for each in list(daemon.passages)]
         return sorted(found, key=lambda each: each.begun)
 
     def taken(self) -> list[Passage]:
-        """Those of the images that the NameNode took, in that order."""
+        """Return the uploads that the NameNode accepted, in that order."""
         found = [(each.ended, each) for each in self.passages if each.taken and each.ended is not None]
         return [each for _, each in sorted(found, key=lambda pair: pair[0])]
 
     def taken_from_who_slept(self) -> list[Passage]:
-        """Images of one that was frozen amid the upload, taken after it woke up."""
+        """Return the accepted uploads of a daemon that was frozen during the upload."""
         return [
             each
             for each in self.taken()
@@ -277,7 +277,7 @@ class Rounds:
         ]
 
     def gaps(self, machine: Stalls) -> Iterator[tuple[float, float]]:
-        """How old the newest image was when the next one was taken, and how long the machine stalled meanwhile."""
+        """Yield the age of the newest image when the next one was accepted, and the machine's stalls."""
         for one, after in pairwise(self.taken()):
             assert one.ended is not None
             assert after.ended is not None

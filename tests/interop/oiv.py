@@ -1,4 +1,4 @@
-"""What OfflineImageViewerPB -p XML printed, taken apart so that two images can be compared whatever their order."""
+"""The output of OfflineImageViewerPB -p XML in parts, to compare two images independently of their order."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import Container, Iterable
 _ITEM = re.compile(
     r"(?=<inode><id>|<directory>|<diff>|<(?:dir|file)DiffEntry>|<ref>|<dir>|<snapshot>|<[A-Za-z]+Section>)"
 )
-# a diff list without diffs says nothing
+# ignore a diff list without diffs
 _EMPTY = re.compile(
     r"<diff><inodeid>\d+</inodeid></diff>|<(dir|file)DiffEntry><inodeId>\d+</inodeId><count>0</count></\1DiffEntry>"
 )
-# what counts the names of a created list, some of which are left out
+# counts names of a created list, some of which are left out
 _COUNTED = re.compile(r"<createdListSize>\d+</createdListSize>")
 _REFERENCE = re.compile(r"<ref>.*?</ref>")
 _INDEX = re.compile(r"<(?:inodereference-index|refChild|deletedInoderef)>(\d+)</[A-Za-z-]+>")
@@ -28,12 +28,12 @@ _END = re.compile(r"</[A-Za-z]+Section>|</fsimage>|</?snapshottableDir>")
 
 
 def items(text: str, clock: Container[int], nowhere: Iterable[tuple[int, str]]) -> Counter[str]:
-    """The inodes, directories, references, diffs and sections in `text`.
+    """Return the inodes, directories, references, diffs and sections in `text`.
 
     The number of a reference is replaced by the reference.
 
     Args:
-        clock: times that Hadoop took from the clock at replay, so that they differ each time; left out.
+        clock: times of Hadoop's clock at replay, which differ each time; left out.
         nowhere: names (directory, name) in created lists that lead to no inode; left out.
     """
     references = [found.replace("<ref>", "<reference>") for found in _REFERENCE.findall(text)]
@@ -50,7 +50,7 @@ def items(text: str, clock: Container[int], nowhere: Iterable[tuple[int, str]]) 
 
 
 def _sorted_children(item: str) -> str:
-    """A directory's children in an order of ours: where a reference stands among the others is of no account."""
+    """Return a directory's children in our order: the position of a reference has no meaning."""
     if not item.startswith("<directory>"):
         return item
     head, *children = _CHILD.split(item.removesuffix("</directory>"))

@@ -12,7 +12,7 @@ from tests.interop.hadoop_conf import HadoopConf
 
 
 def cli(*words: str | Path, code: int = 0) -> dict[str, Any]:
-    """What `checkpointer WORDS --json` says, and ends with `code`."""
+    """Return the output of `checkpointer WORDS --json`, which must exit with `code`."""
     command = [sys.executable, "-m", "checkpointer", *map(str, words), "--json"]
     done = subprocess.run(command, capture_output=True, check=False)
     assert done.returncode == code, (done.stdout + done.stderr).decode("utf-8", "replace")

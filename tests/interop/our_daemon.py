@@ -1,4 +1,4 @@
-"""Our daemon as a process of its own, with nothing but Hadoop's configuration files."""
+"""Our daemon as a process, configured by Hadoop's files alone."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ class OurDaemon:
         return self
 
     def refuse_to_start(self) -> str:
-        """Start it, which it does not want; what it says.
+        """Start it, which must fail, and return its output.
 
         Raises:
-            AssertionError: it runs, or ends as if all were well.
+            AssertionError: it runs, or exits with 0.
         """
         done = subprocess.run(
             self._command("run", "--role", self.role), capture_output=True, timeout=_STOP_SECONDS, check=False
@@ -70,13 +70,13 @@ class OurDaemon:
         return done.stderr.decode("utf-8", "replace")
 
     def stop(self) -> int:
-        """Ask it to end; its exit code."""
+        """Stop it with SIGTERM and return its exit code."""
         assert self._process is not None
         self._process.terminate()
         return self._process.wait(_STOP_SECONDS)
 
     def kill(self) -> None:
-        """End it with SIGKILL."""
+        """Kill it with SIGKILL."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
@@ -87,9 +87,9 @@ class OurDaemon:
         self._process.send_signal(number)
 
     def checkpoint(self) -> dict[str, Any]:
-        """`checkpointer checkpoint --force`: a checkpoint now, found by the configuration alone; what it says.
+        """Run `checkpointer checkpoint --force` with the daemon's configuration and return its output.
 
-        A standby has nothing to save before its tail has seen a segment end: it is asked until it has.
+        A standby has nothing to save before it has read the end of a segment: the command is repeated until then.
         """
         said: dict[str, Any] = {}
 
@@ -101,19 +101,19 @@ class OurDaemon:
         return said
 
     def ask_for_checkpoint(self) -> CommandResult:
-        """The same, whether it succeeds or not; its errors with the end of the daemon's log."""
+        """Do the same without requiring success; errors include the end of the daemon's log."""
         done = subprocess.run(self._command("checkpoint", "--force", "--json"), capture_output=True, check=False)
         out, err = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
         return CommandResult("checkpoint --force", done.returncode, out, err + self.log.read_text()[-3000:])
 
     def check(self, name: str) -> CommandResult:
-        """`checkpointer check --only NAME` for this daemon; its exit code is that of a Nagios plugin."""
+        """Run `checkpointer check --only NAME` for this daemon; its exit code is that of a Nagios plugin."""
         command = self._command("check", "--role", self.role, "--only", name)
         done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
         return CommandResult(f"check --only {name}", done.returncode, done.stdout, done.stderr)
 
     def status(self) -> dict[str, Any]:
-        """What GET /status tells."""
+        """Return the answer of GET /status."""
         with OPENER.open(f"{self.url}/status", timeout=600) as answer:
             values: dict[str, Any] = json.load(answer)
         return values

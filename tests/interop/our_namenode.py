@@ -1,4 +1,4 @@
-"""The stub as a NameNode in a process of its own, with nothing but Hadoop's configuration files."""
+"""The stub as a NameNode in a process, configured by Hadoop's files alone."""
 
 from __future__ import annotations
 
@@ -56,24 +56,24 @@ class OurNameNode:
         return self._process.pid
 
     def launch(self, *options: str) -> None:
-        """Run it, with `--standby` or without."""
+        """Start it, with `--standby` or without."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(self._command("run", *options), stdout=log, stderr=log)
 
     def start(self, *options: str) -> Self:
-        """Run it, and wait until it answers."""
+        """Start it and wait until it answers."""
         self.launch(*options)
         wait_until(self._answers, f"the stub of {self.conf.folder}")
         return self
 
     def stop(self) -> int:
-        """Ask it to end; its exit code."""
+        """Stop it with SIGTERM and return its exit code."""
         assert self._process is not None
         self._process.terminate()
         return self._process.wait(_STOP_SECONDS)
 
     def kill(self) -> None:
-        """End it with SIGKILL."""
+        """Kill it with SIGKILL."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
@@ -91,7 +91,7 @@ class OurNameNode:
         self.signal(signal.SIGCONT)
 
     def command(self, name: str, *options: str) -> CommandResult:
-        """Another command of `namenode-stub` with this configuration."""
+        """Run another command of `namenode-stub` with this configuration."""
         done = subprocess.run(self._command(name, *options), capture_output=True, text=True, check=False)
         log = self.log.read_text()[-3000:] if self.log.exists() else ""
         return CommandResult(name, done.returncode, done.stdout, done.stderr + log)
@@ -99,16 +99,16 @@ class OurNameNode:
     # ---- what it tells and does ----------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        """What GET /status tells."""
+        """Return the answer of GET /status."""
         with OPENER.open(f"{self.url}/status", timeout=600) as answer:
             values: dict[str, Any] = json.load(answer)
         return values
 
     def call(self, operation: str, **arguments: Any) -> tuple[int, Any]:
-        """POST /namespace/OPERATION: the status, and the result or the sentence of a refusal.
+        """Call POST /namespace/OPERATION; return the status, and the result or the reason of a refusal.
 
         Raises:
-            OSError: there was no whole answer.
+            OSError: the answer is incomplete.
         """
         url, body = f"{self.url}/namespace/{operation}", json.dumps(arguments).encode()
         request = Request(url, body, {"Content-Type": "application/json"}, method="POST")
@@ -119,15 +119,15 @@ class OurNameNode:
             with refusal:
                 return refusal.code, json.load(refusal)["error"]
         except IncompleteRead as cut:
-            # it was killed behind the headers
+            # the stub was killed after the headers
             raise ConnectionResetError(f"the answer is cut: {cut}") from cut
 
     def mkdirs(self, path: str) -> bool:
-        """Whether it was acknowledged."""
+        """Return whether the operation was acknowledged."""
         return self.call("mkdirs", path=path)[0] == 200
 
     def paths(self) -> set[str]:
-        """All that there is."""
+        """Return the whole namespace."""
         with OPENER.open(f"{self.url}/namespace/tree", timeout=600) as answer:
             return {json.loads(line)["path"] for line in answer}
 

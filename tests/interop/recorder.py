@@ -1,4 +1,4 @@
-"""Random work on a real NameNode, recorded: an image, the edits after it, and what a SecondaryNameNode made of both."""
+"""Recordings of random work on a real NameNode: an image, the edits after it, and a checkpoint of both."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tests.interop.hadoop_process import java_command
 _MAIN = "interop.RandomRecorder"
 _LOGGED = 4000
 _MOST = 40
-"""Recordings of one JVM, in which something of each NameNode stays."""
+"""Recordings per JVM, in which each NameNode leaves some memory."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """One recording.
+    """A recording.
 
     Attributes:
         current: the NameNode's folder with VERSION, images and edits.
-        checkpoint: the SecondaryNameNode's, without a new image where it made none.
-        refusal: why it made none, else "".
+        checkpoint: the SecondaryNameNode's folder; the new image is missing if it made none.
+        refusal: why it made no image, else "".
     """
 
     current: Path
@@ -63,7 +63,7 @@ class Recorder:
 
     Args:
         folder: for the JVM's log and the recordings.
-        release: whose NameNode it is.
+        release: of the NameNode.
 
     Raises:
         MissingHadoopError: Java, the jars or the compiled program are missing.
@@ -101,7 +101,7 @@ class Recorder:
         self._jvm.stdout.close()
 
     def record(self, mode: str, seed: int, steps: int) -> Recording:
-        """Record `steps` operations of a mode (`snapshot`, `mixed+slices` …); the seed fixes what is asked for."""
+        """Record `steps` operations of a mode (`snapshot`, `mixed+slices` …); the seed fixes the requests."""
         if self._recorded and self._recorded % _MOST == 0:
             self._stop()
             self._jvm = self._started()

@@ -26,7 +26,7 @@ from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer
 
 @dataclass
 class Served:
-    """A JournalNode that runs: how it is called, where it serves segments, where its journals are."""
+    """A running JournalNode: its client, the URL of its segments, and the folder of its journals."""
 
     client: QJournalClient
     url: str
@@ -40,7 +40,7 @@ class Served:
         return f"{self.url}/getJournal?jid={JOURNAL}&segmentTxId={first}"
 
     def writer(self, epoch: int = 1, **fields: Any) -> Writer:
-        """A writer that has it accept its own copies."""
+        """Return a writer that lets it accept its own copies."""
         return Writer(self.client, epoch=epoch, url=f"{self.url}/getJournal?jid={JOURNAL}", **fields)
 
     def get(self, **query: str) -> requests.Response:
@@ -67,7 +67,7 @@ def hadoops(conf: HadoopConf) -> Iterator[Served]:
 
 
 def content(current: Path) -> dict[str, bytes]:
-    """Files below `current` but VERSION, which has a date, and what is preallocated at the end of segments."""
+    """Return the files below `current`, without VERSION, which has a date, and without preallocated space."""
     files = {path: path.read_bytes() for path in current.rglob("*") if path.is_file()}
     return {
         str(path.relative_to(current)): data.rstrip(b"\xff") if path.name.startswith("edits") else data

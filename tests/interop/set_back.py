@@ -1,7 +1,7 @@
-"""A real cluster that is set back while one of our daemons follows it, and whether anything is lost by that.
+"""A real cluster that is set back while one of our daemons follows it: nothing may be lost.
 
-An event is a generator on a `Site`: it prepares the cluster, yields while transactions are written that are going to be
-lost, and then sets the cluster back. `play` writes, waits and judges around it.
+An event is a generator on a `Site`: it prepares the cluster, yields while the test writes transactions to lose, and
+then sets the cluster back. `play` writes, waits and judges around it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Event = Callable[[Site], Iterator[None]]
 
 
 def rolling_rollback(site: Site) -> Iterator[None]:
-    """A rolling upgrade is prepared and rolled back."""
+    """Prepare a rolling upgrade and roll it back."""
     prepare_rolling_upgrade(site)
     yield
     site.kill()
@@ -37,10 +37,10 @@ def rolling_rollback(site: Site) -> Iterator[None]:
 
 
 def prepare_rolling_upgrade(site: Site) -> None:
-    """Prepare one and wait until the NameNode lets it begin."""
+    """Prepare a rolling upgrade and wait until the NameNode lets it begin."""
     alone = isinstance(site, SingleSite)
     if alone:
-        # it saves the rollback image itself
+        # the NameNode saves the rollback image itself
         site.client.admin("-safemode", "enter").checked()
     site.client.admin("-rollingUpgrade", "prepare").checked()
     if alone:
@@ -53,7 +53,7 @@ def _upgrade_state(site: Site) -> str:
 
 
 def older_image(site: Site) -> Iterator[None]:
-    """All is lost but an image: the NameNode starts on it, and journals begin anew behind it."""
+    """Lose all but an image: the NameNode starts on it, and the journals start over after it."""
     shelf = _shelved_image(site)
     yield
     site.kill()
@@ -64,7 +64,7 @@ def older_image(site: Site) -> Iterator[None]:
 
 
 def _shelved_image(site: Site) -> Path:
-    """A storage directory with the NameNode's image of now, and nothing else."""
+    """Make a storage directory with only the NameNode's present image."""
     txid = site.save_image()
     shelf = site.root / "shelf"
     current = shelf / "current"
@@ -76,7 +76,7 @@ def _shelved_image(site: Site) -> Path:
 
 
 def older_files(site: Site) -> Iterator[None]:
-    """The storage directories are restored from copies, edits included: what comes next has the same txids."""
+    """Restore the storage directories from copies with edits: the next transactions reuse txids."""
     copies = _copied_stores(site)
     site.start()
     yield
@@ -97,20 +97,20 @@ def _copied_stores(site: Site) -> list[Path]:
 
 
 def upgrade_rollback(site: Site) -> Iterator[None]:
-    """An upgrade that is not a rolling one is rolled back."""
+    """Roll back an upgrade that is not a rolling one."""
     site.kill()
     site.start("-upgrade")
     yield
     site.kill()
     site.start_journal()
     run_once(NAMENODE, "-rollback", conf=site.nn.conf, typed="Y\n").checked()
-    # JournalNodes of 2.7.3 serve no edits of before until they were started anew.
+    # JournalNodes of 2.7.3 serve earlier edits only after a restart.
     site.kill()
     site.start()
 
 
 def imported_checkpoint(site: Site) -> Iterator[None]:
-    """The NameNode's storage is lost, it starts with -importCheckpoint from a checkpoint directory."""
+    """Lose the NameNode's storage: it starts with -importCheckpoint from a checkpoint directory."""
     shelf = _shelved_image(site)
     yield
     site.kill()
@@ -121,7 +121,7 @@ def imported_checkpoint(site: Site) -> Iterator[None]:
 
 
 def formatted_anew(site: Site) -> Iterator[None]:
-    """The NameNode is formatted with the cluster id that it had."""
+    """Format the NameNode with its old cluster id."""
     yield
     cluster_id = site.nn.storage_info.cluster_id
     site.kill()
@@ -132,7 +132,7 @@ def formatted_anew(site: Site) -> Iterator[None]:
 
 
 def dropped_tail(site: Site) -> Iterator[None]:
-    """The end of the segment in progress is not on disk after a power cut; recovery goes without it."""
+    """Lose the end of the segment in progress, as in a power cut; recovery continues without it."""
     before = {path: path.read_bytes() for store in site.stores() for path in _open_segments(store)}
     assert before, "no segment is open"
     yield
@@ -149,7 +149,7 @@ def _open_segments(store: Path) -> list[Path]:
 
 
 def cloned(site: Site) -> Iterator[None]:
-    """A copy of the cluster is started elsewhere, and the daemon is led there."""
+    """Start a copy of the cluster elsewhere, and direct the daemon to it."""
     copies = _copied_stores(site)
     site.start()
     yield
@@ -181,15 +181,15 @@ class Row:
     """One way to lose a past.
 
     Attributes:
-        expected: `heals`: checkpoints go on by themselves and are of what the NameNode has; `alarms`: none is
-            offered, and an alarm says why; `ends`: the daemon says why it does not start.
-        down: the daemon is stopped before the event and started when the NameNode has gone on.
-        imaged: the daemon makes an image of what is going to be lost, which the NameNode takes.
-        periodic: nobody asks for checkpoints.
-        anew: how many transactions the NameNode writes when it was set back.
-        rolled: it begins another segment before those, as when a backup node registers, and one behind what was lost.
-        purged: behind those it saves an image and keeps no edits of before.
-        alike: those are what was lost once more, at other times.
+        expected: `heals`: checkpoints of the NameNode's namespace continue by themselves; `alarms`: the daemon offers
+            none and an alarm gives the reason; `ends`: the daemon exits with the reason.
+        down: the daemon is stopped before the event and started after the NameNode continued.
+        imaged: the daemon makes an image of the transactions to lose, which the NameNode accepts.
+        periodic: checkpoints come by the period alone.
+        anew: number of transactions that the NameNode writes after it was set back.
+        rolled: it begins a segment before those, as when a backup node registers, and one after the lost ones.
+        purged: after those it saves an image and purges all earlier edits.
+        alike: those repeat the lost transactions, with other times.
     """
 
     role: str
@@ -210,10 +210,10 @@ class Row:
 
 
 def play(row: Row, client_jvm: ClientJvm, root: Path) -> None:
-    """Lose the past of a row, and assert that nothing of the present is lost, and what the row expects.
+    """Lose the past of a row; assert that the present is complete and the expectation of the row.
 
     Raises:
-        AssertionError: it is not so.
+        AssertionError: something is lost, or the daemon does something else.
     """
     role = ROLES[row.role]
     with role.site(client_jvm, root, role) as site:
@@ -225,18 +225,18 @@ def play(row: Row, client_jvm: ClientJvm, root: Path) -> None:
             event = EVENTS[row.event](site)
             next(event)
             if role.command == "backup":
-                # it registers again with a NameNode that was restarted
+                # it registers again after the NameNode's restart
                 role.follow(site)
             site.lose()
             if row.rolled:
                 site.roll()
             role.follow(site)
             if row.imaged and role.applied:
-                # behind an upgrade it takes over another VERSION first
+                # after an upgrade it adopts another VERSION first
                 wait_until(lambda: not daemon.ask_for_checkpoint().code, "an image of what is going to be lost")
-            # a NameNode that is only restarted was not set back
+            # a restart does not set a NameNode back
             if row.event != "upgrade_rollback":
-                # what an upgrade makes of the namespace is fetched
+                # it fetches the upgraded namespace
                 assert not (lost := daemon.status()["lostPast"]), f"set aside without a reason: {lost}"
             if row.down:
                 daemon.stop()
@@ -255,7 +255,7 @@ def play(row: Row, client_jvm: ClientJvm, root: Path) -> None:
 
 
 def _go_on(row: Row, site: Site) -> None:
-    """Write what the NameNode has instead of what was lost."""
+    """Write new transactions in place of the lost ones."""
     if row.rolled:
         site.roll()
     if row.alike:
@@ -267,7 +267,7 @@ def _go_on(row: Row, site: Site) -> None:
 
 
 def play_two_upgrades(role: Role, client_jvm: ClientJvm, root: Path) -> None:
-    """Roll back an upgrade while the daemon is stopped, and a second one: the second goes back to its own beginning.
+    """Roll back an upgrade while the daemon is stopped, then a second one, to its own beginning.
 
     Raises:
         AssertionError: a rollback image of the first upgrade came back, or something is lost.
@@ -303,13 +303,13 @@ def play_two_upgrades(role: Role, client_jvm: ClientJvm, root: Path) -> None:
 
 
 def judge(site: Site, *, expected: str, periodic: bool = False, alike: bool = False) -> None:
-    """Whether the daemon does what is expected, and the NameNode has everything after a restart.
+    """Assert that the daemon meets the expectation, and that the NameNode has everything after a restart.
 
     Args:
-        alike: what was written anew looks like what was lost.
+        alike: the new transactions equal the lost ones.
 
     Raises:
-        AssertionError: not so.
+        AssertionError: one of them is false.
     """
     before = site.namespace()
     assert alike or "/lost" not in before, "the cluster was not set back"
@@ -333,10 +333,10 @@ def judge(site: Site, *, expected: str, periodic: bool = False, alike: bool = Fa
 
 
 def _wait_for_silence(daemon: OurDaemon) -> None:
-    """Wait until no alarm is left.
+    """Wait until the last alarm has ended.
 
     Raises:
-        AssertionError: the last alarms, and what the daemon had logged.
+        AssertionError: alarms remain; the message has them and the daemon's log.
     """
     try:
         wait_until(lambda: not daemon.status()["alarms"], "no alarm", _HEALED_WITHIN)
@@ -351,13 +351,13 @@ def _nothing_lost_in_images(site: Site) -> bool:
 
 
 def wait_for_a_checkpoint(site: Site, newest: int, *, periodic: bool = False) -> int:
-    """Wait until the NameNode has an image of ours after `newest`; its txid."""
+    """Wait until the NameNode has an image of ours after `newest`; return its txid."""
     wait_until(lambda: _checkpointed(site, newest, periodic=periodic), f"a checkpoint after {newest}", _HEALED_WITHIN)
     return site.nn.images[-1]
 
 
 def _checkpointed(site: Site, newest: int, *, periodic: bool) -> bool:
-    """Whether the NameNode has an image of ours after `newest`; asks for one unless somebody else does."""
+    """Return whether the NameNode has an image of ours after `newest`; request one unless checkpoints are periodic."""
     if not periodic:
         site.roll()
         said = site.daemon.ask_for_checkpoint()

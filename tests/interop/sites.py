@@ -1,6 +1,6 @@
-"""A cluster of Hadoop's that one of our daemons follows: how it is built, written to and looked at.
+"""Clusters of Hadoop that one of our daemons follows: how to build, write and inspect them.
 
-A `Role` says how our daemon runs there, and how it is known that it has what was written.
+A `Role` describes how our daemon runs there, and how it shows that it has all transactions.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _OF_A_SECONDARY = "dfs.namenode.secondary.http-address"
 _OF_NN2 = "dfs.namenode.http-address.ns1.nn2"
 
 _SETTINGS = {
-    # every image that the NameNode ever took is looked at
+    # the test inspects every image that the NameNode accepted
     "dfs.namenode.num.checkpoints.retained": "50",
     "dfs.namenode.checkpoint.check.period": "1",
     "dfs.ha.tail-edits.period": "1",
-    # segments end where the test says, so that lost ones and new ones may have the same bounds
+    # only the test ends segments, so that lost and new ones may have the same bounds
     "dfs.ha.log-roll.period": "0",
     "dfs.namenode.accesstime.precision": "0",
 }
@@ -49,7 +49,7 @@ LOST = 40
 
 
 class Site(ABC):
-    """One NameNode that is written to, and the configuration of our daemon; a context manager that stops all.
+    """A NameNode to write to, and the configuration of our daemon; a context manager that stops all.
 
     Attributes:
         nn: the NameNode; another one after it was cloned.
@@ -84,30 +84,30 @@ class Site(ABC):
         """Start the NameNode and wait until it can be written to."""
 
     def kill(self) -> None:
-        """End whoever writes to the stores, as a power cut would."""
+        """Kill the writers of the stores, as a power cut would."""
         self.nn.kill()
 
     def install(self, release: HadoopRelease) -> None:
-        """Put other jars on the servers' hosts; a server runs them from its next start on."""
+        """Install another release on the servers' hosts; a server runs it from its next start on."""
         self.nn.conf.release = release
 
     def start_journal(self) -> None:  # noqa: B027 - most have none
-        """Start what the NameNode needs before it starts."""
+        """Start the servers that the NameNode needs at its start."""
 
     @abstractmethod
     def stores(self) -> list[Path]:
-        """The storage directories with images and edits of the cluster; the NameNode's own is the first."""
+        """Return the cluster's directories with images and edits; the NameNode's own is the first."""
 
     def adopt_image(self) -> None:  # noqa: B027 - where there is no other
-        """Let the journals start over behind the image in the NameNode's own storage; it does not run."""
+        """Let the journals start over after the image in the storage of the stopped NameNode."""
 
     @abstractmethod
     def become(self, copies: list[Path]) -> None:
-        """Put a second cluster, with `copies` of the stores, in the place of the first, for client and daemon."""
+        """Replace the cluster, for client and daemon, by a second one with `copies` of the stores."""
 
     def save_image(self) -> int:
-        """Have the NameNode save its namespace; the image's txid."""
-        # of a pair only the one that runs
+        """Let the NameNode save its namespace; return the image's txid."""
+        # only one NameNode of a pair runs
         one = "hdfs://{}:{}".format(*self.nn.rpc_address)
         for words in (("-safemode", "enter"), ("-saveNamespace",), ("-safemode", "leave")):
             self.client.admin("-fs", one, *words).checked()
@@ -119,12 +119,12 @@ class Site(ABC):
     # ---- what is written -----------------------------------------------------------------------------------
 
     def write_base(self) -> None:
-        """What stays: directories and files that are changed later."""
+        """Write directories and files that stay and are changed later."""
         self._shell("-mkdir", "/kept", "/base", *(f"/base/d{number}" for number in range(_BASE)))
         self._shell("-touchz", *(f"/base/f{number}" for number in range(_BASE)))
 
     def lose(self) -> None:
-        """Write `LOST` transactions: new directories, and changes of what was there."""
+        """Write `LOST` transactions: new directories, and changes of existing inodes."""
         half = LOST // 2
         self._shell("-mkdir", "/lost", *(f"/lost/d{number}" for number in range(half - 1)))
         self._shell("-chmod", "701", *(f"/base/d{number}" for number in range(half - 4)))
@@ -133,7 +133,7 @@ class Site(ABC):
         self._shell("-setrep", "7", "/base/f19")
 
     def write(self, count: int) -> None:
-        """Write `count` transactions that stay, and that can be applied to what was lost as well."""
+        """Write `count` transactions that stay, and that also fit the lost namespace."""
         numbers = range(self._written, self._written + count)
         self._written += count
         self._shell("-mkdir", *(f"/kept/d{number}" for number in numbers))
@@ -147,12 +147,12 @@ class Site(ABC):
         return without_clock_times(self.client.namespace())
 
     def rollback_images(self) -> list[int]:
-        """Txids of the whole rollback images in the NameNode's own storage."""
+        """Return the txids of the complete rollback images in the NameNode's own storage."""
         names = (path.name.removesuffix(".md5") for path in self.nn.current.glob("*.md5"))
         return sorted(image.txid for image in map(parse_image, names) if image is not None and image.rollback)
 
     def lost_in_images(self) -> dict[int, list[str]]:
-        """What of the lost transactions is in the NameNode's images, by their txid."""
+        """Return lost inodes that are in the NameNode's images, by the image's txid."""
         found = {txid: _traces(self.nn.current / image_name(txid)) for txid in self.nn.images}
         return {txid: traces for txid, traces in found.items() if traces}
 
@@ -204,7 +204,7 @@ class SharedSite(Site):
         self.start()
 
     def _journal(self, release: HadoopRelease) -> dict[str, str]:
-        """Where the shared edits are, if not in the pair's own folder."""
+        """Return the folder of the shared edits, if not the pair's own."""
         return {}
 
     def start(self, *arguments: str) -> None:
@@ -235,13 +235,13 @@ class SharedSite(Site):
         self.client = self._jvm.of(client)
 
     def _clone_journal(self, root: Path, copies: list[Path]) -> dict[str, str]:
-        """A second journal of `copies`, in the folder of a second pair; what the pair is configured with for it."""
+        """Make a second journal of `copies` in the folder of a second pair; return the pair's properties for it."""
         shutil.copytree(copies[0], root / "shared")
         return {}
 
 
 class QuorumSite(SharedSite):
-    """The same with shared edits on three of Hadoop's JournalNodes."""
+    """An HA pair with shared edits on three of Hadoop's JournalNodes."""
 
     def _journal(self, release: HadoopRelease) -> dict[str, str]:
         trio = JournalTrio(self.root / "nodes", ours=False, release=release)
@@ -295,12 +295,12 @@ def _daemon(conf: HadoopConf, role: Role) -> OurDaemon:
 
 @dataclass(frozen=True)
 class Role:
-    """How our daemon runs.
+    """A role of our daemon in a cluster.
 
     Attributes:
         command: the role's name.
-        reads_open: it has transactions before their segment ends.
-        applied: what of /status tells how far it is; "" where it looks at edits for a checkpoint only.
+        reads_open: it reads transactions before their segment ends.
+        applied: the field of /status with its position; "" if it reads edits only for a checkpoint.
     """
 
     name: str
@@ -312,7 +312,7 @@ class Role:
     settings: tuple[tuple[str, str], ...] = ()
 
     def follow(self, site: Site) -> None:
-        """Wait until the daemon has everything that was written."""
+        """Wait until the daemon has all written transactions."""
         if not self.applied:
             site.daemon.checkpoint()
             return
@@ -320,7 +320,7 @@ class Role:
             wait_until(lambda: site.daemon.status()[self.applied] == site.nn.last_txid, "everything in the daemon")
             return
         site.roll()
-        # but for the first transaction of the segment that the roll began
+        # without the first transaction of the segment that the roll began
         last = site.nn.last_txid - 1
         wait_until(lambda: site.daemon.status()[self.applied] == last, f"txid {last} in the daemon")
 

@@ -14,7 +14,7 @@ from tests.interop.our_namenode import OurNameNode
 
 
 class StubNode(OurNameNode):
-    """As `cluster.NameNode`, as far as failovers go."""
+    """The stub with the methods of `cluster.NameNode` that failovers need."""
 
     def __init__(self, conf: HadoopConf) -> None:
         super().__init__(conf)
@@ -28,7 +28,7 @@ class StubNode(OurNameNode):
 class StubPair:
     """NameNodes nn1 and nn2 of the nameservice `ns1`, both with an empty namespace; neither runs yet.
 
-    As a context manager both are stopped at the end. The shared journal has to be there to be formatted.
+    As a context manager both are stopped at the end. The shared journal must run to be formatted.
     """
 
     def __init__(self, root: Path, properties: dict[str, str]) -> None:

@@ -26,7 +26,7 @@ PURGE = {"dfs.namenode.num.extra.edits.retained": "0", "dfs.namenode.num.checkpo
 
 @pytest.fixture
 def node(conf: HadoopConf) -> Iterator[NameNode]:
-    """A NameNode that keeps one image and no edits before it."""
+    """Run a NameNode that keeps one image and only the edits after it."""
     conf.update(PURGE)
     with NameNode(conf) as running:
         yield running
@@ -34,20 +34,20 @@ def node(conf: HadoopConf) -> Iterator[NameNode]:
 
 @pytest.fixture
 def own(node: NameNode) -> HadoopConf:
-    """The cluster's configuration with a storage directory for the backup node."""
+    """Return the cluster's configuration with a storage directory for the backup node."""
     root = node.conf.root.parent / "backup"
     return HadoopConf(root, {**node.conf.properties, "dfs.namenode.name.dir": (root / "name").as_uri()})
 
 
 class Backup(OurDaemon):
-    """Our daemon, and where it stands."""
+    """Our daemon and its position."""
 
     def __init__(self, conf: HadoopConf) -> None:
         super().__init__(conf, "backup", "dfs.namenode.backup.http-address")
         self.current = conf.name_dir / "current"
 
     def wait_in_step(self, node: NameNode) -> None:
-        """Wait until it has every transaction of the NameNode."""
+        """Wait until the daemon has every transaction of the NameNode."""
 
         def in_step() -> bool:
             status = self.status()
@@ -70,12 +70,12 @@ def client(client_jvm: ClientJvm, node: NameNode) -> HdfsClient:
 
 
 def assert_same_segments(node: NameNode, current: Path) -> int:
-    """Compare our finalized segments with those the NameNode still has; returns how many transactions they hold."""
+    """Compare our finalized segments with those that the NameNode still has; return their number of transactions."""
     compared = 0
     for segment in list_segments(current):
         theirs = node.current / segment.path.name
         if segment.last is not None and theirs.exists():
-            # a NameNode that was killed leaves the space it had allocated
+            # a killed NameNode leaves preallocated space
             assert segment.path.read_bytes() == theirs.read_bytes().rstrip(b"\xff"), segment.path.name
             compared += segment.last - segment.first + 1
     return compared

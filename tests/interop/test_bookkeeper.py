@@ -1,4 +1,4 @@
-"""BookKeeper's current servers and client beside ours: each reads and recovers what the other has written."""
+"""BookKeeper's current servers and client beside ours: each reads and recovers ledgers of the other."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PAYLOADS = [line.encode() for line in LINES]
 
 @dataclass(frozen=True)
 class Cluster:
-    """A ZooKeeper, three bookies that are all Java's or all ours, and both clients."""
+    """Run a ZooKeeper, three bookies that are all Java's or all ours, and both clients."""
 
     hosts: str
     bookies: list[BookieProcess]
@@ -108,7 +108,7 @@ def test_java_recovers_what_ours_left_open(cluster: Cluster) -> None:
 
 def test_ours_recovers_what_java_left_open(cluster: Cluster) -> None:
     ledger_id = cluster.java.write(COUNT, close=False)
-    # the last entry of an open ledger shows with the next one
+    # the last entry of an open ledger becomes visible with the next one
     assert payloads(cluster.ours.open(ledger_id)) == PAYLOADS[:-1]
     assert payloads(cluster.ours.recover(ledger_id)) == PAYLOADS
     assert cluster.java.read(ledger_id) == LINES

@@ -27,13 +27,13 @@ PURGE_AT_ONCE = {"dfs.namenode.num.extra.edits.retained": "0", "dfs.namenode.num
 
 @pytest.fixture
 def purging(conf: HadoopConf) -> HadoopConf:
-    """A configuration under which a NameNode keeps one image and no edits before it."""
+    """Return a configuration of a NameNode that keeps one image and only the edits after it."""
     conf.update(PURGE_AT_ONCE)
     return conf
 
 
 def rolled(client: HdfsClient, node: NameNode, steps: int = 50) -> Namespace:
-    """A namespace whose edits are all in finalized segments; the roll itself begins the next one."""
+    """Write a namespace whose edits are all in finalized segments; the roll begins the next one."""
     client.load(steps)
     client.admin("-rollEdits").checked()
     found = client.namespace()
@@ -65,7 +65,7 @@ def test_a_secondary_as_a_daemon_makes_one_after_so_many_transactions(
     purging.update({"dfs.namenode.checkpoint.check.period": "1", "dfs.namenode.checkpoint.txns": "20"})
     with SecondaryNameNode(purging) as secondary:
         client.load(40)
-        # the old image goes a moment after the new one came
+        # the NameNode deletes the old image a moment after the new one arrived
         wait_until(lambda: len(namenode.images) == 1 and namenode.images != [0], "a checkpoint instead of the old one")
         (newest,) = namenode.images
         assert (secondary.current / image_name(newest)).exists()
@@ -115,7 +115,7 @@ def test_a_killed_namenode_comes_back(namenode: NameNode, client: HdfsClient) ->
 
 
 def test_a_load_is_the_same_each_time(shared_client: HdfsClient) -> None:
-    """Names, modes and snapshots follow from the seed, whatever the order in which the threads run."""
+    """Names, modes and snapshots follow from the seed, in any order of the threads."""
     shown = []
     for path in ("/one", "/two"):
         shared_client.load(120, seed=7, path=path, threads=3)
@@ -185,7 +185,7 @@ def test_our_merged_image_is_taken_and_the_namenode_restarts_from_it(
     repeated = upload_image(namenode.url, image, digest, merged.txid, info, refused=said.append)
     assert repeated is UploadResult.OLD_TRANSACTION_ID_FAILURE
     assert has_image(said[0], merged.txid), said
-    # which its beans tell as well, though they may be as old as the period of its metrics
+    # also in its beans, which may be as old as the period of its metrics
     wait_until(
         lambda: ask_acceptance(namenode.url, timeout=600.0).last_txid == merged.txid, "the image among the beans"
     )

@@ -1,7 +1,7 @@
 """Crafted operation lists on a real NameNode 2.7.3 and by our merge: the same image, or both refuse one operation.
 
 `make differential MODES=crafted SEEDS=200` replays 20,000 lists, SEED=2 others. Where both refuse an operation, the
-next list is the same one without it. What may differ is stated with its reason in `crafted_replay`.
+next list is the same one without it. `crafted_replay` lists the permitted differences with their reasons.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.interop]
 FIRST = 10_000 * SEED
 SEEDS = range(FIRST, FIRST + int(os.environ.get("SEEDS", scaled(100, quick=1))))
 LISTS = 100 if deep() or "SEEDS" in os.environ else 50
-"""Lists that are replayed for one seed."""
+"""Number of lists for a seed."""
 _SHOWN = 3
 
 
@@ -40,7 +40,7 @@ def crafted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CraftedReplay]
 
 
 def difference(crafted: CraftedReplay, ops: list[EditOp], verdicts: Counter[Verdict]) -> list[EditOp]:
-    """The list, less what both sides refuse, that shows a difference; empty where there is none."""
+    """Return the list that shows a difference, without operations that both sides refuse; empty for none."""
     while ops:
         found = crafted.compare(ops)
         verdicts[found.verdict] += 1
@@ -53,7 +53,7 @@ def difference(crafted: CraftedReplay, ops: list[EditOp], verdicts: Counter[Verd
 
 
 def minimised(crafted: CraftedReplay, ops: list[EditOp]) -> list[EditOp]:
-    """As few of the operations as still show a difference."""
+    """Return as few of the operations as still show a difference."""
     for op in list(ops):
         fewer = [each for each in ops if each is not op]
         if fewer and crafted.compare(fewer).verdict is Verdict.DIFFERENT:
@@ -91,6 +91,6 @@ def test_a_created_name_that_concat_leaves_is_healed(crafted: CraftedReplay) -> 
 
 
 def test_a_difference_is_found(crafted: CraftedReplay, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The comparison has to be able to say no."""
+    """The comparison can fail."""
     monkeypatch.setattr("engine.namespace.namespace.MODE_BITS", 0o17)
     assert crafted.compare([mkdir("/new", 20_000)]).verdict is Verdict.DIFFERENT

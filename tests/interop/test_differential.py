@@ -2,7 +2,7 @@
 
 `make differential SEEDS=200 MODES="snapshot mixed files"` runs more, SEED=2 others, RELEASE=3.4.2 on that release.
 `+slices`, `+zones`, `+sm4` or `+locks` after a mode, as in `mixed+sm4`, configure the NameNode (`RandomRecorder.java`).
-These rules explain all that may differ:
+These rules explain all permitted differences:
 
 1. Times that Hadoop takes from its clock at replay, lengths of blocks that it marks as deleted, and symlinks whose
    records it loses: see imgcmp.
@@ -56,7 +56,7 @@ def recorder(hadoop: Hadoop, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def merged(storage: Path) -> Path | HdfsError:
-    """Our image, or why there is none."""
+    """Return our image, or the error."""
     try:
         return merge_directory(plan_directory(storage)).saved.paths[0]
     except HdfsError as error:
@@ -64,7 +64,7 @@ def merged(storage: Path) -> Path | HdfsError:
 
 
 def loads(hadoop: Hadoop, image: Path, recording: Recording) -> bool:
-    """Whether a NameNode loads an image and saves it again."""
+    """Return whether a NameNode loads an image and saves it again."""
     try:
         hadoop.load_and_save(image, recording.current / "VERSION")
     except HadoopRefusedError:
@@ -73,7 +73,7 @@ def loads(hadoop: Hadoop, image: Path, recording: Recording) -> bool:
 
 
 def replayed(hadoop: Hadoop, storage: Path) -> Path | None:
-    """What a NameNode makes of a storage directory; None where it cannot."""
+    """Return the image that a NameNode makes of a storage directory; None if it cannot load that."""
     copy = storage.with_name("replayed")
     shutil.copytree(storage, copy)
     try:
@@ -85,12 +85,12 @@ def replayed(hadoop: Hadoop, storage: Path) -> Path | None:
 
 
 def errors(image: Path) -> set[str]:
-    """Codes of the errors that `image verify` finds."""
+    """Return the codes of the errors that `image verify` finds."""
     return {found.code for found in verify_image(image).findings.listed if found.severity is Severity.ERROR}
 
 
 def repaired(theirs: Path, folder: Path) -> Path:
-    """Hadoop's image as rule 5 wants it."""
+    """Return Hadoop's image, repaired by rule 5."""
     if errors(theirs) <= {"inode-unreachable"}:
         return theirs
     image, _ = repair_history(ImageFile.open(theirs))
@@ -101,7 +101,7 @@ def repaired(theirs: Path, folder: Path) -> Path:
 
 
 def differences(theirs: Path, ours: Path, storage: Path) -> list[str]:
-    """What rules 1, 5 and 6 do not explain."""
+    """Return the differences that rules 1, 5 and 6 do not explain."""
     (segment,) = list_segments(storage / "current")
     xml = storage / "edits.xml"
     assert run_cli("edits", "dump", segment.path, "--format", "xml", "--output", xml).code == 0

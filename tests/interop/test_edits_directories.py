@@ -1,4 +1,4 @@
-"""Edits directories go from our journal set to a real NameNode and back, in whatever state a writer leaves them."""
+"""Edits directories move from our journal set to a real NameNode and back, in any state that a writer leaves."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_namenode_goes_on_where_the_stub_was_shut_down_and_the_other_way_round
 def test_a_namenode_finds_all_where_one_directory_failed_and_came_back(
     conf: HadoopConf, client_jvm: ClientJvm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The directory holds the beginning of the segment in which it failed, and the one that was begun after."""
+    """The directory has the beginning of the segment in which it failed, and the next segment."""
     append = SegmentStream.append
     broken = False
 

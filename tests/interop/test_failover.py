@@ -25,7 +25,7 @@ from tests.interop.stub_pair import StubPair
 
 pytestmark = [pytest.mark.interop, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
-# how long a new active NameNode is waited for: at full depth no longer than promised
+# limit for a new active NameNode: the promised one at full depth
 BOUND = SESSION_SECONDS + 5.0 if deep() else 60.0
 
 
@@ -35,7 +35,7 @@ _STANDS_BY = re.compile(r"to standby state$|is a standby, for another", re.MULTI
 
 
 class Rounds:
-    """What befalls the active side, and what has to follow."""
+    """Faults of the active side, and their required consequences."""
 
     def __init__(self, pair: FailoverPair, seed: int = SEED) -> None:
         self.pair = pair
@@ -53,7 +53,7 @@ class Rounds:
             self._choose.shuffle(self.kinds)
 
     def begin(self, first: str, second: str) -> None:
-        """`first` becomes active, for its controller is alone for a moment."""
+        """Start both controllers; `first` becomes active because its controller starts alone."""
         self.pair.controllers[first].start()
         self.pair.wait_for_active(first, BOUND)
         self.pair.controllers[second].start()
@@ -84,12 +84,12 @@ class Rounds:
         self.pair.controllers[active].signal(signal.SIGSTOP)
         self.pair.wait_for_active(other, BOUND)
         self.pair.controllers[active].signal(signal.SIGCONT)
-        # it finds that its session is over, and touches nobody
+        # it notices that its session has ended, and changes no NameNode
         self.pair.write()
         assert self.pair.active() == other
 
     def freeze_namenode(self, active: str, other: str) -> None:
-        """It hangs: another one takes over, and fences by the script, which kills."""
+        """Freeze the NameNode: the other takes over, and fences by the script, which kills."""
         before = self.fencings()
         self.pair.nodes[active].process.signal(signal.SIGSTOP)
         self.pair.wait_for_active(other, BOUND)
@@ -99,15 +99,15 @@ class Rounds:
             self.pair.start_node(active)
 
     def ask(self, active: str, other: str) -> None:
-        """haadmin of Hadoop's, whosoever controllers they are."""
+        """Fail over with Hadoop's haadmin, for controllers of either kind."""
         if deep() and self._choose.random() < 0.5:
             self.pair.zk.delete(f"{PARENT}/{BREADCRUMB}")
-        # its controller may not have seen yet that it is back, and Hadoop's holds a connection to the process before it
+        # its controller may not have noticed its return, and Hadoop's may hold a connection to the old process
         wait_until(lambda: not self.pair.client.ha_admin("-failover", active, other).code, "a graceful failover")
         self.pair.wait_for_active(other, BOUND)
 
     def kill_the_standby(self, active: str, other: str) -> None:
-        """And its controller: nothing happens to the active one."""
+        """Kill the standby and its controller: the active one is unaffected."""
         before = self.begun(active)
         self.pair.controllers[other].kill()
         self.pair.nodes[other].process.kill()
@@ -120,7 +120,7 @@ class Rounds:
         assert self.begun(active) == before
 
     def stop_zookeeper(self, active: str, other: str) -> None:
-        """For three timeouts: who is active stays so, and nobody is touched."""
+        """Stop ZooKeeper for three timeouts: both NameNodes keep their states."""
         before = self.begun(active), self.begun(other), self.fencings()
         sessions = {name: self.told(name, _CONNECTED) for name in (active, other)}
         self.pair.zookeeper.stop()
@@ -137,7 +137,7 @@ class Rounds:
 
     @contextmanager
     def stands_by(self, name: str) -> Iterator[None]:
-        """Until its controller takes part again; Hadoop's ends itself where ZooKeeper goes away while it begins to."""
+        """Wait until its controller takes part again; Hadoop's exits if ZooKeeper fails while it connects."""
         before = self.told(name, _STANDS_BY)
         yield
         wait_until(lambda: self.told(name, _STANDS_BY) > before, f"{name} to stand by")
@@ -146,11 +146,11 @@ class Rounds:
         return self.told(name, _CONNECTED) > before
 
     def told(self, name: str, what: re.Pattern[str]) -> int:
-        """How often its controller said that."""
+        """Count the lines of its controller's log."""
         return len(what.findall(self.pair.controllers[name].log_text()))
 
     def begun(self, name: str) -> int:
-        """How often this NameNode became active, or a standby."""
+        """Count how often this NameNode became active or a standby."""
         return len(_BEGUN.findall(self.pair.nodes[name].process.log_text()))
 
     def fencings(self) -> int:
@@ -190,16 +190,16 @@ def test_one_active_stub(client_jvm: ClientJvm, tmp_path: Path, controllers: tup
 def test_a_namenode_that_hung_comes_back(
     client_jvm: ClientJvm, tmp_path: Path, hung: str, of: type[HaPair] | type[StubPair]
 ) -> None:
-    """Nothing but the epoch of the JournalNodes fences it: it is active no more once it goes on."""
+    """Fence by the epoch of the JournalNodes alone: the old active one steps down once it continues."""
     with FailoverPair(tmp_path, client_jvm, of=of, fencing="shell(true)") as pair:
         (other,) = pair.nodes.keys() - {hung}
         rounds = Rounds(pair)
         rounds.begin(hung, other)
         pair.nodes[hung].process.signal(signal.SIGSTOP)
         wait_until(lambda: pair.states()[other] is HAState.ACTIVE, f"{other} to be active", BOUND)
-        # Hadoop's client would wait for the one that hangs
+        # Hadoop's client would wait for the frozen one
         pair.nodes[hung].process.signal(signal.SIGCONT)
-        # it ends where it tries to close its segment, as a standby it goes on
+        # it exits if it tries to close its segment, and continues as a standby
         process = pair.nodes[hung].process
         wait_until(lambda: not process.running or pair.states()[hung] is HAState.STANDBY, f"{hung} to give in")
         assert pair.active() == other
@@ -212,7 +212,7 @@ def test_a_namenode_that_hung_comes_back(
 
 @pytest.mark.deep
 def test_one_takes_the_place_of_the_other(client_jvm: ClientJvm, tmp_path: Path) -> None:
-    """A controller of ours for Hadoop's and back, beside the active NameNode, which notices nothing."""
+    """Replace Hadoop's controller by ours and back; the active NameNode is unaffected."""
     with FailoverPair(tmp_path, client_jvm) as pair:
         rounds = Rounds(pair)
         rounds.begin("nn1", "nn2")
@@ -222,7 +222,7 @@ def test_one_takes_the_place_of_the_other(client_jvm: ClientJvm, tmp_path: Path)
             pair.controllers["nn1"].kill()
             pair.controllers["nn1"] = pair.controller("nn1", kind)
             pair.controllers["nn1"].start()
-            # the session of the one before ends, and the new one has the lock
+            # the old session ends, and the new one has the lock
             wait_until(partial(_another_owner, pair, owner), "the new controller")
             pair.wait_for_active("nn1", BOUND)
             assert pair.breadcrumb() == crumb

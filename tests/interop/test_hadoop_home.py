@@ -1,4 +1,4 @@
-"""Fetching Hadoop's jars: what is damaged or missing is noticed, named in one sentence and fetched again."""
+"""Fetching Hadoop's jars: damaged or missing ones are noticed, named in one sentence and fetched again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONTENT = {"a-1.jar": b"first", "b-2.jar": b"second"}
 
 @dataclass(eq=False)
 class Source:
-    """Jars as a download brings them; damaged ones are kept, as Maven does."""
+    """A source of jars that keeps damaged ones, as Maven does."""
 
     kept: dict[str, bytes]
     size: str = "2 jars"
@@ -34,7 +34,7 @@ class Source:
 
 @pytest.fixture
 def jars(tmp_path: Path) -> JarSet:
-    """Two small jars that are not there yet."""
+    """Return two small jars that are not fetched yet."""
     digests = tuple((name, hashlib.sha256(content).hexdigest()) for name, content in CONTENT.items())
     return JarSet("Hadoop 1", tmp_path / "cache" / "jars", digests, Source(CONTENT))
 

@@ -1,4 +1,4 @@
-"""The table `inodes` and the texts of `image dump` are what Hadoop's own viewer prints of recorded images."""
+"""The table `inodes` and the texts of `image dump` equal the output of Hadoop's own viewer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.recorded_cases import Case, all_cases, imgcmp
 pytestmark = [pytest.mark.interop, pytest.mark.recorded]
 
 RELEASE = "3.x" if SERVER.is_3 else "2.7"
-# of the build of 3.x that printed it; ours names that of 3.4.1
+# of the build of 3.x that printed it; ours names 3.4.1
 REVISION = re.compile("<oivRevision>[0-9a-f]+</oivRevision>")
 CASES = [case for case in all_cases() if case.path.parent.name == SERVER.recorded]
 
@@ -30,7 +30,7 @@ def test_rows_are_those_of_the_live_viewer(hadoop: Hadoop, case: Case, tmp_path:
     try:
         printed = hadoop.view_image(image, "Delimited")
     except HadoopRefusedError:
-        # It gives up at the first symlink and at the first inode that no directory lists as a plain child.
+        # It stops at the first symlink and at the first inode that is not a plain child of a directory.
         assert any(row["type"] == "SYMLINK" for row in rows) or imgcmp.Image(str(image)).snaps
         return
     assert "".join(delimited_row(row, None) for row in rows).splitlines() == printed.splitlines()

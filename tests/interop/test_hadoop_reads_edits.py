@@ -1,4 +1,4 @@
-"""Every recorded transaction of Hadoop, rewritten by us: Hadoop's own viewer reads what was recorded."""
+"""Every recorded transaction of Hadoop, rewritten by us: Hadoop's own viewer prints the recording."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.recorded_cases import Case, all_cases
 pytestmark = [pytest.mark.interop, pytest.mark.recorded]
 
 CASES = [case for case in all_cases() if case.path.parent.name == SERVER.recorded]
-# This release reads SET_NS_QUOTA and CLEAR_NS_QUOTA and does not write them any more.
+# This release reads SET_NS_QUOTA and CLEAR_NS_QUOTA but no longer writes them.
 REWRITABLE = [case for case in CASES if case.path.name not in ("obsolete-ops", "upgrade-obsolete-ops")]
 LAYOUT = SERVER.layout
 INFO = StorageInfo(LAYOUT, 42, 0, "CID-test", "BP-1-127.0.0.1-1")
@@ -37,7 +37,7 @@ def segments_of(case: Case) -> list[list[EditOp]]:
 
 
 def records(text: str) -> list[str]:
-    """The lines of the operations."""
+    """Return the lines of the operations."""
     body = text[text.index(HEAD) : text.rindex(TAIL)] if HEAD in text else ""
     return body.splitlines()
 
@@ -75,7 +75,7 @@ def test_hadoop_decodes_our_bytes_and_encodes_them_the_same(hadoop: Hadoop, case
 
 
 def test_a_damaged_segment_is_refused(hadoop: Hadoop, tmp_path: Path) -> None:
-    """The oracle has to be able to say no."""
+    """The oracle can refuse."""
     (ops,) = segments_of(next(case for case in CASES if case.path.name == "renames"))
     content = bytearray(encode_header(LAYOUT) + b"".join(encode_op(op, LAYOUT) for op in ops))
     content[-1] ^= 0xFF

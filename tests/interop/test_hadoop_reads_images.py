@@ -38,7 +38,7 @@ CASES = [case for case in all_cases() if case.path.parent.name == SERVER.recorde
 LAYOUT = SERVER.layout if SERVER.is_3 else None
 loads_recorded = pytest.mark.skipif(SERVER.layout == -66, reason="the recorded images are of a newer layout")
 CODEC = "org.apache.hadoop.io.compress."
-# What a NameNode changes in any image by loading and saving it, in its own too:
+# changes that a NameNode makes in any image by loading and saving it, also in its own:
 LOST_AT_LOAD = (
     # the start of a rolling upgrade, where no fsimage_rollback lies beside the image
     re.compile(r"NS_INFO field 7: expected \d+ got 0"),
@@ -48,7 +48,7 @@ LOST_AT_LOAD = (
     *([re.compile(r"uc: expected .*")] if SERVER.is_3 else []),
 )
 
-# Bugs of these releases: they save names and inodes in snapshot diffs that are nowhere, and then cannot load that.
+# Bugs of these releases: they save missing names and inodes in snapshot diffs, and then cannot load them.
 UNLOADABLE = {
     "hadoop-2.7.3": {
         *("random-mixed-1", "random-mixed-551376", "random-snapshot-1", "random-snapshot-11048"),
@@ -63,10 +63,10 @@ UNLOADABLE = {
     },
 }[SERVER.recorded]
 
-# Hadoop looked for a name in a created list that is in no order, and did not find it.
+# Hadoop searched a name in an unsorted created list, and did not find it.
 OUT_OF_ORDER = {"random-snapshot-551343"}
 
-# Recordings of which it makes no checkpoint, or one that no NameNode loads, and what is healed in ours.
+# recordings without a loadable checkpoint of Hadoop's, and the repairs in ours
 NO_CHECKPOINT = {
     "snapshot-10062": "diff-deleted-twice",
     "snapshot-20019": "diff-root",
@@ -95,7 +95,7 @@ def differences(expected: Path, actual: Path, clock: object = None) -> list[str]
 
 
 def without_default_quotas(path: Path) -> Any:
-    """An image, but for the quotas of 0 that a loader gives a directory's copy in a diff for each storage type."""
+    """Return an image without the quotas of 0 that a loader adds to a directory's copy for each storage type."""
     image = imgcmp.Image(str(path))
     for (kind, _), diffs in image.diffs.items():
         for diff in diffs if kind == 2 else ():
@@ -105,19 +105,19 @@ def without_default_quotas(path: Path) -> Any:
 
 
 def lost(hadoop: Hadoop, case: Case, image: Path) -> list[str]:
-    """What a NameNode changes in an image by loading and saving it, but for what it changes in any."""
+    """Return the changes of a NameNode that loads and saves an image, without those in any image."""
     found = imgcmp.compare(*map(without_default_quotas, (image, load_and_save(hadoop, case, image))))
     return [line for line in found if not any(known.fullmatch(line) for known in LOST_AT_LOAD)]
 
 
 def nearest(case: Case, image: Path) -> Path:
-    """The right image that `image` is to be the same as."""
+    """Return the right image, which `image` must equal."""
     clock = imgcmp.Clock(case.edits_xml)
     return min(case.expected_images(), key=lambda path: len(differences(path, image, clock)))
 
 
 def shown(hadoop: Hadoop, case: Case, image: Path) -> list[str]:
-    """What OfflineImageViewer shows of the merged image and not of the right one, or the other way round."""
+    """Return the differences between OfflineImageViewer's output for the merged image and for the right one."""
     clock, right = imgcmp.Clock(case.edits_xml), nearest(case, image)
     nowhere = [
         (directory, name.decode()) for directory, _, names in imgcmp.Image(str(right)).dangling for name in names
@@ -174,7 +174,7 @@ def test_a_namenode_makes_the_same_of_it_as_of_hadoop_s_own(hadoop: Hadoop, case
     "case", [case for case in CASES if case.path.name not in OUT_OF_ORDER], ids=lambda case: case.path.name
 )
 def test_the_viewer_shows_the_same(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
-    """Of an image that no NameNode loads the viewer shows what Hadoop left in it, so nothing is healed there."""
+    """The viewer shows Hadoop's faults in an image that NameNodes cannot load, so these are not healed there."""
     healing = HealingMode.AS_HADOOP if case.path.name in UNLOADABLE else HealingMode.HEAL
     assert shown(hadoop, case, merged(case, tmp_path, healing=healing)) == []
 
@@ -192,7 +192,7 @@ def test_compressed_images_are_read_too(hadoop: Hadoop, name: str, codec: str, t
 
 
 def packed(source: Path, folder: Path, codec: str, streams: int) -> Path:
-    """The image with another codec, INODE and INODE_DIR in so many streams that no sub-section tells of."""
+    """Return the image with another codec, and with INODE and INODE_DIR in so many streams without sub-sections."""
     folder.mkdir()
     target = folder / source.name
     with ImageFile.open(source, verify_md5=False) as image:
@@ -226,13 +226,13 @@ def test_sections_of_many_pieces_and_streams_are_read(hadoop: Hadoop, codec: str
     with ImageFile.open(base.path) as plain, ImageFile.open(saved, verify_md5=False) as theirs:
         assert plain.section_bytes("INODE").nbytes > 4 << 20
         found = ImageComparison(plain, theirs).differences()
-        # the image is one of 2.7; a NameNode of Hadoop 3 gives it its own layout and the policies that it knows
+        # a NameNode of Hadoop 3 gives the image of 2.7 its own layout and policies
         upgraded = (ItemKind.COUNTER, ItemKind.ERASURE_CODING_POLICY) if SERVER.is_3 else ()
         assert [each for each in found if each.topic not in upgraded] == []
 
 
 def test_a_refusal_is_told_from_a_reading(hadoop: Hadoop, tmp_path: Path) -> None:
-    """The oracle has to be able to say no."""
+    """The oracle can refuse."""
     case = next(case for case in CASES if case.path.name == "renames")
     image = merged(case, tmp_path)
     content = bytearray(image.read_bytes())

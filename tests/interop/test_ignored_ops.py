@@ -1,4 +1,4 @@
-"""What we ignore a NameNode replays without an effect, and odd paths lead it where they lead us."""
+"""A NameNode replays our ignored operations without an effect, and resolves odd paths as we do."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def hadoop(hadoop_2: Hadoop) -> Hadoop:
 
 
 class _Clock:
-    """Times of snapshots, which Hadoop 2.7 takes from its clock at replay."""
+    """Return the times of snapshots, which Hadoop 2.7 takes from its clock at replay."""
 
     def __contains__(self, value: object) -> bool:
         return isinstance(value, int) and _CLOCK_FROM < value < 1 << 62
 
 
 def storage(folder: Path, ops: Sequence[EditOp]) -> Path:
-    """A storage directory with an empty image and these operations."""
+    """Make a storage directory with an empty image and these operations."""
     current = folder / "name" / "current"
     base = scene(current, HADOOP2)
     (current / "VERSION").write_text(_VERSION)
@@ -57,7 +57,7 @@ def storage(folder: Path, ops: Sequence[EditOp]) -> Path:
 
 
 def theirs(hadoop: Hadoop, name: Path) -> Path:
-    """The image that a NameNode makes of a copy of a storage directory, in which it begins a segment."""
+    """Return the image that a NameNode makes of a copy of a storage directory, in which it begins a segment."""
     copy, out = name.parent / "copy", name.parent / "hadoop"
     shutil.copytree(name, copy)
     txid = hadoop.replay(copy, out)
@@ -67,10 +67,10 @@ def theirs(hadoop: Hadoop, name: Path) -> Path:
 
 
 def differences(*images: Path, counters: bool = True) -> list[str]:
-    """What differs between two images.
+    """Return the differences between two images.
 
     Args:
-        counters: whether the counters of the image count, such as its txid.
+        counters: whether to compare the counters of the image, such as its txid.
     """
     sides = [imgcmp.Image(str(image)) for image in images]
     found: list[str] = imgcmp.compare(*sides, ignore_ns=not counters, clock=_Clock())

@@ -1,4 +1,4 @@
-"""Damaged images with a right digest: what a NameNode refuses we refuse, and it loads what we make of the others."""
+"""Damaged images with a right digest: we refuse what a NameNode refuses, and it loads our merges of the others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SERIALS = ("inode-user", "inode-group", "inode-acl", "inode-xattr")
 
 
 def chosen(image: Path) -> Iterator[tuple[str, bytes]]:
-    """All damages, or a sample of them."""
+    """Return all damages, or a sample."""
     found = damages(image, scaled(9, 1))
     return found if deep() else iter(random.Random(SEED).sample(list(found), QUICK))
 

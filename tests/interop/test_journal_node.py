@@ -23,7 +23,7 @@ FOREIGN = replace(NAMESPACE, cluster_id="CID-other")
 
 
 class Script:
-    """Calls in a row, with what came of each."""
+    """A sequence of calls, with the outcome of each."""
 
     def __init__(self, served: Served) -> None:
         self.served = served
@@ -32,7 +32,7 @@ class Script:
 
     def call(self, what: str, call: Callable[[], Any]) -> None:
         found = outcome(call)
-        # Ports and URLs are each node's own.
+        # ports and URLs differ between nodes
         for name, value in (("http_port", 0), ("from_url", None)):
             if hasattr(found, name):
                 found = replace(found, **{name: value})
@@ -41,7 +41,7 @@ class Script:
         self.outcomes.append((what, found))
 
     def refused(self, what: str, call: Callable[[], Any]) -> None:
-        """A call whose refusal is an IOException of a kind that depends on the platform."""
+        """Perform a call whose refusal is an IOException of a platform-dependent class."""
         with pytest.raises(RemoteError):
             call()
         self.outcomes.append((what, "refused"))
@@ -106,7 +106,7 @@ def segments(script: Script) -> None:
     writer = script.served.writer(epoch=3, serial=10)
     script.call("start over transactions", lambda: writer.start(1))
     script.call("prepare", lambda: writer.prepare(1))
-    # Ours ends only what was accepted, or written by the same writer; Hadoop's NameNode has it accepted first.
+    # Ours finalizes only accepted segments and those of the same writer; Hadoop's NameNode lets it accept first.
     script.call("accept", lambda: writer.accept(1, 3))
     script.call("finalize too far", lambda: writer.end(1, 4))
     script.call("finalize too short", lambda: writer.end(1, 2))
@@ -218,7 +218,7 @@ def test_the_same_calls_have_the_same_answers_and_leave_the_same_folder(conf: Ha
 
 
 def filled(served: Served) -> Writer:
-    """A journal with a finalized segment, one in progress and a recovery that was accepted."""
+    """Make a journal with a finalized segment, one in progress and an accepted recovery."""
     served.client.format(JOURNAL, NAMESPACE, force=True)
     writer = served.writer()
     writer.begin()
@@ -234,7 +234,7 @@ def filled(served: Served) -> Writer:
 
 
 def tail(served: Served) -> None:
-    """The next writer's work on such a journal."""
+    """Do the next writer's work on that journal."""
     writer = served.writer(epoch=3, committed=15)
     assert outcome(served.writer(epoch=2).begin) == "java.io.IOException"
     assert writer.begin() == 11
@@ -310,7 +310,8 @@ def test_each_recovers_from_the_other(conf: HadoopConf, tmp_path: Path) -> None:
 
 
 def test_ours_is_stricter_with_copies_that_another_writer_left(conf: HadoopConf, tmp_path: Path) -> None:
-    """Same length, other transactions: Hadoop's keeps and ends its own, accepted or not; ours replaces or refuses."""
+    """Of copies with the same length and other transactions Hadoop's finalizes its own, accepted or not; ours replaces
+    it or refuses."""
     with hadoops(conf) as theirs, ours(tmp_path / "ours") as mine:
         for node, other in ((theirs, mine), (mine, theirs)):
             for served, records in ((node, other_batch(1, 4)), (other, batch(1, 4))):

@@ -1,4 +1,4 @@
-"""What a killed JournalNode of ours leaves, in the hands of Hadoop's; and Hadoop's as peers of ours."""
+"""Hadoop's JournalNode on folders of a killed one of ours, and as a peer of ours."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def written_out(disk: MemoryDisk, folder: Path) -> None:
 
 
 def killed_states(root: Path) -> dict[str, set[int]]:
-    """A journal for every step of every case, as a kill before it leaves it; where segment 11 may end there."""
+    """Yield a journal for every step of every case, as a kill leaves it, with the possible ends of segment 11."""
     expected: dict[str, set[int]] = {}
     for number, case in enumerate(CASES.values()):
         for at in count():
@@ -69,7 +69,7 @@ def test_hadoops_recovers_what_a_kill_left(conf: HadoopConf) -> None:
 
 @pytest.fixture
 def hadoops_peer(conf: HadoopConf) -> Iterator[RpcPeer]:
-    """A JournalNode of Hadoop with segments 1-3 and 4-6 in epoch 5, as a peer."""
+    """Run a JournalNode of Hadoop with segments 1-3 and 4-6 in epoch 5, as a peer."""
     with JournalNode(conf) as node, QJournalClient(*node.rpc_address, user="hdfs", timeout=600.0) as client:
         client.format(JOURNAL, NAMESPACE, force=True)
         writer = Writer(client, epoch=5)

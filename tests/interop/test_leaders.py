@@ -1,4 +1,4 @@
-"""Two checkpointers for one NameNode, as processes: whoever leads is killed or frozen, and the other one goes on."""
+"""Two checkpointers for one NameNode, as processes: the leader is killed or frozen, and the other continues."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HERE = "127.0.0.1"
 
 
 class Pair:
-    """A NameNode and two daemons that agree by `lock` on the one that makes its checkpoints."""
+    """A NameNode and two daemons that elect the leader by `lock`."""
 
     def __init__(self, root: Path, stub: NameNodeStub, folder: Path, rpc: str, http: str, lock: dict[str, str]) -> None:
         self.stub = stub
@@ -65,12 +65,12 @@ class Pair:
         return leading[0] if leading else None
 
     def checkpointed(self, among: list[OurDaemon]) -> OurDaemon:
-        """Edits are written, and an image of them reaches the NameNode; who made it."""
+        """Write edits, wait until an image of them reaches the NameNode, and return its daemon."""
         self._made += 1
         self.stub.namespace.mkdirs(f"/{self._made}")
         newest = self.images()[-1]
         wait_until(lambda: self.images()[-1] > newest, "an image of the new edits")
-        # on a busy machine an answer of the lock's keeper may just have grown too old
+        # on a busy machine the last answer of the lock's backend may be too old
         leaders: list[OurDaemon] = []
 
         def led() -> bool:
@@ -81,7 +81,7 @@ class Pair:
         return leaders[0]
 
     def images(self) -> list[int]:
-        """Transactions of the NameNode's images."""
+        """Return the txids of the NameNode's images."""
         folder = self.stub_folder / "current"
         return sorted(int(path.name.removeprefix("fsimage_")) for path in folder.glob(f"fsimage_{'[0-9]' * 19}"))
 
@@ -95,7 +95,7 @@ def stub(tmp_path: Path) -> Iterator[tuple[NameNodeStub, Path, str, str]]:
 
 
 def test_the_other_takes_over(stub: tuple[NameNodeStub, Path, str, str], tmp_path: Path) -> None:
-    """With a lock on a file, by a kill; and by an orderly stop, after which there is no wait at all."""
+    """Take over with a lock on a file, after a kill and after an orderly stop, which needs no wait."""
     with Pair(tmp_path, *stub, {"checkpointer.leader.lock": (tmp_path / "lock").as_uri()}) as pair:
         leader = pair.checkpointed(pair.daemons)
         (other,) = (each for each in pair.daemons if each is not leader)
@@ -113,12 +113,12 @@ def test_the_other_takes_over(stub: tuple[NameNodeStub, Path, str, str], tmp_pat
 @pytest.mark.skipif(not deep(), reason="six seconds a round")
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_kills_and_freezes_of_the_leader(tmp_path: Path) -> None:
-    """200 times amid an upload or between two, while edits are made: kill -9, a freeze, a stop, and the loss of its
-    session with ZooKeeper, or of the way there.
+    """Lose the leader 200 times during an upload or between two, under constant edits: by kill -9, a freeze, a stop, an
+    expired session or a lost connection to ZooKeeper.
 
-    Each time another one goes on. Never do two upload at one moment, no image is taken twice, and none from a leader
-    that slept meanwhile. The newest image is never older than period, session timeout and check period together, and
-    what the machine let a thread wait that only sleeps.
+    Each time the other daemon continues. Two uploads never overlap, and the NameNode accepts each image once and none
+    from a leader that was frozen. The newest image is never older than period, session timeout and check period
+    together, plus stalls of the machine.
     """
     rpc, http = (_HERE, free_port()), (_HERE, free_port())
     config = formatted(tmp_path / "stub", rpc_address=rpc, web=WebAddresses(http), checkpoint_period=1.0)

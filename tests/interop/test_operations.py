@@ -1,4 +1,4 @@
-"""What docs/operations.md promises an operator of a real Hadoop: check, fetch-image, and a restore from it."""
+"""The promises of docs/operations.md to an operator of a real Hadoop: check, fetch-image, and a restore."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHECKS = (
 
 
 def fetch(conf: HadoopConf, shelf: Path, *options: str) -> int:
-    """Fetch the newest image as a backup; its txid."""
+    """Fetch the newest image as a backup and return its txid."""
     answer = cli("fetch-image", "--conf", conf.folder, shelf, "--deep", *options)
     assert answer["notes"] == []
     return int(answer["txid"])
@@ -40,7 +40,7 @@ def save_namespace(client: HdfsClient) -> None:
 
 
 def restore(node: NameNode, shelf: Path, txid: int) -> Path:
-    """The restore of docs/operations.md; returns what is left of the old directory."""
+    """Restore as docs/operations.md says; return the folder with the old directory."""
     broken = node.name_dir.with_name(node.name_dir.name + ".broken")
     node.name_dir.rename(broken)
     assert verify_image(shelf / image_name(txid)).valid
@@ -73,7 +73,7 @@ def test_check_beside_a_secondary(namenode: NameNode, client: HdfsClient) -> Non
 
 @pytest.fixture
 def backed_up(namenode: NameNode, client: HdfsClient, tmp_path: Path) -> tuple[Path, int, dict[str, Any]]:
-    """The folder of a fetched image, its txid, and the namespace at it; the NameNode has written more since."""
+    """Return the folder of a fetched image, its txid, and its namespace; the NameNode has written more since."""
     client.load(200, seed=3)
     save_namespace(client)
     before = client.namespace()
@@ -92,7 +92,7 @@ def test_a_namenode_is_restored_from_an_image(
     restore(namenode, shelf, txid)
     namenode.start()
     assert without_clock_times(client.namespace()) == without_clock_times(before)
-    # it goes on from there
+    # it continues from there
     client.load(20, seed=5, path="/after")
     assert namenode.last_txid > txid + 20
 
@@ -129,7 +129,7 @@ def test_our_directories_of_a_past_that_is_lost_do_no_harm(
     namenode.start()
     found = check(conf, "--only", "edits", code=2)
     assert found == {"edits": "CRITICAL"}
-    # the daemon was not there while the NameNode went on beyond what it has
+    # the daemon was stopped while the NameNode continued
     while namenode.last_txid <= lost:
         client.load(40, seed=namenode.last_txid, path=f"/again{namenode.last_txid}")
         client.admin("-rollEdits").checked()
@@ -161,7 +161,7 @@ def test_an_ha_pair(pair: HaPair, client_jvm: ClientJvm, tmp_path: Path) -> None
     pair.activate(client, "nn1")
     client.load(200, seed=6)
     save_namespace(client)
-    # by the address of the active one, whichever that is
+    # by the address of the active one
     txid = fetch(pair.client_conf, shelf)
     assert txid == pair.nn1.images[-1] > pair.nn2.images[-1]
     before = client.namespace()
@@ -169,7 +169,7 @@ def test_an_ha_pair(pair: HaPair, client_jvm: ClientJvm, tmp_path: Path) -> None
     assert (states["namenode"], states["ha"]) == ("OK", "OK")
     client.load(40, seed=7, path="/since")
 
-    # everything is lost
+    # all storage is lost
     for node in (pair.nn1, pair.nn2):
         node.kill()
     shutil.rmtree(pair.nn2.name_dir)

@@ -41,7 +41,7 @@ def trio(request: pytest.FixtureRequest, conf: HadoopConf, tmp_path: Path) -> It
 
 @pytest.fixture
 def journals(trio: JournalTrio) -> Iterator[list[QuorumJournal]]:
-    """What was opened, to be closed in the end."""
+    """A list of opened journals, closed at the end."""
     opened: list[QuorumJournal] = []
     yield opened
     for journal in opened:
@@ -49,7 +49,7 @@ def journals(trio: JournalTrio) -> Iterator[list[QuorumJournal]]:
 
 
 def writer(trio: JournalTrio, journals: list[QuorumJournal]) -> QuorumJournal:
-    """One that has taken over."""
+    """Return a writer that has taken over."""
     journal = reader(trio, journals)
     if not journal.is_formatted():
         journal.format(NAMESPACE)
@@ -65,7 +65,7 @@ def reader(trio: JournalTrio, journals: list[QuorumJournal], **changes: object) 
 
 
 def written(first: int, last: int, value: int = 0, *, ended: bool = True) -> dict[int, bytes]:
-    """A segment's transactions."""
+    """Return a segment's transactions."""
     middle = {txid: mark(txid, value) for txid in range(first + 1, last)}
     return {first: start_op(first), **middle, last: end_op(last) if ended else mark(last, value)}
 
@@ -85,7 +85,7 @@ def ranges(journal: QuorumJournal, *, in_progress: bool = False) -> list[tuple[i
 
 
 def settled(trio: JournalTrio, journal: QuorumJournal, expected: list[tuple[int, int]]) -> None:
-    """Wait until slower nodes have taken what a majority has."""
+    """Wait until slower nodes have the majority's segments."""
     for number in range(3):
         wait_until(lambda number=number: trio.segments(number) == expected, f"node {number} with {expected}")
 
@@ -170,13 +170,13 @@ def test_a_writer_killed_amid_a_segment_loses_nothing(trio: JournalTrio, journal
     for (first, last), digest in batches.items():
         assert sha1(b"".join(found[txid] for txid in range(first, last + 1))).hexdigest() == digest
     write(journal, len(found) + 1, len(found) + 5)
-    # each node that took part in the last recovery holds the same bytes
+    # each node of the last recovery has the same bytes
     files = [node.edits_dir / NAMESERVICE / "current" for node in trio.nodes]
     names = {segment_name(each.first, each.last) for each in journal.segments(1)}
     for name in names:
         copies = {(folder / name).read_bytes().rstrip(b"\xff") for folder in files if (folder / name).exists()}
         assert len(copies) == 1, name
-    # a majority ended the segment; nobody waits for the third node
+    # a majority finalized the segment; the writer does not wait for the third node
     assert sum((folder / inprogress_name(len(found) + 1)).exists() for folder in files) <= 1
 
 
@@ -189,7 +189,7 @@ def test_in_progress_tailing_falls_back_to_streams_where_nodes_have_no_cache(
     tailing = reader(trio, journals, tail_in_progress=True)
     found = tailing.segments(1, in_progress=True)
     assert read_all(found) == expected
-    # one call to the caches of our nodes, a stream of each segment from Hadoop's
+    # one call for the caches of our nodes, one stream per segment from Hadoop's
     assert len(found) in (1, 2)
     assert tailing.count(1, in_progress=True) == 9
 
@@ -210,7 +210,7 @@ def test_two_nodes_down_stop_everybody(trio: JournalTrio, journals: list[QuorumJ
 
 
 def test_hadoops_node_keeps_a_copy_that_is_as_long_as_the_chosen_one(conf: HadoopConf) -> None:
-    """Which is why our client compares such copies before it lets the node take part in a recovery."""
+    """Therefore our client compares these copies before the node takes part in a recovery."""
     with JournalNode(conf) as node, QJournalClient(*node.rpc_address, user="hdfs", timeout=600.0) as client:
         client.format(single.JOURNAL, single.NAMESPACE, force=True)
         old = single.Writer(client)
@@ -219,7 +219,7 @@ def test_hadoops_node_keeps_a_copy_that_is_as_long_as_the_chosen_one(conf: Hadoo
         old.write(1, 1, 3)
         later = single.Writer(client, epoch=2)
         later.begin()
-        later.accept(1, 3, "http://127.0.0.1:9/getJournal?jid=j1")  # where nobody serves anything
+        later.accept(1, 3, "http://127.0.0.1:9/getJournal?jid=j1")  # an address without a server
         later.end(1, 3)
         found = node.edits_dir / single.JOURNAL / "current" / segment_name(1, 3)
         assert found.read_bytes().rstrip(b"\xff").endswith(single.batch(1, 3))

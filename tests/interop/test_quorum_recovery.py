@@ -1,4 +1,4 @@
-"""What a killed writer left amid a segment: its recovery leaves the same on Hadoop's JournalNodes and on ours."""
+"""Recovery of a segment whose writer was killed: it leaves the same on Hadoop's JournalNodes and on ours."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CASES = scaled(20, quick=8)
 
 
 class Nodes:
-    """Two nodes that run, and the address of a third one that is dead: it is the same two that answer everywhere."""
+    """Two running nodes, and the address of a dead third one: the same two answer in every run."""
 
     def __init__(self, served: list[Served], dead: int) -> None:
         self.served = served
@@ -41,7 +41,7 @@ class Nodes:
 
 @pytest.fixture
 def both(tmp_path: Path) -> Iterator[tuple[Nodes, Nodes]]:
-    """Hadoop's nodes, and ours."""
+    """Return Hadoop's nodes and ours."""
     with ExitStack() as stack:
         dead = free_port()
         confs = [HadoopConf(tmp_path / f"theirs{number}") for number in range(2)]
@@ -51,7 +51,7 @@ def both(tmp_path: Path) -> Iterator[tuple[Nodes, Nodes]]:
 
 
 def leave_torn(nodes: Nodes, journal_id: str, chance: random.Random) -> list[Any]:
-    """A whole segment 1-3 and one that begins with 4, in the middle of which one or two writers died; the answers."""
+    """Write a segment 1-3 and one from 4 on, in which one or two writers die; return the answers."""
     said: list[Any] = []
     writers = []
     for served in nodes.served:
@@ -69,7 +69,7 @@ def leave_torn(nodes: Nodes, journal_id: str, chance: random.Random) -> list[Any
             writer.write(4, txid, txid)
         writer.committed = chance.choice([None, 3, min(each for each in [*ends, 3] if each is not None)])
         writer.heartbeat()
-        # A segment ends where a majority has all of it; others may lag, but none is ahead.
+        # A segment ends where a majority has it completely; others may lag but are never ahead.
         if end > 3 and end == max(each or 0 for each in ends) and chance.random() < 0.4:
             writer.end(4, end)
     if chance.random() < 0.5:
@@ -78,7 +78,7 @@ def leave_torn(nodes: Nodes, journal_id: str, chance: random.Random) -> list[Any
 
 
 def half_recover(nodes: Nodes, journal_id: str, chance: random.Random) -> list[Any]:
-    """A second writer died while it recovered what the first one left: one node accepted, none or one finalized."""
+    """Let a second writer die during its recovery: one node accepted, at most one finalized."""
     said = []
     writers = [Writer(each.client, epoch=2, journal_id=journal_id) for each in nodes.served]
     chosen = chance.sample([0, 1], chance.choice([1, 2]))
@@ -99,7 +99,7 @@ def half_recover(nodes: Nodes, journal_id: str, chance: random.Random) -> list[A
 
 
 def recovered(nodes: Nodes, journal_id: str) -> Any:
-    """What our client makes of it, and goes on with: a next segment of three transactions."""
+    """Recover with our client, and write a next segment of three transactions."""
     journal = open_quorum_journal(f"{nodes.uri}/{journal_id}", user="hdfs", settings=SETTINGS, namespace=NAMESPACE)
     try:
         journal.recover(NAMESPACE)

@@ -30,14 +30,14 @@ PURGE = {"dfs.namenode.num.extra.edits.retained": "0", "dfs.namenode.num.checkpo
 
 @pytest.fixture
 def purging(conf: HadoopConf) -> Iterator[NameNode]:
-    """A NameNode that keeps one image and no edits before it."""
+    """Run a NameNode that keeps one image and only the edits after it."""
     conf.update(PURGE)
     with NameNode(conf) as running:
         yield running
 
 
 def ours(conf: HadoopConf) -> Secondary:
-    """Our secondary in this process."""
+    """Run our secondary in this process."""
     configuration = Configuration.load(conf.folder, os.environ)
     return Secondary(CheckpointConfig.from_configuration(configuration, Role.SECONDARY))
 
@@ -58,7 +58,7 @@ def checkpoint_of_theirs(conf: HadoopConf) -> None:
 
 
 def changed_by_a_restart(node: NameNode, client: HdfsClient) -> list[str]:
-    """The paths that a NameNode shows otherwise after it was started from our image."""
+    """Return the paths that differ after the NameNode was restarted from our image."""
     before = without_clock_times(client.namespace())
     node.restart()
     after = without_clock_times(client.namespace())
@@ -80,7 +80,7 @@ def test_the_daemon_does_the_whole_job_with_hadoops_own_files(purging: NameNode,
             assert purging.images[-1] == txids[-1]
         newest = image_name(txids[-1])
         assert (purging.current / newest).read_bytes() == (current / newest).read_bytes()
-        # the NameNode purged what our image covers
+        # the NameNode purged edits that our image covers
         assert purging.images == [txids[-1]]
         assert all(first > txids[-1] for first, _ in purging.segments)
         assert daemon.status()["targets"][0]["result"] == "SUCCESS"
@@ -95,9 +95,9 @@ def test_the_daemon_goes_by_period_and_transactions(conf: HadoopConf, client_jvm
     conf.update({"dfs.namenode.checkpoint.txns": "100", "dfs.namenode.checkpoint.check.period": "1"})
     with NameNode(conf) as node, OurDaemon.secondary(conf) as daemon:
         client_jvm.of(conf).load(150)
-        # the first one was due at once
+        # the first one was pending at once
         wait_until(lambda: daemon.status()["lastReason"] == "txns", "an image by transactions")
-        # the reason is told before the image is there
+        # the reason is reported before the image exists
         wait_until(lambda: len(node.images) > 1, "it at the NameNode")
     conf.update({"dfs.namenode.checkpoint.txns": "100000", "dfs.namenode.checkpoint.period": "2"})
     with NameNode(conf) as node, OurDaemon.secondary(conf) as daemon:
@@ -179,7 +179,7 @@ def test_hadoop_fetches_an_image_from_our_daemon(
     conf = namenode.conf
     with OurDaemon.secondary(conf) as daemon:
         txid = daemon.checkpoint()["txid"]
-        # whoever asks for the NameNode's HTTP server is led to our daemon's
+        # requests to the NameNode's HTTP server go to our daemon's
         other = HadoopConf(
             tmp_path / "other", {**conf.properties, "dfs.namenode.http-address": daemon.url.removeprefix("http://")}
         )

@@ -1,6 +1,6 @@
-"""Nothing is lost when a real NameNode goes back in time: every way to do so, beside every role of ours.
+"""Nothing is lost when a real NameNode goes back in time: every way, next to each of our roles.
 
-A row takes 10 to 25 seconds. The quick tier has a few that Hadoop's own procedures and backups of files bring about.
+A row takes 10 to 25 seconds. The quick tier has a few, caused by Hadoop's own procedures and file backups.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ QUICK = [
         [
             # the restore of docs/operations.md, with an image here that is ahead of the one it begins with
             Row("standby", "older_image", down=True, imaged=True),
-            # what is written anew has the txids, and the segments the bounds, of what was lost
+            # new transactions have the txids, and segments the bounds, of the lost ones
             *(Row(role, "older_files", anew=LOST) for role in ("secondary", "standby", "quorum")),
             Row("backup", "older_files", anew=LOST, down=True, rolled=True),
         ],
@@ -33,15 +33,15 @@ QUICK = [
         "set back",
     ),
 ]
-# another namespace: an operator has to say which is right
+# another namespace: an operator has to decide
 ALARMS = ("formatted_anew",)
-# txids and segments may be those of before
+# txids and segments may repeat
 NASTY = ("rolling_rollback", "older_files")
 ASKED_FOR_OPEN_EDITS = ("rolling_rollback", "older_files", "dropped_tail")
 
 
 def rows() -> Iterator[Row]:
-    """Every role with every event that concerns it, in several ways."""
+    """Yield every role with every event that concerns it, in several ways."""
     for role in ROLES:
         for event in EVENTS:
             if _concerns(role, event):
@@ -50,12 +50,12 @@ def rows() -> Iterator[Row]:
 
 def _concerns(role: str, event: str) -> bool:
     if event == "dropped_tail":
-        # Of what two of three JournalNodes have, recovery drops nothing: it would fail.
+        # Recovery never drops what two of three JournalNodes have: it would fail.
         return role in ("backup", "standby-open")
     if role.endswith("-open"):
         return event in ASKED_FOR_OPEN_EDITS
     if event == "imported_checkpoint":
-        # With shared edits it is refused: what stands for it there is a restore from an image.
+        # Hadoop refuses it with shared edits: a restore from an image replaces it there.
         return ROLES[role].command != "standby"
     return True
 
@@ -74,11 +74,11 @@ def _ways(role: str, event: str) -> Iterator[Row]:
         return
     yield Row(role, event, expected)
     if role == "quorum-open":
-        # what it reads is what "standby-open" reads, from where "quorum" does
+        # it reads what "standby-open" reads, from where "quorum" does
         return
     yield Row(role, event, expected, down=True)
     if event != "dropped_tail":
-        # an image ends the segment whose tail would be lost
+        # an image ends the segment whose tail the event loses
         yield Row(role, event, expected, down=True, anew=LOST, imaged=True)
     yield Row(role, event, expected, anew=LOST)
     yield Row(role, event, expected, anew=LOST // 4)
@@ -93,7 +93,7 @@ def _ways(role: str, event: str) -> Iterator[Row]:
 
 
 def deep_rows() -> list[Row]:
-    """All of them on the oldest and the newest release, which differ most; three on the others."""
+    """Return all rows for the oldest and the newest release, which differ most, and three for the others."""
     deep = [row for row in rows() if row not in QUICK]
     return deep if SERVER in (OLDEST, NEWEST) else list(chosen(deep, 3, "set back"))
 

@@ -31,7 +31,7 @@ SETTINGS = {
 
 @dataclass
 class Site:
-    """nn1 is active and writes to the nodes, our standby stands in for nn2."""
+    """An active nn1 that writes to the nodes, and our standby in the place of nn2."""
 
     trio: JournalTrio
     pair: HaPair
@@ -57,7 +57,7 @@ def site(request: pytest.FixtureRequest, client_jvm: ClientJvm, tmp_path: Path) 
 
 
 def checkpointed(site: Site, daemon: OurDaemon) -> int:
-    """A checkpoint that the active has taken; its txid."""
+    """Make a checkpoint that the active one accepts; return its txid."""
     txid: int = daemon.checkpoint()["txid"]
     newest = image_name(txid)
     assert site.pair.nn1.images == [txid]
@@ -81,7 +81,7 @@ def test_it_tails_and_checkpoints_and_the_active_purges(site: Site) -> None:
         promised = [trio.promised(number) for number in nodes]
         site.active.load(300, seed=1)
         txid = checkpointed(site, daemon)
-        # the active purged what our image covers, on the nodes too
+        # the active purged edits that our image covers, on the nodes too
         wait_until(lambda: all(first > txid for each in nodes for first, _ in trio.segments(each)), "the purge")
         assert check(site.pair.nn2.conf, "--only", "journalnodes") == {"journalnodes": "OK"}
         trio.nodes[0].kill()
@@ -95,20 +95,20 @@ def test_it_tails_and_checkpoints_and_the_active_purges(site: Site) -> None:
         site.active.load(100, seed=3, path="/when-it-is-back")
         txid = checkpointed(site, daemon)
         wait_until(lambda: all(node["answers"] for node in daemon.status()["journalNodes"]), "all to answer")
-        # who reads fences nobody
+        # a reader does not fence
         assert [trio.promised(number) for number in nodes] == promised
         assert daemon.stop() == 0
     same_after_a_restart(site, txid)
 
 
 def test_the_open_segment_is_read(site: Site) -> None:
-    """Nodes of 2.7 keep nothing in memory: their open segments are fetched and compared."""
+    """Nodes of 2.7 keep no transactions in memory: the client fetches and compares their open segments."""
     quiet = {"dfs.ha.tail-edits.in-progress": "true", "dfs.ha.log-roll.period": "0"}
     with site.standby(**quiet) as daemon:
         site.active.load(200, seed=4)
         last = site.pair.nn1.last_txid
         assert site.trio.segments(1) == []
-        # nodes of 2.7 do not tell what is committed; two that have a transaction are enough
+        # nodes of 2.7 do not report the committed txid; two copies of a transaction are enough
         wait_until(lambda: daemon.status()["appliedTxid"] == last, f"txid {last} of the open segment")
         txid = checkpointed(site, daemon)
         assert txid == last

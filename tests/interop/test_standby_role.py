@@ -34,7 +34,7 @@ def pair(tmp_path: Path) -> Iterator[HaPair]:
 
 @pytest.fixture
 def active(pair: HaPair, client_jvm: ClientJvm) -> HdfsClient:
-    """A client of the pair, whose nn1 runs and is active."""
+    """Return a client of the pair, whose nn1 runs and is active."""
     client = client_jvm.of(pair.client_conf)
     pair.nn1.start()
     pair.activate(client, "nn1")
@@ -42,7 +42,7 @@ def active(pair: HaPair, client_jvm: ClientJvm) -> HdfsClient:
 
 
 def second(pair: HaPair) -> OurDaemon:
-    """Our standby in nn2's place."""
+    """Run our standby in nn2's place."""
     return OurDaemon.standby(pair.nn2.conf, "dfs.namenode.http-address.ns1.nn2")
 
 
@@ -56,7 +56,7 @@ def test_in_the_place_of_the_second_namenode(pair: HaPair, active: HdfsClient) -
         newest = image_name(txid)
         assert (pair.nn1.current / newest).read_bytes() == (current / newest).read_bytes()
         assert verify_image(current / newest).valid
-        # the active purged what our image covers, in the shared directory too
+        # the active purged edits that our image covers, in the shared directory too
         assert all(first > txid for first, _ in pair.nn1.segments)
         assert daemon.stop() == 0
     before = active.namespace()
@@ -72,7 +72,7 @@ def test_it_asks_the_active_to_roll_and_checkpoints_by_transactions(pair: HaPair
     with second(pair) as daemon:
         first = pair.nn1.images[-1]
         active.load(300, seed=2)
-        # nobody but the daemon rolls the active's log here
+        # only the daemon rolls the active's log here
         wait_until(lambda: pair.nn1.images[-1] > first, "an image by transactions")
         assert daemon.status()["lastReason"] == "txns"
 

@@ -1,4 +1,4 @@
-"""Hadoop's own clients and checkpointers on the stub: what they do, what they see, and what Hadoop reads of it."""
+"""Hadoop's own clients and checkpointers on the stub: their work, their view, and Hadoop's reading of its files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.recorded_cases import imgcmp
 
 pytestmark = pytest.mark.interop
 
-# What differs between any two runs: times of the day, names that snapshots get by themselves, addresses.
+# differs between any two runs: times, generated names of snapshots, addresses
 CLOCK = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2})?(\+\d{4})?|s\d{8}-\d{6}\.\d{3}|127\.0\.0\.1:\d+")
 SCRIPT = """
 -mkdir /t/a
@@ -244,12 +244,12 @@ TOOL_CLASSES = {
 
 
 def without_owner(namespace: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The stub's root belongs to `hdfs`, that of a NameNode to whoever formatted it."""
+    """Drop the owner: the stub's root belongs to `hdfs`, a NameNode's to the user who formatted it."""
     return without_times({CLOCK.sub("TIME", path): entry for path, entry in namespace.items() if path != "/"})
 
 
 def perform(client: HdfsClient, script: str) -> list[tuple[str, int, list[str], list[str]]]:
-    """Each line's exit code, output, and the first line of what it complained."""
+    """Run each line; return its exit code, its output, and the first line of its errors."""
     found = []
     for line in script.strip().splitlines():
         words = line.removeprefix("!").split()
@@ -263,7 +263,7 @@ def perform(client: HdfsClient, script: str) -> list[tuple[str, int, list[str], 
 
 
 def _complaint(line: str) -> str:
-    """What a command says went wrong, less the words that are the server's own."""
+    """Return a command's error without the server's own words."""
     return line.partition(":")[0]
 
 
@@ -274,7 +274,7 @@ def _complaint(line: str) -> str:
 def test_hadoops_shell_finds_no_difference_between_the_stub_and_a_namenode(
     client_jvm: ClientJvm, tmp_path: Path, script: str
 ) -> None:
-    """Command by command the same answers, and the same namespace after them."""
+    """Every command gives the same answer, and the namespace after them is the same."""
     real = HadoopConf(tmp_path / "real")
     ours = HadoopConf(tmp_path / "ours", {"hadoop.log.dir": str(tmp_path)})
     with NameNode(real), stub_of(ours):
@@ -317,7 +317,7 @@ def test_the_shell_of_hadoop_3_works_too(client_jvm_3: ClientJvm, tmp_path: Path
         assert stub.namespace.walk() == walked
 
 
-# Calls of Hadoop 3's client, and what they print; ! stands for the exception that they end with.
+# calls of Hadoop 3's client with their output; ! stands for an exception
 CALLS = """
 codecs | rs rs_native, rs_java; rs-legacy rs-legacy_java; xor xor_native, xor_java
 setPolicy /t/d
@@ -363,7 +363,7 @@ diff /t s0 s0
 
 
 def test_administrators_of_hadoop_3_work_too(client_jvm_3: ClientJvm, tmp_path: Path) -> None:
-    """What `hdfs ec`, `storagepolicies`, `cacheadmin`, `snapshotDiff` and `dfsadmin` call; the same after a restart."""
+    """Calls of `hdfs ec`, `storagepolicies`, `cacheadmin`, `snapshotDiff` and `dfsadmin` work, also after a restart."""
     conf = HadoopConf(tmp_path / "three", {"hadoop.log.dir": str(tmp_path)})
     client = client_jvm_3.of(conf)
 
@@ -415,7 +415,7 @@ def test_administrators_of_hadoop_3_work_too(client_jvm_3: ClientJvm, tmp_path: 
         stub.namespace.snapshots.allow("/")
         stub.namespace.snapshots.create("/", "s0")
         stub.namespace.mkdirs("/new")
-        # To a NameNode of 2.7 the client falls back to the whole report.
+        # for a NameNode of 2.7 the client falls back to the whole report
         assert call("diff / s0", client_jvm_3.of(older)) == "+\t./new; M\t."
         for line in ("policies", "codecs", "openFiles /", "storagePolicy /", "setPolicy /new"):
             assert "RpcNoSuchMethodException" in call(line, client_jvm_3.of(older))
@@ -434,7 +434,7 @@ def test_data_is_refused_with_a_sentence(client_jvm: ClientJvm, tmp_path: Path) 
 
 
 def cut_files(stub: NameNodeStub, client: HdfsClient) -> None:
-    """Every way to truncate; nothing is left of it but the edits, for a NameNode waits for blocks."""
+    """Truncate in every way, and delete the files, because a NameNode would wait for their blocks."""
     names = stub.namespace
     names.mkdirs("/cut")
     names.snapshots.allow("/cut")
@@ -462,7 +462,7 @@ def cut_files(stub: NameNodeStub, client: HdfsClient) -> None:
 
 
 def test_a_real_namenode_goes_on_where_the_stub_stopped(client_jvm: ClientJvm, hadoop: Hadoop, tmp_path: Path) -> None:
-    """And the stub where the NameNode stopped; all on one storage directory."""
+    """The stub continues after the NameNode, on the same storage directory."""
     conf = HadoopConf(tmp_path, {"hadoop.log.dir": str(tmp_path)})
     client = client_jvm.of(conf)
     with stub_of(conf) as stub:
@@ -494,7 +494,7 @@ def test_a_real_namenode_goes_on_where_the_stub_stopped(client_jvm: ClientJvm, h
 
 
 def test_a_secondarynamenode_makes_checkpoints_of_the_stub(client_jvm: ClientJvm, tmp_path: Path) -> None:
-    # the stub of a namespace of Hadoop 3 refuses young images, as that does
+    # the stub with a namespace of Hadoop 3 refuses young images, as Hadoop 3 does
     conf = HadoopConf(tmp_path, {"dfs.namenode.checkpoint.period": "1"} if SERVER.layout < -63 else {})
     with stub_of(conf) as stub:
         client = client_jvm.of(conf)
@@ -520,7 +520,7 @@ def test_a_backup_node_keeps_in_step_with_the_stub(client_jvm: ClientJvm, tmp_pa
         client = client_jvm.of(conf)
         client.load(50, path="/before")
         with BackupNode(conf) as backup:
-            # It registers, checkpoints, and gets the edits from the segment on that this began.
+            # it registers, checkpoints, and receives the edits from the segment that this began
             wait_until(lambda: stub.images.checkpoint_txid > 0, "the backup node's checkpoint")
             client.load(300, path="/streamed")
             first = stub.namespace.log.segment_first_txid

@@ -36,7 +36,7 @@ SETTINGS = {
 
 @dataclass
 class Site:
-    """nn1 is our stub and active; nn2 is Hadoop's, and has no storage yet."""
+    """A pair: nn1 is our stub and active; nn2 is Hadoop's, without storage."""
 
     trio: JournalTrio
     stub: OurNameNode
@@ -44,7 +44,7 @@ class Site:
     client: HdfsClient
 
     def bootstrap(self) -> None:
-        """Hadoop's own way to the storage of a second NameNode, from our stub and the JournalNodes."""
+        """Bootstrap the second NameNode with Hadoop's command, from our stub and the JournalNodes."""
         run_once(NAMENODE, "-bootstrapStandby", "-nonInteractive", conf=self.real.conf).checked()
         self.real.start()
         assert self.real.state == "standby"
@@ -53,7 +53,7 @@ class Site:
         return self.client.ha_admin("-getServiceState", name).checked().out.strip()
 
     def make_active(self, name: str) -> None:
-        """As an administrator does where the other one does not answer to the purpose."""
+        """Transition as an administrator does if the other NameNode does not answer."""
         self.client.ha_admin("-transitionToActive", "--forceactive", name).checked()
 
 
@@ -76,7 +76,7 @@ def test_a_real_namenode_follows_the_stub_takes_over_and_gives_back(site: Site) 
     client.load(300, seed=1)
     site.bootstrap()
     client.load(200, seed=2, path="/second")
-    # the standby has the stub roll, and reads what that finalized
+    # the standby lets the stub roll, and reads the finalized segment
     last = stub.status()["lastTxid"]
     wait_until(lambda: real.last_txid >= last, f"txid {last} in the real standby")
     assert stub.mkdirs("/in-the-open-segment")
@@ -87,7 +87,7 @@ def test_a_real_namenode_follows_the_stub_takes_over_and_gives_back(site: Site) 
     code, sentence = stub.call("mkdirs", path="/lost")
     assert (code, "another NameNode has taken over" in sentence) == (503, True)
     assert stub.call("mkdirs", path="/later")[0] == 503
-    # to Hadoop's administrators it is neither active nor well
+    # Hadoop's haadmin reports it as neither active nor healthy
     assert site.state_of("nn1") == "initializing"
     assert "taken over" in client.ha_admin("-checkHealth", "nn1").err
     assert without_times(client.namespace()) == without_times(before)
@@ -102,7 +102,7 @@ def test_a_real_namenode_follows_the_stub_takes_over_and_gives_back(site: Site) 
     before = client.namespace()
     site.make_active("nn1")
     assert stub.status()["role"] == "active"
-    # Hadoop's ends itself when it finds that out
+    # Hadoop's exits when it notices
     client.shell("-mkdir", "/whoever-gets-this").checked()
     assert without_times(client.namespace()) == {
         **without_times(before),

@@ -1,4 +1,4 @@
-"""Hadoop is upgraded next to our daemon, which runs all the time: in place and rolling, forwards and back.
+"""Upgrades of Hadoop next to our running daemon: in place and rolling, forwards and back.
 
 These are the steps of "Upgrading Hadoop under the daemon" in docs/operations.md, on real servers: to the release that
 `make interop RELEASE=...` names, from 2.7.3 or 3.3.6.
@@ -30,14 +30,14 @@ pytestmark = [
 ]
 
 OLD = HADOOP_RELEASES["2.7.3" if SERVER.version == "3.3.6" else "3.3.6"]
-"""What is upgraded to the release whose servers this run starts."""
+"""Releases to upgrade from, to the release whose servers this run starts."""
 NEW = SERVER
 SNAPSHOT_TIMES = -66
-"""The layout from which on operations hold the times of snapshots; below it each NameNode takes its own clock's."""
+"""The first layout whose operations hold the times of snapshots; before it each NameNode uses its own clock."""
 
 
 class Walk:
-    """A cluster that is led from release to release, and what it has to hold.
+    """A cluster that is upgraded from release to release, and its expected contents.
 
     Attributes:
         image: txid of the newest image of ours that the NameNode has.
@@ -54,7 +54,7 @@ class Walk:
         """Checkpoints continue: the NameNode takes images of this layout, which equal its own.
 
         Raises:
-            AssertionError: they do not, or the NameNode has another layout.
+            AssertionError: an image is missing or differs, or the NameNode has another layout.
         """
         self._write()
         theirs = self.site.nn.current / image_name(self.site.save_image())
@@ -62,10 +62,10 @@ class Walk:
         self._write()
 
     def restart(self, release: HadoopRelease, *words: str) -> None:
-        """Start the NameNode of a release from our image and edits of the one before; it shows the same namespace.
+        """Start a release's NameNode from our image and edits of the previous release; compare the namespace.
 
         Raises:
-            AssertionError: it started from another image, or shows something else.
+            AssertionError: it started from another image, or the namespace differs.
         """
         self._change()
         before = len(self.site.nn.process.log_text())
@@ -76,17 +76,17 @@ class Walk:
         self._shows(self.namespace)
 
     def roll_back(self, release: HadoopRelease) -> None:
-        """Take back an upgrade with `-rollback`, as the runbook says."""
+        """Roll back an upgrade with `-rollback`, as the runbook says."""
         self.site.kill()
         self.site.install(release)
         self.site.start_journal()
         run_once(NAMENODE, "-rollback", conf=self.site.nn.conf, typed="Y\n").checked()
-        # a JournalNode of Hadoop's that runs keeps edits in memory that were rolled back
+        # a running JournalNode of Hadoop's keeps rolled back edits in memory
         self.site.kill()
         self.site.start()
 
     def went_back(self, namespace: Namespace) -> None:
-        """The NameNode has the namespace of before; the daemon finds that, and sets aside what it had.
+        """Assert that the NameNode has the old namespace, and that the daemon notices and sets its files aside.
 
         Raises:
             AssertionError: not so.
@@ -97,7 +97,7 @@ class Walk:
         assert self.check("storage") == State.WARNING
 
     def check(self, name: str) -> State:
-        """What `checkpointer check --only NAME` says."""
+        """Return the output of `checkpointer check --only NAME`."""
         return State(self.site.daemon.check(name).code)
 
     def _write(self) -> None:
@@ -115,7 +115,7 @@ class Walk:
 
 
 def differences(ours: Path, theirs: Path, layout: int) -> list[Difference]:
-    """What an image of ours and the NameNode's next one differ in, but for their txids."""
+    """Return the differences between our image and the NameNode's next one, without their txids."""
     with ImageFile.open(ours) as mine, ImageFile.open(theirs) as own:
         assert (mine.layout_version, own.layout_version) == (layout, layout)
         found = list(ImageComparison(mine, own).differences())
@@ -128,7 +128,7 @@ def differences(ours: Path, theirs: Path, layout: int) -> list[Difference]:
 
 @contextmanager
 def walk(role: str, client_jvm: ClientJvm, root: Path) -> Iterator[Walk]:
-    """A cluster of the old release, with the daemon next to it and images of it."""
+    """Run a cluster of the old release next to the daemon, with images of it."""
     skip_without(OLD)
     chosen = ROLES[role]
     with chosen.site(client_jvm, root, chosen, OLD) as site:
@@ -154,7 +154,7 @@ def test_in_place(role: str, client_jvm: ClientJvm, tmp_path: Path) -> None:
         cluster.works(OLD.layout)
         cluster.restart(NEW, "-upgrade")
         cluster.works(NEW.layout)
-        # of a pair only the NameNode that runs: our daemon in the place of the other one does not answer this call
+        # only the running NameNode of a pair: our daemon in the place of the other does not answer this call
         one = "hdfs://{}:{}".format(*cluster.site.nn.rpc_address)
         cluster.site.client.admin("-fs", one, "-finalizeUpgrade").checked()
         cluster.works(NEW.layout)

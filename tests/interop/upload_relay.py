@@ -1,4 +1,4 @@
-"""A relay before a NameNode's web server that notes each upload: whose it is, and when it began and ended."""
+"""A relay before a NameNode's web server that records each upload: its sender, start and end."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _PIECE = 1 << 16
 
 @dataclass(slots=True)
 class Passage:
-    """One upload as it passed by; times are monotonic seconds.
+    """An observed upload; times are monotonic seconds.
 
     Attributes:
-        ended: when it was answered or its connection ended, None before.
+        ended: time of the answer or of the connection's end, None before.
         status: of the answer, 0 without one.
     """
 
@@ -39,17 +39,17 @@ class Passage:
         return self.status == _TAKEN
 
     def end(self, status: int = 0) -> None:
-        """It ends once."""
+        """Record the end once."""
         if self.ended is None:
             self.status, self.ended = status, time.monotonic()
 
 
 class UploadRelay(LoopbackRelay):
-    """Hands on all that one daemon says to the web server at `target`, and what that answers.
+    """A relay of a daemon's bytes to the web server at `target`, and of the answers.
 
     Args:
         sender: name of the daemon.
-        passages: gets the uploads; several relays may share it.
+        passages: receives the uploads; several relays may share it.
     """
 
     def __init__(self, sender: str, target: tuple[str, int], passages: list[Passage]) -> None:
@@ -84,7 +84,7 @@ def _answers(server: socket.socket, client: socket.socket, passage: Passage | No
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:
-    """Until the source ends, which the target is told."""
+    """Copy until the source ends, then end the target's input."""
     with suppress(OSError):
         while piece := source.recv(_PIECE):
             target.sendall(piece)
@@ -95,11 +95,11 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
 def overlapping(
     passages: Iterable[Passage], frozen: Iterable[tuple[str, float, float]]
 ) -> list[tuple[Passage, Passage]]:
-    """Pairs of uploads of two daemons that went on at one moment; one whose sender is frozen does not go on.
+    """Return the pairs of overlapping uploads of two daemons; the upload of a frozen daemon does not overlap.
 
     Args:
-        passages: all ended.
-        frozen: daemons with the times from and until which they were.
+        passages: uploads that have ended.
+        frozen: daemons with the start and end of their freeze.
     """
     pauses = list(frozen)
 

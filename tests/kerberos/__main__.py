@@ -15,7 +15,7 @@ _REQUIREMENTS = Path(__file__).parents[2] / "requirements" / "kerberos.txt"
 
 
 def main() -> int:
-    """Exit 1 where something is missing that cannot be had and the tests are required, else 0."""
+    """Return 1 where a required part is missing and cannot be installed, else 0."""
     apt = apt_command() if missing() else None
     if apt is not None:
         print(f"kerberos: installing {', '.join(_PACKAGES)} with apt", flush=True)

@@ -29,7 +29,7 @@ def add_users(kdc: Kdc) -> None:
 
 
 def login(kdc: Kdc, who: str, *protections: Protection) -> KerberosLogin:
-    """`who` is the first part of a principal; it takes all servers for those of `nn` and `jn`."""
+    """Return the configuration of `who`, the first part of a principal; all servers are those of `nn` and `jn`."""
     name = f"{who}@{REALM}" if who in USERS else f"{who}/{HOST}@{REALM}"
     namenode = ServerPrincipal("dfs.namenode.kerberos.principal", f"nn/_HOST@{REALM}")
     journalnode = ServerPrincipal("dfs.journalnode.kerberos.principal", f"jn/_HOST@{REALM}")
@@ -40,13 +40,13 @@ def login(kdc: Kdc, who: str, *protections: Protection) -> KerberosLogin:
 def get(
     kdc: Kdc, who: str, url: str, path: str, method: str = "GET", body: bytes | None = None
 ) -> tuple[int, str, dict[str, str]]:
-    """Status, body and headers of a request of `who`, "" without a token."""
+    """Return status, body and headers of a request of `who`; "" sends no token."""
     headers = {}
     if who:
         log_in(login(kdc, who))
         headers = Spnego(HOST).headers
     scheme, _, place = url.partition("://")
-    # the certificate is not what is looked at here
+    # the certificate is not under test
     connection = (
         HTTPSConnection(place, timeout=600, context=ssl._create_unverified_context())
         if scheme == "https"
@@ -62,7 +62,7 @@ def get(
 
 
 def tickets(kdc: Kdc, who: str) -> Path:
-    """A cache of tickets, as of `kinit`, for Hadoop's own clients."""
+    """Make a cache of tickets, as `kinit` does, for Hadoop's own clients."""
     import gssapi
 
     ours = login(kdc, who)
@@ -74,7 +74,7 @@ def tickets(kdc: Kdc, who: str) -> Path:
 
 
 class Tap:
-    """Relays connections to a port of this host, and keeps what went over."""
+    """A relay of connections to a port of this host, which keeps the bytes."""
 
     def __init__(self, target: int) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))

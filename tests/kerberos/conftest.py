@@ -14,7 +14,7 @@ from tests.kerberos.secure_conf import add_principals, java_options
 
 @pytest.fixture(scope="module")
 def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
-    """A running KDC with the principals of the servers, known to this process and to those that it starts."""
+    """Run a KDC with the principals of the servers, for this process and its children."""
     skip_without_kdc()
     with pytest.MonkeyPatch.context() as patch, Kdc(tmp_path_factory.mktemp("realm")) as running:
         for name, value in running.environment.items():
@@ -31,6 +31,6 @@ def hadoop_here() -> None:
 
 @pytest.fixture(autouse=True)
 def logged_out() -> Iterator[None]:
-    """The login is the process's: no test leaves one behind."""
+    """Reset the login after each test, because it belongs to the process."""
     yield
     log_in(None)

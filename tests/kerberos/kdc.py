@@ -49,7 +49,7 @@ _SERVER = """\
 
 
 def missing() -> str:
-    """What of a KDC or of python-gssapi is not here; "" for nothing."""
+    """Return the missing part of a KDC or of python-gssapi; "" for none."""
     lacking = [each for each in _PROGRAMS if shutil.which(each, path=_PATH) is None]
     try:
         import gssapi  # noqa: F401
@@ -59,7 +59,7 @@ def missing() -> str:
 
 
 def skip_without_kdc() -> None:
-    """Skip the test where there is no KDC; where the real parts are required, fail."""
+    """Skip the test without a KDC, or fail it where Kerberos is required."""
     if lacking := missing():
         skip("kerberos", f"{lacking} is not installed: `make interop-setup` installs it")
 
@@ -68,7 +68,7 @@ class Kdc:
     """A context manager that makes the realm and runs its KDC, which may be stopped and started in between.
 
     Attributes:
-        environment: what processes need to find the KDC.
+        environment: variables with which processes find the KDC.
     """
 
     def __init__(self, root: Path) -> None:
@@ -109,23 +109,23 @@ class Kdc:
             self._process.wait(600)
 
     def add(self, *names: str, life: str = "10h") -> None:
-        """New principals, `name` or `service/host`, with a random key; `life` as kadmin has it."""
+        """Add principals, `name` or `service/host`, with random keys; `life` is in kadmin's form."""
         for name in names:
             self.admin(f'addprinc -randkey -maxlife "{life}" {name}')
 
     def keytab(self, file: str, *names: str) -> Path:
-        """The keys of `names` as they are, added to `file` in the realm's folder."""
+        """Add the present keys of `names` to `file` in the realm's folder."""
         path = self.root / file
         for name in names:
             self.admin(f"ktadd -norandkey -k {path} {name}")
         return path
 
     def admin(self, request: str) -> str:
-        """One request of kadmin, on the database."""
+        """Run one request of kadmin on the database."""
         return self._run("kadmin.local", "-q", request)
 
     def tickets_of(self, principal: str) -> int:
-        """How many ticket granting tickets the KDC has issued to `principal`."""
+        """Return the number of ticket granting tickets that the KDC has issued to `principal`."""
         lines = (self.root / "kdc.log").read_text().splitlines()
         return sum("AS_REQ" in line and "ISSUE:" in line and f" {principal} for krbtgt/" in line for line in lines)
 

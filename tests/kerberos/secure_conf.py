@@ -27,7 +27,7 @@ def add_principals(kdc: Kdc) -> None:
 
 
 def secure(kdc: Kdc, conf: HadoopConf, properties: Mapping[str, str] | None = None) -> HadoopConf:
-    """`conf` with Kerberos, and every server at `HOST`, for principals have hosts by name."""
+    """Add Kerberos to `conf`, with every server at `HOST`, because principals contain host names."""
     named = {key: value.replace("127.0.0.1", HOST) for key, value in conf.properties.items()}
     web = _web_logins(kdc) if conf.release.is_3 else {}
     conf.update({**named, **_kerberos(kdc), **web, **(properties or {})})
@@ -35,14 +35,14 @@ def secure(kdc: Kdc, conf: HadoopConf, properties: Mapping[str, str] | None = No
 
 
 def secure_conf(kdc: Kdc, root: Path, properties: Mapping[str, str] | None = None) -> HadoopConf:
-    """A NameNode with a SecondaryNameNode beside it, both of whose principals are the superuser."""
+    """Return a NameNode's configuration with a SecondaryNameNode; both principals are the superuser."""
     return secure(kdc, HadoopConf(root), properties)
 
 
 def private(
     kdc: Kdc, conf: HadoopConf, properties: Mapping[str, str] | None = None, like: HadoopConf | None = None
 ) -> HadoopConf:
-    """`conf` with Kerberos, privacy and HTTPS only; addresses for https are those of `like`."""
+    """Add Kerberos, privacy and HTTPS only to `conf`; addresses for https are those of `like`."""
     return secure(kdc, https_only(conf, like), {"hadoop.rpc.protection": "privacy", **(properties or {})})
 
 
@@ -65,13 +65,13 @@ def _kerberos(kdc: Kdc) -> dict[str, str]:
         "dfs.journalnode.kerberos.internal.spnego.principal": web,
         "dfs.web.authentication.kerberos.principal": web,
         "dfs.web.authentication.kerberos.keytab": str(kdc.root / "nn.keytab"),
-        # what tests look at while they wait; of Hadoop 3
+        # tests poll these pages; of Hadoop 3
         "hadoop.http.authentication.kerberos.endpoint.whitelist": "/status,/jmx,/metrics",
     }
 
 
 def _web_logins(kdc: Kdc) -> dict[str, str]:
-    """What the web servers of Hadoop 3 need besides, to take logins."""
+    """Return further properties with which web servers of Hadoop 3 accept logins."""
     return {
         "hadoop.http.authentication.type": "kerberos",
         "hadoop.http.authentication.kerberos.principal": f"HTTP/_HOST@{REALM}",

@@ -1,4 +1,4 @@
-"""Clients that want to cost a kerberized server something, over RPC, HTTP and HTTPS: silent, slow and huge ones."""
+"""Hostile clients of a kerberized server, over RPC, HTTP and HTTPS: silent, slow and huge ones."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Address = tuple[str, int]
 
 
 class Strangers:
-    """A context manager of clients, each of another kind than the one before it.
+    """Hostile clients of alternating kinds; a context manager that closes them.
 
-    Those of RPC may begin to log in as whoever this process is, to servers of `kind` that take `protocol`.
+    RPC clients may begin to log in as this process's user, to servers of `kind` with `protocol`.
     """
 
     def __init__(self, kind: ServerKind, protocol: str) -> None:
@@ -78,7 +78,7 @@ class Strangers:
         self._stack.close()
 
     def come(self, to: Mapping[str, Address], many: int) -> None:
-        """So many of them in turns to servers by what they speak: rpc, http or https."""
+        """Connect so many clients in turns to the servers: rpc, http or https."""
         places = list(to.items())
         for number in range(many):
             speaks, address = places[number % len(places)]
@@ -101,10 +101,10 @@ class Strangers:
         return peer
 
     def _secret(self, to: Address, sent: bytes) -> None:
-        """After a handshake of TLS."""
+        """Connect with a TLS handshake."""
         peer = socket.create_connection(to, _WAIT)
         secret = self._stack.enter_context(_ANY.wrap_socket(peer, server_hostname=HOST))
-        # what it receives is not looked at, so that its end is that of the connection
+        # received bytes are dropped, so the end of the stream is the end of the connection
         self.peers.append(self._stack.enter_context(socket.socket(fileno=socket.dup(secret.fileno()))))
         with suppress(OSError):
             secret.sendall(sent)
@@ -120,7 +120,7 @@ class Strangers:
         threading.Thread(target=send, daemon=True).start()
 
     def _log_in(self, to: Address, steps: int, then: bytes = b"") -> None:
-        """Take so many steps of a login; `then` goes into a token of its, where it got as far."""
+        """Take so many steps of a login; `then` becomes a token of the login, if it gets there."""
         client = self._client()
         peer = self._plain(to, client.open())
         for _ in range(steps):
@@ -136,7 +136,7 @@ class Strangers:
 
     @staticmethod
     def _begin_of_a_huge_frame() -> bytes:
-        """As large as a token may be, and half of it."""
+        """Send half of a token of the largest permitted size."""
         announced = MAX_HANDSHAKE_FRAME.to_bytes(4, "big")
         return connection_header(AuthProtocol.SASL) + announced + b"x" * (MAX_HANDSHAKE_FRAME // 2)
 
@@ -146,7 +146,7 @@ def _token(token: bytes) -> bytes:
 
 
 def _hello() -> bytes:
-    """What a client of TLS begins with."""
+    """Return the first bytes of a TLS client."""
     received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
     with suppress(ssl.SSLWantReadError):
         _ANY.wrap_bio(received, sent, server_hostname=HOST).do_handshake()

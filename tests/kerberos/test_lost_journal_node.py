@@ -1,6 +1,6 @@
 """A JournalNode that lost its disk in a realm with authorization: the runbook, next to two of our JournalNodes.
 
-QJournalProtocol is for NameNodes alone there, so that a JournalNode learns promises from metrics.
+Only NameNodes may use QJournalProtocol there, so a JournalNode reads promises from metrics.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ACL = "security.interqjournal.service.protocol.acl"
 
 @pytest.fixture(autouse=True)
 def fresh_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ours are never old."""
+    """Let the metrics never be stale."""
     monkeypatch.setattr(peers, "METRICS_AGE", 0.0)
 
 
@@ -73,7 +73,7 @@ def server_of(conf: HadoopConf) -> JournalNodeServer:
 
 @pytest.fixture
 def written(kdc: Kdc, confs: list[HadoopConf]) -> Iterator[list[JournalNodeServer]]:
-    """The first two run, with a segment of epoch 1."""
+    """Run the first two, with a segment of epoch 1."""
     with ExitStack() as stack:
         servers = [stack.enter_context(server_of(conf)) for conf in confs[:2]]
         log_in(login(kdc, "nn"))
@@ -118,7 +118,7 @@ def test_it_formats_itself(kdc: Kdc, confs: list[HadoopConf], written: list[Jour
 
 
 def test_a_refusal_is_no_silence(kdc: Kdc, confs: list[HadoopConf]) -> None:
-    """The advice names the list, and starts nothing that runs."""
+    """The advice names the list, and does not restart a running service."""
     for conf in confs[:2]:
         policy(conf, "nobody")
     with ExitStack() as stack:
@@ -138,7 +138,7 @@ def test_a_refusal_is_no_silence(kdc: Kdc, confs: list[HadoopConf]) -> None:
 
 @pytest.mark.deep
 def test_next_to_journal_nodes_of_hadoop(kdc: Kdc, confs: list[HadoopConf], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their metrics still say at first that nothing was promised."""
+    """At first, their metrics still show no promise."""
     skip_without(HADOOP)
     # two periods, 10 s by default, and a margin
     monkeypatch.setattr(peers, "METRICS_AGE", 25.0)
@@ -147,7 +147,7 @@ def test_next_to_journal_nodes_of_hadoop(kdc: Kdc, confs: list[HadoopConf], monk
         "hadoop.http.authentication.kerberos.principal": f"HTTP/_HOST@{REALM}",
         "hadoop.http.authentication.kerberos.keytab": str(kdc.root / "jn.keytab"),
         "hadoop.http.authentication.kerberos.endpoint.whitelist": "/jmx",
-        # one of them formats itself, and empties what was written meanwhile
+        # one of them formats itself, and empties the file in that moment
         "dfs.journalnode.enable.sync.format": "false",
     }
     with ExitStack() as stack:

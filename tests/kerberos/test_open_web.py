@@ -42,7 +42,7 @@ OWN_KEY = "checkpointer.http.send-user-name=true"
 
 
 class _OpenServer(ThreadingHTTPServer):
-    """Serves `OLD_IMAGE` to `SN`, which it believes without a proof; `anonymous`: whether others are heard."""
+    """A server of `OLD_IMAGE` to `SN`, without a proof of identity; `anonymous`: whether it serves others."""
 
     anonymous = True
 
@@ -77,7 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nobody reads it."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_an_image_that_is_refused_names_the_key(realm: Kdc, url: str, tmp_path: 
         transfer(url, tmp_path)
     assert KEY in caught.value.hint
     assert OWN_KEY in caught.value.hint
-    # what Hadoop's own checkpointers do
+    # as Hadoop's own checkpointers do
     log_in(replace(login(realm, "sn"), sends_user_name=True))
     transfer(url, tmp_path)
     log_in(replace(login(realm, "jn"), sends_user_name=True))

@@ -1,4 +1,4 @@
-"""Our failover controller logs in at its NameNode; whoever is not of its own user may not ask it for anything."""
+"""Our failover controller logs in at its NameNode, and refuses requests of other users."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
 @pytest.fixture
 def running(kdc: Kdc, tmp_path: Path) -> Iterator[tuple[FailoverSettings, FakeNameNode, str]]:
-    """A controller as a process, its NameNode, which demands Kerberos, and the address of its state."""
+    """Run a controller as a process and its NameNode, which demands Kerberos; return the address of its state."""
     add_users(kdc)
     with ExitStack() as stack:
         zookeeper = stack.enter_context(ZooKeeperServer(tmp_path / "zookeeper"))
@@ -76,7 +76,7 @@ def test_who_may_ask_it(running: tuple[FailoverSettings, FakeNameNode, str], kdc
             client.cede_active(-1)
             client.graceful_failover()
 
-    for who in ("nn", "sn", "hdfs"):  # all are hdfs by their short names
+    for who in ("nn", "sn", "hdfs"):  # all have the short name hdfs
         asks(who)
     for who in ("jn", "alice"):
         with pytest.raises(NotAuthorizedError, match="ZKFCProtocol"):

@@ -1,4 +1,4 @@
-"""Our JournalNode in a realm: who may write, who may read, and what an onlooker sees."""
+"""Our JournalNode in a realm: permitted writers and readers, and the view of an onlooker."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_list_of_the_policy_counts(realm: Kdc, tmp_path: Path) -> None:
 
 
 def test_lists_are_read_anew(realm: Kdc, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """As `hdfs dfsadmin -refreshServiceAcl` does for Hadoop's; broken ones leave those of before in force."""
+    """Reload lists as `hdfs dfsadmin -refreshServiceAcl` does; the old lists stay in effect if one is broken."""
     caplog.set_level("INFO")
     places = {f"dfs.journalnode.{each}-address": f"localhost:{free_port()}" for each in ("rpc", "http")}
     settings = conf(realm, tmp_path)
@@ -155,7 +155,7 @@ def test_lists_are_read_anew(realm: Kdc, tmp_path: Path, caplog: pytest.LogCaptu
         return JournalNodeConfig.from_configuration(Configuration.load(settings.folder, {}))
 
     def reload(text: str, told: str) -> str:
-        """What the NameNode is answered after it."""
+        """Return the answer to the NameNode after the reload."""
         policy.write_text(text)
         seen = caplog.text.count(told)
         control.reload()
@@ -190,7 +190,7 @@ def test_lists_are_read_anew(realm: Kdc, tmp_path: Path, caplog: pytest.LogCaptu
 
 STATE = (401, 200, 200, 200, 200, 200)
 PATHS = {
-    # it is not formatted: who is let in is told so
+    # it is not formatted: permitted callers learn so
     f"/getJournal?jid={JOURNAL}&segmentTxId=1": (401, 500, 500, 500, 403, 403),
     "/jmx": STATE,
     "/status": STATE,
@@ -202,7 +202,7 @@ PATHS = {
 
 @pytest.mark.parametrize("path", PATHS)
 def test_who_may_ask_for_what(realm: Kdc, node: JournalNodeServer, path: str) -> None:
-    """nn, sn and jn map to the user of the node, or are named; the superuser's own principal is neither."""
+    """nn, sn and jn map to the node's user or are listed; the superuser's own principal is refused."""
     assert tuple(get(realm, who, node.url, path)[0] for who in EVERYBODY) == PATHS[path]
 
 
@@ -212,13 +212,13 @@ def test_a_refusal_tells_who_was_seen_and_who_is_expected(realm: Kdc, node: Jour
     assert said.startswith("Only Namenode and another JournalNode may access this servlet; alice@TEST.REALM (user al")
     for expected in (f"nn/localhost@{REALM} (dfs.namenode.kerberos.principal)", f"sn/localhost@{REALM}", "user jn"):
         assert expected in said
-    # a known caller that may not gets token and cookie all the same, as from Hadoop
+    # a refused known caller still gets token and cookie, as from Hadoop
     assert headers["WWW-Authenticate"].startswith("Negotiate ")
     assert headers["Set-Cookie"].startswith('hadoop.auth="u=alice&p=alice@TEST.REALM&t=kerberos&e=')
 
 
 def test_many_log_in_at_once(realm: Kdc, node: JournalNodeServer) -> None:
-    """One principal, tokens of the same moment: none of them is a replay."""
+    """Tokens of one principal at the same moment are not replays."""
     log_in(login(realm, "nn", Protection.INTEGRITY))
 
     def ask(number: int) -> str:

@@ -1,6 +1,6 @@
 """Real NameNodes write to our JournalNodes and read from them, with privacy and HTTPS only.
 
-So do our commands.
+Our commands work there too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.deep]
 
 @dataclass
 class Site:
-    """Two NameNodes, of which nn1 is active; the URI of their journal."""
+    """Two NameNodes, nn1 of them active, and the URI of their journal."""
 
     first: NameNode
     second: NameNode

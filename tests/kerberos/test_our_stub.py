@@ -54,7 +54,7 @@ def test_the_shell_works_and_privacy_shows_no_name(
 def test_the_shell_at_each_protection(
     hadoop_here: None, realm: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protection: Protection
 ) -> None:
-    """A listing of more than one answer, each of several tokens."""
+    """List a directory with several answers, each of several tokens."""
     work_in_the_shell(realm, tmp_path, monkeypatch, protection, 1200)
 
 
@@ -103,7 +103,7 @@ def test_the_shell_of_hadoop_3_at_each_protection(
 def work_in_the_shell_of_hadoop_3(
     realm: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protection: Protection, many: int
 ) -> None:
-    """As two principals, who own what they make by their short names."""
+    """Two principals own their files by their short names."""
     skip_without(CLIENT)
     conf = secure_conf(realm, tmp_path, {"hadoop.rpc.protection": protection.name.lower()})
     with stub_of(conf, HADOOP_3) as node:
@@ -143,10 +143,10 @@ def test_hadoops_secondary_checkpoints_the_stub(hadoop_here: None, realm: Kdc, t
 
 
 def test_a_backup_gets_the_stream(realm: Kdc, tmp_path: Path) -> None:
-    """The stub logs in at the backup node, as a NameNode should."""
+    """The stub logs in at the backup node, as a NameNode does."""
     conf = secure_conf(realm, tmp_path, {"hadoop.rpc.protection": "privacy"})
     own = HadoopConf(tmp_path / "own", {**conf.properties, "dfs.namenode.name.dir": (tmp_path / "backup").as_uri()})
-    # the stub of a namespace of Hadoop 3 refuses young images, as Hadoop 3 does
+    # the stub with a namespace of Hadoop 3 refuses young images, as Hadoop 3 does
     conf.update({"dfs.namenode.checkpoint.period": "1"})
     with stub(conf) as node:
         log_in(login(realm, "nn"))
@@ -161,7 +161,7 @@ def test_a_backup_gets_the_stream(realm: Kdc, tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_who_may_do_what_at_a_daemon_is_read_anew(realm: Kdc, tmp_path: Path) -> None:
-    """By SIGHUP; the login is not touched, and what cannot be used changes nothing."""
+    """SIGHUP reloads lists; the login stays, and unusable lists change nothing."""
     conf = secure_conf(realm, tmp_path)
     with stub(conf), OurDaemon.secondary(conf) as daemon:
         daemon.checkpoint()
@@ -170,7 +170,7 @@ def test_who_may_do_what_at_a_daemon_is_read_anew(realm: Kdc, tmp_path: Path) ->
         daemon.signal(signal.SIGHUP)
         wait_until(lambda: get(realm, "alice", daemon.url, IMAGE)[0] == 200, "what alice may")
         assert "configuration read anew: dfs.cluster.administrators (nobody) → (alice)" in daemon.log.read_text()
-        # how principals are read, what is open, and what signs cookies
+        # mapping of principals, open pages, and the secret of cookies
         opened, whitelist = "/status,/jmx,/metrics", "hadoop.http.authentication.kerberos.endpoint.whitelist"
         secret_file = "hadoop.http.authentication.signature.secret.file"
         secret = tmp_path / "secret"

@@ -50,7 +50,7 @@ def namenode(hadoop_here: None, kdc: Kdc, tmp_path_factory: pytest.TempPathFacto
 
 
 def ours(namenode: NameNode, root: Path, **properties: str) -> HadoopConf:
-    """The same cluster as another process sees it, with directories of its own."""
+    """Return the configuration of the same cluster for another process, with directories of its own."""
     own = {"dfs.namenode.checkpoint.dir": (root / "checkpoint").as_uri()}
     given = {key.replace("_", "."): value for key, value in properties.items()}
     return HadoopConf(root, {**namenode.conf.properties, **own, **given})
@@ -64,7 +64,7 @@ def login_of(conf: HadoopConf) -> KerberosLogin:
 
 
 def run(name: str, conf: HadoopConf, *words: str) -> tuple[int, dict[str, Any], str]:
-    """Exit code, JSON and errors of a command in a process of its own, which has no login but the keytab."""
+    """Run a command in a process that logs in by the keytab; return exit code, JSON and errors."""
     command = [sys.executable, "-m", "checkpointer", name, "--conf", str(conf.folder), "--json", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.returncode, json.loads(done.stdout), done.stderr
@@ -85,9 +85,9 @@ def test_the_daemon_checkpoints(namenode: NameNode, tmp_path: Path, protection: 
 
 @pytest.mark.deep
 def test_nobody_restarts_the_daemon(namenode: NameNode, kdc: Kdc, tmp_path: Path) -> None:
-    """Tickets of 20 seconds, a KDC that is away until they have ended, and another key.
+    """Tickets last 20 seconds, the KDC is stopped until they end, and the key changes.
 
-    A command that asks for a checkpoint would need a ticket of its own: a cookie stands for it while no KDC answers.
+    A command that requests a checkpoint needs its own ticket: a cookie replaces it while the KDC is stopped.
     """
     conf = ours(namenode, tmp_path)
     sn = f"sn/localhost@{REALM}"
@@ -135,7 +135,7 @@ def test_each_step_of_the_login_is_checked(namenode: NameNode, tmp_path: Path) -
 
 
 def broken(kdc: Kdc) -> dict[str, tuple[dict[str, str], str]]:
-    """Settings that a login fails with, and the step that is named."""
+    """Settings with which a login fails, and the named step."""
     missing = f"missing/_HOST@{REALM}"
     return {
         "keytab": ({"dfs.secondary.namenode.keytab.file": str(kdc.root / "nn.keytab")}, "library and keytab"),
@@ -223,7 +223,7 @@ def test_a_server_that_is_somebody_else_is_not_believed(namenode: NameNode, tmp_
 
 
 def test_a_protocol_that_is_for_others(namenode: NameNode, tmp_path: Path) -> None:
-    """A refusal of the connection's context, within privacy: the NameNode answers it in a token."""
+    """With privacy, the NameNode refuses the connection's context inside a token."""
     conf = ours(namenode, tmp_path, hadoop_rpc_protection="privacy")
     conf.update({"dfs.journalnode.kerberos.principal": f"nn/_HOST@{REALM}"})
     log_in(login_of(conf))
@@ -237,7 +237,7 @@ def test_a_protocol_that_is_for_others(namenode: NameNode, tmp_path: Path) -> No
 
 
 def test_a_backup_checkpoints_without_its_stream(namenode: NameNode, tmp_path: Path) -> None:
-    """A NameNode of Hadoop calls a backup node as whoever registered it, for whom it has no ticket."""
+    """Hadoop's NameNode calls a backup node under the registering user, for which it has no ticket."""
     conf = ours(namenode, tmp_path, hadoop_rpc_protection="privacy")
     conf.update({"dfs.namenode.name.dir": (tmp_path / "backup").as_uri()})
     with OurDaemon.backup(conf) as daemon:
@@ -275,6 +275,6 @@ def test_the_stubs_verdicts_are_the_namenodes(namenode: NameNode, kdc: Kdc, tmp_
         assert stub.rpc_address is not None
         ours = verdicts(kdc, stub.server.url, stub.rpc_address)
     different = {key for key in theirs if theirs[key] != ours[key]}
-    # what Hadoop 3 answers everybody, the stub answers administrators
+    # Hadoop 3 answers everybody, the stub only administrators
     assert {key[-1] for key in different} == ({"getServiceStatus", "versionRequest"} if SERVER.is_3 else set())
     assert {theirs[key] for key in different} <= {"let in"}

@@ -1,4 +1,4 @@
-"""Privacy and HTTPS only together, on a real Hadoop: our roles and commands work, and no name is in clear."""
+"""Privacy with HTTPS only, on a real Hadoop: our roles and commands work, and every name is encrypted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.interop]
 
 
 def run(name: str, conf: HadoopConf, *words: str) -> dict[str, Any]:
-    """What a command tells in JSON; it succeeds."""
+    """Run a command, which must succeed, and return its JSON."""
     command = [sys.executable, "-m", "checkpointer", name, "--conf", str(conf.folder), "--json", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, (done.stdout, done.stderr)
@@ -42,14 +42,14 @@ class Taps:
         self._taps: dict[str, Tap] = {}
 
     def before(self, conf: HadoopConf, *keys: str) -> dict[str, str]:
-        """The addresses of `keys` for those that shall come by a tap."""
+        """Return the addresses of `keys` that lead through a tap."""
         for key in keys:
             self._taps[key] = Tap(int(conf[key].rpartition(":")[2]))
             self._stack.callback(self._taps[key].close)
         return {key: f"{HOST}:{self._taps[key].port}" for key in keys}
 
     def assert_private(self) -> None:
-        """All were used, and nothing but logins is to be read."""
+        """Assert that all taps were used, and that only logins are readable."""
         for key, tap in self._taps.items():
             web = "https-address" in key
             assert tap.seen.startswith(b"\x16\x03" if web else b"hrpc"), (key, bytes(tap.seen[:100]))
@@ -62,7 +62,7 @@ SECONDARY = "dfs.namenode.secondary.https-address"
 
 
 def test_our_secondary_and_commands(hadoop_here: None, kdc: Kdc, tmp_path: Path) -> None:
-    """The daemon comes to the NameNode by taps, and the command that asks for a checkpoint to the daemon."""
+    """The daemon reaches the NameNode through taps, and the command reaches the daemon through them."""
     with ExitStack() as stack:
         namenode = stack.enter_context(NameNode(private(kdc, HadoopConf(tmp_path / "nn"))))
         taps = Taps(stack)
@@ -86,7 +86,7 @@ def test_our_secondary_and_commands(hadoop_here: None, kdc: Kdc, tmp_path: Path)
 
 @pytest.mark.deep
 def test_our_backup(hadoop_here: None, kdc: Kdc, tmp_path: Path) -> None:
-    """A NameNode without an HTTP address registers no backup node, Hadoop's own neither."""
+    """An HTTPS-only NameNode cannot register a backup node, not even Hadoop's own."""
     conf = private(kdc, HadoopConf(tmp_path / "nn"))
     name_dir = {"dfs.namenode.name.dir": (tmp_path / "backup").as_uri()}
     ours = private(kdc, HadoopConf(tmp_path / "ours", {**conf.properties, **name_dir}))

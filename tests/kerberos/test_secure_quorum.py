@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.deep]
 
 @dataclass
 class Site:
-    """nn1 is active and writes to one JournalNode; our standby stands in for nn2 by `conf`."""
+    """An active nn1 that writes to one JournalNode; `conf` is our standby's, in the place of nn2."""
 
     active: NameNode
     conf: HadoopConf

@@ -1,4 +1,4 @@
-"""A hundred silent, slow and huge clients of kerberized servers: who logs in is served meanwhile, and they go."""
+"""A hundred silent, slow and huge clients of kerberized servers: logged-in clients are served, the others closed."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_writer_of_our_journal_node_is_served(realm: Kdc, tmp_path: Path) -> N
 
 @pytest.mark.deep
 def test_checkpoints_are_made(realm: Kdc, tmp_path: Path) -> None:
-    """Of a stub by our secondary; there are so many at each port of both."""
+    """Our secondary checkpoints a stub while hostile clients hold each port of both."""
     conf = private(realm, HadoopConf(tmp_path / "stub"), SHORT)
     own = {"dfs.namenode.checkpoint.dir": (tmp_path / "checkpoint").as_uri()}
     ours = private(realm, HadoopConf(tmp_path / "ours", {**conf.properties, **own}), SHORT)

@@ -1,4 +1,4 @@
-"""Tickets that end, a KDC that is away and keys that are changed, with a real KDC: nobody logs in again by hand."""
+"""Expiring tickets, a stopped KDC and changed keys, with a real KDC: logins recover without an operator."""
 
 from __future__ import annotations
 

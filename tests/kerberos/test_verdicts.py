@@ -1,4 +1,4 @@
-"""Who may ask for what at the stub and at our JournalNode, beside the verdicts of Hadoop's own on the same requests.
+"""Permissions of the stub and of our JournalNode, compared with Hadoop's own servers on the same requests.
 
 Hadoop asks for Kerberos on all of its pages here, as ours always do, and has HTTPS only.
 """
@@ -30,7 +30,7 @@ from tests.kerberos.verdicts import EVERYBODY, Asked, login_on_all_pages, of_cal
 
 pytestmark = [pytest.mark.interop, pytest.mark.deep]
 
-# TRACE, which Hadoop's web servers have, ours have not
+# TRACE exists only in Hadoop's web servers
 METHODS = ("GET", "HEAD", "OPTIONS", "PUT", "POST", "DELETE")
 STATE = ("/jmx", "/metrics")
 IMAGE = "/imagetransfer?getimage=1&txid=latest"
@@ -46,14 +46,14 @@ NAMES = {
 
 
 class _NameNode(NameNode):
-    """One whose /jmx is not for everybody."""
+    """Return a configuration that restricts /jmx."""
 
     def is_ready(self) -> bool:
         return _listens(self.url, self.rpc_address)
 
 
 class _JournalNode(JournalNode):
-    """The same."""
+    """Return the same for a JournalNode."""
 
     def is_ready(self) -> bool:
         return _listens(self.url, self.rpc_address)
@@ -71,7 +71,7 @@ def realm(kdc: Kdc) -> Kdc:
 
 
 def assert_same(theirs: dict[Asked, int], ours: dict[Asked, int]) -> None:
-    """Of pages that both have the same status; of others, which are not here, nobody gets anything."""
+    """Pages of both have the same status; pages that we lack answer everybody with an error."""
     of_both = {each: status for each, status in theirs.items() if each[2] not in OTHERS}
     assert {each: (status, ours[each]) for each, status in of_both.items() if status != ours[each]} == {}
     stranger = {each: status for each, status in ours.items() if each[2] in OTHERS and not each[0]}
@@ -94,13 +94,13 @@ def test_pages_of_the_stub(hadoop_here: None, realm: Kdc, tmp_path: Path, limite
 
 @pytest.mark.parametrize("limited", [False, True])
 def test_pages_and_calls_of_the_journal_node(hadoop_here: None, realm: Kdc, tmp_path: Path, limited: bool) -> None:
-    """Each with a journal, whose segment is read as well."""
+    """Compare both with a journal, and read its segment."""
     settings = {**login_on_all_pages(realm, tmp_path), **NAMES} | (ADMINISTRATORS if limited else {})
     requests = list(product(METHODS, (*STATE, SEGMENT, *OTHERS)))
     journal = pb.GetJournalStateRequestProto(jid=pb.JournalIdProto(identifier=JOURNAL))
     calls = (
         (QJOURNAL_PROTOCOL, "getJournalState", journal),
-        # one of another server Hadoop's knows no method of, ours not the protocol: neither has it
+        # for another server's protocol, Hadoop's lacks the method and ours the protocol
         (replace(CLIENT_PROTOCOL, name="org.example.Unknown"), "getServerDefaults", None),
     )
 

@@ -27,7 +27,7 @@ INFO = StorageInfo(-63, 1, 0, "CID-1", "BP-1", "NAME_NODE")
 
 
 class Web(ThreadingHTTPServer):
-    """`asked` are the requests: method, whether a token came, bytes of the body. `mute` proves nothing."""
+    """A web server; `asked` has method, presence of a token and body of each request. `mute` sends no proof."""
 
     def __init__(self, peer: Peer) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -64,7 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nobody reads it."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def web(kdc: Kdc) -> Iterator[Web]:
 
 
 def test_beans_are_asked_for_without_a_token_first(web: Web) -> None:
-    """Most clusters leave /jmx open, and then no ticket is needed."""
+    """Most clusters leave /jmx open, which needs no ticket."""
     assert ask_http(web.url, timeout=600) == BEAN
     assert web.asked == [("GET", False, 0), ("GET", True, 0)]
     assert ask_acceptance(web.url, timeout=600).last_txid == 5

@@ -1,4 +1,4 @@
-"""Who is answered what by a server, asked in the same way of Hadoop's servers and of ours."""
+"""Verdicts of a server on requests of each principal, for Hadoop's servers and ours."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BODIES = {"PUT": b"x", "POST": b"x"}
 
 
 def login_on_all_pages(kdc: Kdc, root: Path) -> dict[str, str]:
-    """Settings by which Hadoop asks for Kerberos on its pages too, as ours always does; nothing is open."""
+    """Settings with which Hadoop demands Kerberos on all its pages, as ours always do."""
     secret = root / "secret"
     secret.write_text("of no worth")
     return {
@@ -36,7 +36,7 @@ def login_on_all_pages(kdc: Kdc, root: Path) -> dict[str, str]:
 
 
 def of_pages(kdc: Kdc, url: str, requests: Iterable[tuple[str, str]]) -> dict[Asked, int]:
-    """The status that each principal gets, and who has none, by principal, method and path."""
+    """Return the status for each principal and for an anonymous client, by principal, method and path."""
     return {
         (who, method, path): get(kdc, who, url, path, method, _BODIES.get(method))[0]
         for who in EVERYBODY
@@ -47,7 +47,7 @@ def of_pages(kdc: Kdc, url: str, requests: Iterable[tuple[str, str]]) -> dict[As
 def of_calls(
     kdc: Kdc, kind: ServerKind, address: tuple[str, int], calls: Iterable[tuple[RpcProtocol, str, Message | None]]
 ) -> dict[Asked, str]:
-    """The error that refuses each principal, and who has none, or `let in`; by principal, protocol and method."""
+    """Return the error for each principal and an anonymous client, or `let in`, by principal, protocol and method."""
     found = {}
     for who in EVERYBODY:
         log_in(None if not who else login(kdc, who))
@@ -65,6 +65,6 @@ def _called(kind: ServerKind, address: tuple[str, int], protocol: RpcProtocol, m
         except (AccessControlError, NotAuthorizedError, AuthenticationRequiredError) as error:
             return type(error).__name__
         except RemoteError:
-            # who is let in is told that there is no HA, by the real one
+            # the real one answers permitted callers that HA is off
             return "let in"
     return "let in"

@@ -13,7 +13,7 @@ from tests.kerberos.kdc import REALM, Kdc
 
 @dataclass
 class Peer:
-    """The server's side: whoever has a key of the keytab."""
+    """The server's side, with the keys of the keytab."""
 
     keytab: Path
 

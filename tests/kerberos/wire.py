@@ -1,4 +1,4 @@
-"""An onlooker at the loopback interface, which needs the right to open raw sockets."""
+"""A sniffer of the loopback interface, which needs the right to open raw sockets."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ import pytest
 from tests.interop.hadoop_conf import HadoopConf
 
 NAMES = (b"marked", b"mkdirs", b"NamenodeProtocol", b"ClientProtocol", b"imagetransfer", b"fsimage", b"checkpoint")
-"""What privacy and HTTPS hide in the tests: of a user's paths (`marked`), of calls and of requests."""
+"""Words that privacy and HTTPS must hide: of a user's paths (`marked`), of calls and of requests."""
 _PACKET_STATISTICS, _OUTGOING, _TCP = 6, 4, 6
 _BUFFER = 256 << 20
-# of Linux: whoever may not set it otherwise
+# of Linux: the option for processes without the right to exceed the limit
 _SO_RCVBUFFORCE = 33
 
 
 def ports_of(confs: Iterable[HadoopConf]) -> set[int]:
-    """Of all servers that the configurations name, but for no port in particular."""
+    """Addresses of all servers in the configurations, on any port."""
     found = (re.findall(r":(\d+)", value) for conf in confs for value in conf.properties.values())
     return {int(port) for ports in found for port in ports}
 
 
 class Wire:
-    """A context manager that keeps what goes from and to TCP ports of this host; skips the test where it may not.
+    """A context manager that keeps TCP bytes of this host's ports; it skips the test without the right to.
 
     Attributes:
-        flows: by connection and direction: from which port, to which, and what.
+        flows: bytes by connection and direction (source port, target port).
     """
 
     def __init__(self, ports: set[int]) -> None:
@@ -62,7 +62,7 @@ class Wire:
         self._socket.close()
 
     def assert_private(self) -> set[int]:
-        """After the end: nothing was missed, and nothing but logins is to be read; the ports that were spoken to."""
+        """Assert after the end that no packet was lost and that only logins are readable; return the used ports."""
         assert self._lost == 0
         asked = [(port, seen) for _, port, seen in self.flows if port in self._ports and seen]
         assert [(port, bytes(seen[:60])) for port, seen in asked if not seen.startswith((b"\x16\x03", b"hrpc"))] == []
@@ -74,7 +74,7 @@ class Wire:
             try:
                 packet, address = self._socket.recvfrom(1 << 17)
             except TimeoutError:
-                # only now: what was sent before the end is seen
+                # after the end, so that all earlier bytes are included
                 if self._ended.is_set():
                     return
                 continue

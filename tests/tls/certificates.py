@@ -1,4 +1,4 @@
-"""Certificates and stores for tests, made within milliseconds."""
+"""Certificates and stores for tests, generated within milliseconds."""
 
 from __future__ import annotations
 
@@ -49,29 +49,29 @@ class Identity:
     def issue(
         self, names: Sequence[str] = HERE, *, begin: int = -1, end: int = 30, common_name: str = "", ca: bool = False
     ) -> Identity:
-        """A certificate for `names`, valid between days from now."""
+        """Make a certificate for `names`, valid between these days from now."""
         return _made(common_name or names[0], names, begin, end, self, ca=ca)
 
     def pem(self, password: str = "") -> bytes:
-        """Key and chain."""
+        """Return key and chain."""
         hidden = BestAvailableEncryption(password.encode()) if password else NoEncryption()
         key = self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, hidden)
         return key + b"".join(each.public_bytes(Encoding.PEM) for each in self.chain)
 
     def pkcs12(self, password: str = STORE_PASSWORD) -> bytes:
         own, *others = self.chain
-        # an expensive derivation would prove nothing
+        # an expensive key derivation would not improve the test
         hidden = PrivateFormat.PKCS12.encryption_builder().kdf_rounds(1).build(password.encode())
         return pkcs12.serialize_key_and_certificates(b"own", self.key, own, others, hidden)
 
     @property
     def certificate(self) -> bytes:
-        """Its own one, in PEM."""
+        """Return its own certificate in PEM."""
         return self.chain[0].public_bytes(Encoding.PEM)
 
 
 def authority(name: str = "Test CA", *, end: int = 365) -> Identity:
-    """One that signs itself, and others."""
+    """A certificate authority, which signs itself and others."""
     return _made(name, (), -1, end, None, ca=True)
 
 
@@ -109,7 +109,7 @@ def write_xml(path: Path, properties: dict[str, str]) -> Path:
 def tls_folder(
     folder: Path, own: Identity | None = None, trusted: Sequence[Identity] = (), **settings: bool
 ) -> TlsConfig:
-    """`folder` with the two files of Hadoop and their stores; `own` is shown by servers, and by clients where asked."""
+    """Write Hadoop's two files and their stores into `folder`; servers show `own`, and clients on request."""
     folder.mkdir(parents=True, exist_ok=True)
     server, client = {"ssl.server.truststore.reload.interval": "20"}, {"ssl.client.truststore.reload.interval": "1"}
     if own is not None:

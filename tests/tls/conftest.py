@@ -1,4 +1,4 @@
-"""TLS is the process's: no test leaves its own behind."""
+"""TLS settings belong to the process: each test resets them."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ STORE = "store-secret"
 
 
 def https_only(conf: HadoopConf, like: HadoopConf | None = None) -> HadoopConf:
-    """`conf` with keytool's stores for servers and clients; the servers' passwords are in a credential provider.
+    """Add keytool's stores for servers and clients to `conf`; the servers' passwords are in a credential provider.
 
-    Addresses for https that it has stay, and it gets those of `like`, whose cluster is the same.
+    Existing addresses for https stay; missing ones come from `like`, of the same cluster.
     """
     addresses = [key for key in conf.properties if ".http-address" in key and "backup" not in key]
     secure = {key.replace("http-address", "https-address"): f"127.0.0.1:{free_port()}" for key in addresses}

@@ -20,7 +20,7 @@ _CREDENTIALS = "org.apache.hadoop.security.alias.CredentialShell"
 
 
 def keytool(*words: str, given: bytes = b"") -> bytes:
-    """What it prints, for a store whose password is `STORE`."""
+    """Run keytool on a store with the password `STORE`; return its output."""
     command = [str(java_program("keytool")), *words]
     return subprocess.run(command, input=given, check=True, capture_output=True).stdout
 
@@ -38,7 +38,7 @@ def _store(path: Path) -> tuple[str, ...]:
 
 
 def make(folder: Path) -> None:
-    """Write all of them."""
+    """Write all stores."""
     _pair(folder / "rsa.jks", "JKS", "rsa", "RSA", "-keypass", KEY, *_HERE)
     _pair(folder / "ec.jks", "JKS", "ec", "EC", "-keypass", KEY, *_HERE)
     _pair(folder / "ec.jceks", "JCEKS", "ec", "EC", "-keypass", KEY, *_HERE)

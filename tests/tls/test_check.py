@@ -1,4 +1,4 @@
-"""`check --only tls`: each step that fails is named, with what to do; metrics of the same."""
+"""`check --only tls`: each failing step is named, with the next step; also in metrics."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_the_command(tmp_path: Path, ca: Identity) -> None:
     assert done.code == State.CRITICAL
     assert "handshake with localhost:1 fails: Connection refused" in done.out
     assert STORE_PASSWORD not in done.out
-    # a daemon with stores that cannot be used does not even begin
+    # a daemon with unusable stores does not start
     (tmp_path / "own.p12").write_bytes(b"no store")
     done = run_cli("run", "--conf", tmp_path)
     assert (done.code, "neither a JKS, JCEKS or PKCS12 store" in done.err) == (2, True), done.err

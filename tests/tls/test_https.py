@@ -1,4 +1,4 @@
-"""Our HTTPS server, and clients that trust it, do not, or say nothing."""
+"""Our HTTPS server with trusting, distrusting and silent clients."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_images_and_small_answers_go_over_tls(tmp_path: Path, ca: Identity) -> N
 
 
 def test_what_is_refused_early_is_heard(tmp_path: Path, ca: Identity) -> None:
-    """The answer comes while the body is still sent, and tickets of TLS 1.3 are none."""
+    """The answer arrives while the client still sends the body; TLS 1.3 tickets are not an answer."""
     config = tls_folder(tmp_path / "conf", ca.issue(), [ca])
     use_client(config)
     with https(tmp_path, config) as served:
@@ -168,7 +168,7 @@ def test_a_hundred_silent_clients_cost_nobody_anything(tmp_path: Path, ca: Ident
     with https(tmp_path, config, peer_connections=100, opening=3600) as served, ExitStack() as strangers:
         for number in range(100):
             peer = strangers.enter_context(socket.create_connection(served.address, WAIT))
-            # none, or the beginning of a greeting
+            # nothing, or the beginning of a greeting
             peer.sendall(b"\x16\x03\x01\x02\x00"[: number % 6])
         for _ in range(3):
             assert download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path]).paths
@@ -177,7 +177,7 @@ def test_a_hundred_silent_clients_cost_nobody_anything(tmp_path: Path, ca: Ident
 def test_a_handshake_that_takes_long_holds_nobody_up(
     tmp_path: Path, ca: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of another address, of which one is at work; a connection that stands goes on, and new ones come."""
+    """Handshakes of another address run one at a time; an open connection continues, and new ones are accepted."""
     config = tls_folder(tmp_path / "conf", ca.issue(), [ca])
     use_client(config)
     entered, release, shake_hands = threading.Event(), threading.Event(), TlsSocket.do_handshake
@@ -247,7 +247,7 @@ def test_a_certificate_is_exchanged_while_images_are_sent(
         seen = subject_seen(served)
         replaced(conf / "own.p12", second.pkcs12())
         wait_for(lambda: subject_seen(served) != seen)
-        # the old connection goes on
+        # the old connection continues
         running.request("GET", "/imagetransfer?getimage=1")
         assert running.getresponse().read()
         running.close()

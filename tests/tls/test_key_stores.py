@@ -70,7 +70,7 @@ def test_wrong_passwords(name: str) -> None:
     with pytest.raises(WrongPasswordError, match="password of the store is wrong"):
         decode_key_store(read(name), "wrong", KEY)
     if name.startswith(("rsa", "ec")):
-        # with JCEKS one in 256 wrong passwords gives bytes that look whole, and are no key
+        # with JCEKS one in 256 wrong passwords gives well-formed bytes that are not a key
         with pytest.raises(KeyStoreError):
             decode_key_store(read(name), STORE, "wrong")
         with pytest.raises(KeyStoreError):
@@ -103,7 +103,7 @@ def test_what_is_no_store() -> None:
 
 
 def tries(name: str, data: bytes, password: str | None) -> KeyStore | None:
-    """What comes of changed bytes: a store, or an error of ours."""
+    """Assert that changed bytes give a store or an error of ours."""
     try:
         return decode_key_store(data, password, key_password(name))
     except KeyStoreError:
@@ -116,7 +116,7 @@ def test_stores_that_are_cut(name: str) -> None:
     for size in range(0, len(data), 1 if deep() else 17):
         assert tries(name, data[:size], STORE) is None
         if name.endswith("s"):
-            # without the digest the end is found all the same
+            # the reader finds the end also without the digest
             with pytest.raises(KeyStoreError):
                 decode_anchors(data[: min(size, len(data) - 21)], None)
 
@@ -165,7 +165,7 @@ def test_changed_credentials_give_errors_of_ours(at: int, value: int) -> None:
     data[at] = value
     try:
         for secret in parse_java_store(bytes(data), None).secrets.values():
-            # a hundred thousands of digests are for the recorded test
+            # the recorded test has the hundred thousands of digests
             secret.fields.update(encodedParams=bytes.fromhex("300e0408000102030405060702020002"))
             open_secret(secret, "none")
     except KeyStoreError:
@@ -227,7 +227,7 @@ def der(tag: int, *content: bytes) -> bytes:
 
 
 def with_mac_of(store: bytes, iterations: bytes | None) -> bytes:
-    """A PKCS12 store whose digest wants so many, in DER; None for one that has no digest."""
+    """Return a PKCS12 store in DER with so many iterations of its digest; None leaves the digest out."""
     outer = Der(store).sequence()
     parts = [der(0x02, outer.value(0x02)), der(0x30, outer.value(0x30))]
     if iterations is not None:
@@ -237,12 +237,12 @@ def with_mac_of(store: bytes, iterations: bytes | None) -> bytes:
 
 
 def in_ber(store: bytes) -> bytes:
-    """The same, with an outermost length that is not told, as other programs than Java write it."""
+    """Return the store with an indefinite outermost length, as programs other than Java write it."""
     return b"\x30\x80" + Der(store).value(0x30) + b"\0\0"
 
 
 def test_a_store_that_would_take_minutes_is_refused() -> None:
-    """For its digest, or for any of its encrypted parts, with a digest or without."""
+    """Refuse the count for the digest, or for any encrypted part, with a digest or without."""
     own = authority().issue()
     hidden = PrivateFormat.PKCS12.encryption_builder().kdf_rounds(65793)
     store = pkcs12.serialize_key_and_certificates(
@@ -268,7 +268,7 @@ def test_a_key_in_pem_that_would_take_minutes_is_refused() -> None:
     parameters, content = algorithm.value(0x30), algorithm.rest()
     changed = parameters.replace(b"\x02\x02\x08\x00", HUGE)
     assert changed != parameters
-    # one byte more, in each of four sequences
+    # one more byte in each of four sequences
     for size in (0x5F, 0x52, 0x31, 0x24):
         changed = changed.replace(b"\x30" + bytes((size,)), b"\x30" + bytes((size + 1,)), 1)
     key = der(0x30, b"\x30" + bytes((len(changed),)), changed, content)

@@ -1,4 +1,4 @@
-"""Marked passwords, planted wherever a configuration can hold one: nothing that is written or answered has a mark."""
+"""Marked passwords in every place of a configuration: no file and no answer contains a mark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MARK = "marked-"
 
 
 def marked(folder: Path, **more: str) -> TlsConfig:
-    """Passwords in clear text, in the file's own provider and in keys of others; `more` replaces properties."""
+    """Write passwords in clear text, in the file's own provider and in other keys; `more` replaces properties."""
     ca = authority()
     config = tls_folder(folder, ca.issue(), [ca])
     given = {
@@ -89,7 +89,7 @@ def test_config_shows_none(tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_a_daemon_tells_none(tmp_path: Path) -> None:
-    """Neither its log, with every line of it, nor what it answers; and what it writes is for nobody else."""
+    """Assert that neither its log nor its answers have a mark, and that only its user can read its files."""
     conf = https_only(HadoopConf(tmp_path / "nn"))
     for name, key in (("ssl-server.xml", "server"), ("ssl-client.xml", "client")):
         text = (conf.folder / name).read_text()

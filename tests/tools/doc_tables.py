@@ -1,4 +1,4 @@
-"""Tables of the documents that are made from declarations; `python -m tests.tools.doc_tables` writes them anew."""
+"""Generated tables of the documents; `python -m tests.tools.doc_tables` writes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def honoured_keys() -> str:
 
 
 def other_keys() -> str:
-    """Those that are ignored or refused."""
+    """Return the table of ignored and refused keys."""
     head = "| Key | Default | What it does in Hadoop | Here |\n|---|---|---|---|"
     rows = [
         f"| `{key.name}` | {_default(key)} | {key.meaning} | {key.status.value.capitalize()}: {key.reason}. |"
@@ -29,7 +29,7 @@ def other_keys() -> str:
 
 
 def codes() -> str:
-    """What can be wrong with an image."""
+    """Return the table of faults of an image."""
     head = "| code | severity | meaning | repair |\n|---|---|---|---|"
     return _table(head, [f"| `{c.name}` | {c.severity} | {c.meaning} | {c.repair or '—'} |" for c in CODES.values()])
 
@@ -42,7 +42,7 @@ def _table(head: str, rows: list[str]) -> str:
 
 
 def _default(key: ConfigKey[Any]) -> str:
-    """With that of Hadoop 2.7 where it is another one."""
+    """Return the default, with that of Hadoop 2.7 if it differs."""
     shown = _code(key.default)
     if key.release2 is None:
         return shown

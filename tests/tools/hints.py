@@ -3,9 +3,8 @@
     python -m tests.tools.hints            # all of them, by error
     python -m tests.tools.hints stop       # those with this word
 
-A hint is what stands behind `next:`. It is found as the argument `hint`, as what is assigned to a name that ends in
-"hint", or that is passed as one somewhere, as what a function whose name ends in "hint" returns, and as the hint of a
-check.
+A hint is the text after `next:`. Sources of hints are the argument `hint`, values of names that end in "hint" or are
+passed as one, results of functions whose names end in "hint", and the hints of checks.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ PACKAGES = (
     "servlets",
     "site_config",
 )
-# classes whose positional arguments are hints, and which
+# classes with positional arguments that are hints, and their positions
 _POSITIONAL = {"Check": 2, "FileKind": 1, "NotRegularError": 2, "SparseFileError": 2, "with_next": 1}
 
 
 class Hint(NamedTuple):
-    """A hint as it stands in the sources; expressions in it are in braces."""
+    """A hint as in the sources; expressions are in braces."""
 
     error: str
     text: str
@@ -48,7 +47,7 @@ class Hint(NamedTuple):
 
 @functools.cache
 def all_hints() -> list[Hint]:
-    """The hints of all packages, by error and text."""
+    """Return the hints of all packages, by error and text."""
     modules = {
         path: ast.parse(path.read_text(encoding="utf-8"))
         for package in PACKAGES
@@ -65,11 +64,11 @@ def all_hints() -> list[Hint]:
 
 
 def _names_passed(tree: ast.Module) -> Iterator[str]:
-    """Names of constants that are passed as hints."""
+    """Return the names of constants that are passed as hints."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             for value in _hint_arguments(node):
-                # not those within another text
+                # not inside another text
                 if not isinstance(value, ast.JoinedStr):
                     yield from (each.id for each in ast.walk(value) if isinstance(each, ast.Name) and each.id.isupper())
 
@@ -82,7 +81,7 @@ def _hint_arguments(call: ast.Call) -> Iterator[ast.expr]:
 
 
 def _hints_of(tree: ast.Module, names: set[str]) -> Iterator[tuple[str, ast.expr]]:
-    """Each hint with the error that it is of: its class, or the place that has no class."""
+    """Yield each hint with the class of its error, or with its place if it has no class."""
     classes = {id(inner): node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for inner in node.body}
     owners = {
         id(inner): node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for inner in ast.walk(node)
@@ -109,7 +108,7 @@ def _name(node: ast.expr) -> str:
 
 
 def _texts(node: ast.expr) -> Iterator[str]:
-    """The texts that an expression may come to."""
+    """Yield the possible texts of an expression."""
     if isinstance(node, ast.Constant):
         if isinstance(node.value, str) and " " in node.value:
             yield node.value

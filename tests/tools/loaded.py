@@ -1,7 +1,7 @@
 """Runs the quick tier or the demos next to busy processes: `make test-loaded`, `make demos-loaded`.
 
-A fault of speed (a short limit, an assumed order) shows on a machine that has other work. Each run has a log, which is
-kept where the run fails, and a table tells what passed. Busy processes end with this one, whatever becomes of it.
+A fault of speed (a short limit, an assumed order) appears on a busy machine. The log of a failed run is kept, and a
+table lists the results. Busy processes end with this one in any case.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from statistics import median
 
 _ROOT = Path(__file__).parents[2]
 _DEMOS = ("demo", "demo-ha", "demo-bookkeeper")
-# a run that hangs is ended; no run that works takes so long
+# limit of a run that hangs
 _HANGS_SECONDS = 2 * 3600.0
 _END_SECONDS = 30.0
 _BUSY = "import os\nwhile os.getppid() == {parent}:\n    for _ in range(1_000_000): pass\n"
@@ -29,7 +29,7 @@ _BUSY = "import os\nwhile os.getppid() == {parent}:\n    for _ in range(1_000_00
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run.
+    """A run of a target.
 
     Attributes:
         name: a target of the Makefile.
@@ -44,7 +44,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a run ended; `log` is None where it passed."""
+    """The end of a run; `log` is None if it passed."""
 
     run: Run
     seconds: float
@@ -53,7 +53,7 @@ class Ended:
 
 
 def plan(names: Sequence[str], runs: int, fresh: int, loads: Sequence[int]) -> list[Run]:
-    """`runs` of each name, `fresh` of these in fresh clones, both spread over the loads."""
+    """Return `runs` of each name, `fresh` of them in fresh clones, both spread over the loads."""
     planned: list[Run] = []
     for number in range(runs):
         clones = (number + 1) * fresh // runs > number * fresh // runs
@@ -64,7 +64,7 @@ def plan(names: Sequence[str], runs: int, fresh: int, loads: Sequence[int]) -> l
 
 @contextmanager
 def busy(count: int) -> Iterator[list[int]]:
-    """So many processes that do nothing but use a processor; their ids."""
+    """Run so many processes that only use a processor; yield their ids."""
     command = [sys.executable, "-c", _BUSY.format(parent=os.getpid())]
     processes = [subprocess.Popen(command) for _ in range(count)]
     try:
@@ -79,7 +79,7 @@ def busy(count: int) -> Iterator[list[int]]:
 def execute(
     command: Sequence[str], directory: Path, environment: dict[str, str], log: Path, limit: float = _HANGS_SECONDS
 ) -> int:
-    """Run a command to its end with its output in `log`; its exit code, that of SIGKILL where it hangs."""
+    """Run a command with its output in `log`; return its exit code, that of SIGKILL if it hangs."""
     with log.open("ab") as output:
         process = subprocess.Popen(
             command, cwd=directory, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
@@ -93,7 +93,7 @@ def execute(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End what is left of a command's process group."""
+    """Kill the rest of a command's process group."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGTERM)
         try:
@@ -104,7 +104,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def run_target(run: Run, number: int, logs: Path) -> Ended:
-    """Run a target of the Makefile beside its load; its scratch files are removed where it passes."""
+    """Run a target of the Makefile next to its load; remove its scratch files if it passes."""
     folder = logs / f"{number:03d}-{run.name}-load{run.load}{'-fresh' if run.fresh else ''}"
     scratch = folder / "tmp"
     scratch.mkdir(parents=True)
@@ -128,7 +128,7 @@ def run_target(run: Run, number: int, logs: Path) -> Ended:
 
 
 def line_of(ended: Ended) -> str:
-    """A run in a line."""
+    """Return one line for a run."""
     run = ended.run
     where = "fresh clone" if run.fresh else "here"
     result = "passed" if ended.code == 0 else f"FAILED with {ended.code}: {ended.log}"
@@ -136,7 +136,7 @@ def line_of(ended: Ended) -> str:
 
 
 def table(ended: Iterable[Ended]) -> list[str]:
-    """Runs and seconds by target, load and place."""
+    """Return the table of runs and seconds by target, load and place."""
     groups: dict[Run, list[Ended]] = {}
     for each in ended:
         groups.setdefault(each.run, []).append(each)
@@ -153,7 +153,7 @@ def table(ended: Iterable[Ended]) -> list[str]:
 
 
 def run_all(runs: Sequence[Run], logs: Path) -> int:
-    """Run one after the other; the number of those that failed."""
+    """Run one after the other; return the number of failures."""
     ended: list[Ended] = []
     try:
         for number, run in enumerate(runs, 1):
@@ -167,7 +167,7 @@ def run_all(runs: Sequence[Run], logs: Path) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit 1 where a run failed."""
+    """Return 1 if a run failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     kinds = parser.add_subparsers(dest="kind", required=True)
     tests = kinds.add_parser("tests", help="the quick tier")

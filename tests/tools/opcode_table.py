@@ -1,4 +1,4 @@
-"""Makes docs/opcodes.md of the catalogue, the table of replay and the recorded cases.
+"""Generator of docs/opcodes.md from the catalogue, the table of replay and the recorded cases.
 
 python -m tests.tools.opcode_table            prints the page
 python -m tests.tools.opcode_table --write    writes it to docs/opcodes.md
@@ -20,7 +20,7 @@ from journal.ops import OPERATIONS
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "opcodes.md"
 RELEASES = {"2.7.3": -63, "3.3.6": -66, "3.4.1": -67, "3.5.0": -67}
-SHOWN = 3  # cases named in a row
+SHOWN = 3  # number of cases in a row
 UNIT_TESTS = "tests/engine/test_replay_opcodes.py"
 
 Cases = Mapping[str, Mapping[str, list[str]]]
@@ -88,7 +88,7 @@ loses the directory. `edits recover --skip` makes edits without it.
 
 
 def recorded_cases() -> Cases:
-    """Operation, release, then the names of the cases whose edits hold it; directed cases before random ones."""
+    """Return case names by operation and release; directed cases come before random ones."""
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for path in sorted((ROOT / "tests" / "recorded").glob("hadoop-*/*/case.json")):
         release = path.parent.parent.name.removeprefix("hadoop-")
@@ -101,17 +101,17 @@ def recorded_cases() -> Cases:
 
 
 def unhandled() -> list[str]:
-    """Operations without a replay function."""
+    """Return the operations without a replay function."""
     return [cls.name for cls in OPERATIONS.values() if cls not in REPLAYED]
 
 
 def uncovered(cases: Cases) -> list[str]:
-    """Operations that no recorded case holds."""
+    """Return the operations without a recorded case."""
     return [cls.name for cls in OPERATIONS.values() if not cases.get(cls.name)]
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     cases = recorded_cases()
     rows = "".join(_row(cls, cases) for _, cls in sorted(OPERATIONS.items()))
     ignored = "".join(f"| {row.kind.name} | {row.ignored} |\n" for row in TABLE if row.ignored)

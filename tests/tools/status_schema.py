@@ -1,4 +1,4 @@
-"""docs/schemas/status.json, made of the classes of /status: python -m tests.tools.status_schema --write."""
+"""Generator of docs/schemas/status.json from the classes of /status: python -m tests.tools.status_schema --write."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", Path:
 
 
 def schema() -> dict[str, Any]:
-    """All keys are required of every role; those that it adds are told by its name."""
+    """Every role requires all keys; its name determines the keys that it adds."""
     common = _object(NodeState)
     del common["additionalProperties"]
     roles = [
