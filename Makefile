@@ -180,6 +180,7 @@ lock: ## pin requirements anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/kerberos.in -o requirements/kerberos.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/tls.in -o requirements/tls.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/sasl.in -o requirements/sasl.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header -q requirements/archive.in -o requirements/archive.txt
 
 clean: ## remove what setup and the tests made
 	rm -rf $(VENV) build $(DIST) .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

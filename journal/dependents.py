@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from journal.file_ops import RenameOldOp, RenameOp
+from journal.op_times import clean_path, op_paths
 from journal.operation import EditOp
 from journal.ops import (
     RemoveXAttrOp,
@@ -34,7 +35,6 @@ _ATTRIBUTES = (
     SetXAttrOp,
     TimesOp,
 )
-_PATHS = ("path", "src", "dst", "trg", "snapshot_root")
 _SNAPSHOTS = ("snapshot_name", "snapshot_old_name", "snapshot_new_name")
 # field, and its name in messages
 _OTHERS = (("id", "cache directive"), ("pool_name", "cache pool"), ("policy_name", "erasure coding policy"))
@@ -91,7 +91,7 @@ class _Scope:
         """Apply a rename to the paths that it moves."""
         if not isinstance(op, RenameOldOp | RenameOp):
             return
-        src, dst = _clean(op.src), _clean(op.dst)
+        src, dst = clean_path(op.src), clean_path(op.dst)
         for path, below in list(self._paths.items()):
             if path == src or path.startswith(f"{src}/"):
                 self._paths[dst + path[len(src) :]] = below
@@ -104,12 +104,7 @@ class _Scope:
 
 
 def _paths(op: EditOp) -> list[str]:
-    found = [getattr(op, name) for name in _PATHS if isinstance(getattr(op, name, None), str)]
-    return [_clean(path) for path in (*found, *getattr(op, "srcs", ()))]
-
-
-def _clean(path: str) -> str:
-    return "/" + "/".join(part for part in path.split("/") if part)
+    return [clean_path(path) for path in op_paths(op)]
 
 
 def _things(op: EditOp) -> Iterator[tuple[str, object]]:
@@ -125,7 +120,7 @@ def _things(op: EditOp) -> Iterator[tuple[str, object]]:
     root = getattr(op, "snapshot_root", "")
     for field in _SNAPSHOTS:
         if name := getattr(op, field, ""):
-            yield "snapshot", f"{_clean(root)}/.snapshot/{name}"
+            yield "snapshot", f"{clean_path(root)}/.snapshot/{name}"
     for field, kind in _OTHERS:
         if value := getattr(op, field, None):
             yield kind, value

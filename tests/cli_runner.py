@@ -6,6 +6,7 @@ import contextlib
 import faulthandler
 import hashlib
 import io
+import os
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +25,9 @@ def run_cli(*arguments: str | Path) -> Outcome:
     # over bytes, as a program's own standard output
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", "surrogateescape", newline=""), io.StringIO()
     code = 0
+    # commands that write private files change the mask of their process
+    mask = os.umask(0o022)
+    os.umask(mask)
     with (
         mock.patch.object(sys, "argv", ["checkpointer", *map(str, arguments)]),
         contextlib.redirect_stdout(out),
@@ -36,6 +40,7 @@ def run_cli(*arguments: str | Path) -> Outcome:
         finally:
             # a service limits the time of its own end
             faulthandler.cancel_dump_traceback_later()
+            os.umask(mask)
     out.seek(0)
     return Outcome(code, out.read(), err.getvalue())
 

@@ -26,6 +26,8 @@ _COMMANDS = {
     "merge": "Merge a stopped NameNode's storage directory.",
     "image": "Examine fsimage files: info, dump, diff, verify, serve, convert.",
     "edits": "Examine edit log segments: info, dump, load, convert, recover.",
+    "archive": "Keep every transaction, and restore any moment.",
+    "undelete": "Undo a deletion in a stopped NameNode's storage directory.",
     "bookie": "Run a bookie for development and tests; not for data.",
     "compile": "Compile the kernels now, so that checkpoints need not wait for it.",
 }
@@ -46,7 +48,13 @@ Exit codes:
     cls=LazyGroup,
     modules="checkpointer.cli.{}_command",
     summaries=_COMMANDS,
-    elsewhere={"edits": "journal.cli", "bookie": "journal.bookie.cli", "zkfc": "failover.cli"},
+    elsewhere={
+        "archive": "archive.cli",
+        "undelete": "archive.cli.undelete_command",
+        "edits": "journal.cli",
+        "bookie": "journal.bookie.cli",
+        "zkfc": "failover.cli",
+    },
     plugins="checkpointer.commands",
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},

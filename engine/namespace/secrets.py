@@ -32,6 +32,12 @@ class SecretManager:
         reader.finish()
         self.changed = False
 
+    def clear(self) -> None:
+        """Remove all tokens and keys; ids continue from where they were."""
+        self._keys.clear()
+        self._tokens.clear()
+        self.changed = True
+
     def update_master_key(self, key: DelegationKey) -> None:
         """Add or replace a key.
 

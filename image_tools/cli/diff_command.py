@@ -57,7 +57,7 @@ def command(first: Path, second: Path, as_json: bool, limit: int) -> None:
                 shown.append(comparison.named(difference))
     if as_json:
         total = counts.total()
-        listed = [_as_json(difference) for difference in shown]
+        listed = [difference_content(difference) for difference in shown]
         echo_json({"same": not total, "total": total, "counts": counts, "differences": listed})
     else:
         _print(shown, counts, comparison.inodes)
@@ -67,7 +67,7 @@ def command(first: Path, second: Path, as_json: bool, limit: int) -> None:
 
 def _print(shown: list[Difference], counts: Counter[str], inodes: tuple[int, int]) -> None:
     for difference in shown:
-        echo(_line(difference))
+        echo(difference_line(difference))
     if not counts:
         echo(f"the same: {inodes[0]} inodes")
         return
@@ -76,7 +76,8 @@ def _print(shown: list[Difference], counts: Counter[str], inodes: tuple[int, int
     echo(f"{counts.total()} differences: " + ", ".join(f"{count} {what}" for what, count in counts.items()))
 
 
-def _line(difference: Difference) -> str:
+def difference_line(difference: Difference) -> str:
+    """Return one line of text for a difference."""
     parts = [f"{difference.kind.value:<8}", difference.topic.value, _text(difference.subject)]
     if difference.detail:
         parts.append(f"({_text(difference.detail)})")
@@ -105,7 +106,8 @@ def _text(value: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in value)
 
 
-def _as_json(difference: Difference) -> dict[str, Any]:
+def difference_content(difference: Difference) -> dict[str, Any]:
+    """Return the JSON value of a difference."""
     content = {
         "topic": difference.topic.value,
         "kind": difference.kind.value,

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 from journal.binary_codec import MAX_OP_SIZE, decode_op
 from journal.errors import CorruptOpError, SegmentError, TransactionGapError
+from journal.op_times import TIMED, op_time
 from journal.operation import EditOp
 from journal.primitives import Buffer
 from journal.segment import HEADER_SIZE, check_padding, decode_header, iter_ops
 from journal.segment_frames import OpFrame, check_frame, has_frames, iter_frames
-from pipeline.sources.edit_rows import TIMED, EditRow, op_time
+from pipeline.sources.edit_rows import EditRow
 
 _MAX_PENDING = 4096
 

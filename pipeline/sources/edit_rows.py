@@ -11,33 +11,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from journal.json_codec import op_to_json
+from journal.op_times import op_time
 from journal.operation import EditOp
-from journal.ops import NO_CALL_ID, OPERATIONS, AddOp, CloseOp, ConcatDeleteOp, UpdateMasterKeyOp, by_name
+from journal.ops import NO_CALL_ID, OPERATIONS, CloseOp, ConcatDeleteOp, UpdateMasterKeyOp, by_name
 from pipeline.schema import Table
-
-_MAX_MILLIS = 253402300799999  # last millisecond of the year 9999, the end of SQL's timestamps
-
-# Fields with the time at which the NameNode logged an operation. OP_TIMES has a client's time, renewals a future time.
-_CLOCKS = {
-    "OP_ADD": "mtime",
-    "OP_CLOSE": "mtime",
-    "OP_TRUNCATE": "timestamp",
-    "OP_CONCAT_DELETE": "timestamp",
-    "OP_RENAME_OLD": "timestamp",
-    "OP_RENAME": "timestamp",
-    "OP_DELETE": "timestamp",
-    "OP_MKDIR": "timestamp",
-    "OP_SYMLINK": "mtime",
-    "OP_CREATE_SNAPSHOT": "mtime",
-    "OP_DELETE_SNAPSHOT": "mtime",
-    "OP_RENAME_SNAPSHOT": "mtime",
-    "OP_GET_DELEGATION_TOKEN": "token.issue_date",
-    "OP_ROLLING_UPGRADE_START": "time",
-    "OP_ROLLING_UPGRADE_FINALIZE": "time",
-}
-_TIMES = {by_name(name).opcode: attrgetter(path) for name, path in _CLOCKS.items()}
-TIMED = frozenset(_TIMES)
-"""Opcodes of the operations that may contain a time."""
 
 _Getter = Callable[[EditOp], Any]
 
@@ -47,18 +24,6 @@ class EditRow(NamedTuple):
 
     op: EditOp
     approximate: int | None
-
-
-def op_time(op: EditOp) -> int | None:
-    """Return the time at which `op` was logged, in ms since 1970; None if unknown.
-
-    An OP_ADD with blocks is an append of a release before 2.7 and has the file's old times.
-    """
-    getter = _TIMES.get(op.opcode)
-    if getter is None or (isinstance(op, AddOp) and op.blocks):
-        return None
-    milliseconds: int = getter(op)
-    return milliseconds if 0 < milliseconds <= _MAX_MILLIS else None
 
 
 def opcode_of(name: str) -> int | None:

@@ -15,13 +15,14 @@ from hadoop_common.names import parse_image, parse_segment
 from hadoop_common.storage_info import StorageInfo, parse_version
 from tests.interop.clients import HdfsClient
 from tests.interop.formatted import provide_storage
-from tests.interop.hadoop_conf import HadoopConf, ha_pair_confs
+from tests.interop.hadoop_conf import HadoopConf, free_port, ha_pair_confs
 from tests.interop.hadoop_home import SERVER, HadoopRelease
 from tests.interop.hadoop_process import CommandResult, HadoopProcess, beans, port_is_open, run_once, wait_until
 
 _NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 _SECONDARY = "org.apache.hadoop.hdfs.server.namenode.SecondaryNameNode"
 _PERIOD = "dfs.namenode.checkpoint.period"
+_DATANODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
 _JOURNALNODE = "org.apache.hadoop.hdfs.qjournal.server.JournalNode"
 
 
@@ -170,6 +171,28 @@ class NameNode(_Storing):
 
     def is_ready(self) -> bool:
         return bool(self.metrics()) and self.state in ("active", "standby") and port_is_open(self.rpc_address)
+
+
+class DataNode(_Server):
+    """A DataNode with storage in a folder of its own."""
+
+    def __init__(self, conf: HadoopConf) -> None:
+        super().__init__("datanode", _DATANODE, conf, conf.web_url("dfs.datanode.http.address"))
+
+    @staticmethod
+    def properties(root: Path) -> dict[str, str]:
+        """What a configuration needs for one DataNode; its NameNode waits for the blocks."""
+        addresses = ("dfs.datanode.address", "dfs.datanode.http.address", "dfs.datanode.ipc.address")
+        return {
+            **{key: f"127.0.0.1:{free_port()}" for key in addresses},
+            "dfs.datanode.data.dir": f"file://{root}/blocks",
+            "dfs.replication": "1",
+            "dfs.heartbeat.interval": "1",
+        }
+
+    def is_registered(self, namenode: NameNode) -> bool:
+        """Whether `namenode` counts it as alive."""
+        return bool(namenode.jmx("Hadoop:service=NameNode,name=FSNamesystemState").get("NumLiveDataNodes"))
 
 
 class SecondaryNameNode(_Storing):

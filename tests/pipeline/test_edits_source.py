@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from hadoop_common.names import inprogress_name
 from journal import ops
 from journal.errors import CorruptOpError, SegmentError, TransactionGapError
+from journal.op_times import TIMED, op_time
 from journal.operation import EditOp
 from journal.segment import HEADER_SIZE
 from pipeline.errors import SourceFileError, SourceOptionError
 from pipeline.sources.edit_ranges import EditsRange, WantedEdits, cut_range, read_range
-from pipeline.sources.edit_rows import TIMED, op_time
 from pipeline.tables.edits import EDITS
 from tests.depth import examples
 from tests.engine.op_makers import add, close, delete, mkdir, rename, times

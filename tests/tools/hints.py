@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
+    "archive",
     "checkpointer",
     "engine",
     "failover",

@@ -1,0 +1,261 @@
+"""An archive as a whole: its identity, its catalogue, and access to its objects."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+from archive.catalogue import (
+    COMMITS,
+    FORMAT,
+    Branch,
+    Catalogue,
+    Commit,
+    Record,
+    check_format,
+    decode_commit,
+    encode_commit,
+    join_commits,
+)
+from archive.encryption import ArchiveKey, DecryptingStream, EncryptingStream
+from archive.errors import ArchiveDamagedError, ArchiveError
+from archive.frames import FrameReader, FrameWriter
+from archive.object_store import ObjectStore, built, opened_store
+from hadoop_common.storage_info import StorageInfo
+
+IDENTITY = "archive.json"
+_COMPACT_AFTER = 64
+"""Commits after which one commit replaces all."""
+_STEP = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The namespace of an archive, and whether its objects are encrypted."""
+
+    namespace_id: int
+    cluster_id: str
+    encrypted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A stored object: its name, bytes and SHA-256, as records have them."""
+
+    name: str
+    stored: int
+    sha256: str
+
+
+class Archive:
+    """An archive in a store; all methods raise ArchiveError.
+
+    Args:
+        immutable: never remove an object, for stores with an object lock.
+    """
+
+    def __init__(self, store: ObjectStore, key: ArchiveKey | None = None, *, immutable: bool = False) -> None:
+        self.store = store
+        self.immutable = immutable
+        self._key = key
+
+    def identity(self) -> Identity | None:
+        """Return the identity; None for an archive that does not exist yet."""
+        try:
+            values = json.loads(self.store.read(IDENTITY))
+        except KeyError:
+            return None
+        except ValueError as fault:
+            raise ArchiveDamagedError(IDENTITY, str(fault)) from fault
+        check_format(values.get("format"), IDENTITY)
+        return Identity(values["namespaceId"], values["clusterId"], values["encrypted"])
+
+    def require(self) -> Identity:
+        """Return the identity of an archive that has to exist."""
+        if (found := self.identity()) is None:
+            raise ArchiveError(
+                f"{self.store.location} is not an archive: it has no {IDENTITY}",
+                hint="Check --archive; `checkpointer archive add` creates an archive.",
+            )
+        self._check_key(found)
+        return found
+
+    def adopt(self, info: StorageInfo) -> None:
+        """Create the archive for a namespace, or check that it belongs to this namespace."""
+        found = self.identity()
+        if found is None:
+            values = {
+                "format": FORMAT,
+                "namespaceId": info.namespace_id,
+                "clusterId": info.cluster_id,
+                "encrypted": self._key is not None,
+            }
+            self._put(IDENTITY, json.dumps(values, sort_keys=True).encode())
+            found = self.require()
+        self._check_key(found)
+        if (found.namespace_id, found.cluster_id) != (info.namespace_id, info.cluster_id):
+            raise ArchiveError(
+                f"{self.store.location} is the archive of cluster {found.cluster_id}, namespace {found.namespace_id}, "
+                f"and the storage directory belongs to cluster {info.cluster_id}, namespace {info.namespace_id}",
+                hint="Name the archive of this cluster, or a new one.",
+            )
+
+    # ---- the catalogue -----------------------------------------------------------------------------------------
+
+    def catalogue(self) -> Catalogue:
+        """Read the catalogue; commits that cannot be read are in `damaged`."""
+        commits, damaged = {}, []
+        for name in self.store.sizes(COMMITS):
+            try:
+                commits[name] = decode_commit(name, self.store.read(name))
+            except KeyError:
+                # another writer has replaced and removed it
+                continue
+            except ArchiveDamagedError:
+                damaged.append(name)
+        return join_commits(commits, damaged)
+
+    def publish(
+        self, known: Catalogue, add: Sequence[Record] = (), remove: Sequence[str] = (), branches: Sequence[Branch] = ()
+    ) -> Catalogue:
+        """Publish a change to `known` and return the catalogue with it."""
+        commit = Commit(known.sequence + 1, _now(), tuple(add), tuple(remove), tuple(branches))
+        if len(known.commits) >= _COMPACT_AFTER and not self.immutable:
+            before = self.catalogue()
+            gone = {*remove}
+            commit = replace(
+                commit,
+                sequence=before.sequence + 1,
+                add=(*(each for each in before.records if each.name not in gone), *add),
+                branches=(*before.branches.values(), *branches),
+                replaces=before.commits,
+            )
+        self._put(*encode_commit(commit))
+        for name in commit.replaces:
+            self.store.remove(name)
+        return self.catalogue()
+
+    # ---- objects -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def writing(self, folder: str, stem: str) -> Iterator[ObjectWriter]:
+        """Build an object; it is stored at the end of the context under `folder/stem-DIGEST.zst`."""
+        with built(self.store) as path:
+            with path.open("wb") as out:
+                path.chmod(0o600)
+                sealed = None if self._key is None else EncryptingStream(out, self._key)
+                writer = ObjectWriter(FrameWriter(out if sealed is None else sealed))  # type: ignore[arg-type]
+                yield writer
+                if sealed is not None:
+                    sealed.close()
+            digest, size = _digest_of(path), path.stat().st_size
+            suffix = ".zst" if self._key is None else ".zst.enc"
+            name = f"{folder}/{stem}-{digest[:16]}{suffix}"
+            self.store.put(name, path)
+            writer.stored = Stored(name, size, digest)
+
+    @contextmanager
+    def reading(self, name: str) -> Iterator[FrameReader]:
+        """Open an object.
+
+        Raises:
+            ArchiveDamagedError: it is missing, or its footer is damaged.
+        """
+        try:
+            stream = self.store.open(name)
+        except KeyError:
+            raise ArchiveDamagedError(name, "the object is missing") from None
+        with stream:
+            if self._key is None:
+                yield FrameReader(stream, name)
+                return
+            with DecryptingStream(stream, self._key, name) as plain:
+                yield FrameReader(plain, name)  # type: ignore[arg-type]
+
+    def verify_bytes(self, record: Record) -> None:
+        """Read an object as stored and compare its SHA-256 with the catalogue.
+
+        Raises:
+            ArchiveDamagedError: it is missing or damaged.
+        """
+        try:
+            stream = self.store.open(record.name)
+        except KeyError:
+            raise ArchiveDamagedError(record.name, "the object is missing") from None
+        digest = hashlib.sha256()
+        with stream:
+            while step := stream.read(_STEP):
+                digest.update(step)
+        if digest.hexdigest() != record.sha256:
+            raise ArchiveDamagedError(record.name, "the object does not have the SHA-256 of the catalogue")
+
+    def _put(self, name: str, content: bytes) -> None:
+        with built(self.store) as path:
+            path.write_bytes(content)
+            self.store.put(name, path)
+
+    def _check_key(self, found: Identity) -> None:
+        if found.encrypted and self._key is None:
+            raise ArchiveError(f"{self.store.location} is encrypted", hint="Name its key with --key-file.")
+        if not found.encrypted and self._key is not None:
+            raise ArchiveError(
+                f"{self.store.location} is not encrypted, but a key file is given",
+                hint="Leave the key file out, or use a new archive for encrypted objects.",
+            )
+
+
+class ObjectWriter:
+    """Writes the content of an object; `stored` is set when the context of `writing` has ended."""
+
+    def __init__(self, frames: FrameWriter) -> None:
+        self._frames = frames
+        self._stored: Stored | None = None
+
+    def add(self, content: bytes | memoryview) -> None:
+        """Append a frame."""
+        self._frames.add(content)
+
+    def finish(self, description: dict[str, Any], path_filter: bytes = b"") -> None:
+        """End the object."""
+        self._frames.finish(description, path_filter)
+
+    @property
+    def stored(self) -> Stored:
+        assert self._stored is not None
+        return self._stored
+
+    @stored.setter
+    def stored(self, value: Stored) -> None:
+        self._stored = value
+
+
+@contextmanager
+def open_archive(location: str, key_file: Path | None = None, *, immutable: bool = False) -> Iterator[Archive]:
+    """Open the archive at a path or URL; it need not exist yet."""
+    key = None if key_file is None else ArchiveKey.load(key_file)
+    with opened_store(location) as store:
+        yield Archive(store, key, immutable=immutable)
+
+
+def copy_content(reader: FrameReader, out: IO[bytes]) -> str:
+    """Write the content of an object to `out` and return its MD5 in hex."""
+    digest = hashlib.md5(usedforsecurity=False)
+    for content in reader.chunks():
+        digest.update(content)
+        out.write(content)
+    return digest.hexdigest()
+
+
+def _digest_of(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,122 @@
+"""HDFS audit logs (FSNamesystem.audit): who did what, joined to transactions by operation, path and time."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple
+
+from archive.path_log import LogEntry
+from journal.op_times import clean_path
+
+TOLERANCE_MS = 5_000
+"""The NameNode writes the audit line after the transaction, up to so much later."""
+_LINE = re.compile(
+    r"^(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[,.]\d+)?).*?\ballowed=true\s+ugi=(?P<ugi>\S+).*?\bip=/?(?P<ip>\S+)"
+    r".*?\bcmd=(?P<cmd>\S+).*?\bsrc=(?P<src>\S.*?)\s+dst=(?P<dst>\S.*?)\s+perm="
+)
+_OPENERS: Final[dict[str, Callable[..., Any]]] = {
+    ".gz": partial(gzip.open, mode="rt", encoding="utf-8", errors="replace"),
+    ".bz2": partial(bz2.open, mode="rt", encoding="utf-8", errors="replace"),
+    ".xz": partial(lzma.open, mode="rt", encoding="utf-8", errors="replace"),
+}
+_CLIENT = re.compile(r"\bclientPort=(\S+)|\bcallerContext=(\S+)")
+_COMMANDS = {
+    "OP_ADD": ("create", "append"),
+    "OP_CLOSE": ("create", "append", "completeFile"),
+    "OP_APPEND": ("append",),
+    "OP_DELETE": ("delete",),
+    "OP_MKDIR": ("mkdirs",),
+    "OP_RENAME_OLD": ("rename",),
+    "OP_RENAME": ("rename",),
+    "OP_SET_OWNER": ("setOwner",),
+    "OP_SET_PERMISSIONS": ("setPermission",),
+    "OP_SET_REPLICATION": ("setReplication",),
+    "OP_SET_ACL": ("setAcl", "modifyAclEntries", "removeAcl", "removeAclEntries", "removeDefaultAcl"),
+    "OP_SET_XATTR": ("setXAttr",),
+    "OP_REMOVE_XATTR": ("removeXAttr",),
+    "OP_SYMLINK": ("createSymlink",),
+    "OP_CONCAT_DELETE": ("concat",),
+    "OP_TRUNCATE": ("truncate",),
+    "OP_TIMES": ("setTimes",),
+    "OP_CREATE_SNAPSHOT": ("createSnapshot",),
+    "OP_DELETE_SNAPSHOT": ("deleteSnapshot",),
+    "OP_RENAME_SNAPSHOT": ("renameSnapshot",),
+}
+
+
+class AuditLine(NamedTuple):
+    """A line of an audit log; `time` in ms since the epoch, in the time zone of this host."""
+
+    time: int
+    user: str
+    address: str
+    command: str
+    src: str
+    dst: str
+    client: str
+
+
+def read_audit(paths: Iterable[Path]) -> Iterator[AuditLine]:
+    """Read audit logs, plain or compressed by gzip, bzip2 or xz; lines of other kinds are left out."""
+    for path in paths:
+        with _opened(path) as stream:
+            for line in stream:
+                if (found := parse_audit(line)) is not None:
+                    yield found
+
+
+def parse_audit(line: str) -> AuditLine | None:
+    """Parse a line; None for anything else than an allowed operation."""
+    match = _LINE.match(line)
+    if match is None:
+        return None
+    at = datetime.fromisoformat(match["time"].replace(",", "."))
+    client = " ".join(one or other for one, other in _CLIENT.findall(line))
+    return AuditLine(
+        int(at.timestamp() * 1000),
+        match["ugi"],
+        match["ip"],
+        match["cmd"],
+        clean_path(match["src"]),
+        "" if match["dst"] == "null" else clean_path(match["dst"]),
+        client,
+    )
+
+
+def join_audit(entries: Iterable[LogEntry], lines: Iterable[AuditLine]) -> dict[int, AuditLine]:
+    """Return the audit line of each entry that has one, by txid.
+
+    A line belongs to an entry if its command and source path are those of the operation, and its time is the nearest
+    one within `TOLERANCE_MS`. Entries without a time of their own are joined if exactly one line has their command and
+    path.
+    """
+    by_source: dict[str, list[AuditLine]] = defaultdict(list)
+    for line in lines:
+        by_source[line.src].append(line)
+    found = {}
+    for entry in entries:
+        commands = _COMMANDS.get(entry.operation, ())
+        source = clean_path(entry.paths[0]) if entry.paths else ""
+        matching = [line for line in by_source[source] if line.command in commands]
+        near = [line for line in matching if abs(line.time - entry.time) <= TOLERANCE_MS]
+        if entry.approximate:
+            near = matching if len(matching) == 1 else near
+        if near:
+            found[entry.txid] = min(near, key=lambda line: abs(line.time - entry.time))
+    return found
+
+
+def _opened(path: Path) -> IO[str]:
+    opener = _OPENERS.get(path.suffix)
+    if opener is None:
+        return path.open(encoding="utf-8", errors="replace")
+    stream: IO[str] = opener(path)
+    return stream

@@ -1,0 +1,232 @@
+"""The catalogue of an archive: which objects exist, and what each holds. Nothing here does I/O.
+
+A catalogue is a set of commits. Each commit adds and removes records and is published after the objects that it adds.
+Commits are immutable and commute: for each object, the commit with the highest sequence number decides, and adding
+wins between equal numbers. Two writers therefore never overwrite each other. From time to time a commit lists all
+records and names the commits that it replaces.
+
+A history that was set back is a branch. A branch shares everything up to its fork with its parent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+from archive.errors import ArchiveDamagedError, ArchiveVersionError
+
+FORMAT: Final = 1
+MAIN: Final = "main"
+"""The branch of the first history."""
+EDITS: Final = "edits"
+IMAGES: Final = "images"
+COMMITS: Final = "catalogue"
+_DIGEST: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRecord:
+    """A base image.
+
+    Attributes:
+        name: of the object.
+        txid: of the image.
+        branch: the history that the image belongs to.
+        md5: of the image, in hex.
+        size, stored: bytes of the image and of the object.
+        sha256: of the object.
+        version: text of the VERSION file next to the image.
+        added: time in ms since the epoch.
+    """
+
+    name: str
+    txid: int
+    branch: str
+    md5: str
+    size: int
+    stored: int
+    sha256: str
+    version: str
+    added: int
+
+
+@dataclass(frozen=True, slots=True)
+class EditsRecord:
+    """Transactions `first` to `last` of one segment of the edit log.
+
+    Attributes:
+        name: of the object.
+        branch: the history in which they were archived.
+        finalized: False for a segment that was in progress.
+        md5: of the segment's bytes up to the end of the last transaction, in hex.
+        size, stored: those bytes, and bytes of the object.
+        sha256: of the object.
+        first_time, last_time: first and last time in the transactions, in ms since the epoch; 0 if unknown.
+        layout_version: of the segment.
+        added: time in ms since the epoch.
+    """
+
+    name: str
+    first: int
+    last: int
+    branch: str
+    finalized: bool
+    md5: str
+    size: int
+    stored: int
+    sha256: str
+    first_time: int
+    last_time: int
+    layout_version: int
+    added: int
+
+
+Record = ImageRecord | EditsRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A history that equals `parent` up to transaction `fork`; the main branch has no parent."""
+
+    name: str
+    parent: str = ""
+    fork: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One change of the catalogue.
+
+    Attributes:
+        sequence: one more than the highest that the writer has seen.
+        replaces: names of commits whose content this commit contains.
+    """
+
+    sequence: int
+    time: int
+    add: tuple[Record, ...] = ()
+    remove: tuple[str, ...] = ()
+    branches: tuple[Branch, ...] = ()
+    replaces: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """The union of all commits.
+
+    Attributes:
+        images, edits: by transaction.
+        branches: by name.
+        sequence: the highest of all commits.
+        commits: names of those that are not replaced.
+        damaged: names of commits that cannot be read.
+    """
+
+    images: tuple[ImageRecord, ...] = ()
+    edits: tuple[EditsRecord, ...] = ()
+    branches: Mapping[str, Branch] = field(default_factory=lambda: {MAIN: Branch(MAIN)})
+    sequence: int = 0
+    commits: tuple[str, ...] = ()
+    damaged: tuple[str, ...] = ()
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        return (*self.images, *self.edits)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of all listed objects."""
+        return frozenset(each.name for each in self.records)
+
+
+def join_commits(commits: Mapping[str, Commit], damaged: Sequence[str] = ()) -> Catalogue:
+    """Return the union of commits, which are given by name."""
+    replaced = {name for commit in commits.values() for name in commit.replaces}
+    present = {name: commit for name, commit in commits.items() if name not in replaced}
+    chosen: dict[str, tuple[tuple[int, bool], Record | None]] = {}
+    branches = {MAIN: Branch(MAIN)}
+    for commit in present.values():
+        changes: list[tuple[str, Record | None]] = [(each.name, each) for each in commit.add]
+        changes += [(name, None) for name in commit.remove]
+        for name, record in changes:
+            rank = (commit.sequence, record is not None)
+            if name not in chosen or rank > chosen[name][0]:
+                chosen[name] = (rank, record)
+        branches |= {each.name: each for each in commit.branches}
+    records = [record for _, record in chosen.values() if record is not None]
+    return Catalogue(
+        images=tuple(sorted((each for each in records if isinstance(each, ImageRecord)), key=lambda each: each.txid)),
+        edits=tuple(
+            sorted(
+                (each for each in records if isinstance(each, EditsRecord)), key=lambda each: (each.first, each.last)
+            )
+        ),
+        branches=branches,
+        sequence=max((commit.sequence for commit in commits.values()), default=0),
+        commits=tuple(sorted(present)),
+        damaged=tuple(sorted(name for name in damaged if name not in replaced)),
+    )
+
+
+def encode_commit(commit: Commit) -> tuple[str, bytes]:
+    """Return the object name and the bytes of a commit; the name has a digest of the bytes."""
+    values = {
+        "format": FORMAT,
+        "sequence": commit.sequence,
+        "time": commit.time,
+        "images": [asdict(each) for each in commit.add if isinstance(each, ImageRecord)],
+        "edits": [asdict(each) for each in commit.add if isinstance(each, EditsRecord)],
+        "remove": list(commit.remove),
+        "branches": [asdict(each) for each in commit.branches],
+        "replaces": list(commit.replaces),
+    }
+    text = json.dumps(values, sort_keys=True).encode()
+    return f"{COMMITS}/{commit.sequence:012d}-{short_digest(text)}.json", text
+
+
+def decode_commit(name: str, text: bytes) -> Commit:
+    """Inverse of `encode_commit`.
+
+    Raises:
+        ArchiveDamagedError: the bytes do not have the digest in the name.
+        ArchiveVersionError: a newer program wrote the commit.
+    """
+    if short_digest(text) != name.rpartition("-")[2].removesuffix(".json"):
+        raise ArchiveDamagedError(name, "the commit does not have the digest in its name")
+    values = json.loads(text)
+    check_format(values.get("format"), name)
+    return Commit(
+        sequence=values["sequence"],
+        time=values["time"],
+        add=(*(ImageRecord(**each) for each in values["images"]), *(EditsRecord(**each) for each in values["edits"])),
+        remove=tuple(values["remove"]),
+        branches=tuple(Branch(**each) for each in values["branches"]),
+        replaces=tuple(values["replaces"]),
+    )
+
+
+def check_format(found: object, name: str) -> None:
+    """Raise ArchiveVersionError unless `found` is the format of this program."""
+    if found != FORMAT:
+        raise ArchiveVersionError(
+            f"{name}: the archive has format {found}, and this program knows format {FORMAT}",
+            hint="Use the release of the checkpointer that wrote the archive, or a newer one.",
+        )
+
+
+def short_digest(content: bytes) -> str:
+    """Return the digest that object names contain."""
+    return hashlib.sha256(content).hexdigest()[:_DIGEST]
+
+
+def branch_after(parent: str, fork: int, md5: str) -> Branch:
+    """Return the branch that leaves `parent` after `fork` with a segment of this MD5; equal for all writers."""
+    return Branch(f"after-{fork}-{md5[:8]}", parent, fork)
+
+
+def of_branch(records: Iterable[Record], branch: str) -> list[Record]:
+    """Return the records that were archived in `branch` itself."""
+    return [each for each in records if each.branch == branch]

@@ -1,0 +1,189 @@
+"""Checking an archive: objects against the catalogue, moments against the objects, and the removal of garbage."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from archive.archive import IDENTITY, Archive, copy_content
+from archive.catalogue import COMMITS, EDITS, IMAGES, Catalogue, EditsRecord, ImageRecord, Record
+from archive.errors import ArchiveDamagedError
+from archive.history import BranchView, moments, plan_restore, view_of
+from archive.restoring import RestoreOptions, fetched, restore
+from engine.settings import MergeSettings
+from image_format.md5_file import read_md5_file
+from image_format.reader import ImageFile
+from image_tools.compare.images import ImageComparison
+
+
+@dataclass(slots=True)
+class CheckReport:
+    """What a check found.
+
+    Attributes:
+        objects, size: objects and bytes that were read.
+        damaged: problem of each damaged or missing object, by name.
+        lost: moments that need damaged objects: branch, first and last transaction.
+        garbage: objects and unfinished objects that no commit lists.
+        removed: of them, those that the repair removed.
+        adopted: objects of damaged commits that the repair listed again.
+        images: of a deep check, for each archived image whether replay of the edits before it gives the same one.
+    """
+
+    objects: int = 0
+    size: int = 0
+    damaged: dict[str, str] = field(default_factory=dict)
+    lost: list[tuple[str, int, int]] = field(default_factory=list)
+    garbage: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    adopted: list[str] = field(default_factory=list)
+    images: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def sound(self) -> bool:
+        """Whether every archived moment can be restored."""
+        return not self.damaged and all(verdict in ("equal", "same meaning") for verdict in self.images.values())
+
+
+def check_archive(
+    archive: Archive, *, repair: bool = False, progress: Callable[[int], None] | None = None
+) -> CheckReport:
+    """Compare every object with its digest, and list what damage costs.
+
+    Args:
+        repair: remove garbage, and list the objects of damaged commits again. Objects are never changed.
+        progress: called with the bytes read so far.
+    """
+    archive.require()
+    catalogue, report = archive.catalogue(), CheckReport()
+    for name in catalogue.damaged:
+        report.damaged[name] = "the commit does not have the digest in its name"
+    for record in catalogue.records:
+        try:
+            archive.verify_bytes(record)
+        except ArchiveDamagedError as fault:
+            report.damaged[record.name] = fault.message
+        report.objects, report.size = report.objects + 1, report.size + record.stored
+        if progress is not None:
+            progress(report.size)
+    report.lost = _lost_moments(catalogue, set(report.damaged))
+    report.garbage = _garbage(archive, catalogue)
+    if repair:
+        _repair(archive, catalogue, report)
+    return report
+
+
+def check_images(archive: Archive, folder: Path, settings: MergeSettings, report: CheckReport) -> None:
+    """Replay the edits up to each archived image that has an older one below it, and compare the results.
+
+    Args:
+        folder: for scratch files.
+    """
+    catalogue = archive.catalogue()
+    for image in catalogue.images:
+        view = view_of(catalogue, image.branch)
+        older = [each for each in view.images if each.txid < image.txid]
+        if not older or image.name in report.damaged:
+            continue
+        below = BranchView(view.branch, tuple(older), view.pieces)
+        scratch = folder / f"check-{image.txid}"
+        try:
+            plan = plan_restore(below, image.txid)
+            with fetched(archive, plan, scratch / "source") as source:
+                made = restore(source, scratch / "made", RestoreOptions(settings=settings)).image
+            report.images[image.name] = _compared(archive, image, made, scratch / made.name)
+        except ArchiveDamagedError as fault:
+            report.images[image.name] = fault.message
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _compared(archive: Archive, image: ImageRecord, made: Path, path: Path) -> str:
+    if read_md5_file(made).hex() == image.md5:
+        return "equal"
+    with archive.reading(image.name) as reader, path.open("wb") as out:
+        copy_content(reader, out)
+    with ImageFile.open(path, verify_md5=False) as theirs, ImageFile.open(made, verify_md5=False) as ours:
+        comparison = ImageComparison(theirs, ours)
+        difference = next(comparison.differences(), None)
+        if difference is None:
+            return "same meaning"
+        named = comparison.named(difference)
+        return f"differs: {named.kind.value} {named.subject} {named.attribute}".rstrip()
+
+
+def _lost_moments(catalogue: Catalogue, damaged: set[str]) -> list[tuple[str, int, int]]:
+    """Return the moments of each branch that cannot be restored without the damaged objects."""
+    lost = []
+    for branch in sorted(catalogue.branches):
+        view = view_of(catalogue, branch)
+        whole = BranchView(
+            view.branch,
+            tuple(each for each in view.images if each.name not in damaged),
+            tuple(each for each in view.pieces if each.record.name not in damaged),
+        )
+        lost += [(branch, each.start, each.stop - 1) for each in _subtract(moments(view), moments(whole))]
+    return lost
+
+
+def _subtract(ranges: Iterable[range], others: Sequence[range]) -> Iterator[range]:
+    """Yield the parts of `ranges` that are in none of `others`, which are in order."""
+    for each in ranges:
+        start = each.start
+        for other in others:
+            if other.start > start and other.start < each.stop:
+                yield range(start, other.start)
+            if other.start <= each.stop:
+                start = max(start, other.stop)
+        if start < each.stop:
+            yield range(start, each.stop)
+
+
+def _garbage(archive: Archive, catalogue: Catalogue) -> list[str]:
+    """Return the objects that no commit lists, and unfinished ones."""
+    stored = [*archive.store.sizes(IMAGES), *archive.store.sizes(EDITS)]
+    replaced = [name for name in archive.store.sizes(COMMITS) if name not in {*catalogue.commits, *catalogue.damaged}]
+    return [*(name for name in stored if name not in catalogue.names), *replaced, *archive.store.incoming()]
+
+
+def _repair(archive: Archive, catalogue: Catalogue, report: CheckReport) -> None:
+    if catalogue.damaged:
+        adopted = [record for name in report.garbage if (record := _record_of(archive, name)) is not None]
+        if adopted:
+            archive.publish(catalogue, adopted)
+            report.adopted = [each.name for each in adopted]
+        if not archive.immutable:
+            for name in catalogue.damaged:
+                archive.store.remove(name)
+                report.removed.append(name)
+    if archive.immutable:
+        return
+    for name in report.garbage:
+        if name not in report.adopted and name != IDENTITY:
+            archive.store.remove(name)
+            report.removed.append(name)
+
+
+def _record_of(archive: Archive, name: str) -> Record | None:
+    """Return the record that an intact object has in its footer; None for other files."""
+    if name.partition("/")[0] not in (IMAGES, EDITS):
+        return None
+    digest, size = hashlib.sha256(), 0
+    try:
+        with archive.store.open(name) as stream:
+            while step := stream.read(1 << 20):
+                digest.update(step)
+                size += len(step)
+        if f"-{digest.hexdigest()[:16]}." not in name:
+            return None
+        with archive.reading(name) as reader:
+            about: dict[str, Any] = {"name": name, "stored": size, "sha256": digest.hexdigest()}
+            about |= reader.footer.description
+    except (ArchiveDamagedError, KeyError):
+        return None
+    kind = ImageRecord if name.startswith(IMAGES) else EditsRecord
+    return kind(**about) if {each.name for each in fields(kind)} == about.keys() else None

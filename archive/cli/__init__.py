@@ -1,0 +1,38 @@
+"""The command group `checkpointer archive`."""
+
+from __future__ import annotations
+
+import click
+
+from hadoop_common.cli.lazy_group import LazyGroup
+
+_COMMANDS = {
+    "add": "Archive the edits of a storage directory, and an image if one is needed.",
+    "list": "List base images, edits, branches and the moments that can be restored.",
+    "show": "Show what is needed to restore a moment.",
+    "check": "Verify every object; --deep also replays the edits between images.",
+    "prune": "Remove what retention rules do not keep.",
+    "restore": "Restore a moment to a storage directory from which a NameNode starts.",
+    "drill": "Restore a random moment to a scratch directory and load it.",
+    "log": "List every transaction on a path, through its renames; who did it, with audit logs.",
+    "diff": "Show what changed between two moments.",
+}
+
+
+@click.group(
+    "archive",
+    cls=LazyGroup,
+    modules="archive.cli.{}_command",
+    summaries=_COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+def command() -> None:
+    """Base images and every edit after them, from which any transaction can be restored.
+
+    An archive is a directory, or with the extra `archive` any URL that fsspec knows (s3://bucket/hdfs).
+
+    \b
+    Example:
+      checkpointer archive add /data/nn --archive /backup/hdfs
+      checkpointer archive restore --archive /backup/hdfs --before-delete /data/warehouse --out /restored
+    """

@@ -1,0 +1,83 @@
+"""`checkpointer archive add`: archive what a storage directory has."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from archive.cli.options import archive_options
+from hadoop_common.cli.existing_path import EXISTING_FOLDER
+from hadoop_common.cli.output import PRIVATE_UMASK, echo, echo_json, json_option
+
+
+@click.command("add")
+@click.argument("directory", metavar="STORAGE_DIR", type=EXISTING_FOLDER)
+@archive_options
+@click.option(
+    "--edits",
+    multiple=True,
+    type=EXISTING_FOLDER,
+    metavar="DIR",
+    help="Directory with more segments, such as dfs.namenode.shared.edits.dir; may be repeated.",
+)
+@click.option("--in-progress", is_flag=True, help="Archive the segment in progress too, up to its last transaction.")
+@click.option(
+    "--restore-target",
+    type=click.FloatRange(min=0),
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Store another image when replaying the edits since the last one takes longer.",
+)
+@click.option("--immutable", is_flag=True, help="Only append, for stores with an object lock.")
+@json_option
+def command(
+    directory: Path,
+    location: str,
+    key_file: Path | None,
+    edits: tuple[Path, ...],
+    in_progress: bool,
+    restore_target: float,
+    immutable: bool,
+    as_json: bool,
+) -> None:
+    """Archive the edits of a storage directory, and an image if one is needed.
+
+    STORAGE_DIR is the directory of a NameNode, standby or checkpointer (with `current` in it); it is only read, also
+    while its owner runs. Segments that are archived already are skipped. If the NameNode was set back, the new history
+    goes to a branch, and the old one stays.
+
+    \b
+    Example: checkpointer archive add /data/nn --archive /backup/hdfs
+    """
+    from archive.adding import AddOptions, add_directory
+    from archive.archive import open_archive
+
+    os.umask(PRIVATE_UMASK)
+    options = AddOptions(restore_target=restore_target, in_progress=in_progress)
+    with open_archive(location, key_file, immutable=immutable) as archive:
+        added = add_directory(archive, directory, options, edits)
+    if as_json:
+        segments, images = ([asdict(each) for each in records] for records in (added.edits, added.images))
+        echo_json(
+            {
+                "branch": added.branch,
+                "forked": added.forked,
+                "edits": segments,
+                "images": images,
+                "txid": added.last_txid,
+            }
+        )
+        return
+    if added.forked:
+        echo(f"the NameNode was set back: this history is branch {added.branch}; what was archived before stays")
+    for image in added.images:
+        echo(f"image of transaction {image.txid}: {image.size:,} bytes, stored in {image.stored:,}")
+    for each in added.edits:
+        echo(f"edits {each.first} to {each.last}: {each.size:,} bytes, stored in {each.stored:,}")
+    if not added.images and not added.edits:
+        echo("nothing new")
+    echo(f"archived up to transaction {added.last_txid}")

@@ -1,0 +1,70 @@
+"""`checkpointer archive check`: whether every archived moment can be restored."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from archive.cli.options import archive_options, configured_settings, opened, scratch_folder, scratch_option
+from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
+from hadoop_common.cli.progress import ProgressObserver
+from hadoop_common.errors import EXIT_BAD_IMAGE
+
+
+@click.command("check")
+@archive_options
+@click.option("--deep", is_flag=True, help="Replay the edits up to each image, and compare the result with the image.")
+@click.option("--repair", is_flag=True, help="Remove unlisted objects, and list the objects of damaged commits again.")
+@click.option("--immutable", is_flag=True, help="Remove nothing, for stores with an object lock.")
+@conf_option(required=False)
+@scratch_option
+@json_option
+def command(
+    location: str,
+    key_file: Path | None,
+    deep: bool,
+    repair: bool,
+    immutable: bool,
+    conf_dir: Path | None,
+    scratch_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """Compare every object with its digest, and list the moments that damage costs; exit 3 if there is any.
+
+    A crash of `add` or `prune` can leave unlisted objects, which do no harm. --repair removes them. Do not repair while
+    another process adds to the archive.
+
+    \b
+    Example: checkpointer archive check --archive /backup/hdfs --deep
+    """
+    from archive.checking import check_archive, check_images
+
+    settings = configured_settings(conf_dir)
+    with opened(location, key_file, immutable=immutable) as archive:
+        with ProgressObserver(show=not as_json) as observer:
+            total = sum(each.stored for each in archive.catalogue().records)
+            observer.phase("check", total)
+            report = check_archive(archive, repair=repair, progress=observer.advance)
+        if deep:
+            with scratch_folder(scratch_dir) as folder:
+                check_images(archive, folder, settings, report)
+    if as_json:
+        echo_json({**asdict(report), "sound": report.sound})
+    else:
+        echo(f"{report.objects} objects, {report.size:,} bytes")
+        for name, problem in sorted(report.damaged.items()):
+            echo(f"damaged: {name}: {problem}")
+        for branch, first, last in report.lost:
+            echo(f"lost: transactions {first} to {last} of branch {branch} cannot be restored")
+        for name, verdict in sorted(report.images.items()):
+            echo(f"replayed: {name}: {verdict}")
+        for name in report.garbage:
+            echo(f"{'removed' if name in report.removed else 'not listed'}: {name}")
+        for name in report.adopted:
+            echo(f"listed again: {name}")
+        echo("every archived moment can be restored" if report.sound else "next: restore damaged objects from a copy")
+    if not report.sound:
+        sys.exit(EXIT_BAD_IMAGE)

@@ -1,0 +1,87 @@
+"""`checkpointer archive diff`: what changed between two moments."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from archive.archive import Archive
+from archive.cli.options import (
+    archive_options,
+    branch_option,
+    chosen_view,
+    configured_settings,
+    opened,
+    resolve_moment,
+    scratch_folder,
+    scratch_option,
+)
+from archive.history import BranchView, plan_restore
+from archive.restoring import RestoreOptions, covers, fetched, restore
+from engine.settings import MergeSettings
+from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
+from journal.op_times import clean_path
+
+_DIFFERENT = 1
+
+
+@click.command("diff")
+@click.argument("first", metavar="T1")
+@click.argument("second", metavar="T2")
+@archive_options
+@click.option("--path", metavar="PATH", help="Only this path and what is below it.")
+@branch_option
+@conf_option(required=False)
+@scratch_option
+@json_option
+def command(
+    first: str,
+    second: str,
+    location: str,
+    key_file: Path | None,
+    path: str | None,
+    branch: str | None,
+    conf_dir: Path | None,
+    scratch_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """Show what changed between two moments, which are transactions or times; exit 1 if something did.
+
+    \b
+    Example: checkpointer archive diff 2026-11-28T14:00 2026-11-28T15:00 --archive /backup/hdfs --path /data
+    """
+    from image_format.reader import ImageFile
+    from image_tools.cli.diff_command import difference_content, difference_line
+    from image_tools.compare.images import ImageComparison
+
+    settings = configured_settings(conf_dir)
+    with opened(location, key_file) as archive, scratch_folder(scratch_dir) as folder:
+        view = chosen_view(archive, branch)
+        images = [
+            _image(archive, view, text, folder / name, settings) for name, text in (("old", first), ("new", second))
+        ]
+        with ImageFile.open(images[0], verify_md5=False) as old, ImageFile.open(images[1], verify_md5=False) as new:
+            comparison = ImageComparison(old, new)
+            found = [comparison.named(each) for each in comparison.differences()]
+    wanted = None if path is None else clean_path(path)
+    if wanted is not None:
+        found = [
+            each for each in found if any(covers(wanted, str(name)) for name in (each.subject, each.old, each.new))
+        ]
+    if as_json:
+        echo_json({"same": not found, "differences": [difference_content(each) for each in found]})
+    else:
+        for each in found:
+            echo(difference_line(each))
+        echo(f"{len(found)} differences")
+    if found:
+        sys.exit(_DIFFERENT)
+
+
+def _image(archive: Archive, view: BranchView, text: str, folder: Path, settings: MergeSettings) -> Path:
+    folder.mkdir()
+    plan = plan_restore(view, resolve_moment(archive, view, text, folder))
+    with fetched(archive, plan, folder / "source") as source:
+        return restore(source, folder / "restored", RestoreOptions(settings=settings)).image

@@ -1,0 +1,80 @@
+"""`checkpointer archive drill`: restore a random moment, load it, and report the time."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import click
+
+from archive.cli.options import (
+    archive_options,
+    branch_option,
+    chosen_view,
+    configured_settings,
+    opened,
+    scratch_folder,
+    scratch_option,
+)
+from archive.errors import NoSuchMomentError
+from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
+
+
+@click.command("drill")
+@archive_options
+@click.option("--txid", type=click.IntRange(min=0), metavar="N", help="This moment instead of a random one.")
+@branch_option
+@conf_option(required=False)
+@scratch_option
+@json_option
+def command(
+    location: str,
+    key_file: Path | None,
+    txid: int | None,
+    branch: str | None,
+    conf_dir: Path | None,
+    scratch_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """Restore a random moment to a scratch directory, verify and load it, and report the time. Nothing is kept.
+
+    Run it weekly from a timer: an archive that was never restored is not a backup.
+
+    \b
+    Example: checkpointer archive drill --archive /backup/hdfs
+    """
+    from archive.history import moments, plan_restore
+    from archive.restoring import RestoreOptions, fetched, restore
+    from engine.warm_namespace import WarmNamespace
+
+    settings = configured_settings(conf_dir)
+    with opened(location, key_file) as archive, scratch_folder(scratch_dir) as folder:
+        view = chosen_view(archive, branch)
+        ranges = moments(view)
+        if not ranges:
+            raise NoSuchMomentError("the archive has no image yet", hint="Run `checkpointer archive add` first.")
+        if txid is None:
+            chosen = random.choices(ranges, [len(each) for each in ranges])[0]
+            txid = random.randrange(chosen.start, chosen.stop)
+        plan = plan_restore(view, txid)
+        with fetched(archive, plan, folder / "source") as source:
+            made = restore(source, folder / "restored", RestoreOptions(settings=settings))
+        with WarmNamespace(settings) as namespace:
+            namespace.load(made.image)
+            # it also waits for the checks of the digest and of every record
+            namespace.measure()
+            inodes = namespace.namespace.tree.inode_count
+    content = {
+        "txid": txid,
+        "branch": view.branch,
+        "transactions": plan.transactions,
+        "inodes": inodes,
+        "seconds": made.seconds,
+    }
+    if as_json:
+        echo_json(content)
+    else:
+        echo(
+            f"transaction {txid} of branch {view.branch} was restored in {made.seconds:.1f} s: "
+            f"{plan.transactions} transactions replayed, {inodes} inodes"
+        )

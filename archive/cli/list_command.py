@@ -1,0 +1,67 @@
+"""`checkpointer archive list`: what an archive has, and what it can restore."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from archive.catalogue import Catalogue
+from archive.cli.options import archive_options, opened
+from archive.history import moments, newest_branch, view_of
+from archive.restoring import format_time
+from hadoop_common.cli.output import echo, echo_json, json_option
+
+
+@click.command("list")
+@archive_options
+@json_option
+def command(location: str, key_file: Path | None, as_json: bool) -> None:
+    """List base images, edits, branches and the moments that can be restored.
+
+    \b
+    Example: checkpointer archive list --archive /backup/hdfs
+    """
+    with opened(location, key_file) as archive:
+        catalogue = archive.catalogue()
+    if as_json:
+        echo_json(_content(catalogue))
+    else:
+        _print(catalogue)
+
+
+def _content(catalogue: Catalogue) -> dict[str, Any]:
+    branches = []
+    for name in sorted(catalogue.branches):
+        ranges = [[each.start, each.stop - 1] for each in moments(view_of(catalogue, name))]
+        branches.append({**asdict(catalogue.branches[name]), "moments": ranges})
+    return {
+        "present": newest_branch(catalogue),
+        "branches": branches,
+        "images": [asdict(each) for each in catalogue.images],
+        "edits": [asdict(each) for each in catalogue.edits],
+        "damaged": list(catalogue.damaged),
+    }
+
+
+def _print(catalogue: Catalogue) -> None:
+    for name in sorted(catalogue.branches):
+        step, view = catalogue.branches[name], view_of(catalogue, name)
+        origin = f", leaves {step.parent} after transaction {step.fork}" if step.parent else ""
+        mark = " (present)" if name == newest_branch(catalogue) else ""
+        echo(f"branch {name}{mark}{origin}")
+        for each in moments(view):
+            echo(f"  every moment from transaction {each.start} to {each.stop - 1} can be restored")
+        for image in (each for each in catalogue.images if each.branch == name):
+            echo(f"  image of transaction {image.txid}: {image.stored:,} bytes, added {format_time(image.added)}")
+        own = [each for each in catalogue.edits if each.branch == name]
+        if own:
+            times = [each.last_time for each in own if each.last_time]
+            until = f", the newest of {format_time(max(times))}" if times else ""
+            echo(f"  {len(own)} segments, {sum(each.stored for each in own):,} bytes{until}")
+    total = sum(each.stored for each in catalogue.records)
+    echo(f"{len(catalogue.records)} objects, {total:,} bytes")
+    for name in catalogue.damaged:
+        echo(f"damaged: {name}; run `checkpointer archive check`")

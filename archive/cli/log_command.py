@@ -1,0 +1,83 @@
+"""`checkpointer archive log`: every transaction on a path, and who did it."""
+
+from __future__ import annotations
+
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+import click
+
+from archive.audit import AuditLine, join_audit, read_audit
+from archive.cli.options import archive_options, branch_option, chosen_view, opened, parse_time, scratch_folder
+from archive.path_log import LogEntry, path_log
+from archive.restoring import format_time
+from hadoop_common.cli.output import echo, echo_json, json_option
+
+
+@click.command("log")
+@archive_options
+@click.option("--path", required=True, metavar="PATH", help="File or directory, under any name that it had.")
+@click.option("--since", metavar="T", help="From this time on.")
+@click.option("--until", metavar="T", help="Up to this time.")
+@click.option("--op", "operations", multiple=True, metavar="NAME", help="Only this operation, such as OP_DELETE.")
+@click.option("--audit", multiple=True, metavar="GLOB", help="HDFS audit logs, plain or compressed: adds the user.")
+@branch_option
+@json_option
+def command(
+    location: str,
+    key_file: Path | None,
+    path: str,
+    since: str | None,
+    until: str | None,
+    operations: tuple[str, ...],
+    audit: tuple[str, ...],
+    branch: str | None,
+    as_json: bool,
+) -> None:
+    """List every transaction on PATH and below it, through its renames in both directions.
+
+    Edits do not contain the user. With --audit, the NameNode's audit logs add user, address and client; their times are
+    read in this host's time zone.
+
+    \b
+    Examples:
+      checkpointer archive log --archive /backup/hdfs --path /data/warehouse --op OP_DELETE
+      checkpointer archive log --archive /backup/hdfs --path /data --audit '/var/log/hdfs-audit.log*'
+    """
+    first = None if since is None else parse_time(since)
+    last = None if until is None else parse_time(until)
+    wanted = {name.upper() if name.upper().startswith("OP_") else f"OP_{name.upper()}" for name in operations}
+    with opened(location, key_file) as archive, scratch_folder(None) as folder:
+        entries = [
+            entry
+            for entry in path_log(archive, chosen_view(archive, branch), path, folder)
+            if (not wanted or entry.operation in wanted)
+            and (first is None or entry.time >= first)
+            and (last is None or entry.time <= last)
+        ]
+    logs = [Path(name) for pattern in audit for name in sorted(glob(pattern))]  # noqa: PTH207 - a pattern of the user
+    if audit and not logs:
+        raise click.UsageError(f"no file matches {', '.join(audit)}")
+    users = join_audit(entries, read_audit(logs))
+    if as_json:
+        echo_json({"path": path, "entries": [_content(each, users.get(each.txid)) for each in entries]})
+        return
+    for entry in entries:
+        echo(_line(entry, users.get(entry.txid)))
+    echo(f"{len(entries)} transactions on {path}")
+    if entries and not audit:
+        echo("note: edits do not contain the user; --audit adds it from the NameNode's audit logs")
+
+
+def _content(entry: LogEntry, audit: AuditLine | None) -> dict[str, Any]:
+    content = entry._asdict()
+    if audit is not None:
+        content |= {"user": audit.user, "address": audit.address, "client": audit.client}
+    return content
+
+
+def _line(entry: LogEntry, audit: AuditLine | None) -> str:
+    at = f"{'~' if entry.approximate else ''}{format_time(entry.time)}" if entry.time else "unknown time"
+    who = f" by {audit.user} from {audit.address}" if audit is not None else ""
+    return f"{entry.txid} {at} {entry.operation} {' '.join(entry.paths)}{who}"

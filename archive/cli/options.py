@@ -1,0 +1,100 @@
+"""Options of the archive commands, and moments given by transaction, time or deletion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+import click
+
+from archive.archive import Archive, open_archive
+from archive.history import BranchView, newest_branch, view_of
+from archive.restoring import txid_at
+from engine.settings import MergeSettings
+from hadoop_common.cli.existing_path import EXISTING_FILE
+from hadoop_common.cli.output import load_configuration
+from site_config.merge_settings import image_codec, max_op_size, replay_rules, sub_section_rule
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def archive_options(function: F) -> F:
+    """--archive and --key-file."""
+    key_file = click.option(
+        "--key-file", type=EXISTING_FILE, metavar="FILE", help="Key of an encrypted archive: 64 hexadecimal digits."
+    )
+    location = click.option(
+        "--archive", "location", required=True, metavar="DIR_OR_URL", help="Directory or URL of the archive."
+    )
+    return location(key_file(function))
+
+
+branch_option = click.option(
+    "--branch", metavar="NAME", help="History, if the NameNode was set back; default: the present one."
+)
+scratch_option = click.option(
+    "--scratch-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="For temporary files of the size of an image (default: the system's).",
+)
+
+
+@contextmanager
+def scratch_folder(parent: Path | None) -> Iterator[Path]:
+    """A temporary folder."""
+    with TemporaryDirectory(prefix="checkpointer-archive-", dir=parent) as folder:
+        yield Path(folder)
+
+
+@contextmanager
+def opened(location: str, key_file: Path | None, *, immutable: bool = False) -> Iterator[Archive]:
+    """Open an archive that exists."""
+    with open_archive(location, key_file, immutable=immutable) as archive:
+        archive.require()
+        yield archive
+
+
+def chosen_view(archive: Archive, branch: str | None) -> BranchView:
+    """Return the requested branch, or the present one."""
+    catalogue = archive.catalogue()
+    return view_of(catalogue, branch or newest_branch(catalogue))
+
+
+def configured_settings(conf_dir: Path | None) -> MergeSettings:
+    """Return the settings of a replay, from a cluster's configuration if it is given."""
+    if conf_dir is None:
+        return MergeSettings()
+    configuration = load_configuration(conf_dir)
+    return MergeSettings(
+        codec=image_codec(configuration),
+        sub_sections=sub_section_rule(configuration),
+        rules=replay_rules(configuration),
+        max_op_size=max_op_size(configuration),
+    )
+
+
+def parse_time(text: str) -> int:
+    """Parse `2026-11-28T14:03:00[Z or offset]`, or seconds since the epoch; return ms. Without a zone, local time.
+
+    Raises:
+        click.BadParameter: it is no time.
+    """
+    if text.isdecimal():
+        return int(text) * 1000
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a time such as 2026-11-28T14:03:00") from None
+    return int((moment if moment.tzinfo else moment.astimezone()).astimezone(UTC).timestamp() * 1000)
+
+
+def resolve_moment(archive: Archive, view: BranchView, text: str, folder: Path) -> int:
+    """Return the transaction of a moment given as a transaction id (`42` or `txid:42`) or a time."""
+    if text.removeprefix("txid:").isdecimal():
+        return int(text.removeprefix("txid:"))
+    return txid_at(archive, view, parse_time(text), folder)

@@ -1,0 +1,48 @@
+"""`checkpointer archive prune`: remove what retention rules do not keep."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from archive.cli.options import archive_options, opened
+from archive.retention import parse_rules, plan_prune
+from hadoop_common.cli.output import echo, echo_json, json_option
+
+
+@click.command("prune")
+@archive_options
+@click.option(
+    "--keep",
+    required=True,
+    metavar="RULES",
+    help='Such as "all for 7d, daily for 90d, monthly for 5y"; also hourly, weekly, yearly, and units h, w, m.',
+)
+@click.option("--dry-run", is_flag=True, help="List what would be removed, and the space; remove nothing.")
+@json_option
+def command(location: str, key_file: Path | None, keep: str, dry_run: bool, as_json: bool) -> None:
+    """Remove base images and edits that no rule needs. The newest moment of each branch always stays.
+
+    \b
+    Example: checkpointer archive prune --archive /backup/hdfs --keep "all for 7d, daily for 90d" --dry-run
+    """
+    rules = parse_rules(keep)
+    with opened(location, key_file) as archive:
+        catalogue = archive.catalogue()
+        plan = plan_prune(catalogue, rules, time.time_ns() // 1_000_000)
+        if plan.remove and not dry_run:
+            # unlisted first: a crash in between leaves only garbage
+            archive.publish(catalogue, remove=[each.name for each in plan.remove])
+            for each in plan.remove:
+                archive.store.remove(each.name)
+    if as_json:
+        removed = [asdict(each) for each in plan.remove]
+        echo_json({"dryRun": dry_run, "removed": removed, "bytes": plan.freed, "kept": len(plan.keep)})
+        return
+    for each in plan.remove:
+        echo(f"{'would be removed' if dry_run else 'removed'}: {each.name}, {each.stored:,} bytes")
+    what = "would free" if dry_run else "freed"
+    echo(f"{what} {plan.freed:,} bytes; {len(plan.keep)} objects stay")

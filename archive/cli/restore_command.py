@@ -1,0 +1,175 @@
+"""`checkpointer archive restore`: a moment as a storage directory from which a NameNode starts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from archive.archive import Archive
+from archive.cli.options import (
+    archive_options,
+    branch_option,
+    chosen_view,
+    configured_settings,
+    opened,
+    parse_time,
+    scratch_folder,
+    scratch_option,
+)
+from archive.history import BranchView, plan_restore
+from archive.restoring import Loss, Restored, RestoreOptions, format_time
+from archive.undoing import UndoChange
+from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, echo, echo_json, json_option
+from hadoop_common.cli.progress import ProgressObserver
+from journal.cli.txid_ranges import TXID_RANGES
+
+_SHOWN = 20
+
+
+@click.command("restore")
+@archive_options
+@click.option("--txid", type=click.IntRange(min=0), metavar="N", help="The state after this transaction.")
+@click.option("--time", "moment", metavar="T", help="The state at this time, such as 2026-11-28T14:02:59.")
+@click.option("--before-delete", metavar="PATH", help="The state before the newest deletion or rename of PATH.")
+@click.option(
+    "--without",
+    "skips",
+    metavar="TXID[-TXID][,…]",
+    multiple=True,
+    type=TXID_RANGES,
+    help="Replay everything except these transactions, up to --txid, --time or the newest one.",
+)
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="OUT", help="New storage directory.")
+@click.option("--strip-tokens", is_flag=True, help="Leave out delegation tokens and their keys.")
+@branch_option
+@conf_option(required=False)
+@scratch_option
+@json_option
+def command(
+    location: str,
+    key_file: Path | None,
+    txid: int | None,
+    moment: str | None,
+    before_delete: str | None,
+    skips: tuple[range, ...],
+    out: Path,
+    strip_tokens: bool,
+    branch: str | None,
+    conf_dir: Path | None,
+    scratch_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """Restore a moment to OUT, a storage directory from which a NameNode starts.
+
+    The command prints the last transaction in it, and what came later. It also prints which of its files were deleted
+    later: their blocks may be gone. Keep the NameNode in safe mode, and read docs/runbook-deleted.md, before a NameNode
+    with DataNodes starts from OUT.
+
+    --without undoes single transactions and keeps later work. An operation on a path that is restored is redirected to
+    the path with .undo-TXID appended. An operation that would delete something restored is left out. Each change is
+    listed.
+
+    Give the cluster's --conf: some rules of replay depend on it.
+
+    \b
+    Examples:
+      checkpointer archive restore --archive /backup/hdfs --time 2026-11-28T14:02:59 --out /restored
+      checkpointer archive restore --archive /backup/hdfs --before-delete /data/warehouse --out /restored
+      checkpointer archive restore --archive /backup/hdfs --without 4711 --out /restored
+    """
+    if sum(each is not None for each in (txid, moment, before_delete)) + bool(skips) == 0:
+        raise click.UsageError("Name a moment: --txid, --time, --before-delete, or --without.")
+    if sum(each is not None for each in (txid, moment, before_delete)) > 1:
+        raise click.UsageError("Give only one of --txid, --time and --before-delete.")
+    from archive.adding import later_ops
+    from archive.restoring import fetched, later_losses, restore
+
+    os.umask(PRIVATE_UMASK)
+    without = frozenset(each for part in skips for each in part)
+    options = RestoreOptions(without, strip_tokens, configured_settings(conf_dir))
+    with opened(location, key_file) as archive, scratch_folder(scratch_dir) as folder:
+        view = chosen_view(archive, branch)
+        wanted = _moment(archive, view, folder, txid, moment, before_delete)
+        plan = plan_restore(view, min([wanted, *(each - 1 for each in without)]))
+        if wanted != plan.txid:
+            plan = _extended(view, plan.base.txid, wanted)
+        with ProgressObserver(show=not as_json) as observer, fetched(archive, plan, folder / "source") as source:
+            made = restore(source, out, options, observer)
+        loss = later_losses(made.image, later_ops(archive, view, wanted, folder))
+    if as_json:
+        echo_json(_content(made, loss, out, view.branch))
+    else:
+        _print(made, loss, out)
+
+
+def _moment(
+    archive: Archive, view: BranchView, folder: Path, txid: int | None, moment: str | None, path: str | None
+) -> int:
+    from archive.restoring import deletion_of, txid_at
+
+    if txid is not None:
+        return txid
+    if moment is not None:
+        return txid_at(archive, view, parse_time(moment), folder)
+    return view.last_txid if path is None else deletion_of(archive, view, path, folder) - 1
+
+
+def _extended(view: BranchView, base: int, txid: int) -> Any:
+    """A plan for `txid` from the image of transaction `base`, not from a newer one."""
+    older = BranchView(view.branch, tuple(each for each in view.images if each.txid <= base), view.pieces)
+    return plan_restore(older, txid)
+
+
+def change_content(change: UndoChange) -> dict[str, Any]:
+    """Return the JSON value of an operation that was left out or changed."""
+    return {
+        "txid": change.txid,
+        "operation": change.operation,
+        "path": change.path,
+        "newPath": change.new_path,
+        "reason": change.reason,
+    }
+
+
+def print_changes(changes: Sequence[UndoChange]) -> None:
+    """Print the first changes, and how many more there are."""
+    for change in changes[:_SHOWN]:
+        echo(str(change))
+    if len(changes) > _SHOWN:
+        echo(f"and {len(changes) - _SHOWN} more changes, which --json lists")
+
+
+def _content(made: Restored, loss: Loss, out: Path, branch: str) -> dict[str, Any]:
+    return {
+        "directory": str(out),
+        "image": str(made.image),
+        "txid": made.txid,
+        "branch": branch,
+        "seconds": made.seconds,
+        "changes": [change_content(each) for each in made.changes],
+        "later": {
+            "transactions": loss.later_transactions,
+            "deletions": loss.deletions,
+            "files": loss.files,
+            "bytes": loss.length,
+            "firstTime": loss.first_time,
+            "lastTime": loss.last_time,
+        },
+    }
+
+
+def _print(made: Restored, loss: Loss, out: Path) -> None:
+    echo(f"{out}: the state after transaction {made.txid}, in {made.seconds:.1f} s")
+    print_changes(made.changes)
+    echo(f"{loss.later_transactions} later transactions are not in it")
+    if loss.deletions:
+        since = f", from {format_time(loss.first_time)} to {format_time(loss.last_time)}" if loss.first_time else ""
+        echo(
+            f"later deletions: {loss.deletions}{since}, with {loss.files:,} files and {loss.length:,} bytes of this "
+            "state; DataNodes may have deleted their blocks since"
+        )
+    echo("next: follow docs/runbook-deleted.md before a NameNode with DataNodes starts from it")

@@ -1,0 +1,155 @@
+"""Which objects a moment needs. Pure functions of the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from archive.catalogue import MAIN, Catalogue, EditsRecord, ImageRecord
+from archive.errors import NoSuchMomentError
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """An object with edits, and the part of it that is used: transactions up to `last`."""
+
+    record: EditsRecord
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePlan:
+    """How the state after transaction `txid` is made: `base`, and the transactions after it in `pieces`."""
+
+    txid: int
+    branch: str
+    base: ImageRecord
+    pieces: tuple[Piece, ...]
+
+    @property
+    def transactions(self) -> int:
+        return self.txid - self.base.txid
+
+
+@dataclass(frozen=True, slots=True)
+class BranchView:
+    """What a branch consists of: its own records, and those of its ancestors up to the forks."""
+
+    branch: str
+    images: tuple[ImageRecord, ...]
+    pieces: tuple[Piece, ...]
+
+    @property
+    def last_txid(self) -> int:
+        """The last transaction; 0 for an empty branch."""
+        return max([0, *(each.txid for each in self.images), *(each.last for each in self.pieces)])
+
+
+def newest_branch(catalogue: Catalogue) -> str:
+    """Return the branch that was archived last: the NameNode's present history."""
+    newest = max(catalogue.records, key=lambda each: (each.added, _position(each)), default=None)
+    return MAIN if newest is None else newest.branch
+
+
+def view_of(catalogue: Catalogue, branch: str) -> BranchView:
+    """Return what a branch consists of.
+
+    Raises:
+        NoSuchMomentError: the archive has no such branch.
+    """
+    if branch not in catalogue.branches:
+        names = ", ".join(sorted(catalogue.branches))
+        raise NoSuchMomentError(f"the archive has no branch {branch!r}", hint=f"Its branches are {names}.")
+    limits: dict[str, int | None] = {}
+    name, limit = branch, None
+    while name and name not in limits:
+        limits[name] = limit
+        step = catalogue.branches[name]
+        limit = step.fork if limit is None else min(limit, step.fork)
+        name = step.parent
+    images = [each for each in catalogue.images if each.branch in limits and _within(each.txid, limits[each.branch])]
+    pieces = [
+        Piece(each, each.last if (limit := limits[each.branch]) is None else min(each.last, limit))
+        for each in catalogue.edits
+        if each.branch in limits and _within(each.first, limits[each.branch])
+    ]
+    return BranchView(branch, tuple(images), tuple(pieces))
+
+
+def plan_restore(view: BranchView, txid: int) -> RestorePlan:
+    """Choose the newest base image from which edits lead to `txid`.
+
+    Raises:
+        NoSuchMomentError: none does; it names the missing transactions, or the nearest moments.
+    """
+    bases = sorted((each for each in view.images if each.txid <= txid), key=lambda each: each.txid, reverse=True)
+    missing = None
+    for base in bases:
+        pieces, gap = chain(view.pieces, base.txid + 1, txid)
+        if gap is None:
+            return RestorePlan(txid, view.branch, base, tuple(pieces))
+        missing = missing or gap
+    what = f"transaction {missing} is not in it" if missing else "its oldest image is newer"
+    raise NoSuchMomentError(
+        f"the archive cannot restore transaction {txid} of branch {view.branch}: {what}",
+        hint=f"It can restore {_ranges_text(moments(view))}." if view.images else "It has no image yet.",
+    )
+
+
+def chain(pieces: Iterable[Piece], first: int, last: int) -> tuple[list[Piece], int | None]:
+    """Return pieces that hold `first` to `last` without a gap, and the first missing transaction or None."""
+    chosen: list[Piece] = []
+    ordered = sorted(pieces, key=lambda each: each.record.first)
+    expected = first
+    while expected <= last:
+        holding = [each for each in ordered if each.record.first <= expected <= each.last]
+        if not holding:
+            return chosen, expected
+        best = max(holding, key=lambda each: (each.last, each.record.finalized))
+        end = min(best.last, last)
+        chosen.append(Piece(best.record, end))
+        expected = end + 1
+    return chosen, None
+
+
+def moments(view: BranchView) -> list[range]:
+    """Return the transactions that can be restored, as ranges in order."""
+    ranges: list[range] = []
+    for image in view.images:
+        if ranges and image.txid in ranges[-1]:
+            continue
+        ranges.append(range(image.txid, _reach(view.pieces, image.txid) + 1))
+    return ranges
+
+
+def covering_base(view: BranchView, txid: int) -> RestorePlan | None:
+    """Return the plan for `txid`, or None if it cannot be restored."""
+    try:
+        return plan_restore(view, txid)
+    except NoSuchMomentError:
+        return None
+
+
+def _reach(pieces: Sequence[Piece], txid: int) -> int:
+    """Return the last transaction to which edits lead from an image of `txid`."""
+    reached = txid
+    for piece in sorted(pieces, key=lambda each: each.record.first):
+        if piece.record.first <= reached + 1 <= piece.last:
+            reached = piece.last
+    return reached
+
+
+def _within(txid: int, limit: int | None) -> bool:
+    return limit is None or txid <= limit
+
+
+def _position(record: ImageRecord | EditsRecord) -> int:
+    return record.last if isinstance(record, EditsRecord) else record.txid
+
+
+def _ranges_text(ranges: Sequence[range]) -> str:
+    def texts() -> Iterator[str]:
+        for each in ranges:
+            yield f"{each.start} to {each.stop - 1}" if len(each) > 1 else f"{each.start}"
+
+    return ", ".join(texts())

@@ -1,0 +1,241 @@
+"""Where the objects of an archive are: a directory, or a file system that fsspec knows.
+
+Objects are immutable and have unique names. `put` is atomic: a reader sees a complete object or none.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from archive.errors import ArchiveError
+from hadoop_common.durable import fsync_directory, make_with_mode, remove_durably, removed_on_fault, sync_output
+from hadoop_common.file_faults import told
+
+INCOMING = "incoming"
+"""Folder of objects that are being written; leftovers of a crash are garbage."""
+_PRIVATE = 0o700
+_HINT = "Check that it can be reached, is writable and has space; nothing that is listed was changed."
+
+
+class ObjectStore(Protocol):
+    """A place of objects. Names are relative paths with `/`; every method raises ArchiveError."""
+
+    @property
+    def location(self) -> str: ...
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """Return the size in bytes of each object in `folder`, by its name with the folder."""
+
+    def read(self, name: str) -> bytes:
+        """Return a whole object; KeyError if it does not exist."""
+
+    def open(self, name: str) -> IO[bytes]:
+        """Open an object for reading at any position; KeyError if it does not exist."""
+
+    def put(self, name: str, source: Path) -> None:
+        """Store the file `source` durably as `name`, and remove it; an existing object stays as it is."""
+
+    def remove(self, name: str) -> None:
+        """Remove an object if it exists."""
+
+    def scratch(self) -> Path:
+        """Return the path of a new file in which an object can be built."""
+
+    def incoming(self) -> list[str]:
+        """Return the names of unfinished objects of this and other writers."""
+
+
+class FolderStore:
+    """Objects as files below a directory."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    @property
+    def location(self) -> str:
+        return str(self._root)
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        with _faults(self._root / folder, "cannot be listed"):
+            path = self._root / folder
+            if not path.is_dir():
+                return {}
+            return {f"{folder}/{each.name}": each.stat().st_size for each in sorted(path.iterdir()) if each.is_file()}
+
+    def read(self, name: str) -> bytes:
+        with self.open(name) as stream, _faults(self._root / name, "cannot be read"):
+            return stream.read()
+
+    def open(self, name: str) -> IO[bytes]:
+        with _faults(self._root / name, "cannot be read"):
+            try:
+                return (self._root / name).open("rb")
+            except FileNotFoundError:
+                raise KeyError(name) from None
+
+    def put(self, name: str, source: Path) -> None:
+        target = self._root / name
+        with _faults(target, "cannot be written"):
+            self._make(target.parent)
+            with source.open("rb+") as content:
+                sync_output(content)
+            try:
+                # unlike a rename, a link never replaces an object that appeared in between
+                os.link(source, target)
+            except FileExistsError:
+                pass
+            except OSError:
+                if not target.exists():
+                    # a file system without hard links
+                    source.replace(target)
+            fsync_directory(target.parent)
+            source.unlink(missing_ok=True)
+
+    def remove(self, name: str) -> None:
+        with _faults(self._root / name, "cannot be removed"):
+            if (self._root / name).exists():
+                remove_durably(self._root / name)
+
+    def scratch(self) -> Path:
+        with _faults(self._root, "cannot be written"):
+            self._make(self._root / INCOMING)
+        return self._root / INCOMING / secrets.token_hex(8)
+
+    def incoming(self) -> list[str]:
+        return list(self.sizes(INCOMING))
+
+    def _make(self, folder: Path) -> None:
+        if not self._root.is_dir():
+            make_with_mode(self._root, _PRIVATE)
+            fsync_directory(self._root.parent)
+        if not folder.is_dir():
+            make_with_mode(folder, _PRIVATE)
+            fsync_directory(folder.parent)
+
+
+class FsspecStore:
+    """Objects in a file system of fsspec, such as `s3://bucket/folder`; objects are built in a local scratch folder."""
+
+    def __init__(self, url: str, file_system: Any, root: str) -> None:
+        self._url = url
+        self._fs = file_system
+        self._root = root.rstrip("/")
+        self._scratch: Path | None = None
+
+    @property
+    def location(self) -> str:
+        return self._url
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        with _faults(f"{self._url}/{folder}", "cannot be listed"):
+            self._fs.invalidate_cache()
+            try:
+                found = self._fs.ls(f"{self._root}/{folder}", detail=True)
+            except FileNotFoundError:
+                return {}
+        names = {f"{folder}/{PurePosixPath(each['name']).name}": each for each in found if each["type"] == "file"}
+        return {name: int(names[name]["size"]) for name in sorted(names)}
+
+    def read(self, name: str) -> bytes:
+        with self.open(name) as stream, _faults(f"{self._url}/{name}", "cannot be read"):
+            return stream.read()
+
+    def open(self, name: str) -> IO[bytes]:
+        with _faults(f"{self._url}/{name}", "cannot be read"):
+            try:
+                stream: IO[bytes] = self._fs.open(f"{self._root}/{name}", "rb")
+            except FileNotFoundError:
+                raise KeyError(name) from None
+            return stream
+
+    def put(self, name: str, source: Path) -> None:
+        target = f"{self._root}/{name}"
+        with _faults(f"{self._url}/{name}", "cannot be written"):
+            self._fs.invalidate_cache()
+            if not self._fs.exists(target):
+                self._fs.makedirs(str(PurePosixPath(target).parent), exist_ok=True)
+                self._fs.put_file(str(source), target)
+        source.unlink(missing_ok=True)
+
+    def remove(self, name: str) -> None:
+        with _faults(f"{self._url}/{name}", "cannot be removed"):
+            self._fs.invalidate_cache()
+            if self._fs.exists(f"{self._root}/{name}"):
+                self._fs.rm_file(f"{self._root}/{name}")
+
+    def scratch(self) -> Path:
+        if self._scratch is None:
+            self._scratch = Path(tempfile.mkdtemp(prefix="checkpointer-archive-"))
+        return self._scratch / secrets.token_hex(8)
+
+    def incoming(self) -> list[str]:
+        return []
+
+    def close(self) -> None:
+        """Remove the scratch folder."""
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch = None
+
+
+@contextmanager
+def opened_store(location: str) -> Iterator[ObjectStore]:
+    """The store at a path or URL.
+
+    Raises:
+        ArchiveError: fsspec or the package of its file system is not installed.
+    """
+    parts = urlsplit(location)
+    if parts.scheme in ("", "file"):
+        yield FolderStore(Path(unquote(parts.path) if parts.scheme else location))
+        return
+    store = _remote_store(location)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _remote_store(location: str) -> FsspecStore:
+    try:
+        # an optional package
+        from fsspec.core import url_to_fs
+    except ImportError as fault:
+        raise ArchiveError(
+            f"{location} needs fsspec, which is not installed",
+            hint="pip install 'hdfs-checkpointer[archive]' and the package of its file system, such as s3fs.",
+        ) from fault
+    try:
+        file_system, root = url_to_fs(location)
+    except (ImportError, ValueError) as fault:
+        raise ArchiveError(
+            f"{location} cannot be opened: {fault}", hint="Install the package that fsspec needs for this kind of URL."
+        ) from fault
+    return FsspecStore(location, file_system, root)
+
+
+@contextmanager
+def built(store: ObjectStore) -> Iterator[Path]:
+    """A scratch file, which is removed unless `put` has consumed it."""
+    path = store.scratch()
+    with removed_on_fault(path):
+        yield path
+    path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _faults(place: Path | str, what: str) -> Iterator[None]:
+    try:
+        yield
+    except KeyError:
+        raise
+    except OSError as fault:
+        raise ArchiveError(f"{place} {what}: {told(fault)}", hint=_HINT) from fault

@@ -1,0 +1,310 @@
+"""Restoring a moment: an image and edits become a storage directory from which a NameNode starts.
+
+The directory is built aside and gets its name at the end, VERSION last, so an interrupted restore is never mistaken for
+a complete one.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from archive.archive import Archive, copy_content
+from archive.catalogue import EditsRecord
+from archive.errors import ArchiveDamagedError, ArchiveError, NoSuchMomentError
+from archive.history import BranchView, RestorePlan
+from archive.path_filter import may_contain
+from archive.undoing import Undo, UndoChange
+from engine.observer import Observer
+from engine.settings import MergeSettings
+from engine.warm_namespace import WarmNamespace
+from hadoop_common.durable import fsync_directory, fsync_file, write_atomically
+from hadoop_common.file_faults import told
+from hadoop_common.names import SEEN_TXID, VERSION, image_name, segment_name
+from image_format.md5_file import format_md5, md5_path
+from image_format.reader import ImageFile
+from image_tools.browse import ImageBrowser, LocatedInode
+from journal.op_times import clean_path, op_time
+from journal.operation import EditOp
+from journal.ops import DeleteOp, RenameOldOp, RenameOp
+from journal.segment_file import EditLogSegment, read_ops, read_transactions
+
+_CURRENT = "current"
+_ASIDE = ".restoring"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a restore replays: an image, and the segments after it that reach `txid`.
+
+    `version` is the text of the VERSION file that belongs to the image.
+    """
+
+    image: Path
+    image_txid: int
+    segments: tuple[EditLogSegment, ...]
+    txid: int
+    version: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreOptions:
+    """How a moment is restored.
+
+    Attributes:
+        without: transactions to leave out.
+        strip_tokens: whether delegation tokens and their keys are left out.
+        settings: of the replay.
+    """
+
+    without: Collection[int] = ()
+    strip_tokens: bool = False
+    settings: MergeSettings = MergeSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A restored storage directory.
+
+    Attributes:
+        image: path of its image.
+        txid: last transaction in the image.
+        time: newest time in the replayed transactions, in ms since the epoch; 0 if unknown.
+        changes: what was left out or changed because of `without`.
+        seconds: how long the restore took.
+    """
+
+    image: Path
+    txid: int
+    changes: tuple[UndoChange, ...]
+    seconds: float
+
+
+class Loss(NamedTuple):
+    """What deletions after a moment removed, of what existed at that moment.
+
+    The NameNode has queued the blocks of these files for deletion. Times are in ms since the epoch, 0 if unknown.
+    """
+
+    deletions: int
+    files: int
+    length: int
+    first_time: int
+    last_time: int
+    later_transactions: int
+
+
+@contextmanager
+def fetched(archive: Archive, plan: RestorePlan, folder: Path) -> Iterator[Source]:
+    """Fetch what a plan needs into `folder`.
+
+    Raises:
+        ArchiveDamagedError: an object is missing or damaged.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    image = folder / image_name(plan.base.txid)
+    _fetch(archive, plan.base.name, image, plan.base.md5)
+    md5_path(image).write_bytes(format_md5(bytes.fromhex(plan.base.md5), image.name))
+    segments = []
+    for piece in plan.pieces:
+        segments.append(fetch_segment(archive, piece.record, folder, piece.last))
+    yield Source(image, plan.base.txid, tuple(segments), plan.txid, plan.base.version.encode())
+
+
+def fetch_segment(archive: Archive, record: EditsRecord, folder: Path, last: int | None = None) -> EditLogSegment:
+    """Fetch one object with edits; `last` bounds the transactions that are read from it."""
+    path = folder / segment_name(record.first, record.last)
+    _fetch(archive, record.name, path, record.md5)
+    return EditLogSegment(record.first, record.last if last is None else last, path)
+
+
+def restore(source: Source, target: Path, options: RestoreOptions, observer: Observer | None = None) -> Restored:
+    """Build the storage directory `target`, which must not exist or be empty.
+
+    Raises:
+        ArchiveError: the target is in use, or an operation cannot be applied.
+        HdfsError: as a merge raises it. Nothing is left at `target`.
+    """
+    started = time.monotonic()
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise ArchiveError(f"{target} exists and is not an empty directory", hint="Name a new directory with --out.")
+    aside = target.with_name(target.name + _ASIDE)
+    shutil.rmtree(aside, ignore_errors=True)
+    try:
+        current = aside / _CURRENT
+        current.mkdir(parents=True, mode=0o700)
+        changes = _build(source, current, options, observer)
+        write_atomically(current / SEEN_TXID, f"{source.txid}\n".encode())
+        write_atomically(current / VERSION, source.version)
+        fsync_directory(aside)
+        if target.exists():
+            target.rmdir()
+        aside.rename(target)
+        fsync_directory(target.parent)
+    except OSError as fault:
+        raise ArchiveError(
+            f"{target} cannot be written: {told(fault, target)}", hint="Check its disk, permissions and space."
+        ) from fault
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    image = target / _CURRENT / image_name(source.txid)
+    return Restored(image, source.txid, tuple(changes), time.monotonic() - started)
+
+
+def later_losses(image: Path, later: Iterator[EditOp]) -> Loss:
+    """Sum what operations after a moment deleted, of what the image of that moment has.
+
+    Args:
+        image: of the moment.
+        later: the operations after it.
+    """
+    names: dict[str, str] = {}
+    counted: list[str] = []
+    deletions = files = length = transactions = 0
+    times: list[int] = []
+    with ImageFile.open(image, verify_md5=False) as opened:
+        browser = ImageBrowser(opened)
+        for op in later:
+            transactions += 1
+            if isinstance(op, RenameOldOp | RenameOp):
+                names[clean_path(op.dst)] = _original(names, clean_path(op.src))
+            if not isinstance(op, DeleteOp):
+                continue
+            path = _original(names, clean_path(op.path))
+            if any(path == each or path.startswith(f"{each}/") for each in counted):
+                continue
+            found = browser.find(path.encode("utf-8", "surrogatepass"))
+            if not isinstance(found, LocatedInode):
+                continue
+            content = browser.content(found)
+            counted.append(path)
+            deletions, files, length = deletions + 1, files + content.files, length + content.length
+            if (at := op_time(op)) is not None:
+                times.append(at)
+    return Loss(deletions, files, length, min(times, default=0), max(times, default=0), transactions)
+
+
+def txid_at(archive: Archive, view: BranchView, moment: int, folder: Path) -> int:
+    """Return the last transaction before the first one that is later than `moment`, in ms since the epoch.
+
+    Raises:
+        NoSuchMomentError: all transactions of the branch are later, or none has a time.
+    """
+    txid = 0
+    for piece in view.pieces:
+        if piece.record.last_time and piece.record.last_time <= moment:
+            txid = max(txid, piece.last)
+        elif piece.record.first_time and piece.record.first_time <= moment:
+            segment = fetch_segment(archive, piece.record, folder, piece.last)
+            for op in read_ops(segment):
+                if (op_time(op) or 0) > moment:
+                    break
+                txid = max(txid, op.txid)
+            segment.path.unlink()
+    if not txid:
+        raise NoSuchMomentError(
+            f"the archive has no transaction at or before {format_time(moment)}",
+            hint="`checkpointer archive list` shows the moments that can be restored.",
+        )
+    return txid
+
+
+def deletion_of(archive: Archive, view: BranchView, path: str, folder: Path) -> int:
+    """Return the newest transaction that deleted, renamed or replaced `path` or a directory above it.
+
+    Raises:
+        NoSuchMomentError: there is none.
+    """
+    wanted = clean_path(path)
+    for piece in sorted(view.pieces, key=lambda each: each.last, reverse=True):
+        with archive.reading(piece.record.name) as reader:
+            if not may_contain(reader.footer.path_filter, wanted):
+                continue
+        segment = fetch_segment(archive, piece.record, folder, piece.last)
+        found = last_removal(read_ops(segment), wanted)
+        segment.path.unlink()
+        if found is not None:
+            return found
+    raise NoSuchMomentError(
+        f"no archived transaction deletes {wanted}, or a directory above it",
+        hint="`checkpointer archive log --path PATH` lists the transactions of a path and follows renames.",
+    )
+
+
+def last_removal(ops: Iterator[EditOp], path: str) -> int | None:
+    """Return the last of `ops` that deletes or moves `path` or a directory above it; None if there is none."""
+    found = None
+    for op in ops:
+        gone = op.path if isinstance(op, DeleteOp) else op.src if isinstance(op, RenameOldOp | RenameOp) else None
+        if gone is not None and covers(clean_path(gone), path):
+            found = op.txid
+    return found
+
+
+def covers(above: str, path: str) -> bool:
+    """Return whether `path` is `above` or lies below it; both are clean."""
+    return path == above or path.startswith(above.rstrip("/") + "/")
+
+
+def format_time(milliseconds: int) -> str:
+    """Return a time in UTC, to the second."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _build(source: Source, current: Path, options: RestoreOptions, observer: Observer | None) -> list[UndoChange]:
+    image = current / image_name(source.txid)
+    if source.txid == source.image_txid and not options.strip_tokens:
+        shutil.copyfile(source.image, image)
+        shutil.copyfile(md5_path(source.image), md5_path(image))
+        for path in (image, md5_path(image)):
+            fsync_file(path)
+        fsync_directory(current)
+        return []
+    first = min(options.without, default=source.txid + 1)
+    with WarmNamespace(options.settings) as namespace:
+        namespace.load(source.image, observer)
+        before = _up_to(source.segments, min(first - 1, source.txid))
+        transactions = read_transactions(before, source.image_txid + 1)
+        namespace.apply(transactions, expected=source.txid - source.image_txid, observer=observer)
+        undo = Undo(namespace.namespace, frozenset(options.without))
+        if first <= source.txid:
+            later = read_transactions(source.segments, max(first, source.image_txid + 1))
+            namespace.apply(undo.adapted(later), expected=source.txid - first + 1, observer=observer)
+        if options.strip_tokens:
+            namespace.namespace.secrets.clear()
+        namespace.save([current], rebase=False, observer=observer)
+    if not image.is_file():
+        raise ArchiveError(
+            f"the edits end before transaction {source.txid}",
+            hint="`checkpointer archive check` finds what is missing.",
+        )
+    return undo.changes
+
+
+def _up_to(segments: Sequence[EditLogSegment], txid: int) -> list[EditLogSegment]:
+    """Return the segments up to a transaction."""
+    return [
+        EditLogSegment(each.first, min(each.last or txid, txid), each.path) for each in segments if each.first <= txid
+    ]
+
+
+def _original(names: dict[str, str], path: str) -> str:
+    """Return the path that something had at the moment, given its path after `names` renames."""
+    for cut in range(len(path), 0, -1):
+        if (cut == len(path) or path[cut] == "/") and path[:cut] in names:
+            return names[path[:cut]] + path[cut:]
+    return path
+
+
+def _fetch(archive: Archive, name: str, path: Path, md5: str) -> None:
+    with archive.reading(name) as reader, path.open("wb") as out:
+        path.chmod(0o600)
+        found = copy_content(reader, out)
+    if found != md5:
+        raise ArchiveDamagedError(name, f"its content has MD5 {found}, and the catalogue says {md5}")

@@ -1,0 +1,126 @@
+"""Retention rules of an archive: which moments stay, and which objects they need. Nothing here does I/O.
+
+    all for 7d, daily for 90d, monthly for 5y
+
+`all` keeps every transaction of that time. `hourly`, `daily`, `weekly`, `monthly` and `yearly` keep one moment of each
+period: a base image of the period if there is one, since it needs no edits, otherwise its last transaction. The newest
+moment of each branch always stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from archive.catalogue import Catalogue, Record
+from archive.errors import ArchiveError, NoSuchMomentError
+from archive.history import BranchView, plan_restore, view_of
+
+_DAY = 86_400_000
+_UNITS = {"h": _DAY // 24, "d": _DAY, "w": 7 * _DAY, "m": 30 * _DAY, "y": 365 * _DAY}
+_RULE = re.compile(r"(all|hourly|daily|weekly|monthly|yearly)\s+for\s+([0-9]+)\s*([hdwmy])", re.IGNORECASE)
+_PERIODS = {"hourly": "%Y-%m-%d %H", "daily": "%Y-%m-%d", "weekly": "%G-%V", "monthly": "%Y-%m", "yearly": "%Y"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Keep one moment of each `period` ("" for every transaction) for `age` ms."""
+
+    period: str
+    age: int
+
+
+@dataclass(frozen=True, slots=True)
+class PrunePlan:
+    """Objects that are not needed by any kept moment, and objects that are."""
+
+    remove: tuple[Record, ...]
+    keep: tuple[Record, ...]
+
+    @property
+    def freed(self) -> int:
+        return sum(each.stored for each in self.remove)
+
+
+def parse_rules(text: str) -> tuple[Rule, ...]:
+    """Parse `all for 7d, daily for 90d`.
+
+    Raises:
+        ArchiveError: a rule is malformed.
+    """
+    rules = []
+    for part in text.split(","):
+        match = _RULE.fullmatch(part.strip())
+        if match is None:
+            raise ArchiveError(
+                f"{part.strip()!r} is not a retention rule", hint='Write for example "all for 7d, daily for 90d".'
+            )
+        word = match[1].lower()
+        rules.append(Rule("" if word == "all" else _PERIODS[word], int(match[2]) * _UNITS[match[3].lower()]))
+    return tuple(rules)
+
+
+def plan_prune(catalogue: Catalogue, rules: Iterable[Rule], now: int) -> PrunePlan:
+    """Choose the objects that the rules do not keep.
+
+    Args:
+        now: time in ms since the epoch, from which ages count.
+    """
+    needed: set[str] = set()
+    chosen = tuple(rules)
+    for branch in catalogue.branches:
+        view = view_of(catalogue, branch)
+        for txid in _kept_moments(view, chosen, now):
+            try:
+                plan = plan_restore(view, txid)
+            except NoSuchMomentError:
+                # it cannot be restored now, so no object serves it
+                continue
+            needed.add(plan.base.name)
+            needed.update(piece.record.name for piece in plan.pieces)
+    records = catalogue.records
+    return PrunePlan(
+        tuple(each for each in records if each.name not in needed),
+        tuple(each for each in records if each.name in needed),
+    )
+
+
+def _kept_moments(view: BranchView, rules: Iterable[Rule], now: int) -> Iterator[int]:
+    """Yield the transactions of the moments that stay; all of a range is given by both ends of each object."""
+    if not view.images:
+        return
+    yield view.last_txid
+    moments = _dated_moments(view)
+    for rule in rules:
+        oldest = now - rule.age
+        if not rule.period:
+            yield from (txid for at, txid, _ in moments if at >= oldest)
+            continue
+        periods: dict[str, tuple[bool, int]] = {}
+        for at, txid, is_image in moments:
+            if at >= oldest:
+                period = datetime.fromtimestamp(at / 1000, UTC).strftime(rule.period)
+                periods[period] = max(periods.get(period, (False, 0)), (is_image, txid))
+        yield from (txid for _, txid in periods.values())
+
+
+def _dated_moments(view: BranchView) -> list[tuple[int, int, bool]]:
+    """Return (time, txid, whether it is an image) of images and of the ends of edits.
+
+    Edits without a time have that of the edits before them. An image has the time of the edits that it ends, or of the
+    first edits after it.
+    """
+    moments: list[tuple[int, int, bool]] = []
+    times: list[tuple[int, int]] = []
+    at = 0
+    first = min((each.record.first_time for each in view.pieces if each.record.first_time), default=0)
+    for piece in sorted(view.pieces, key=lambda each: each.last):
+        at = piece.record.last_time or at or piece.record.added
+        times.append((piece.last, at))
+        moments.append((at, piece.last, False))
+    for image in view.images:
+        before = [time for last, time in times if last <= image.txid]
+        moments.append((before[-1] if before else first or image.added, image.txid, True))
+    return sorted(moments)

@@ -1,0 +1,59 @@
+"""What an undelete replays: an image and the segments of a storage directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from archive.errors import ArchiveError, NoSuchMomentError
+from archive.restoring import Source, last_removal
+from engine.in_progress_segments import read_in_progress_segments
+from hadoop_common.file_faults import told
+from hadoop_common.names import VERSION, parse_image
+from image_format.md5_file import md5_path
+from journal.op_times import clean_path
+from journal.segment_file import EditLogSegment, list_segments, read_ops, select_segments
+
+
+def source_before_deletion(directory: Path, path: str) -> tuple[Source, int]:
+    """Return the newest image before the newest deletion of `path`, with all edits after it, and the deletion's txid.
+
+    Raises:
+        ArchiveError: the directory cannot be read, or has no image from before the deletion.
+        NoSuchMomentError: no segment deletes the path.
+        TransactionGapError: edits are missing between the image and the newest segment.
+    """
+    current = directory / "current"
+    try:
+        version = (current / VERSION).read_bytes()
+        segments = _readable(list_segments(current))
+        images = [each for each in current.iterdir() if parse_image(each.name) and md5_path(each).is_file()]
+    except OSError as fault:
+        raise ArchiveError(
+            f"{directory} is not a storage directory that can be read: {told(fault)}",
+            hint="Name the storage directory of a stopped NameNode, which has current/VERSION.",
+        ) from fault
+    wanted = clean_path(path)
+    txid = next(
+        (found for each in reversed(segments) if (found := last_removal(read_ops(each), wanted)) is not None), None
+    )
+    if txid is None:
+        raise NoSuchMomentError(
+            f"no segment in {current} deletes {wanted}, or a directory above it",
+            hint="Look in the other edits directories, or in an archive.",
+        )
+    below = [(name.txid, each) for each in images if (name := parse_image(each.name)) and name.txid < txid]
+    if not below:
+        raise ArchiveError(
+            f"{current} has no image from before transaction {txid}, which deleted {wanted}",
+            hint="Use the directory of another NameNode or of a checkpointer, or an archive.",
+        )
+    image_txid, image = max(below)
+    chosen = select_segments(segments, image_txid + 1)
+    return Source(image, image_txid, tuple(chosen), chosen[-1].last or txid, version), txid
+
+
+def _readable(segments: list[EditLogSegment]) -> list[EditLogSegment]:
+    """Return the finalized segments, and those in progress up to their last transaction."""
+    opened = read_in_progress_segments([each for each in segments if each.in_progress])
+    whole = [each for each in segments if not each.in_progress]
+    return sorted([*whole, *(each.segment for each in opened)], key=lambda each: each.first)

@@ -1,0 +1,65 @@
+"""Times and paths that an operation of the edit log contains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import Final
+
+from journal.operation import EditOp
+from journal.ops import AddOp, DeleteOp, RenameOldOp, RenameOp, by_name
+
+_MAX_MILLIS: Final = 253402300799999  # last millisecond of the year 9999, the end of SQL's timestamps
+
+# Fields with the time at which the NameNode logged an operation. OP_TIMES has a client's time, renewals a future time.
+_CLOCKS: Final = {
+    "OP_ADD": "mtime",
+    "OP_CLOSE": "mtime",
+    "OP_TRUNCATE": "timestamp",
+    "OP_CONCAT_DELETE": "timestamp",
+    "OP_RENAME_OLD": "timestamp",
+    "OP_RENAME": "timestamp",
+    "OP_DELETE": "timestamp",
+    "OP_MKDIR": "timestamp",
+    "OP_SYMLINK": "mtime",
+    "OP_CREATE_SNAPSHOT": "mtime",
+    "OP_DELETE_SNAPSHOT": "mtime",
+    "OP_RENAME_SNAPSHOT": "mtime",
+    "OP_GET_DELEGATION_TOKEN": "token.issue_date",
+    "OP_ROLLING_UPGRADE_START": "time",
+    "OP_ROLLING_UPGRADE_FINALIZE": "time",
+}
+_TIMES: Final = {by_name(name).opcode: attrgetter(path) for name, path in _CLOCKS.items()}
+TIMED: Final = frozenset(_TIMES)
+"""Opcodes of the operations that may contain a time."""
+_PATHS: Final = ("path", "src", "dst", "trg", "snapshot_root")
+
+
+def op_time(op: EditOp) -> int | None:
+    """Return the time at which `op` was logged, in ms since 1970; None if unknown.
+
+    An OP_ADD with blocks is an append of a release before 2.7 and has the file's old times.
+    """
+    getter = _TIMES.get(op.opcode)
+    if getter is None or (isinstance(op, AddOp) and op.blocks):
+        return None
+    milliseconds: int = getter(op)
+    return milliseconds if 0 < milliseconds <= _MAX_MILLIS else None
+
+
+def op_paths(op: EditOp) -> Iterator[str]:
+    """Yield the paths that `op` names, as they are written there."""
+    for name in _PATHS:
+        if isinstance(path := getattr(op, name, None), str):
+            yield path
+    yield from getattr(op, "srcs", ())
+
+
+def spreads(op: EditOp) -> bool:
+    """Return whether `op` affects everything below its paths: it deletes or renames them."""
+    return isinstance(op, DeleteOp | RenameOldOp | RenameOp)
+
+
+def clean_path(path: str) -> str:
+    """Return a path without empty components."""
+    return "/" + "/".join(part for part in path.split("/") if part)

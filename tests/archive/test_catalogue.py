@@ -1,0 +1,141 @@
+"""The catalogue, histories and retention: pure functions of records."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archive.catalogue import (
+    MAIN,
+    Branch,
+    Catalogue,
+    Commit,
+    EditsRecord,
+    ImageRecord,
+    decode_commit,
+    encode_commit,
+    join_commits,
+)
+from archive.errors import ArchiveDamagedError, ArchiveError, ArchiveVersionError, NoSuchMomentError
+from archive.history import moments, newest_branch, plan_restore, view_of
+from archive.retention import parse_rules, plan_prune
+from tests.depth import examples
+
+DAY = 86_400_000
+
+
+def image(txid: int, branch: str = MAIN, added: int = 0) -> ImageRecord:
+    return ImageRecord(f"images/{branch}-{txid}", txid, branch, "00", 10, 5, "00", "VERSION", added)
+
+
+def edits(first: int, last: int, branch: str = MAIN, at: int = 0, added: int = 0) -> EditsRecord:
+    name = f"edits/{branch}-{first}-{last}"
+    return EditsRecord(name, first, last, branch, True, "00", 10, 5, "00", at, at, -67, added)
+
+
+def catalogue(*records: ImageRecord | EditsRecord, branches: tuple[Branch, ...] = ()) -> Catalogue:
+    return join_commits({"1": Commit(1, 0, records, branches=branches)})
+
+
+def test_a_commit_comes_back() -> None:
+    commit = Commit(7, 8, (image(1), edits(2, 3)), ("edits/x",), (Branch("b", MAIN, 1),), ("catalogue/y",))
+    name, text = encode_commit(commit)
+    assert decode_commit(name, text) == commit
+    with pytest.raises(ArchiveDamagedError, match="digest in its name"):
+        decode_commit(name, text.replace(b'"time": 8', b'"time": 9'))
+
+
+def test_a_newer_format_is_refused_with_one_sentence() -> None:
+    text = b'{"format": 2}'
+    name = f"catalogue/1-{__import__('hashlib').sha256(text).hexdigest()[:16]}.json"
+    with pytest.raises(ArchiveVersionError, match="has format 2, and this program knows format 1"):
+        decode_commit(name, text)
+
+
+def test_commits_commute_and_the_highest_sequence_decides() -> None:
+    commits = {
+        "a": Commit(1, 0, (image(1), edits(2, 3))),
+        "b": Commit(2, 0, remove=("edits/main-2-3",)),
+        "c": Commit(3, 0, (edits(2, 3),)),
+        "d": Commit(3, 0, remove=("edits/main-2-3",)),
+    }
+    expected = join_commits(commits)
+    # adding wins between equal numbers
+    assert [each.name for each in expected.edits] == ["edits/main-2-3"]
+    for order in itertools.permutations(commits):
+        assert join_commits({name: commits[name] for name in order}) == expected
+
+
+def test_a_commit_can_replace_others() -> None:
+    before = {"a": Commit(1, 0, (image(1),)), "b": Commit(2, 0, (edits(2, 3),))}
+    whole = Commit(3, 0, (image(1), edits(2, 3)), replaces=("a", "b"))
+    assert join_commits({**before, "c": whole}).records == join_commits(before).records
+    assert join_commits({"c": whole}).records == join_commits(before).records
+    assert join_commits({**before, "c": whole}).commits == ("c",)
+
+
+def test_a_moment_needs_the_newest_image_below_and_the_edits_between() -> None:
+    view = view_of(catalogue(image(10), image(30), edits(11, 20), edits(21, 30), edits(31, 40)), MAIN)
+    plan = plan_restore(view, 35)
+    assert (plan.base.txid, [(each.record.first, each.last) for each in plan.pieces]) == (30, [(31, 35)])
+    plan = plan_restore(view, 29)
+    assert (plan.base.txid, [(each.record.first, each.last) for each in plan.pieces]) == (10, [(11, 20), (21, 29)])
+    assert plan_restore(view, 10).pieces == ()
+    assert moments(view) == [range(10, 41)]
+
+
+def test_a_gap_is_named_and_an_older_image_may_do() -> None:
+    view = view_of(catalogue(image(10), image(30), edits(11, 35)), MAIN)
+    assert plan_restore(view, 33).base.txid == 30
+    gap = view_of(catalogue(image(10), edits(11, 20), edits(25, 30)), MAIN)
+    with pytest.raises(NoSuchMomentError, match="transaction 21 is not in it"):
+        plan_restore(gap, 28)
+    with pytest.raises(NoSuchMomentError, match="its oldest image is newer"):
+        plan_restore(gap, 9)
+    assert moments(gap) == [range(10, 21)]
+
+
+def test_a_branch_shares_what_lies_before_its_fork() -> None:
+    found = catalogue(
+        image(10), edits(11, 30), image(25), edits(21, 40, "b", added=5), branches=(Branch("b", MAIN, 20),)
+    )
+    assert newest_branch(found) == "b"
+    ours = view_of(found, "b")
+    assert [each.txid for each in ours.images] == [10]
+    assert [(each.record.branch, each.last) for each in plan_restore(ours, 35).pieces] == [(MAIN, 20), ("b", 35)]
+    assert plan_restore(view_of(found, MAIN), 28).base.txid == 25
+    with pytest.raises(NoSuchMomentError, match="no branch 'c'"):
+        view_of(found, "c")
+
+
+@given(st.integers(0, 1 << 30))
+@examples(100)
+def test_every_kept_moment_stays_restorable(seed: int) -> None:
+    rng = random.Random(seed)
+    records: list[ImageRecord | EditsRecord] = [image(0)]
+    txid = 0
+    for day in range(rng.randint(1, 60)):
+        last = txid + rng.randint(1, 5)
+        records.append(edits(txid + 1, last, at=day * DAY + 1))
+        if rng.random() < 0.2:
+            records.append(image(last))
+        txid = last
+    found, now = catalogue(*records), 60 * DAY
+    plan = plan_prune(found, parse_rules("all for 5d, daily for 20d, monthly for 1y"), now)
+    assert {each.name for each in (*plan.keep, *plan.remove)} == found.names
+    left = view_of(catalogue(*plan.keep), MAIN)
+    assert plan_restore(left, txid).txid == txid
+    for record in found.edits:
+        if record.last_time >= now - 5 * DAY:
+            assert plan_restore(left, record.last).txid == record.last
+    months = {each.last_time // (31 * DAY) for each in found.edits}
+    assert len(months) <= len(moments(left)) + len(left.pieces)
+
+
+def test_rules_that_are_none_are_refused() -> None:
+    with pytest.raises(ArchiveError, match="'some for 7d' is not a retention rule"):
+        parse_rules("all for 7d, some for 7d")

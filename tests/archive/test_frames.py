@@ -1,0 +1,134 @@
+"""Objects: any content comes back whole and in parts, `zstd -d` reads it, and damage is found."""
+
+from __future__ import annotations
+
+import io
+from contextlib import suppress
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archive.encryption import ArchiveKey, DecryptingStream, EncryptingStream
+from archive.errors import ArchiveDamagedError, ArchiveError
+from archive.frames import FRAME_SIZE, FrameReader, FrameWriter, cut_ranges
+from archive.path_filter import build_filter, keys_of, may_contain
+from tests.depth import examples
+
+KEY = ArchiveKey(bytes(range(32)))
+
+
+def packed(contents: list[bytes], path_filter: bytes = b"") -> bytes:
+    out = io.BytesIO()
+    writer = FrameWriter(out)
+    for content in contents:
+        writer.add(content)
+    writer.finish({"first": 1}, path_filter)
+    return out.getvalue()
+
+
+@given(st.lists(st.binary(min_size=1, max_size=300), max_size=6), st.binary(max_size=64), st.data())
+@examples(200)
+def test_an_object_comes_back_whole_and_in_parts(
+    contents: list[bytes], path_filter: bytes, data: st.DataObject
+) -> None:
+    whole = b"".join(contents)
+    stored = packed(contents, path_filter)
+    reader = FrameReader(io.BytesIO(stored), "object")
+    assert b"".join(reader.chunks()) == whole
+    assert reader.footer.description == {"first": 1}
+    assert reader.footer.path_filter == path_filter
+    assert reader.footer.size == len(whole)
+    start = data.draw(st.integers(0, len(whole)))
+    size = data.draw(st.integers(0, len(whole)))
+    assert reader.read(start, size) == whole[start : start + size]
+    plain = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(stored), read_across_frames=True).read()
+    assert plain == whole
+
+
+@given(st.lists(st.binary(min_size=1, max_size=60), min_size=1, max_size=3), st.data())
+@examples(300)
+def test_a_changed_bit_is_found(contents: list[bytes], data: st.DataObject) -> None:
+    stored = bytearray(packed(contents, b"filter"))
+    place = data.draw(st.integers(0, 8 * len(stored) - 1))
+    stored[place >> 3] ^= 1 << (place & 7)
+    with suppress(ArchiveDamagedError):
+        reader = FrameReader(io.BytesIO(bytes(stored)), "object")
+        # only the frame header of the footer is not covered, and it is not read either
+        assert b"".join(reader.chunks()) == b"".join(contents)
+
+
+@given(st.binary(max_size=3000), st.data())
+@examples(100)
+def test_an_encrypted_object_comes_back_and_needs_its_key(content: bytes, data: st.DataObject) -> None:
+    out = io.BytesIO()
+    with EncryptingStream(out, KEY) as stream:
+        stream.write(content[:100])
+        stream.write(content[100:])
+    stored = out.getvalue()
+    assert content[:16] not in stored or len(content) < 16
+    plain = DecryptingStream(io.BytesIO(stored), KEY, "object")
+    start = data.draw(st.integers(0, len(content)))
+    plain.seek(start)
+    assert plain.read() == content[start:]
+    place = data.draw(st.integers(8, len(stored) - 1))
+    damaged = stored[:place] + bytes([stored[place] ^ 1]) + stored[place + 1 :]
+    if content:
+        for other, key in ((damaged, KEY), (stored, ArchiveKey(bytes(32)))):
+            with pytest.raises(ArchiveDamagedError):
+                DecryptingStream(io.BytesIO(other), key, "object").read()
+
+
+def test_chunks_cannot_be_reordered_or_cut_off() -> None:
+    out = io.BytesIO()
+    with EncryptingStream(out, KEY) as stream:
+        stream.write(bytes(3 << 20))
+    stored, step = out.getvalue(), (1 << 20) + 16
+    first = stored[:40] + stored[40 + step : 40 + 2 * step] + stored[40 : 40 + step] + stored[40 + 2 * step :]
+    for damaged in (first, stored[: 40 + 2 * step]):
+        with pytest.raises(ArchiveDamagedError):
+            DecryptingStream(io.BytesIO(damaged), KEY, "object").read()
+
+
+def test_a_key_file_is_private_and_has_64_digits(tmp_path) -> None:
+    path = tmp_path / "key"
+    path.write_text("00" * 32 + "\n")
+    path.chmod(0o600)
+    ArchiveKey.load(path)
+    path.chmod(0o644)
+    with pytest.raises(ArchiveError, match="readable by other users"):
+        ArchiveKey.load(path)
+    path.write_text("secret")
+    with pytest.raises(ArchiveError, match="64 hexadecimal digits"):
+        ArchiveKey.load(path)
+
+
+def test_ranges_begin_at_boundaries_and_are_bounded() -> None:
+    size = FRAME_SIZE + 10
+    assert list(cut_ranges(size, [5, 5, size, size + 1, 0])) == [
+        range(5),
+        range(5, 5 + FRAME_SIZE),
+        range(5 + FRAME_SIZE, size),
+    ]
+    assert list(cut_ranges(0, [])) == []
+
+
+@given(st.lists(st.tuples(st.lists(st.sampled_from("abc"), min_size=1, max_size=4), st.booleans()), max_size=20))
+@examples(200)
+def test_a_filter_finds_paths_those_below_and_deletions_above(named: list[tuple[list[str], bool]]) -> None:
+    paths = [("/" + "/".join(parts), wide) for parts, wide in named]
+    found = build_filter({key for path, wide in paths for key in keys_of(path, spreads=wide)})
+    for path, wide in paths:
+        assert may_contain(found, path)
+        assert may_contain(found, path + "/")
+        if (above := path.rpartition("/")[0]) != "":
+            assert may_contain(found, above)
+        if wide:
+            assert may_contain(found, path + "/x/y")
+    assert may_contain(found, "/") == bool(paths)
+
+
+def test_a_filter_excludes_most_other_paths() -> None:
+    found = build_filter({key for number in range(1000) for key in keys_of(f"/data/{number}", spreads=False)})
+    assert sum(may_contain(found, f"/other/{number}") for number in range(1000)) < 50

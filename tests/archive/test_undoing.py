@@ -1,0 +1,152 @@
+"""Replay without single transactions: what they removed is back, and later work stays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from archive.adding import add_directory
+from archive.archive import open_archive
+from image_format.proto import fsimage_pb2 as pb
+from journal.ops import DeleteOp, EditOp, SetOwnerOp
+from journal.segment_file import list_segments, read_ops
+from tests.archive.storage import saved, segment, storage
+from tests.archive.test_archive import CASES
+from tests.cli_runner import run_cli
+from tests.depth import sample, scaled
+from tests.engine.image_builder import BASE_TXID, Saved
+from tests.engine.op_makers import add, close, delete, mkdir, rename, rename_old
+from tests.recorded_cases import Case
+
+PREPARED = (mkdir("/d", 16386), mkdir("/d/sub", 16387), add("/d/sub/f", 16388), close("/d/sub/f"), mkdir("/e", 16389))
+DELETED = BASE_TXID + 1 + len(PREPARED) + 1
+
+
+def undone(folder: Path, *later: EditOp, first: EditOp | None = None) -> tuple[Saved, list[dict[str, str]]]:
+    """The namespace without the operation `first` (the deletion of /d), and the changes that the command lists."""
+    nn = storage(folder / "nn")
+    last = segment(nn, BASE_TXID, *PREPARED, first or delete("/d", 6000), *later)
+    with open_archive(str(folder / "archive")) as archive:
+        add_directory(archive, nn)
+    words = ("--archive", folder / "archive", "--without", str(DELETED), "--out", folder / "out", "--json")
+    answer = run_cli("archive", "restore", *words)
+    assert answer.code == 0, answer.err
+    found = json.loads(answer.out)
+    assert found["txid"] == last
+    assert found["changes"][0]["txid"] == DELETED
+    return saved(folder / "out", last), found["changes"][1:]
+
+
+def test_what_was_deleted_is_back_and_later_work_stays(tmp_path: Path) -> None:
+    image, changes = undone(tmp_path, mkdir("/e/new", 16390), add("/g", 16391), close("/g"))
+    assert "/d/sub/f" in image
+    assert "/e/new" in image
+    assert "/g" in image
+    assert changes == []
+
+
+def test_a_directory_made_in_its_place_gets_another_name(tmp_path: Path) -> None:
+    later = (
+        mkdir("/d", 16390),
+        add("/d/f", 16391),
+        close("/d/f"),
+        rename("/e", "/d/e"),
+        delete("/d/f"),
+        mkdir("/d/g", 16392),
+    )
+    image, changes = undone(tmp_path, *later)
+    moved = f"/d.undo-{DELETED + 1}"
+    assert "/d/sub/f" in image
+    assert (f"{moved}/e" in image, f"{moved}/f" in image, f"{moved}/g" in image) == (True, False, True)
+    assert image["/d"].id == 16386
+    assert image[moved].id == 16390
+    assert all(each["newPath"].startswith(moved) for each in changes if each["newPath"])
+
+
+@pytest.mark.parametrize("move", [rename, rename_old])
+def test_a_rename_onto_it_gets_another_name(move, tmp_path: Path) -> None:
+    image, changes = undone(tmp_path, mkdir("/e/x", 16390), move("/e", "/d"), mkdir("/d/y", 16391), move("/d", "/z"))
+    assert "/d/sub/f" in image
+    assert ("/z/x" in image, "/z/y" in image, "/e" in image) == (True, True, False)
+    assert changes[0]["newPath"] == f"/d.undo-{DELETED + 2}"
+
+
+def test_a_deletion_above_it_is_left_out(tmp_path: Path) -> None:
+    later = (mkdir("/d", 16390), delete("/d"), mkdir("/e/kept", 16391))
+    image, changes = undone(tmp_path, *later)
+    assert "/d/sub/f" in image
+    assert f"/d.undo-{DELETED + 1}" not in image
+    assert "/e/kept" in image
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    image, changes = undone(inner, delete("/d", 7000), first=delete("/d/sub", 6000))
+    assert "/d/sub/f" in image
+    assert [each["reason"] for each in changes] == ["it would delete what is restored"]
+
+
+def test_without_a_creation_what_needs_it_is_left_out(tmp_path: Path) -> None:
+    later = (
+        add("/new/f", 16391),
+        close("/new/f"),
+        SetOwnerOp(src="/new", username="a", groupname="b"),
+        mkdir("/h", 16392),
+    )
+    image, changes = undone(tmp_path, *later, first=mkdir("/new", 16390))
+    assert "/new" not in image
+    assert "/h" in image
+    assert [each["newPath"] for each in changes] == ["", "", ""]
+
+
+def test_without_a_rename_later_operations_follow(tmp_path: Path) -> None:
+    image, changes = undone(tmp_path, mkdir("/moved/x", 16390), first=rename("/d", "/moved"))
+    assert ("/d/x" in image, "/d/sub/f" in image, "/moved" in image) == (True, True, False)
+    assert changes[0]["newPath"] == "/d/x"
+
+
+def test_undelete_needs_no_archive(tmp_path: Path) -> None:
+    nn = storage(tmp_path / "nn")
+    last = segment(nn, BASE_TXID, *PREPARED, delete("/d", 6000), mkdir("/later", 16390))
+    answer = run_cli("undelete", nn, "--path", "/d/sub", "--out", tmp_path / "out", "--json")
+    assert (answer.code, answer.err) == (0, "")
+    assert json.loads(answer.out)["without"] == [DELETED]
+    image = saved(tmp_path / "out", last)
+    assert ("/d/sub/f" in image, "/later" in image) == (True, True)
+    missing = run_cli("undelete", nn, "--path", "/never", "--out", tmp_path / "none")
+    assert (missing.code, "deletes /never" in missing.err) == (2, True)
+
+
+def deletions(case: Case) -> Sequence[DeleteOp]:
+    found = [each for each in list_segments(case.path / "before") if each.last]
+    return [op for each in found for op in read_ops(each) if isinstance(op, DeleteOp)]
+
+
+RECORDED = [(case, op.txid) for case in CASES for op in deletions(case)]
+
+
+@mock.patch("engine.replay.snapshots.now", return_value=5000)
+@pytest.mark.parametrize(
+    ("case", "txid"), sample(RECORDED, scaled(50, quick=3), "undo"), ids=lambda each: getattr(each, "id", str(each))
+)
+def test_every_recorded_deletion_can_be_undone(clock: mock.Mock, case: Case, txid: int, tmp_path: Path) -> None:
+    case.copy_to(tmp_path / "nn")
+    path = next(op.path for op in deletions(case) if op.txid == txid)
+    with open_archive(str(tmp_path / "archive")) as archive:
+        add_directory(archive, tmp_path / "nn")
+    conf = case.write_configuration(tmp_path / "conf")
+    words = ("--archive", tmp_path / "archive", "--conf", conf, "--json")
+    answers = {}
+    for name, more in (("with", ("--txid", str(case.info["txid_after"]))), ("without", ("--without", str(txid)))):
+        answers[name] = run_cli("archive", "restore", *words, *more, "--out", tmp_path / name)
+        assert answers[name].code == 0, answers[name].err
+    last, changes = case.info["txid_after"], json.loads(answers["without"].out)["changes"]
+    kept, back = saved(tmp_path / "with", last), saved(tmp_path / "without", last)
+    touched = {each["path"] for each in changes} | {each["newPath"] for each in changes}
+    for name, inode in kept.paths.items():
+        if not any(name == each or name.startswith(f"{each}/") for each in touched if each):
+            assert isinstance(back[name], pb.INode)
+            assert back[name].id == inode.id
+    assert any(each["txid"] == txid and each["path"] == path for each in changes)
